@@ -1,0 +1,134 @@
+"""Every error of the library, in one tree.
+
+::
+
+    SottoError                      exit code
+    ├── InputError                  2   the caller can mend it
+    │   ├── RecordError                 a row of a file: file, line, field
+    │   ├── TaskError                   labels, templates
+    │   ├── ParameterError              a number or a name out of range
+    │   ├── AssignmentError             no guarantee exists for this assignment and adjacency
+    │   ├── NonPrivateError             a method without a guarantee, not allowed here
+    │   ├── OpaqueError                 somebody tried to look inside sealed data
+    │   └── MissingExtraError           an optional package is not installed
+    ├── BudgetError                 3   nothing was charged
+    │   ├── BudgetExhaustedError        asked, left, limit
+    │   ├── LedgerMismatchError         this ledger is kept for other data or another adjacency
+    │   └── LedgerUnavailableError      it cannot be read or written; no charge, so no answer
+    └── ModelError                  4   the model could not be loaded or run
+
+Messages name the value, the limit and the next step. They never quote a private record: a row is named by
+file, line and field alone.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class SottoError(Exception):
+    """The root of the tree; ``exit_code`` is what the command line returns."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class InputError(SottoError):
+    """Something the caller gave is not usable."""
+
+
+class RecordError(InputError):
+    """A row cannot be used.
+
+    Args:
+        problem: What is wrong, without quoting the row.
+        file: Name of the file, or of the in-memory source.
+        line: 1-based line (for Parquet and pandas the 1-based row), if one line is to blame.
+        field: Name of the field, if one field is to blame.
+        hint: The next step.
+    """
+
+    def __init__(
+        self, problem: str, *, file: str, line: int | None = None, field: str | None = None, hint: str = ""
+    ) -> None:
+        where = file + (f", line {line}" if line is not None else "") + (f", field '{field}'" if field else "")
+        super().__init__(f"{where}: {problem}." + (f" {hint}" if hint else ""))
+        self.file, self.line, self.field = file, line, field
+
+
+class TaskError(InputError):
+    """A task is not well formed, or its labels do not suit the model."""
+
+
+class ParameterError(InputError):
+    """A parameter is out of range.
+
+    Args:
+        name: The parameter, as the caller spells it.
+        value: What was given; parameters are public, so it is shown.
+        limit: What would be accepted.
+    """
+
+    def __init__(self, name: str, value: object, limit: str) -> None:
+        super().__init__(f"{name} is {value!r}; it must be {limit}.")
+        self.name, self.value, self.limit = name, value, limit
+
+
+class AssignmentError(InputError):
+    """No guarantee is known for this assignment of records to experts under this adjacency (spec, table 2.2)."""
+
+
+class NonPrivateError(InputError):
+    """A method without a guarantee was asked of private records."""
+
+
+class OpaqueError(InputError):
+    """Sealed private data was asked to show, copy or store itself."""
+
+
+class MissingExtraError(InputError):
+    """An optional package is not installed; the message holds the exact install line."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"This needs the package '{package}'. Install it with: pip install 'sottovoce[{extra}]'")
+
+
+class BudgetError(SottoError):
+    """The budget did not allow the release; nothing was charged for it."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class BudgetExhaustedError(BudgetError):
+    """The charge does not fit under the limit.
+
+    Attributes:
+        asked: The charge, in the ledger's unit.
+        left: What remains, in the same unit.
+        limit: The cap, in the same unit.
+    """
+
+    def __init__(self, message: str, *, asked: float, left: float, limit: float) -> None:
+        super().__init__(message)
+        self.asked, self.left, self.limit = asked, left, limit
+
+
+class LedgerMismatchError(BudgetError):
+    """The ledger is kept for other data, another adjacency or another unit."""
+
+
+class LedgerUnavailableError(BudgetError):
+    """The ledger cannot be read or written. Without a durable charge there is no answer."""
+
+
+class ModelError(SottoError):
+    """The model could not be loaded or did not answer.
+
+    Attributes:
+        retryable: Whether the same call may succeed later.
+    """
+
+    exit_code: ClassVar[int] = 4
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable

@@ -1,0 +1,73 @@
+"""What a language model can be asked. A method names the capability it needs; a model has it or is refused.
+
+``LabelScorer`` is the capability behind classification: read each expert's demonstrations once, then give the
+log-probability of every label after every question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.tasks import Example, Query, Task
+
+FloatArray = NDArray[np.float64]
+
+Context = Sequence[Example]
+"""The demonstrations one expert sees; empty for zero-shot."""
+
+
+class Isolation(Enum):
+    """Whether an expert's scores depend on that expert's records alone (spec 1.2, 9.6)."""
+
+    BY_CONSTRUCTION = "verified: every expert is computed by itself"
+    VERIFIED = "verified: bit-equal whatever the other rows hold"
+    NOT_VERIFIED = "isolation not verified: no formal guarantee"
+
+    @property
+    def holds(self) -> bool:
+        """Whether releases may be stated as private."""
+        return self is not Isolation.NOT_VERIFIED
+
+
+class PreparedContexts(Protocol):
+    """Demonstrations that a model has read, ready for questions. Holds private state; does not print it."""
+
+    def score(self, queries: Sequence[Query]) -> FloatArray:
+        """Log-probabilities of the labels, shape (queries, contexts, labels), float64.
+
+        A context that the model could not read (it does not fit, or its numbers are not finite) has NaN in its row;
+        other contexts are not affected. The number of queries and their order do not change any value.
+        """
+
+    def close(self) -> None:
+        """Frees caches that hold private state."""
+
+
+@runtime_checkable
+class LabelScorer(Protocol):
+    """A model that scores labels after demonstrations and a question."""
+
+    @property
+    def name(self) -> str:
+        """As the caller would name it, such as ``embedded`` or ``hf:Qwen/Qwen3-4B``."""
+
+    @property
+    def isolation(self) -> Isolation:
+        """Whether its rows are isolated from each other, as far as was checked on this machine."""
+
+    def prepare(self, task: Task, contexts: Sequence[Context]) -> PreparedContexts:
+        """Reads the demonstrations of every expert, once.
+
+        Args:
+            task: Labels and templates.
+            contexts: One sequence of examples for each expert.
+
+        Raises:
+            TaskError: A label means nothing to this model (it has no tokens).
+            ModelError: The model cannot run at all.
+        """

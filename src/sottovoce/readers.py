@@ -1,0 +1,205 @@
+"""Readers: JSON Lines (also gzip), CSV, Parquet and pandas data frames become rows.
+
+A reader checks what can be checked without a task: that a row parses, that it is an object, that no text is over the
+limit. Errors name file, line and field and never quote the row.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from sottovoce.errors import MissingExtraError, ParameterError, RecordError
+from sottovoce.records import PrivateRecords, PublicRecords, Row
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_CHARACTERS = 8_000
+"""Longest text of one field unless the caller says otherwise; a public parameter."""
+
+
+def read_private(
+    source: str | os.PathLike[str] | pd.DataFrame,
+    *,
+    unit: str | None = None,
+    max_characters: int = MAX_CHARACTERS,
+    truncate: bool = False,
+    synthetic: bool = False,
+) -> PrivateRecords:
+    """Reads private records and seals them.
+
+    Args:
+        source: A ``.jsonl``, ``.jsonl.gz``, ``.csv``, ``.csv.gz`` or ``.parquet`` file, or a pandas data frame.
+        unit: The privacy unit: a column name or ``"record"``; by default the column ``group`` where there is one.
+        max_characters: Longest text of one field.
+        truncate: Cut longer texts instead of refusing the file.
+        synthetic: Declares that the rows are made up or published, so that tests may use seeded noise on them.
+
+    Raises:
+        RecordError: The file cannot be used; it names file, line and field.
+    """
+    rows = _read(source, max_characters, truncate)
+    return PrivateRecords(rows, source=_name(source), unit=unit, synthetic=synthetic)
+
+
+def read_public(
+    source: str | os.PathLike[str] | pd.DataFrame,
+    *,
+    max_characters: int = MAX_CHARACTERS,
+    truncate: bool = False,
+) -> PublicRecords:
+    """Reads public rows, such as queries. Arguments and errors as for ``read_private``."""
+    rows = list(_read(source, max_characters, truncate))
+    if not rows:
+        raise RecordError("there is no row", file=_name(source), hint="Give at least one row.")
+    return PublicRecords(rows, _name(source))
+
+
+def _name(source: Any) -> str:
+    return Path(source).name if isinstance(source, str | os.PathLike) else type(source).__name__
+
+
+def _read(source: Any, max_characters: int, truncate: bool) -> Iterator[Row]:
+    if max_characters < 1:
+        raise ParameterError("max_characters", max_characters, "1 or more")
+    for row in _rows(source):
+        yield _checked(row, _name(source), max_characters, truncate)
+
+
+def _rows(source: Any) -> Iterable[Row]:
+    if not isinstance(source, str | os.PathLike):
+        return _from_frame(source)
+    path = Path(source)
+    if path.is_dir():
+        raise RecordError("this is a folder", file=path.name, hint="Name a file.")
+    if not path.exists():
+        raise RecordError("there is no such file", file=str(source), hint="Check the path.")
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    kind = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes or [""])[-1]
+    readers = {
+        ".jsonl": _from_json_lines,
+        ".ndjson": _from_json_lines,
+        ".json": _from_json_lines,
+        ".csv": _from_csv,
+        ".parquet": _from_parquet,
+        ".pq": _from_parquet,
+    }
+    if kind not in readers:
+        raise RecordError(
+            f"the file type {kind or '(none)'!r} is not known",
+            file=path.name,
+            hint="Use .jsonl, .jsonl.gz, .csv, .csv.gz or .parquet.",
+        )
+    return readers[kind](path)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Decoded lines with their numbers; damage is reported by line."""
+    line = 0
+    try:
+        with cast(IO[bytes], gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")) as stream:
+            for line, raw in enumerate(stream, 1):
+                yield line, raw.decode("utf-8-sig" if line == 1 else "utf-8")
+    except UnicodeDecodeError:
+        raise RecordError("the text is not UTF-8", file=path.name, line=line + 1 if line == 0 else line) from None
+    except (OSError, EOFError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "the compressed file is damaged"
+        raise RecordError(f"it cannot be read ({reason})", file=path.name, line=line + 1) from None
+
+
+def _from_json_lines(path: Path) -> Iterator[Row]:
+    for line, text in _lines(path):
+        if not text.strip():
+            continue
+        try:
+            values = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            column = f" at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+            raise RecordError(
+                f"this is not valid JSON{column}",
+                file=path.name,
+                line=line,
+                hint='Each line holds one object, such as {"text": "...", "label": "..."}.',
+            ) from None
+        if not isinstance(values, dict):
+            raise RecordError(
+                "a JSON object is needed here",
+                file=path.name,
+                line=line,
+                hint='Each line holds one object, such as {"text": "...", "label": "..."}.',
+            )
+        yield Row(line, values)
+
+
+def _from_csv(path: Path) -> Iterator[Row]:
+    reader = csv.reader((text for _, text in _lines(path)), strict=True)
+    header: list[str] | None = None
+    before = 0
+    try:
+        for cells in reader:
+            line, before = before + 1, reader.line_num
+            if not cells:
+                continue
+            if header is None:
+                header = cells
+                if len(set(header)) != len(header) or "" in header:
+                    raise RecordError("column names must be unique and not empty", file=path.name, line=line)
+                continue
+            if len(cells) != len(header):
+                raise RecordError(
+                    f"the header names {len(header)} columns and this row has {len(cells)}", file=path.name, line=line
+                )
+            yield Row(line, dict(zip(header, cells, strict=True)))
+    except csv.Error:
+        raise RecordError(
+            "this is not valid CSV", file=path.name, line=before + 1, hint="Quote cells that hold quotes or commas."
+        ) from None
+
+
+def _from_parquet(path: Path) -> Iterator[Row]:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtraError("pyarrow", "data") from None
+    import pyarrow
+
+    line = 0
+    try:
+        for batch in parquet.ParquetFile(path).iter_batches():
+            for values in batch.to_pylist():
+                line += 1
+                yield Row(line, values)
+    except (OSError, pyarrow.ArrowException):
+        raise RecordError("this is not a Parquet file, or it is damaged", file=path.name) from None
+
+
+def _from_frame(frame: Any) -> Iterator[Row]:
+    if not (hasattr(frame, "to_dict") and hasattr(frame, "columns")):
+        raise ParameterError("source", type(frame).__name__, "a file name or a pandas data frame")
+    columns = [str(name) for name in frame.columns]
+    for line, values in enumerate(frame.itertuples(index=False, name=None), 1):
+        yield Row(line, dict(zip(columns, values, strict=True)))
+
+
+def _checked(row: Row, file: str, limit: int, truncate: bool) -> Row:
+    over = [name for name, value in row.values.items() if isinstance(value, str) and len(value) > limit]
+    if not over:
+        return row
+    if not truncate:
+        raise RecordError(
+            f"the text is longer than {limit:,} characters",
+            file=file,
+            line=row.line,
+            field=over[0],
+            hint="Shorten it, raise --max-characters, or pass --truncate to cut every text there.",
+        )
+    cut = {
+        name: value[:limit] if name in over and isinstance(value, str) else value for name, value in row.values.items()
+    }
+    return Row(row.line, cut)
