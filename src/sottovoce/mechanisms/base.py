@@ -1,0 +1,60 @@
+"""What every selection mechanism is: scores in, one candidate out, and a price that looks at no data."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from sottovoce.errors import ParameterError
+from sottovoce.privacy.events import DpEvent
+from sottovoce.privacy.scores import Scores
+from sottovoce.randomness import Randomness
+
+
+class SelectionMechanism(ABC):
+    """Chooses one candidate from private scores.
+
+    The law is stated beside the sampler, so that the contract tests can ask both questions: is the stated law private,
+    and does the sampler follow it.
+    """
+
+    @property
+    @abstractmethod
+    def event(self) -> DpEvent:
+        """What the ledger is charged for one selection; a function of parameters alone."""
+
+    @abstractmethod
+    def law(self, scores: Scores) -> Sequence[Fraction] | Sequence[float]:
+        """Probability of each candidate; exact fractions where the law has them. For tests and audits only."""
+
+    @abstractmethod
+    def select(self, scores: Scores, randomness: Randomness) -> int:
+        """Draws the index of one candidate."""
+
+
+_REGISTRY: dict[str, tuple[type[SelectionMechanism], Mapping[str, Any]]] = {}
+M = TypeVar("M", bound=type[SelectionMechanism])
+
+
+def register(name: str, **example: Any) -> Callable[[M], M]:
+    """Enrols a mechanism in the contract tests and in ``sotto methods``, with example arguments."""
+
+    def enrol(cls: M) -> M:
+        if name in _REGISTRY:
+            raise ParameterError("mechanism", name, "a name that is not taken")
+        _REGISTRY[name] = (cls, example)
+        return cls
+
+    return enrol
+
+
+def registered() -> dict[str, tuple[type[SelectionMechanism], Mapping[str, Any]]]:
+    """Every mechanism of this folder by name, with its example arguments. The folder is scanned; no list is edited."""
+    package = importlib.import_module("sottovoce.mechanisms")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return dict(sorted(_REGISTRY.items()))
