@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, final
 
 import numpy as np
@@ -115,6 +116,7 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
     return 0.0 if rho == 0 else epsilon_of_rdp(rho * ALPHAS, delta)
 
 
+@lru_cache(maxsize=256)
 def rho_of_budget(epsilon: float, delta: float) -> float:
     """The largest zCDP budget that (epsilon, delta) admits, rounded to the safe side.
 

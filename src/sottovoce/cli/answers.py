@@ -1,0 +1,97 @@
+"""Answer rows on their way out: to stdout, or to a file that appears whole or not at all.
+
+While a run lasts, rows are appended to FILE.partial; each was paid for, so an interrupted run leaves them there, and
+``--resume`` goes on behind them without paying again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from sottovoce.cli.console import put, say
+from sottovoce.errors import InputError
+
+
+class AnswerSink:
+    """Writes answer rows.
+
+    Args:
+        out: The file, or ``None`` for stdout.
+        resume: Go on behind the rows of an interrupted run.
+        hold: Keep the rows in memory instead of printing them, for ``--json`` without a file.
+
+    Raises:
+        InputError: The file cannot be written, or the remains of an interrupted run are in the way.
+    """
+
+    def __init__(self, out: str | None, *, resume: bool, hold: bool) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._hold = hold
+        self._path = Path(out) if out else None
+        self._partial = self._path.with_name(self._path.name + ".partial") if self._path else None
+        self._stream: Any = None
+        if self._partial is None:
+            if resume:
+                raise InputError("--resume needs --out: it reads the answers that an interrupted run left beside it.")
+            return
+        if self._partial.exists() and not resume:
+            raise InputError(
+                f"{self._partial.name} holds paid answers of an interrupted run. Pass --resume to go on behind them, "
+                "or move the file away."
+            )
+        if resume and self._partial.exists():
+            self.rows = _whole_rows(self._partial)
+        try:
+            self._stream = self._partial.open("w", encoding="utf-8")
+            for row in self.rows:
+                self._write(row)
+        except OSError as error:
+            raise InputError(f"{out} cannot be written ({error.strerror}). Nothing was charged.") from None
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Takes one released answer."""
+        if self._stream is not None:
+            try:
+                self._write(row)
+            except OSError as error:
+                put(row)
+                raise InputError(
+                    f"{self._partial} cannot be written ({error.strerror}); the last answer was paid and is on stdout."
+                ) from None
+        elif not self._hold:
+            put(row)
+        self.rows.append(row)
+
+    def __enter__(self) -> AnswerSink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._stream is None or self._partial is None or self._path is None:
+            return
+        self._stream.close()
+        if kind is None:
+            os.replace(self._partial, self._path)
+        elif self.rows:
+            say(f"{len(self.rows)} paid answers are in {self._partial}; run again with --resume to go on behind them.")
+        else:
+            self._partial.unlink(missing_ok=True)
+
+    def _write(self, row: dict[str, Any]) -> None:
+        self._stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+        self._stream.flush()
+
+
+def _whole_rows(path: Path) -> list[dict[str, Any]]:
+    rows = []
+    for line in path.read_text("utf-8").splitlines():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return rows

@@ -1,0 +1,62 @@
+"""``sotto ask``: one question, one private answer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sottovoce.cli import options as o
+from sottovoce.cli.console import left_in_words, put, say
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("ask")(ask)
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="The question; its text is not protected.")],
+    private: o.Private = None,
+    labels: o.Labels = None,
+    task: o.TaskName = None,
+    method: o.MethodName = "poe",
+    epsilon: o.Epsilon = "1",
+    delta: o.Delta = None,
+    adjacency: o.AdjacencyName = "replace-one",
+    unit: o.UnitName = None,
+    ledger: o.LedgerPath = None,
+    budget: o.BudgetText = None,
+    model: o.ModelName = "embedded",
+    device: o.Device = None,
+    dtype: o.Dtype = None,
+    clip: o.Clip = None,
+    noise: o.Noise = None,
+    per_expert: o.PerExpert = 1,
+    capacity: o.Capacity = None,
+    max_characters: o.MaxCharacters = 8_000,
+    truncate: o.Truncate = False,
+    allow_non_private: o.AllowNonPrivate = False,
+    as_json: o.AsJson = False,
+) -> None:
+    """Answer one question. The label goes to stdout, its price and guarantee to stderr."""
+    from sottovoce.privacy.numbers import require_delta, require_epsilon
+
+    price, slack = require_epsilon(epsilon), None if delta is None else require_delta(delta)
+    setup = o.Setup(
+        private, labels, task, method, model, adjacency, unit, ledger, budget, device, dtype, clip, noise, per_expert,
+        capacity, max_characters, truncate, allow_non_private,
+    )  # fmt: skip
+    session = setup.session(setup.load_task())
+    release = session.ask(question, epsilon=price, delta=slack)
+    balance = release.remaining
+    if as_json:
+        remaining = balance.as_dict() if balance else None
+        put({**release.as_row("1"), "statement": release.statement, "remaining": remaining})
+        return
+    typer.echo(release.value)
+    say(release.statement)
+    if session.ledger and setup.ledger is None:
+        say(f"Ledger: {session.ledger.path} (none was named; kept by fingerprint)")
+    if balance and release.terms.method.private:
+        say(f"Ledger: {left_in_words(balance, release.event)}.")

@@ -1,0 +1,164 @@
+"""``sotto classify``: private examples and a file of questions in, one label a question out."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sottovoce.cli import options as o
+from sottovoce.cli.answers import AnswerSink
+from sottovoce.cli.console import left_in_words, progress, put, say, table
+
+if TYPE_CHECKING:
+    from sottovoce.records import PublicRecords
+    from sottovoce.session import PrivateICL
+    from sottovoce.tasks import Task
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("classify")(classify)
+
+
+def classify(
+    queries: Annotated[str, typer.Option("--queries", help="Questions: .jsonl[.gz], .csv or .parquet.")],
+    private: o.Private = None,
+    labels: o.Labels = None,
+    task: o.TaskName = None,
+    method: o.MethodName = "poe",
+    epsilon: o.Epsilon = "1",
+    delta: o.Delta = None,
+    adjacency: o.AdjacencyName = "replace-one",
+    unit: o.UnitName = None,
+    ledger: o.LedgerPath = None,
+    budget: o.BudgetText = None,
+    model: o.ModelName = "embedded",
+    device: o.Device = None,
+    dtype: o.Dtype = None,
+    clip: o.Clip = None,
+    noise: o.Noise = None,
+    per_expert: o.PerExpert = 1,
+    capacity: o.Capacity = None,
+    max_characters: o.MaxCharacters = 8_000,
+    truncate: o.Truncate = False,
+    allow_non_private: o.AllowNonPrivate = False,
+    out: Annotated[str | None, typer.Option("--out", help="Answer rows; without it they go to stdout.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Answer only the first questions.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on behind the answers of an interrupted run.")] = False,
+    as_json: o.AsJson = False,
+) -> None:
+    """Answer a file of questions, each at the price --epsilon, from private examples.
+
+    Output rows hold id, value, method, epsilon, delta, adjacency and release_id. All answers are priced before the
+    first is paid for; if they do not fit into the budget nothing is charged (exit code 3).
+    """
+    from sottovoce.privacy.numbers import require_delta, require_epsilon
+    from sottovoce.readers import read_public
+
+    price, slack = require_epsilon(epsilon), None if delta is None else require_delta(delta)
+    setup = o.Setup(
+        private, labels, task, method, model, adjacency, unit, ledger, budget, device, dtype, clip, noise, per_expert,
+        capacity, max_characters, truncate, allow_non_private,
+    )  # fmt: skip
+    the_task = setup.load_task()
+    questions = read_public(queries, max_characters=max_characters, truncate=truncate)
+    truth, fields = _read(questions, the_task, limit)
+    session = setup.session(the_task)
+    started = time.perf_counter()
+    with AnswerSink(out, resume=resume, hold=as_json) as sink:
+        waiting = list(fields)[len(sink.rows) :]
+        _same_questions(sink.rows, waiting, list(fields))
+        session.affords(len(waiting), epsilon=price, delta=slack)
+        _announce(session, setup)
+        with progress() as bar:
+            doing = bar.add_task("answering", total=len(waiting), rate="")
+            releases = session.classify([fields[row_id] for row_id in waiting], epsilon=price, delta=slack)
+            for row_id, release in zip(waiting, releases, strict=True):
+                sink.add(release.as_row(row_id))
+                bar.update(doing, advance=1, rate=f"{(len(sink.rows)) / (time.perf_counter() - started):.1f}/s")
+    summary = _summary(session, sink.rows, truth, price, slack, time.perf_counter() - started)
+    if as_json:
+        put(summary if out else {**summary, "rows": sink.rows})
+    else:
+        _show(summary, session, price, slack)
+
+
+def _read(questions: PublicRecords, task: Task, limit: int | None) -> tuple[dict[str, str], dict[str, Any]]:
+    """Ids to labels where given, and ids to fields."""
+    from sottovoce.errors import RecordError
+
+    truth: dict[str, str] = {}
+    fields: dict[str, Any] = {}
+    for row in list(questions)[:limit]:
+        row_id = str(row.values.get("id") or row.line)
+        if row_id in fields:
+            raise RecordError("the id is used twice", file=questions.source, line=row.line, field="id")
+        fields[row_id] = task.query_of(row, questions.source)
+        if task.has_label(row):
+            truth[row_id] = task.labels[task.label_of(row, questions.source)]
+    return truth, fields
+
+
+def _same_questions(done: list[dict[str, Any]], waiting: list[str], ids: list[str]) -> None:
+    from sottovoce.errors import InputError
+
+    if [row.get("id") for row in done] != ids[: len(done)]:
+        raise InputError("The answers to resume from belong to other questions. Move the .partial file away.")
+
+
+def _announce(session: PrivateICL, setup: o.Setup) -> None:
+    if session.ledger and setup.ledger is None:
+        say(f"Ledger: {session.ledger.path} (none was named; kept by fingerprint)")
+    if setup.budget is None and session.balance and session.balance.answers == 0 and session.balance.spent == 0:
+        say(f"Budget: {session.balance.budget} in all for these records (change it on first use with --budget)")
+
+
+def _summary(
+    session: PrivateICL,
+    rows: list[dict[str, Any]],
+    truth: dict[str, str],
+    price: float,
+    delta: float | None,
+    seconds: float,
+) -> dict[str, Any]:
+    from sottovoce.intervals import proportion
+
+    terms = session.terms(price, delta)
+    right = [row["value"] == truth[row["id"]] for row in rows if row["id"] in truth]
+    measured = proportion(sum(right), len(right)) if right else None
+    balance = session.balance
+    return {
+        "answers": len(rows),
+        "accuracy": measured.value if measured else None,
+        "accuracy_interval_95": [measured.low, measured.high] if measured else None,
+        "spent": {"epsilon_each": terms.epsilon, "delta_each": terms.delta, **(_total(balance) if balance else {})},
+        "remaining": {**balance.as_dict(), "answers_left_at_this_price": balance.answers_left(terms.event)}
+        if balance and session.method.private
+        else (balance.as_dict() if balance else None),
+        "method": session.method.name,
+        "model": session.model.name,
+        "adjacency": session.adjacency.value,
+        "seconds": round(seconds, 3),
+        "isolation": session.model.isolation.value,
+        "statement": terms.statement,
+    }
+
+
+def _total(balance: Any) -> dict[str, Any]:
+    return {"currency": balance.budget.currency, "total": balance.spent, "adjacency": balance.adjacency.value}
+
+
+def _show(summary: dict[str, Any], session: PrivateICL, price: float, delta: float | None) -> None:
+    terms = session.terms(price, delta)
+    rows = [["answers", str(summary["answers"])], ["method", summary["method"]], ["model", summary["model"]]]
+    if summary["accuracy"] is not None:
+        low, high = summary["accuracy_interval_95"]
+        rows.append(["accuracy", f"{summary['accuracy']:.1%} (95 % interval {low:.1%} to {high:.1%})"])
+    if session.balance:
+        fits = terms.method.private
+        rows.append(["ledger", left_in_words(session.balance, terms.event) if fits else "no guarantee; noted"])
+    rows.append(["seconds", f"{summary['seconds']:.1f}"])
+    table("", ["", ""], rows)
+    say(terms.statement)

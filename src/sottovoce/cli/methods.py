@@ -1,0 +1,54 @@
+"""``sotto methods``: what can be asked for with --method, and what each promises."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+
+import typer
+
+from sottovoce.cli import options as o
+from sottovoce.cli.console import put, table
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("methods")(methods)
+
+
+def methods(as_json: o.AsJson = False) -> None:
+    """List the methods and the noise mechanisms they are built from."""
+    from sottovoce.mechanisms.base import registered
+    from sottovoce.methods.base import Price, make_method, registered_methods
+    from sottovoce.privacy.events import describe
+
+    rows = [
+        {
+            "method": name,
+            "summary": cls.summary,
+            "guarantee": cls.private,
+            "reads": cls.reads.value,
+            "needs": cls.needs,
+            "options": [f"{f.name}={f.default!r}" for f in fields(cls)] if is_dataclass(cls) else [],
+            "event_at_epsilon_1": describe(make_method(name).event(Price(1.0, 1e-6))),
+            "source": cls.source,
+        }
+        for name, cls in registered_methods().items()
+    ]
+    if as_json:
+        put({"methods": rows, "mechanisms": list(registered())})
+        return
+    table(
+        "Methods",
+        ["method", "what it does", "guarantee", "one answer at epsilon 1", "options", "source"],
+        [
+            [
+                str(row["method"]),
+                str(row["summary"]),
+                "yes" if row["guarantee"] else "NONE",
+                str(row["event_at_epsilon_1"]),
+                ", ".join(map(str, row["options"])),  # type: ignore[call-overload]
+                str(row["source"]),
+            ]
+            for row in rows
+        ],
+    )

@@ -1,0 +1,133 @@
+"""Options that several commands share, and how they become a session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sottovoce.errors import ParameterError
+
+if TYPE_CHECKING:
+    from sottovoce.session import PrivateICL
+    from sottovoce.tasks import Task
+
+DEFAULT_BUDGET = "8,1e-6"
+"""The whole budget of a data set whose owner named none."""
+
+Private = Annotated[str | None, typer.Option("--private", help="Private records: .jsonl[.gz], .csv or .parquet.")]
+Labels = Annotated[str | None, typer.Option("--labels", help="The public label set, such as billing,fraud,shipping.")]
+TaskName = Annotated[str | None, typer.Option("--task", help="A built-in task, or your own .toml file.")]
+MethodName = Annotated[str, typer.Option("--method", help="See 'sotto methods'.")]
+Epsilon = Annotated[str, typer.Option("--epsilon", help="Price of one answer.")]
+Delta = Annotated[
+    str | None, typer.Option("--delta", help="Delta of one answer, for Gaussian noise; default the budget's.")
+]
+AdjacencyName = Annotated[str, typer.Option("--adjacency", help="replace-one, add-remove or zero-out.")]
+UnitName = Annotated[
+    str | None, typer.Option("--unit", help="Who is protected: a column, or 'record'. Default: 'group' where present.")
+]
+LedgerPath = Annotated[
+    str | None, typer.Option("--ledger", help="The ledger file, or :memory:. Default: one in your data folder.")
+]
+BudgetText = Annotated[
+    str | None,
+    typer.Option("--budget", help=f"The data set's whole budget, on first use: EPSILON,DELTA [{DEFAULT_BUDGET}]."),
+]
+ModelName = Annotated[str, typer.Option("--model", help="embedded, or hf:NAME_OR_PATH. See 'sotto models'.")]
+Device = Annotated[str | None, typer.Option("--device", help="For hf: models: cpu, cuda, cuda:1.")]
+Dtype = Annotated[str | None, typer.Option("--dtype", help="For hf: models: float32 or bfloat16.")]
+Clip = Annotated[float | None, typer.Option("--clip", help="For poe: clip in nats.")]
+Noise = Annotated[str | None, typer.Option("--noise", help="For rnm: exponential, permute_and_flip or gaussian.")]
+PerExpert = Annotated[int, typer.Option("--per-expert", "-g", help="Units an expert sees.")]
+Capacity = Annotated[
+    int | None, typer.Option("--capacity", help="Under add-remove: a public number of experts; needs stable ids.")
+]
+MaxCharacters = Annotated[int, typer.Option("--max-characters", help="Longest text of one field.")]
+Truncate = Annotated[bool, typer.Option("--truncate", help="Cut longer texts instead of refusing them.")]
+AllowNonPrivate = Annotated[
+    bool, typer.Option("--allow-non-private", help="Let a method without a guarantee answer; the ledger notes it.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of the table.")]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a command was told about the session it needs."""
+
+    private: str | None
+    labels: str | None
+    task: str | None
+    method: str
+    model: str
+    adjacency: str
+    unit: str | None
+    ledger: str | None
+    budget: str | None
+    device: str | None
+    dtype: str | None
+    clip: float | None
+    noise: str | None
+    per_expert: int
+    capacity: int | None
+    max_characters: int
+    truncate: bool
+    allow_non_private: bool
+
+    def load_task(self) -> Task:
+        """The task, from --task or --labels."""
+        from sottovoce.tasks import Task, load_task
+
+        if (self.task is None) == (self.labels is None):
+            raise ParameterError(
+                "--task and --labels", "both given" if self.task else "both absent", "exactly one of them"
+            )
+        if self.labels is not None:
+            return Task(labels=self.labels.split(","))
+        return load_task(str(self.task))
+
+    def session(self, task: Task) -> PrivateICL:
+        """Reads the records and opens the ledger; nothing is charged."""
+        from sottovoce.experts.partition import Partition
+        from sottovoce.methods.base import Reads, make_method
+        from sottovoce.models.catalog import load_scorer
+        from sottovoce.readers import read_private
+        from sottovoce.session import PrivateICL
+
+        method = make_method(self.method, **_given(clip=self.clip, noise=self.noise))
+        reads = method.reads is not Reads.NOTHING
+        if reads and self.private is None:
+            raise ParameterError("--private", None, f"given: the method {self.method!r} answers from private records")
+        records = None
+        if reads:
+            records = read_private(
+                str(self.private), unit=self.unit, max_characters=self.max_characters, truncate=self.truncate
+            )
+        return PrivateICL(
+            records=records,
+            task=task,
+            method=method,
+            model=load_scorer(self.model, **_given(device=self.device, dtype=self.dtype)),
+            adjacency=self.adjacency,
+            budget=self._budget(records.fingerprint) if records else None,
+            ledger=self.ledger,
+            partition=Partition(units_per_expert=self.per_expert, capacity=self.capacity),
+            allow_non_private=self.allow_non_private,
+        )
+
+    def _budget(self, fingerprint: str) -> Any:
+        from pathlib import Path
+
+        from sottovoce.privacy.budget import Budget
+        from sottovoce.privacy.ledger import IN_MEMORY, default_path
+
+        if self.budget is not None:
+            return Budget.parse(self.budget)
+        path = self.ledger or default_path(fingerprint)
+        is_new = path == IN_MEMORY or not Path(path).exists() or Path(path).stat().st_size == 0
+        return Budget.parse(DEFAULT_BUDGET) if is_new else None
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,75 @@
+"""The experts together: private units become prompts, prompts are scored, scores stay sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+
+from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.experts.partition import Partition
+from sottovoce.models.base import LabelScorer, PreparedContexts
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.records import RECORD_UNIT, Opaque, PrivateRecords, Row, is_missing, unseal
+from sottovoce.tasks import Example, Query, Task
+
+
+@final
+class Ensemble(Opaque):
+    """Experts over private records. Nothing is given to a model before the first ``ask``.
+
+    Args:
+        records: Sealed records; every row is checked against the task here.
+        task: Labels and templates.
+        scorer: The model.
+        partition: How units are shared out.
+        adjacency: The relation to be protected under.
+        together: Put every record into one context, for the non-private full-context reference.
+
+    Raises:
+        RecordError: A row does not suit the task.
+        AssignmentError: The partition has no guarantee under this adjacency.
+    """
+
+    __slots__ = ("_contexts", "_prepared", "_slots", "scorer", "task")
+
+    def __init__(
+        self,
+        records: PrivateRecords,
+        task: Task,
+        scorer: LabelScorer,
+        partition: Partition,
+        adjacency: Adjacency,
+        *,
+        together: bool = False,
+    ) -> None:
+        units = unseal(records)
+        examples = [[task.example_of(row, records.source) for row in unit] for unit in units]
+        self._slots = partition.assign([_stable_id(unit, records.unit) for unit in units], adjacency)
+        kept = [unit[: partition.max_records] for unit in examples]
+        contexts = [[example for unit in slot for example in kept[unit]] for slot in self._slots.members]
+        self._contexts: list[list[Example]] = [[e for c in contexts for e in c]] if together else contexts
+        self._prepared: PreparedContexts | None = None
+        self.task, self.scorer = task, scorer
+
+    def ask(self, queries: Sequence[Query]) -> list[ExpertOutputs]:
+        """Scores every label by every expert, one sealed result a question. This is the private read."""
+        occupied = [index for index, context in enumerate(self._contexts) if context]
+        if self._prepared is None:
+            self._prepared = self.scorer.prepare(self.task, [self._contexts[index] for index in occupied])
+        scores = np.full((len(queries), len(self._contexts), len(self.task.labels)), np.nan)
+        if occupied:
+            scores[:, occupied] = self._prepared.score(queries)
+        return [ExpertOutputs(rows, self._slots.change, self._slots.adjacency) for rows in scores]
+
+    def close(self) -> None:
+        """Frees the model's caches of private prompts."""
+        if self._prepared is not None:
+            self._prepared.close()
+            self._prepared = None
+
+
+def _stable_id(unit: Sequence[Row], column: str) -> str | None:
+    value = unit[0].values.get("id" if column == RECORD_UNIT else column)
+    return None if is_missing(value) else str(value)

@@ -1,0 +1,108 @@
+"""What the experts said, and the two ways it is summed: clipped log-probabilities and votes.
+
+Guarantee   Each expert's summand lies in a set of the stated width and is computed from that expert's row alone; a null
+            expert adds the zero vector. The integer sum does not depend on order.
+Sources     specification 1.4, 5.1.1, 5.1.2 (clamp, never zeroing), 5.2 (votes), 9.1 (order of operations, grid).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import ParameterError
+from sottovoce.privacy.scores import IntArray, Scores
+from sottovoce.privacy.unit import Adjacency, ChangeType
+from sottovoce.records import Opaque
+
+FloatArray = NDArray[np.float64]
+GRID_BITS: Final = 10
+"""Log-probabilities are put on a grid of 2**-10 nats."""
+NORMALIZATIONS: Final = ("labels", "vocabulary", "max")
+
+
+@final
+class ExpertOutputs(Opaque):
+    """Log-probabilities of the labels by every expert, for one question.
+
+    Args:
+        log_probabilities: Shape (experts, labels), float64; a row of NaN is a null expert.
+        change: How one change of the data can change the rows.
+        adjacency: The relation that ``change`` is for.
+    """
+
+    __slots__ = ("_adjacency", "_change", "_rows", "labels")
+
+    def __init__(self, log_probabilities: FloatArray, change: ChangeType, adjacency: Adjacency) -> None:
+        self._rows = sanitized(log_probabilities)
+        self._change, self._adjacency = change, adjacency
+        self.labels = int(log_probabilities.shape[1])
+
+    def _public_face(self) -> str:
+        return f"{self.labels} labels, {self._adjacency.value}, {self._change.name}"
+
+    def clipped_sum(self, clip: float, normalization: str = "labels") -> Scores:
+        """Sums the experts' log-probabilities, each clamped to [-clip, 0] and put on the integer grid.
+
+        Raises:
+            ParameterError: ``clip`` is below 2**-10 or above 1000, or the normalization is unknown.
+        """
+        if not 2**-GRID_BITS <= clip <= 1_000:
+            raise ParameterError("clip", clip, "from 0.001 to 1000 nats")
+        width = int(Fraction(repr(float(clip))) * 2**GRID_BITS)
+        summands = on_grid(normalized(self._rows, normalization), width)
+        return Scores(
+            summands.sum(axis=0, dtype=np.int64),
+            sensitivity=width * self._change.widths,
+            adjacency=self._adjacency,
+        )
+
+    def votes(self) -> Scores:
+        """Counts for each label the experts that prefer it; a tie inside an expert goes to the lower index."""
+        valid = self._rows[~np.isnan(self._rows).all(axis=1)]
+        counts = (
+            np.bincount(np.argmax(valid, axis=1), minlength=self.labels) if len(valid) else np.zeros(self.labels, int)
+        )
+        moved = self._change.rows
+        return Scores(
+            counts,
+            sensitivity=self._change.widths,
+            adjacency=self._adjacency,
+            squared_l2=1 if self._change.widths == 1 else 2 * moved * moved,
+        )
+
+    def summed_without_noise(self) -> FloatArray:
+        """The plain sum of log-probabilities, shape (labels,), for the non-private references alone."""
+        return np.asarray(np.nansum(np.maximum(self._rows, -1e6), axis=0))
+
+
+def sanitized(log_probabilities: FloatArray) -> FloatArray:
+    """NaN becomes minus infinity, then a row without a finite maximum becomes a null expert (all NaN)."""
+    rows = np.where(np.isnan(log_probabilities), -np.inf, log_probabilities.astype(np.float64))
+    null = ~np.isfinite(rows.max(axis=1))
+    rows[null] = np.nan
+    return rows
+
+
+def normalized(rows: FloatArray, normalization: str) -> FloatArray:
+    """Log-probabilities at most 0, row by row: over the labels, as given, or relative to the best label."""
+    if normalization not in NORMALIZATIONS:
+        raise ParameterError("normalization", normalization, f"one of {', '.join(NORMALIZATIONS)}")
+    if normalization == "vocabulary":
+        return np.minimum(rows, 0.0)
+    best = rows.max(axis=1, keepdims=True)
+    if normalization == "max":
+        return np.asarray(rows - best)
+    return np.asarray(rows - best - np.log(np.exp(rows - best).sum(axis=1, keepdims=True)))
+
+
+def on_grid(rows: FloatArray, width: int) -> IntArray:
+    """Clamps each row to [-width, 0] whole grid steps; a null row becomes zeros."""
+    steps = np.maximum(np.floor(np.maximum(rows, -1e9) * 2**GRID_BITS), -width)
+    whole = np.where(np.isnan(rows), 0, np.minimum(steps, 0)).astype(np.int64)
+    if whole.size and (whole.min() < -width or whole.max() > 0):
+        raise AssertionError("an expert left its interval")
+    return whole

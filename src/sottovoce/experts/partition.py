@@ -1,0 +1,124 @@
+"""Who sees which record: units come into expert slots by a rule that looks at nothing private of others.
+
+Guarantee   One change of the data touches at most the slots that table 2.2 says (``Slots.change``); a combination that
+            the table does not list is refused.
+Sources     specification 1.1, 2.2, 2.2.1 (capacity under add/remove), 2.2.2 (stable ids), 2.2.5 (order within a slot).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+from sottovoce.errors import AssignmentError, ParameterError
+from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
+from sottovoce.randomness import SystemRandomness
+from sottovoce.records import Opaque
+
+
+@final
+@dataclass(frozen=True, slots=True, repr=False)
+class Slots(Opaque):
+    """The units of every expert, by index. An empty slot is a null expert.
+
+    Attributes:
+        members: For each slot the indices of its units. Private under add/remove.
+        assignment: The rule that was used.
+        change: How one change of the data can change the experts.
+        adjacency: The relation that ``change`` is for.
+    """
+
+    members: Sequence[Sequence[int]]
+    assignment: Assignment
+    change: ChangeType
+    adjacency: Adjacency
+
+    def _public_face(self) -> str:
+        return f"{self.assignment.value}, {self.adjacency.value}, {self.change.name}"
+
+
+@final
+@dataclass(frozen=True)
+class Partition:
+    """How units are shared out among experts. Every attribute is a public parameter.
+
+    Attributes:
+        units_per_expert: g; 1 by default. Under add/remove it is the most that a slot keeps.
+        capacity: Number of slots m under add/remove. Without it every unit has a slot of its own, and the number of
+            model calls follows the private size. Two units that meet in a slot make it null when g is 1.
+        max_records: Most records of one unit that its expert sees; the first ones of that unit.
+
+    Raises:
+        ParameterError: A number is below 1.
+    """
+
+    units_per_expert: int = 1
+    capacity: int | None = None
+    max_records: int = 16
+    _key: bytes = field(default_factory=lambda: SystemRandomness().below(2**256).to_bytes(32, "big"), repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("units_per_expert", "capacity", "max_records"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise ParameterError(name, value, "a whole number, 1 or more")
+
+    def rule(self, adjacency: Adjacency) -> tuple[Assignment, ChangeType]:
+        """The assignment and what one change does to it, from parameters alone.
+
+        Raises:
+            AssignmentError: The combination has no guarantee.
+            ParameterError: A capacity was given where the number of units is public.
+        """
+        if adjacency.size_is_public:
+            if self.capacity is not None:
+                raise ParameterError("capacity", self.capacity, f"absent: {adjacency.value} adjacency makes n public")
+            assignment = Assignment.OWN_SLOT if self.units_per_expert == 1 else Assignment.CHUNKS
+        elif self.units_per_expert == 1:
+            assignment = Assignment.OWN_SLOT
+        elif self.capacity is None:
+            raise AssignmentError(
+                f"{self.units_per_expert} units an expert under add-remove adjacency need a public number of slots: "
+                "chunks of a list would let one added record change every expert. Give --capacity (the number of "
+                "experts) and rows with a stable 'id', or use replace-one."
+            )
+        else:
+            assignment = Assignment.STABLE_ID
+        return assignment, change_type(assignment, adjacency)
+
+    def assign(self, unit_ids: Sequence[str | None], adjacency: Adjacency) -> Slots:
+        """Shares units out.
+
+        Args:
+            unit_ids: The stable id of each unit, or ``None`` where it has none.
+            adjacency: The relation to be protected under.
+
+        Raises:
+            AssignmentError: The combination has no guarantee, or ids are needed and missing.
+        """
+        assignment, change = self.rule(adjacency)
+        units = range(len(unit_ids))
+        if self.capacity is not None:
+            members = self._hashed(unit_ids, self.capacity)
+        else:
+            g = self.units_per_expert
+            members = [list(units[start : start + g]) for start in range(0, len(units), g)]
+        return Slots(members, assignment, change, adjacency)
+
+    def _hashed(self, unit_ids: Sequence[str | None], slots: int) -> list[list[int]]:
+        members: list[list[int]] = [[] for _ in range(slots)]
+        for unit, unit_id in enumerate(unit_ids):
+            if unit_id is None:
+                raise AssignmentError(
+                    "A public capacity places every unit by a stable id, and some row has none. Add an 'id' column, "
+                    "or protect a column with --unit."
+                )
+            digest = hmac.new(self._key, unit_id.encode(), hashlib.sha256).digest()
+            members[int.from_bytes(digest, "big") % slots].append(unit)
+        if self.units_per_expert == 1:
+            return [slot if len(slot) == 1 else [] for slot in members]
+        by_id = {unit: str(unit_id) for unit, unit_id in enumerate(unit_ids)}
+        return [sorted(slot, key=by_id.__getitem__)[: self.units_per_expert] for slot in members]

@@ -1,0 +1,40 @@
+"""Confidence intervals for proportions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+
+@final
+@dataclass(frozen=True)
+class Proportion:
+    """A measured share with its interval.
+
+    Attributes:
+        value: The share.
+        low: Lower end.
+        high: Upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.0%} ({self.low:.0%} to {self.high:.0%})"
+
+
+def proportion(successes: int, trials: int, confidence: float = 0.95) -> Proportion:
+    """A share with its exact two-sided Clopper-Pearson interval.
+
+    Example:
+        >>> print(proportion(8, 10))
+        80% (44% to 97%)
+    """
+    from scipy.stats import beta
+
+    tail = (1 - confidence) / 2
+    low = 0.0 if successes == 0 else float(beta.ppf(tail, successes, trials - successes + 1))
+    high = 1.0 if successes == trials else float(beta.ppf(1 - tail, successes + 1, trials - successes))
+    return Proportion(successes / trials, low, high)

@@ -1,0 +1,124 @@
+"""What leaves the door: a value, what it cost, and one sentence about it. Nothing else crosses."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+from sottovoce.methods.base import Method, Price, Reads
+from sottovoce.models.base import Isolation
+from sottovoce.privacy.accountant import charge_of
+from sottovoce.privacy.events import DpEvent
+from sottovoce.privacy.ledger import Balance
+from sottovoce.privacy.unit import Adjacency, ChangeType
+
+
+@final
+@dataclass(frozen=True)
+class Terms:
+    """The guarantee behind an answer, fixed before anything private is read (specification 6.2).
+
+    Attributes:
+        method: Name of the method.
+        event: What one answer costs.
+        price: Epsilon and delta asked for one answer.
+        adjacency: What one change is.
+        unit: Who is protected.
+        units_per_expert: g.
+        change: The change type; ``None`` where no private record is read.
+        isolation: Whether the model was seen to keep experts apart.
+        seeded: Whether the noise came from a seeded source, so that nothing is promised.
+    """
+
+    method: type[Method]
+    event: DpEvent
+    price: Price
+    adjacency: Adjacency
+    unit: str
+    units_per_expert: int
+    change: ChangeType | None
+    isolation: Isolation
+    seeded: bool
+
+    @property
+    def epsilon(self) -> float | None:
+        """Epsilon of one answer; 0 where nothing private is read, ``None`` where there is no guarantee."""
+        if self.method.reads is Reads.NOTHING:
+            return 0.0
+        return self.price.epsilon if self.is_private else None
+
+    @property
+    def delta(self) -> float | None:
+        """Delta of one answer: 0 for a pure guarantee."""
+        if self.epsilon is None:
+            return None
+        pure = math.isfinite(charge_of(self.event).epsilon)
+        return 0.0 if pure else self.price.delta
+
+    @property
+    def is_private(self) -> bool:
+        """Whether a guarantee can be stated."""
+        if self.method.reads is Reads.NOTHING:
+            return True
+        return self.method.private and self.isolation.holds and not self.seeded
+
+    @property
+    def statement(self) -> str:
+        """One sentence that a lawyer can read."""
+        if self.method.reads is Reads.NOTHING:
+            return f"No private record was read for this answer (method {self.method.name})."
+        if not self.method.private:
+            return f"This answer has NO privacy guarantee: the method {self.method.name} adds no noise."
+        if self.seeded:
+            return "This answer has NO privacy guarantee: its noise came from a seeded source, for tests."
+        bound = f"at most a factor of {math.exp(self.price.epsilon):.4g}"
+        if self.delta:
+            bound += f", up to an additional probability of {self.delta:g}"
+        claim = (
+            f"{self.adjacency.sentence(self.unit).capitalize()} changes the probability of this answer by {bound} "
+            f"(epsilon {self.price.epsilon:g}, delta {self.delta:g}, {self.adjacency.value} adjacency, "
+            f"unit '{self.unit}', {self.units_per_expert} unit{'s' * (self.units_per_expert > 1)} an expert, "
+            f"change type {self.change.name if self.change else 'none'}, method {self.method.name})"
+        )
+        return f"{claim}." if self.isolation.holds else f"{claim}; but {self.isolation.value}."
+
+
+@final
+@dataclass(frozen=True)
+class Release:
+    """One answer that was paid for.
+
+    Attributes:
+        value: The label.
+        terms: The guarantee behind it.
+        release_id: Names the charge in the ledger.
+        remaining: How the ledger stands after it; ``None`` where no ledger is kept.
+    """
+
+    value: str
+    terms: Terms
+    release_id: str
+    remaining: Balance | None
+
+    @property
+    def event(self) -> DpEvent:
+        """What the ledger was charged."""
+        return self.terms.event
+
+    @property
+    def statement(self) -> str:
+        """One sentence about the guarantee."""
+        return self.terms.statement
+
+    def as_row(self, row_id: str) -> dict[str, object]:
+        """An output row of the command line."""
+        return {
+            "id": row_id,
+            "value": self.value,
+            "method": self.terms.method.name,
+            "epsilon": self.terms.epsilon,
+            "delta": self.terms.delta,
+            "adjacency": self.terms.adjacency.value,
+            "release_id": self.release_id,
+        }

@@ -1,0 +1,247 @@
+"""PrivateICL: records, task, model, method and budget, joined so that the order of things cannot be got wrong.
+
+For every answer: charge the ledger durably, read the private records, draw, note the release durably, hand it out. A
+crash in between leaves the charge standing.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import final
+
+import numpy as np
+
+from sottovoce.errors import ModelError, NonPrivateError, ParameterError
+from sottovoce.experts.ensemble import Ensemble
+from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.experts.partition import Partition
+from sottovoce.methods.base import Method, Price, Reads, make_method
+from sottovoce.models.base import Isolation, LabelScorer
+from sottovoce.models.catalog import load_scorer
+from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.ledger import Account, Balance, Identity, Ledger, Reservation, default_path
+from sottovoce.privacy.unit import DROP, Adjacency
+from sottovoce.randomness import Randomness, SystemRandomness
+from sottovoce.records import PrivateRecords
+from sottovoce.release import Release, Terms
+from sottovoce.tasks import Query, Task
+
+BATCH = 16
+"""Questions charged and read together: what an interruption can cost at most."""
+
+
+@final
+class PrivateICL:
+    """Answers questions from private examples, within a budget.
+
+    Args:
+        records: Sealed private records; ``None`` only for methods that read nothing private.
+        task: Labels and templates.
+        method: A method or its name.
+        model: A model or its name, such as ``embedded`` or ``hf:Qwen/Qwen3-4B``.
+        adjacency: What one change of the data is; replace-one unless said otherwise.
+        budget: The data set's whole budget; needed when the ledger first meets the records.
+        ledger: A ledger, its path, or ``":memory:"``. By default one is kept in the user's data folder by fingerprint.
+        partition: How units are shared out among experts.
+        randomness: Source of noise; anything but the operating system's is refused unless the records are synthetic.
+        allow_non_private: Let methods without a guarantee answer; the ledger notes every such answer.
+
+    Raises:
+        InputError: Something given is not usable; nothing was charged.
+        BudgetError: The ledger does not fit these records, or cannot be written.
+        ModelError: The model could not be loaded.
+
+    Example:
+        >>> from sottovoce.models.fake import FakeScorer
+        >>> from sottovoce.records import PrivateRecords, Row
+        >>> rows = [Row(i, {"text": f"note {i}", "label": "billing"}) for i in range(20)]
+        >>> icl = PrivateICL(
+        ...     records=PrivateRecords(rows, source="notes"),
+        ...     task=Task(labels=["billing", "fraud"]),
+        ...     method="poe",
+        ...     model=FakeScorer(),
+        ...     budget=Budget(epsilon=8, delta=1e-6),
+        ...     ledger=":memory:",
+        ... )
+        >>> release = icl.ask("My card was charged twice.", epsilon=4)
+        >>> release.remaining.answers
+        1
+    """
+
+    def __init__(
+        self,
+        *,
+        records: PrivateRecords | None,
+        task: Task,
+        method: Method | str = "poe",
+        model: LabelScorer | str = "embedded",
+        adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
+        budget: Budget | None = None,
+        ledger: Ledger | str | None = None,
+        partition: Partition | None = None,
+        randomness: Randomness | None = None,
+        allow_non_private: bool = False,
+    ) -> None:
+        self.task = task
+        self.method = make_method(method) if isinstance(method, str) else method
+        self.adjacency = Adjacency.parse(adjacency)
+        self.partition = partition or Partition()
+        self._randomness = randomness or SystemRandomness()
+        self._rehearsed = False
+        self._records = self._usable(records, allow_non_private)
+        change = self.partition.rule(self.adjacency)[1]
+        self.model = load_scorer(model) if isinstance(model, str) else model
+        self._change = change if self._records else None
+        self._ensemble: Ensemble | None = None
+        self._account: Account | None = None
+        if self._records is not None:
+            together = self.method.reads is Reads.EVERYTHING
+            self._ensemble = Ensemble(
+                self._records, task, self.model, self.partition, self.adjacency, together=together
+            )
+            identity = Identity(self._records.fingerprint, self.adjacency, self._records.unit)
+            if not isinstance(ledger, Ledger):
+                ledger = Ledger(ledger or default_path(self._records.fingerprint))
+            self._account = ledger.open(identity, budget)
+
+    def __repr__(self) -> str:
+        return f"PrivateICL(method={self.method.name!r}, model={self.model.name!r}, {self.adjacency.value})"
+
+    @property
+    def balance(self) -> Balance | None:
+        """How the ledger stands; ``None`` where no private record is used."""
+        return self._account.balance() if self._account else None
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """The ledger that is charged."""
+        return self._account.ledger if self._account else None
+
+    def terms(self, epsilon: float, delta: float | None = None) -> Terms:
+        """The guarantee of one answer at this price, from parameters alone.
+
+        Args:
+            epsilon: Of one answer.
+            delta: Of one answer, for methods that need one; by default the budget's.
+        """
+        budget = self._account.balance().budget if self._account else Budget(1, 1e-6)
+        price = Price(epsilon, budget.delta if delta is None else delta)
+        return Terms(
+            method=type(self.method),
+            event=self.method.event(price),
+            price=price,
+            adjacency=self.adjacency,
+            unit=self._records.unit if self._records else "record",
+            units_per_expert=self.partition.units_per_expert,
+            change=self._change,
+            isolation=self.model.isolation,
+            seeded=not self._randomness.secure,
+        )
+
+    def ask(self, question: str | Query, *, epsilon: float, delta: float | None = None) -> Release:
+        """Answers one question.
+
+        Raises:
+            BudgetExhaustedError: It cannot be paid for; nothing was charged and no model was asked.
+        """
+        return next(self.classify([question], epsilon=epsilon, delta=delta))
+
+    def classify(
+        self, questions: Iterable[str | Query], *, epsilon: float, delta: float | None = None
+    ) -> Iterator[Release]:
+        """Answers questions one after another, each at the same price, charged in small batches as they come.
+
+        Raises:
+            BudgetExhaustedError: The next batch cannot be paid for; earlier answers stand.
+        """
+        self.terms(epsilon, delta)
+        waiting = iter(questions)
+        while batch := [self._fields(question) for question in islice(waiting, BATCH)]:
+            self._rehearse(batch[0])
+            yield from self._answer(batch, self.terms(epsilon, delta))
+
+    def affords(self, count: int, *, epsilon: float, delta: float | None = None) -> None:
+        """Raises what would be raised if ``count`` answers were asked now; charges nothing."""
+        terms = self.terms(epsilon, delta)
+        if self._account and self.method.private:
+            self._account.check([Reservation(f"check {i}", terms.event, "") for i in range(count)])
+
+    def close(self) -> None:
+        """Frees the model's caches of private prompts."""
+        if self._ensemble:
+            self._ensemble.close()
+
+    def _usable(self, records: PrivateRecords | None, allow_non_private: bool) -> PrivateRecords | None:
+        if self.method.reads is Reads.NOTHING:
+            return None
+        if records is None:
+            raise ParameterError(
+                "records", None, f"given: the method {self.method.name!r} answers from private records"
+            )
+        if not self.method.private and not allow_non_private:
+            raise NonPrivateError(
+                f"The method {self.method.name!r} has no privacy guarantee and is refused on a ledger. If these "
+                "records may be given away, pass --allow-non-private; the ledger will say so for ever."
+            )
+        if not self._randomness.secure and not records.synthetic:
+            raise ParameterError(
+                "randomness", "a seeded source", "the operating system's: whoever knows the seed can take off the noise"
+            )
+        return records.with_public_size() if self.adjacency.size_is_public else records
+
+    def _fields(self, question: str | Query) -> Query:
+        if isinstance(question, Mapping):
+            return question
+        if len(self.task.fields) != 1:
+            raise ParameterError("question", "a text", f"a mapping with the fields {', '.join(self.task.fields)}")
+        if not question.strip():
+            raise ParameterError("question", question, "a text that is not empty")
+        return {self.task.fields[0]: question}
+
+    def _answer(self, batch: Sequence[Query], terms: Terms) -> Iterator[Release]:
+        ids = [secrets.token_hex(16) for _ in batch]
+        if self._account is None or self._ensemble is None:
+            outputs = self._zero_shot(batch)
+        else:
+            self._charge(self._account, ids, terms)
+            outputs = self._ensemble.ask(batch)
+        values = [self.method.choose(output, terms.price, self._randomness) for output in outputs]
+        if self._account:
+            self._account.mark_released(ids)
+        balance = self.balance
+        for release_id, value in zip(ids, values, strict=True):
+            yield Release(self.task.labels[value], terms, release_id, balance)
+
+    def _charge(self, account: Account, ids: Sequence[str], terms: Terms) -> None:
+        note = f"{self.method.name}, {self.model.name}, change {terms.change.name if terms.change else 'none'}"
+        if not self.method.private:
+            account.record_non_private(ids, note)
+            return
+        if terms.isolation is Isolation.NOT_VERIFIED:
+            note += ", isolation not verified"
+        account.reserve([Reservation(release_id, terms.event, note) for release_id in ids])
+
+    def _zero_shot(self, batch: Sequence[Query]) -> list[ExpertOutputs]:
+        prepared = self.model.prepare(self.task, [()])
+        try:
+            return [ExpertOutputs(rows, DROP, self.adjacency) for rows in prepared.score(batch)]
+        finally:
+            prepared.close()
+
+    def _rehearse(self, query: Query) -> None:
+        """Lets the model answer once from public input, so that what fails for everybody fails before a charge."""
+        if self._rehearsed:
+            return
+        prepared = self.model.prepare(self.task, [()])
+        try:
+            scores = prepared.score([query])
+        finally:
+            prepared.close()
+        if not np.isfinite(scores).all():
+            raise ModelError(
+                f"The model {self.model.name} gave numbers that are not finite for a question without any example. "
+                "Nothing was charged. Check its weights, or try --dtype float32."
+            )
+        self._rehearsed = True
