@@ -197,7 +197,7 @@ def test_gaussian_noise_is_refused_without_a_delta_or_a_norm_bound():
 
 
 def test_gaussian_noise_is_calibrated_for_its_single_release():
-    # zCDP calibration of (1, 1e-5): sigma per unit sensitivity is sqrt(1 / (2 rho)); T9 gives mu about .2472 (spec 5.4).
+    # Spec 5.4: with zCDP accounting (1, 1e-5) admits mu* = .2472, and sigma = S / mu*.
     mechanism = GaussianNoisyMax.for_budget(1.0, 1e-5)
     assert math.sqrt(2 * mechanism.rho) == pytest.approx(0.2472, abs=2e-4)
     assert math.sqrt(mechanism.sigma2(scores([1, 0], squared_l2=2))) == pytest.approx(math.sqrt(2) / 0.2472, rel=1e-3)
