@@ -122,6 +122,10 @@ class PrivateRecords(Opaque):
             raise OpaqueError("The number of private records was not declared public (size_is_public=True).")
         return len(self._open())
 
+    def __bool__(self) -> bool:
+        """Always true: there is at least one record, and how many there are is not told."""
+        return True
+
     def with_public_size(self) -> PrivateRecords:
         """The same records with their number declared public, as replace-one adjacency does by definition."""
         return PrivateRecords(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
+from typing import Any
 
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import put, table
+from sottovoce.cli.console import put, say
 
 
 def add_to(app: typer.Typer) -> None:
@@ -21,7 +22,7 @@ def methods(as_json: o.AsJson = False) -> None:
     from sottovoce.methods.base import Price, make_method, registered_methods
     from sottovoce.privacy.events import describe
 
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "method": name,
             "summary": cls.summary,
@@ -37,18 +38,9 @@ def methods(as_json: o.AsJson = False) -> None:
     if as_json:
         put({"methods": rows, "mechanisms": list(registered())})
         return
-    table(
-        "Methods",
-        ["method", "what it does", "guarantee", "one answer at epsilon 1", "options", "source"],
-        [
-            [
-                str(row["method"]),
-                str(row["summary"]),
-                "yes" if row["guarantee"] else "NONE",
-                str(row["event_at_epsilon_1"]),
-                ", ".join(map(str, row["options"])),  # type: ignore[call-overload]
-                str(row["source"]),
-            ]
-            for row in rows
-        ],
-    )
+    for row in rows:
+        event = row["event_at_epsilon_1"] if row["guarantee"] else "NO GUARANTEE"
+        options = ", ".join(row["options"])
+        say(f"{row['method']:<13} {row['summary']} ({row['source']})")
+        say(f"{'':<13} one answer at epsilon 1: {event}" + (f"; options: {options}" if options else ""))
+    say(f"Mechanisms: {', '.join(registered())}")
