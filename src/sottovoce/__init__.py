@@ -1,0 +1,72 @@
+"""sottovoce: answers from private in-context examples that provably do not give them away.
+
+Every public name is listed here by hand and loaded on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from sottovoce import errors, methods
+    from sottovoce.experts.partition import Partition
+    from sottovoce.models.catalog import load_scorer
+    from sottovoce.planner import make_plan
+    from sottovoce.privacy.accountant import RdpAccountant
+    from sottovoce.privacy.budget import Budget
+    from sottovoce.privacy.ledger import Ledger
+    from sottovoce.privacy.unit import Adjacency
+    from sottovoce.readers import read_private, read_public
+    from sottovoce.records import PrivateRecords, PublicRecords
+    from sottovoce.release import Release
+    from sottovoce.session import PrivateICL
+    from sottovoce.tasks import Task, load_task
+
+__all__ = [
+    "Adjacency",
+    "Budget",
+    "Ledger",
+    "Partition",
+    "PrivateICL",
+    "PrivateRecords",
+    "PublicRecords",
+    "RdpAccountant",
+    "Release",
+    "Task",
+    "errors",
+    "load_scorer",
+    "load_task",
+    "make_plan",
+    "methods",
+    "read_private",
+    "read_public",
+]
+
+_HOMES = {
+    "Adjacency": "privacy.unit",
+    "Budget": "privacy.budget",
+    "Ledger": "privacy.ledger",
+    "Partition": "experts.partition",
+    "PrivateICL": "session",
+    "PrivateRecords": "records",
+    "PublicRecords": "records",
+    "RdpAccountant": "privacy.accountant",
+    "Release": "release",
+    "Task": "tasks",
+    "load_scorer": "models.catalog",
+    "load_task": "tasks",
+    "make_plan": "planner",
+    "read_private": "readers",
+    "read_public": "readers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in {"errors", "methods"}:
+        return import_module(f"sottovoce.{name}")
+    if name in _HOMES:
+        return getattr(import_module(f"sottovoce.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'sottovoce' has no attribute {name!r}")

@@ -1,0 +1,19 @@
+"""The literature's methods, one file each, named as in the papers."""
+
+from sottovoce.methods.base import Method, Price, make_method, registered_methods
+from sottovoce.methods.poe import PoE
+from sottovoce.methods.references import FullContext, Hard, Soft, ZeroShot
+from sottovoce.methods.rnm import RNM
+
+__all__ = [
+    "RNM",
+    "FullContext",
+    "Hard",
+    "Method",
+    "PoE",
+    "Price",
+    "Soft",
+    "ZeroShot",
+    "make_method",
+    "registered_methods",
+]
