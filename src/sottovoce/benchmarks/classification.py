@@ -29,7 +29,7 @@ from sottovoce.records import PrivateRecords, PublicRecords
 from sottovoce.session import PrivateICL
 from sottovoce.tasks import Query, Task, load_task
 
-PRIVATE = (
+PRIVATE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("poe", {}),
     ("rnm", {"noise": "exponential"}),
     ("rnm", {"noise": "permute_and_flip"}),

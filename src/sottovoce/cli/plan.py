@@ -1,2 +1,100 @@
-def add_to(app):
-    pass
+"""``sotto plan``: which method and epsilon for how many questions, and what is free."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sottovoce.cli import options as o
+from sottovoce.cli.console import progress, put, say, table
+
+if TYPE_CHECKING:
+    from sottovoce.planner import Accuracy
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("plan")(plan)
+
+
+def plan(
+    records: Annotated[int, typer.Option("--records", help="Number of units, roughly.")],
+    questions: Annotated[int, typer.Option("--questions", help="Answers to be paid for.")],
+    epsilon: Annotated[str, typer.Option("--epsilon", help="The data set's whole epsilon.")] = "8",
+    delta: Annotated[str, typer.Option("--delta", help="The data set's whole delta; 0 for pure.")] = "1e-6",
+    adjacency: o.AdjacencyName = "replace-one",
+    task: o.TaskName = None,
+    labels: o.Labels = None,
+    queries: Annotated[
+        str | None, typer.Option("--queries", help="Labelled public questions: measures the zero-shot floor on them.")
+    ] = None,
+    model: o.ModelName = "embedded",
+    made_up: Annotated[
+        bool, typer.Option("--made-up-labels", help="The label names mean nothing to the model.")
+    ] = False,
+    as_json: o.AsJson = False,
+) -> None:
+    """Say what a budget affords, and which method to expect most from. Reads nothing private and charges nothing."""
+    from sottovoce.planner import KNOWN, UNKNOWN, make_plan
+    from sottovoce.privacy.budget import Budget
+
+    floor = _zero_shot(queries, task, labels, model) if queries else None
+    advice = make_plan(
+        records=records,
+        questions=questions,
+        budget=Budget(epsilon, delta),  # type: ignore[arg-type]
+        adjacency=adjacency,
+        labels=UNKNOWN if made_up else KNOWN,
+        task=task if task in ("agnews", "trec") else None,
+        zero_shot=floor,
+    )
+    if as_json:
+        put(advice.as_dict())
+        return
+    rows = [
+        [
+            option.method,
+            f"{option.epsilon:g}" if option.epsilon else "does not fit",
+            str(option.accuracy) if option.accuracy else "not measured",
+        ]
+        for option in advice.options
+    ]
+    rows.append(["zero-shot", "free", str(advice.zero_shot)])
+    kind = "mean nothing to the model" if made_up else "it knows"
+    table(
+        f"{questions} answers from {records} units within {advice.budget}, {advice.adjacency.value} adjacency",
+        ["method", "epsilon an answer", f"expected accuracy, labels that {kind}"],
+        rows,
+    )
+    measured = task if task in ("agnews", "trec") else "public tasks (agnews, trec)"
+    say(
+        f"Accuracies: embedded model, {advice.measured_at} records of {measured}, two standard errors; zero-shot on "
+        f"{'your questions' if floor else measured}."
+    )
+    say(advice.advice)
+
+
+def _zero_shot(queries: str, task: str | None, labels: str | None, model: str) -> Accuracy:
+    from sottovoce.errors import ParameterError
+    from sottovoce.models.catalog import load_scorer
+    from sottovoce.planner import Accuracy
+    from sottovoce.readers import read_public
+    from sottovoce.session import PrivateICL
+    from sottovoce.tasks import Task, load_task
+
+    if (task is None) == (labels is None):
+        raise ParameterError("--task and --labels", "both or neither", "exactly one of them beside --queries")
+    the_task = load_task(task) if task else Task(labels=str(labels).split(","))
+    rows = read_public(queries)
+    truth = [the_task.labels[the_task.label_of(row, rows.source)] for row in rows]
+    session = PrivateICL(records=None, task=the_task, method="zero-shot", model=load_scorer(model))
+    right = 0
+    with progress() as bar:
+        doing = bar.add_task("zero-shot", total=len(truth), rate="")
+        questions = [the_task.query_of(row, rows.source) for row in rows]
+        for expected, release in zip(truth, session.classify(questions, epsilon=1), strict=True):
+            right += release.value == expected
+            bar.update(doing, advance=1)
+    share = right / len(truth)
+    return Accuracy(100 * share, 100 * (share * (1 - share) / len(truth)) ** 0.5)
