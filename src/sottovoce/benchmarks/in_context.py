@@ -29,8 +29,8 @@ from sottovoce.models.embedded import EmbeddedScorer
 from sottovoce.models.embedding_cache import EmbeddingCache
 from sottovoce.tasks import Example, Query, Task, load_task
 
-COUNTS = (4, 8, 25, 100)
-EPSILONS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+COUNTS = (4, 8, 25, 100, 400, 1600)
+EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 CLIP = 2.3
 MADE_UP = {
     "agnews": ("dax", "blicket", "perpo", "slation", "shously"),
@@ -86,6 +86,11 @@ class World:
     train: Sequence[Example]
     test: Sequence[Example]
 
+    @property
+    def counts(self) -> list[int]:
+        """The numbers of records that there are rows for."""
+        return [count for count in COUNTS if count <= len(self.train)]
+
     def renamed(self, rng: np.random.Generator) -> Task:
         """The task with made-up names, drawn at random."""
         words = MADE_UP[self.task.name]
@@ -119,14 +124,14 @@ def measure_seed(scorer: EmbeddedScorer, world: World, made_up: bool, seed: int,
     """Fractions of right answers for one draw of records, questions and names."""
     rng = np.random.default_rng(1000 + seed)
     asked = [world.test[index] for index in rng.choice(len(world.test), questions, replace=False)]
-    records = [world.train[index] for index in rng.choice(len(world.train), max(COUNTS), replace=False)]
+    records = [world.train[index] for index in rng.choice(len(world.train), max(world.counts), replace=False)]
     task = world.renamed(np.random.default_rng(seed)) if made_up else world.task
     truth = np.array([example.label for example in asked])
     queries: list[Query] = [example.fields for example in asked]
-    together = scorer.prepare(task, [records[:count] for count in (0, *COUNTS)]).score(queries)
+    together = scorer.prepare(task, [records[:count] for count in (0, *world.counts)]).score(queries)
     alone = scorer.prepare(task, [[record] for record in records]).score(queries)
     found: dict[Key, float] = {(0, "zero-shot", None, None): _right(together[:, 0], truth)}
-    for index, count in enumerate(COUNTS):
+    for index, count in enumerate(world.counts):
         votes = np.eye(len(task.labels))[alone[:, :count].argmax(axis=-1)].sum(axis=1)
         summed = np.maximum(alone[:, :count], -CLIP).sum(axis=1)
         found[count, "one context", None, None] = _right(together[:, index + 1], truth)
@@ -190,7 +195,7 @@ def table(cells: Sequence[Cell]) -> Iterator[str]:
         )
         for task, names in kinds:
             zero = by[task, names, 0, "zero-shot", None, None].mean
-            for count in COUNTS:
+            for count in sorted({c.records for c in cells if (c.task, c.names) == (task, names)} - {0}):
                 plain = [by[task, names, count, method, None, None].mean for method in references]
                 released = "".join(
                     "    " + " ".join(f"{by[task, names, count, m, adjacency, e].mean:3.0f}" for e in EPSILONS) + " "
@@ -220,6 +225,13 @@ def fitted_numbers(scorer: EmbeddedScorer) -> dict[str, float]:
     return {name: value for name, value in vars(scorer.head).items() if isinstance(value, float)}
 
 
+def _one_cell_a_line(report: dict[str, Any]) -> str:
+    """JSON that is short and still shows in a difference which cell changed."""
+    cells = ",\n".join(json.dumps(cell, separators=(",", ":")) for cell in report["cells"])
+    rest = json.dumps({**report, "cells": []}, indent=1)
+    return rest.replace('"cells": []', f'"cells": [\n{cells}\n]') + "\n"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Reads the arguments, measures, prints the table and writes the JSON file. Returns 2 where the data is absent."""
     parser = argparse.ArgumentParser(prog="in_context", description="Does the embedded model use its examples?")
@@ -247,7 +259,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(line)
     if arguments.out:
         report = {**about(scorer, arguments.seeds, arguments.questions), "cells": [asdict(cell) for cell in cells]}
-        arguments.out.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+        arguments.out.write_text(_one_cell_a_line(report), "utf-8")
     return 0
 
 

@@ -1,0 +1,454 @@
+"""The scikit-learn face of PrivateICL: ``fit`` seals the examples, and every predicted row is a charged release.
+
+Guarantee   As for ``PrivateICL``: each predicted row is covered by ``statement_``, and the ledger bounds all of them.
+Assumes     The declared classes, every parameter and the rows to predict are public. Three habits of scikit-learn break
+            that, and nothing here can see them: a transformer fitted on the private rows, folds stratified by private
+            labels, and a score against private labels. ``PrivateICLClassifier`` says what to do instead.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import (
+    InputError,
+    LedgerMismatchError,
+    MissingExtraError,
+    OpaqueError,
+    ParameterError,
+    RecordError,
+)
+from sottovoce.experts.partition import Partition
+from sottovoce.methods.base import Method, Reads, make_method
+from sottovoce.models.base import FloatArray, LabelScorer
+from sottovoce.models.vectors import VectorScorer, vector_text
+from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.ledger import IN_MEMORY, Balance, Identity, Ledger
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.readers import MAX_CHARACTERS
+from sottovoce.records import RECORD_UNIT, UNIT_COLUMN, PrivateRecords, Row, is_missing
+from sottovoce.session import PrivateICL
+from sottovoce.tasks import Task
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] != "sklearn":
+        raise
+    raise MissingExtraError("scikit-learn", "sklearn") from None
+
+FROM_Y: Final = "from_y"
+"""Value of ``classes`` that declares the labels present in ``y`` to be public."""
+
+_TEXT: Final = "text"
+_NUMBERS: Final = "numbers"
+
+
+@final
+class UnusableDataError(InputError, ValueError):
+    """``X``, ``y`` or the classes cannot be used. A ``ValueError`` too, as scikit-learn's tools expect."""
+
+
+@final
+class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A scikit-learn classifier that learns in context from private examples, within a budget.
+
+    There is no ``predict_proba`` and no ``decision_function``: a probability is computed from the private examples,
+    and only the drawn label of a row is released. Two calls of ``predict`` draw twice and are charged twice.
+
+    Four things to know before using it inside scikit-learn's tools:
+
+    - ``score`` and cross-validation charge every row they predict, take it as public, and compare it with the labels
+      you pass. Validate on public rows: an accuracy on private ones is a statistic that no ledger covers.
+    - A fold is another data set with a fingerprint of its own, so a ledger refuses it, except ``":memory:"``, which
+      forgets the other folds and bounds nothing over them. ``share_budget=True`` lets all draw on one budget. The sum
+      of charges covers folds cut by position (``KFold``) from single records whose number is public. It does not
+      cover ``StratifiedKFold``, the default for classifiers: one changed label moves other records between folds.
+    - A transformer fitted on the private rows (a scaler, a vocabulary) mixes every row into every other and voids
+      the guarantee. Put only stateless ones, or ones fitted on public rows, in front.
+    - In a pipeline or a search, ``groups`` reaches ``fit`` only when passed on; ``statement_`` names the unit.
+
+    Args:
+        epsilon: Price of one predicted row.
+        classes: The public label set, texts or whole numbers, at least two. ``None`` is refused by ``fit``: which
+            labels occur in private data is itself private. ``"from_y"`` declares that it is not: the labels present
+            in ``y`` become public for every reader of ``classes_``, without noise.
+        method: A method, or its name.
+        model: A model, or its name. ``"embedded"`` is the sentence encoder for texts and ``VectorScorer`` for numbers.
+        adjacency: What one change of the data is.
+        budget_epsilon: Epsilon of the data set's whole budget; ``None`` where the ledger knows it already.
+        budget_delta: Delta of that budget; 0 for a pure guarantee.
+        ledger: A ledger, its path, or ``":memory:"``, which is new and empty at every ``fit``. ``None`` is refused:
+            scikit-learn fits again and again, and each time must find what was spent. Clones share it; jobs in other
+            processes need a path.
+        share_budget: Lets every data set fitted with this ledger (folds, later versions) draw on its one budget.
+        delta: Delta of one row, for methods that need one; by default the budget's.
+        clip: For ``poe``: clip in nats.
+        noise: For ``rnm``: ``exponential``, ``permute_and_flip`` or ``gaussian``.
+        units_per_expert: Units an expert sees.
+        capacity: Under add-remove: a public number of experts; needs ``groups``.
+        max_characters: Longest text of a row.
+        length_scale: For ``VectorScorer``: ``None`` compares directions, as suits embeddings centred on a public mean;
+            a number compares positions, in the features' own unit. Public: not to be tuned on private rows.
+        allow_non_private: Lets methods without a guarantee predict; the ledger notes every such answer.
+
+    Attributes:
+        classes_: The declared labels, sorted, shape (classes,).
+        n_features_in_: Columns of a numeric ``X``; absent after a fit on texts.
+        remaining_: How the ledger stands.
+        statement_: The guarantee of one predicted row.
+
+    Example:
+        >>> classifier = PrivateICLClassifier(
+        ...     classes=["billing", "fraud"], epsilon=2, model="fake", ledger=":memory:"
+        ... )
+        >>> texts = [f"note {i}" for i in range(40)]
+        >>> classifier.fit(texts, ["billing"] * 40).predict(["My card was charged twice."]).tolist()
+        ['billing']
+        >>> classifier.remaining_.answers
+        1
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        classes: Sequence[str] | Sequence[int] | NDArray[Any] | str | None = None,
+        method: Method | str = "poe",
+        model: LabelScorer | str = "embedded",
+        adjacency: Adjacency | str = "replace-one",
+        budget_epsilon: float | None = 8.0,
+        budget_delta: float = 1e-6,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        share_budget: bool = False,
+        delta: float | None = None,
+        clip: float | None = None,
+        noise: str | None = None,
+        units_per_expert: int = 1,
+        capacity: int | None = None,
+        max_characters: int = MAX_CHARACTERS,
+        length_scale: float | None = None,
+        allow_non_private: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.classes = classes
+        self.method = method
+        self.model = model
+        self.adjacency = adjacency
+        self.budget_epsilon = budget_epsilon
+        self.budget_delta = budget_delta
+        self.ledger = ledger
+        self.share_budget = share_budget
+        self.delta = delta
+        self.clip = clip
+        self.noise = noise
+        self.units_per_expert = units_per_expert
+        self.capacity = capacity
+        self.max_characters = max_characters
+        self.length_scale = length_scale
+        self.allow_non_private = allow_non_private
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> PrivateICLClassifier:
+        """Seals the examples. No model reads them yet, and nothing is charged.
+
+        Args:
+            X: Texts, shape (rows,): a list, an array or a pandas series; or numbers, shape (rows, features).
+            y: Labels, shape (rows,), all of them among the declared classes.
+            groups: Whom each row belongs to (a patient, a user), shape (rows,). Then a group is what is protected;
+                else a single row is.
+
+        Returns:
+            The estimator itself.
+
+        Raises:
+            UnusableDataError: ``X``, ``y`` and ``groups`` do not fit together, or are not texts, numbers and labels.
+            RecordError: A single row is not usable; it is named by its number.
+            ParameterError: A parameter is not usable.
+            BudgetError: The ledger does not fit these records, or cannot be written.
+            ModelError: The model could not be loaded.
+        """
+        field, cells = self._cells(X)
+        labels = _labels(y, "y", len(cells))
+        classes = self._declared_classes(labels)
+        task = _task(field, classes)
+        records = _sealed(field, cells, _names(labels, classes, task), groups)
+        session = self._open(records, task)
+        session.terms(self.epsilon, self.delta)
+        self._forget()
+        if field == _NUMBERS:
+            validate_data(self, X, skip_check_array=True)
+        self.classes_, self._field, self._session = classes, field, session
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Releases one label a row, each charged at ``epsilon``: all rows, or none when the budget does not hold them.
+
+        Args:
+            X: Public rows of the kind that ``fit`` was given, shape (rows,) or (rows, features).
+
+        Returns:
+            Labels from ``classes_``, shape (rows,).
+
+        Raises:
+            NotFittedError: ``fit`` was not called.
+            BudgetExhaustedError: The rows cannot all be paid for; nothing was charged and no model was asked.
+            UnusableDataError: ``X`` is of another kind or width than in ``fit``.
+            RecordError: A single row is not usable; nothing was charged.
+            ModelError: The model failed; what was charged stays charged.
+        """
+        check_is_fitted(self)
+        field, cells = self._cells(X)
+        if field != self._field:
+            raise UnusableDataError(f"X holds {field}, but this classifier was fitted on {self._field}.")
+        if field == _NUMBERS:
+            validate_data(self, X, skip_check_array=True, reset=False)
+        session: PrivateICL = self._session
+        queries = [session.task.query_of(row, "X") for row in _rows({field: cells})]
+        session.affords(len(queries), epsilon=self.epsilon, delta=self.delta)
+        places = {name: place for place, name in enumerate(session.task.labels)}
+        releases = session.classify(queries, epsilon=self.epsilon, delta=self.delta)
+        return np.asarray(self.classes_[[places[release.value] for release in releases]])
+
+    @property
+    def remaining_(self) -> Balance | None:
+        """How the ledger stands; ``None`` where the method reads nothing private."""
+        check_is_fitted(self)
+        return self._session.balance
+
+    @property
+    def statement_(self) -> str:
+        """The guarantee of one predicted row, in one sentence."""
+        check_is_fitted(self)
+        return self._session.terms(self.epsilon, self.delta).statement
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_session" in vars(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        return tags
+
+    def __sklearn_clone__(self) -> PrivateICLClassifier:
+        """Shares the ledger and the model with its clones, so that one budget stays one budget."""
+        twin = PrivateICLClassifier(**self.get_params(deep=False))
+        for name in ("_metadata_request", "_skl_callbacks"):
+            if name in vars(self):
+                setattr(twin, name, copy.copy(vars(self)[name]))
+        return twin
+
+    def __getstate__(self) -> Any:
+        if self.__sklearn_is_fitted__():
+            raise OpaqueError(
+                "A fitted PrivateICLClassifier cannot be pickled, copied or stored: it holds private data. Store the "
+                "records where they are safe, and fit a clone again; the ledger knows what was spent."
+            )
+        return super().__getstate__()
+
+    def _cells(self, X: Any) -> tuple[str, list[Any]]:
+        """The kind of a data set, and its rows as texts."""
+        texts = _texts(X)
+        if texts is None:
+            table = check_array(_table(X), estimator=self, input_name="X")
+            return _NUMBERS, [vector_text(row) for row in table]
+        for line, text in enumerate(texts, 1):
+            if isinstance(text, str) and len(text) > self.max_characters:
+                raise RecordError(
+                    f"the text is longer than {self.max_characters:,} characters",
+                    file="X",
+                    line=line,
+                    hint="Shorten it, or raise max_characters.",
+                )
+        return _TEXT, texts
+
+    def _declared_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
+        if self.classes is None:
+            raise ParameterError(
+                "classes",
+                None,
+                "the public list of labels: which of them occur in private data is itself private. If the labels "
+                f"present in y may be known to everybody, say so with classes={FROM_Y!r}",
+            )
+        given = labels
+        if isinstance(self.classes, str):
+            if self.classes != FROM_Y:
+                raise ParameterError("classes", self.classes, f"a list of labels, or {FROM_Y!r}")
+        else:
+            given = _labels(self.classes, "classes")
+        classes = np.unique(given)
+        if len(classes) < len(given) and given is not labels:
+            raise UnusableDataError("classes names a label twice.")
+        if len(classes) < 2:
+            raise UnusableDataError(f"A classifier needs at least 2 classes; {len(classes)} class is declared.")
+        return classes
+
+    def _open(self, records: PrivateRecords, task: Task) -> PrivateICL:
+        method = self._method()
+        numeric = task.name == _NUMBERS and self.model == "embedded"
+        budget = None if self.budget_epsilon is None else Budget(self.budget_epsilon, self.budget_delta)
+        ledger = self._ledger() if method.reads is not Reads.NOTHING else None
+        if ledger and self.share_budget:
+            _share(ledger, Identity(records.fingerprint, Adjacency.parse(self.adjacency), records.unit), budget)
+        try:
+            return PrivateICL(
+                records=records,
+                task=task,
+                method=method,
+                model=VectorScorer(self.length_scale) if numeric else self.model,
+                adjacency=self.adjacency,
+                budget=budget,
+                ledger=ledger,
+                partition=Partition(units_per_expert=self.units_per_expert, capacity=self.capacity),
+                allow_non_private=self.allow_non_private,
+            )
+        except LedgerMismatchError as error:
+            if not self.share_budget:
+                error.add_note("A fold is other records than the rest; share_budget=True lets all draw on one budget.")
+            raise
+
+    def _method(self) -> Method:
+        options = {name: value for name, value in (("clip", self.clip), ("noise", self.noise)) if value is not None}
+        if isinstance(self.method, str):
+            return make_method(self.method, **options)
+        if options:
+            name, value = options.popitem()
+            raise ParameterError(name, value, "set on the method itself, which is not given by its name")
+        return self.method
+
+    def _ledger(self) -> Ledger:
+        if isinstance(self.ledger, Ledger):
+            return self.ledger
+        if self.ledger is None:
+            raise ParameterError(
+                "ledger",
+                None,
+                "a file name, a Ledger or ':memory:': scikit-learn fits again and again, and every fit must find what "
+                "the others spent",
+            )
+        path = os.fspath(self.ledger)
+        if path == IN_MEMORY and self.share_budget:
+            raise ParameterError("share_budget", True, "used with a file or a Ledger: ':memory:' is new at every fit")
+        return Ledger(path)
+
+    def _forget(self) -> None:
+        if self.__sklearn_is_fitted__():
+            self._session.close()
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+
+
+def _share(ledger: Ledger, identity: Identity, budget: Budget | None) -> None:
+    """Lets a further data set draw on the budget of the only one that the ledger keeps."""
+    try:
+        ledger.open(identity, budget)
+    except LedgerMismatchError:
+        kept = ledger.balances()
+        if len(kept) != 1:
+            raise
+        ledger.grant(identity, None, continues=kept[0].name)
+
+
+def _texts(X: Any) -> list[Any] | None:
+    """The cells of a column of texts; ``None`` where this is something else."""
+    if isinstance(X, list | tuple):
+        return list(X) if any(isinstance(cell, str) for cell in X) else None
+    if getattr(X, "ndim", None) != 1:
+        return None
+    cells = np.asarray(X, dtype=object).tolist()
+    return cells if any(isinstance(cell, str) for cell in cells) else None
+
+
+def _table(X: Any) -> FloatArray:
+    """Numbers, shape (rows, features). No error quotes a cell, unlike those of the conversions made here."""
+    if hasattr(X, "toarray"):
+        raise UnusableDataError("X is sparse; a dense array is needed. Convert it with X.toarray().")
+    try:
+        array = np.asarray(X)
+        if array.dtype.kind != "c" and array.ndim == 2:
+            return np.asarray(array, dtype=np.float64)
+    except ValueError:
+        array = None
+    if array is None:
+        raise UnusableDataError(
+            "X has a cell that is not a number, or rows of different lengths. Texts have shape (rows,): pass one "
+            "column, such as frame['text']."
+        )
+    if array.dtype.kind == "c":
+        raise UnusableDataError("Complex data not supported.")
+    raise UnusableDataError(
+        f"Expected 2D array, got {array.ndim}D array instead. Pass texts of shape (rows,), or numbers of shape (rows, "
+        "features). Reshape your data: X.reshape(-1, 1) if it is a single feature, X.reshape(1, -1) if a single row."
+    )
+
+
+def _labels(values: Any, name: str, count: int | None = None) -> NDArray[Any]:
+    """Texts or whole numbers, shape (rows,). No error quotes one."""
+    if values is None:
+        raise UnusableDataError("This PrivateICLClassifier requires y to be passed, but the target y is None.")
+    labels = np.asarray(values)
+    if labels.dtype.kind not in "biufUOT":
+        raise UnusableDataError(f"Unknown label type: {name} must hold texts or whole numbers.")
+    labels = column_or_1d(labels, warn=True)
+    if count is not None and len(labels) != count:
+        raise UnusableDataError(f"X and {name} have inconsistent numbers of samples.")
+    cells = labels.tolist()
+    for line, cell in enumerate(cells, 1):
+        if is_missing(cell):
+            raise UnusableDataError(f"Input {name} contains NaN or an empty label, first in row {line}.")
+        if not isinstance(cell, str | int) and not (isinstance(cell, float) and cell.is_integer()):
+            raise UnusableDataError(
+                f"Unknown label type: {name} must hold texts or whole numbers; row {line} does not."
+            )
+    if len({isinstance(cell, str) for cell in cells}) > 1:
+        raise UnusableDataError(f"Unknown label type: {name} mixes texts and numbers.")
+    return np.asarray(labels)
+
+
+def _task(field: str, classes: NDArray[Any]) -> Task:
+    labels = [str(value) for value in classes.tolist()]
+    if field == _TEXT:
+        return Task(labels=labels)
+    query = f"Numbers: {{{_NUMBERS}}}\nLabel:"
+    return Task(
+        labels=labels,
+        name=_NUMBERS,
+        instruction="Read the numbers and answer with their label.",
+        query=query,
+        example=query + " {label}",
+    )
+
+
+def _names(labels: NDArray[Any], classes: NDArray[Any], task: Task) -> list[str]:
+    """The task's name for each label, shape (rows,)."""
+    names = dict(zip(classes.tolist(), task.labels, strict=True))
+    found = [names.get(value) for value in labels.tolist()]
+    if None in found:
+        raise RecordError(
+            "the label is outside the declared classes",
+            file="y",
+            line=found.index(None) + 1,
+            hint="Correct the row, or add its label to classes; texts and numbers are different labels.",
+        )
+    return [str(name) for name in found]
+
+
+def _sealed(field: str, cells: Sequence[Any], names: Sequence[str], groups: Any) -> PrivateRecords:
+    columns: dict[str, Sequence[Any]] = {field: cells, "label": names}
+    if groups is None:
+        return PrivateRecords(_rows(columns), source="X", unit=RECORD_UNIT)
+    owners = np.asarray(groups)
+    if owners.shape != (len(cells),):
+        raise UnusableDataError("groups must have one entry for every row of X.")
+    return PrivateRecords(_rows({**columns, UNIT_COLUMN: owners.tolist()}), source="X", unit=UNIT_COLUMN)
+
+
+def _rows(columns: dict[str, Sequence[Any]]) -> Iterator[Row]:
+    for line, values in enumerate(zip(*columns.values(), strict=True), 1):
+        yield Row(line, dict(zip(columns, values, strict=True)))
