@@ -31,7 +31,8 @@ from sottovoce.errors import (
     ParameterError,
     RecordError,
 )
-from sottovoce.estimator import PrivateICLClassifier, UnusableDataError
+from sottovoce.estimator import PrivateICLClassifier
+from sottovoce.estimator_data import UnusableDataError
 from sottovoce.models.encoder import DEFAULT_PACKAGE
 from sottovoce.models.fake import FakeScorer
 from sottovoce.models.vectors import VectorScorer, vector_text

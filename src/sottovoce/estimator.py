@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce import estimator_data as data
 from sottovoce.errors import (
-    InputError,
     LedgerMismatchError,
     MissingExtraError,
     OpaqueError,
@@ -26,19 +26,19 @@ from sottovoce.errors import (
 )
 from sottovoce.experts.partition import Partition
 from sottovoce.methods.base import Method, Reads, make_method
-from sottovoce.models.base import FloatArray, LabelScorer
+from sottovoce.models.base import LabelScorer
 from sottovoce.models.vectors import VectorScorer, vector_text
 from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.ledger import IN_MEMORY, Balance, Identity, Ledger
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.readers import MAX_CHARACTERS
-from sottovoce.records import RECORD_UNIT, UNIT_COLUMN, PrivateRecords, Row, is_missing
+from sottovoce.records import PrivateRecords
 from sottovoce.session import PrivateICL
 from sottovoce.tasks import Task
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+    from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "sklearn":
         raise
@@ -46,14 +46,6 @@ except ModuleNotFoundError as error:
 
 FROM_Y: Final = "from_y"
 """Value of ``classes`` that declares the labels present in ``y`` to be public."""
-
-_TEXT: Final = "text"
-_NUMBERS: Final = "numbers"
-
-
-@final
-class UnusableDataError(InputError, ValueError):
-    """``X``, ``y`` or the classes cannot be used. A ``ValueError`` too, as scikit-learn's tools expect."""
 
 
 @final
@@ -175,14 +167,14 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             ModelError: The model could not be loaded.
         """
         field, cells = self._cells(X)
-        labels = _labels(y, "y", len(cells))
+        labels = data.labels(y, "y", len(cells))
         classes = self._declared_classes(labels)
-        task = _task(field, classes)
-        records = _sealed(field, cells, _names(labels, classes, task), groups)
+        task = data.task(field, classes)
+        records = data.sealed(field, cells, data.names(labels, classes, task), groups)
         session = self._open(records, task)
         session.terms(self.epsilon, self.delta)
         self._forget()
-        if field == _NUMBERS:
+        if field == data.NUMBERS:
             validate_data(self, X, skip_check_array=True)
         self.classes_, self._field, self._session = classes, field, session
         return self
@@ -206,11 +198,11 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self)
         field, cells = self._cells(X)
         if field != self._field:
-            raise UnusableDataError(f"X holds {field}, but this classifier was fitted on {self._field}.")
-        if field == _NUMBERS:
+            raise data.UnusableDataError(f"X holds {field}, but this classifier was fitted on {self._field}.")
+        if field == data.NUMBERS:
             validate_data(self, X, skip_check_array=True, reset=False)
         session: PrivateICL = self._session
-        queries = [session.task.query_of(row, "X") for row in _rows({field: cells})]
+        queries = [session.task.query_of(row, "X") for row in data.rows({field: cells})]
         session.affords(len(queries), epsilon=self.epsilon, delta=self.delta)
         places = {name: place for place, name in enumerate(session.task.labels)}
         releases = session.classify(queries, epsilon=self.epsilon, delta=self.delta)
@@ -254,10 +246,10 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _cells(self, X: Any) -> tuple[str, list[Any]]:
         """The kind of a data set, and its rows as texts."""
-        texts = _texts(X)
+        texts = data.texts(X)
         if texts is None:
-            table = check_array(_table(X), estimator=self, input_name="X")
-            return _NUMBERS, [vector_text(row) for row in table]
+            table = check_array(data.table(X), estimator=self, input_name="X")
+            return data.NUMBERS, [vector_text(row) for row in table]
         for line, text in enumerate(texts, 1):
             if isinstance(text, str) and len(text) > self.max_characters:
                 raise RecordError(
@@ -266,7 +258,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                     line=line,
                     hint="Shorten it, or raise max_characters.",
                 )
-        return _TEXT, texts
+        return data.TEXT, texts
 
     def _declared_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
         if self.classes is None:
@@ -281,17 +273,17 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             if self.classes != FROM_Y:
                 raise ParameterError("classes", self.classes, f"a list of labels, or {FROM_Y!r}")
         else:
-            given = _labels(self.classes, "classes")
+            given = data.labels(self.classes, "classes")
         classes = np.unique(given)
         if len(classes) < len(given) and given is not labels:
-            raise UnusableDataError("classes names a label twice.")
+            raise data.UnusableDataError("classes names a label twice.")
         if len(classes) < 2:
-            raise UnusableDataError(f"A classifier needs at least 2 classes; {len(classes)} class is declared.")
+            raise data.UnusableDataError(f"A classifier needs at least 2 classes; {len(classes)} class is declared.")
         return classes
 
     def _open(self, records: PrivateRecords, task: Task) -> PrivateICL:
         method = self._method()
-        numeric = task.name == _NUMBERS and self.model == "embedded"
+        numeric = task.name == data.NUMBERS and self.model == "embedded"
         budget = None if self.budget_epsilon is None else Budget(self.budget_epsilon, self.budget_delta)
         ledger = self._ledger() if method.reads is not Reads.NOTHING else None
         if ledger and self.share_budget:
@@ -353,102 +345,3 @@ def _share(ledger: Ledger, identity: Identity, budget: Budget | None) -> None:
         if len(kept) != 1:
             raise
         ledger.grant(identity, None, continues=kept[0].name)
-
-
-def _texts(X: Any) -> list[Any] | None:
-    """The cells of a column of texts; ``None`` where this is something else."""
-    if isinstance(X, list | tuple):
-        return list(X) if any(isinstance(cell, str) for cell in X) else None
-    if getattr(X, "ndim", None) != 1:
-        return None
-    cells = np.asarray(X, dtype=object).tolist()
-    return cells if any(isinstance(cell, str) for cell in cells) else None
-
-
-def _table(X: Any) -> FloatArray:
-    """Numbers, shape (rows, features). No error quotes a cell, unlike those of the conversions made here."""
-    if hasattr(X, "toarray"):
-        raise UnusableDataError("X is sparse; a dense array is needed. Convert it with X.toarray().")
-    try:
-        array = np.asarray(X)
-        if array.dtype.kind != "c" and array.ndim == 2:
-            return np.asarray(array, dtype=np.float64)
-    except ValueError:
-        array = None
-    if array is None:
-        raise UnusableDataError(
-            "X has a cell that is not a number, or rows of different lengths. Texts have shape (rows,): pass one "
-            "column, such as frame['text']."
-        )
-    if array.dtype.kind == "c":
-        raise UnusableDataError("Complex data not supported.")
-    raise UnusableDataError(
-        f"Expected 2D array, got {array.ndim}D array instead. Pass texts of shape (rows,), or numbers of shape (rows, "
-        "features). Reshape your data: X.reshape(-1, 1) if it is a single feature, X.reshape(1, -1) if a single row."
-    )
-
-
-def _labels(values: Any, name: str, count: int | None = None) -> NDArray[Any]:
-    """Texts or whole numbers, shape (rows,). No error quotes one."""
-    if values is None:
-        raise UnusableDataError("This PrivateICLClassifier requires y to be passed, but the target y is None.")
-    labels = np.asarray(values)
-    if labels.dtype.kind not in "biufUOT":
-        raise UnusableDataError(f"Unknown label type: {name} must hold texts or whole numbers.")
-    labels = column_or_1d(labels, warn=True)
-    if count is not None and len(labels) != count:
-        raise UnusableDataError(f"X and {name} have inconsistent numbers of samples.")
-    cells = labels.tolist()
-    for line, cell in enumerate(cells, 1):
-        if is_missing(cell):
-            raise UnusableDataError(f"Input {name} contains NaN or an empty label, first in row {line}.")
-        if not isinstance(cell, str | int) and not (isinstance(cell, float) and cell.is_integer()):
-            raise UnusableDataError(
-                f"Unknown label type: {name} must hold texts or whole numbers; row {line} does not."
-            )
-    if len({isinstance(cell, str) for cell in cells}) > 1:
-        raise UnusableDataError(f"Unknown label type: {name} mixes texts and numbers.")
-    return np.asarray(labels)
-
-
-def _task(field: str, classes: NDArray[Any]) -> Task:
-    labels = [str(value) for value in classes.tolist()]
-    if field == _TEXT:
-        return Task(labels=labels)
-    query = f"Numbers: {{{_NUMBERS}}}\nLabel:"
-    return Task(
-        labels=labels,
-        name=_NUMBERS,
-        instruction="Read the numbers and answer with their label.",
-        query=query,
-        example=query + " {label}",
-    )
-
-
-def _names(labels: NDArray[Any], classes: NDArray[Any], task: Task) -> list[str]:
-    """The task's name for each label, shape (rows,)."""
-    names = dict(zip(classes.tolist(), task.labels, strict=True))
-    found = [names.get(value) for value in labels.tolist()]
-    if None in found:
-        raise RecordError(
-            "the label is outside the declared classes",
-            file="y",
-            line=found.index(None) + 1,
-            hint="Correct the row, or add its label to classes; texts and numbers are different labels.",
-        )
-    return [str(name) for name in found]
-
-
-def _sealed(field: str, cells: Sequence[Any], names: Sequence[str], groups: Any) -> PrivateRecords:
-    columns: dict[str, Sequence[Any]] = {field: cells, "label": names}
-    if groups is None:
-        return PrivateRecords(_rows(columns), source="X", unit=RECORD_UNIT)
-    owners = np.asarray(groups)
-    if owners.shape != (len(cells),):
-        raise UnusableDataError("groups must have one entry for every row of X.")
-    return PrivateRecords(_rows({**columns, UNIT_COLUMN: owners.tolist()}), source="X", unit=UNIT_COLUMN)
-
-
-def _rows(columns: dict[str, Sequence[Any]]) -> Iterator[Row]:
-    for line, values in enumerate(zip(*columns.values(), strict=True), 1):
-        yield Row(line, dict(zip(columns, values, strict=True)))

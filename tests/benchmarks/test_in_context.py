@@ -64,7 +64,7 @@ def test_a_table_and_a_json_file_come_out(tmp_path, capsys):
     )
     report = json.loads(out.read_text())
     by = {(c["names"], c["records"], c["method"], c["adjacency"], c["epsilon"]): c["mean"] for c in report["cells"]}
-    assert len(by) == len(report["cells"]) == 2 * (1 + 4 * (3 + 2 * 4 * 3))
+    assert len(by) == len(report["cells"]) == 2 * (1 + 4 * (3 + 2 * len(in_context.EPSILONS) * 3))
     assert by["made up", 100, "one context", None, None] == 100
     # Replace-one at twice the epsilon is add-remove, for every selection here.
     for method in ("PoE", "votes, exponential", "votes, permute-and-flip"):
