@@ -10,12 +10,13 @@ import csv
 import gzip
 import json
 import os
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from sottovoce.errors import MissingExtraError, ParameterError, RecordError
-from sottovoce.records import PrivateRecords, PublicRecords, Row
+from sottovoce.records import PrivateRecords, PublicRecords, Row, fingerprint_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,8 +45,14 @@ def read_private(
     Raises:
         RecordError: The file cannot be used; it names file, line and field.
     """
-    rows = _read(source, max_characters, truncate)
-    return PrivateRecords(rows, source=_name(source), unit=unit, synthetic=synthetic)
+    rows = list(_rows(source))
+    return PrivateRecords(
+        _checked(rows, _name(source), max_characters, truncate),
+        source=_name(source),
+        unit=unit,
+        synthetic=synthetic,
+        fingerprint=fingerprint_of(rows),
+    )
 
 
 def read_public(
@@ -55,7 +62,7 @@ def read_public(
     truncate: bool = False,
 ) -> PublicRecords:
     """Reads public rows, such as queries. Arguments and errors as for ``read_private``."""
-    rows = list(_read(source, max_characters, truncate))
+    rows = _checked(list(_rows(source)), _name(source), max_characters, truncate)
     if not rows:
         raise RecordError("there is no row", file=_name(source), hint="Give at least one row.")
     return PublicRecords(rows, _name(source))
@@ -65,20 +72,13 @@ def _name(source: Any) -> str:
     return Path(source).name if isinstance(source, str | os.PathLike) else type(source).__name__
 
 
-def _read(source: Any, max_characters: int, truncate: bool) -> Iterator[Row]:
-    if max_characters < 1:
-        raise ParameterError("max_characters", max_characters, "1 or more")
-    for row in _rows(source):
-        yield _checked(row, _name(source), max_characters, truncate)
-
-
 def _rows(source: Any) -> Iterable[Row]:
     if not isinstance(source, str | os.PathLike):
         return _from_frame(source)
     path = Path(source)
-    if path.is_dir():
+    if os.path.isdir(path):
         raise RecordError("this is a folder", file=path.name, hint="Name a file.")
-    if not path.exists():
+    if not os.path.exists(path):
         raise RecordError("there is no such file", file=str(source), hint="Check the path.")
     suffixes = [suffix.lower() for suffix in path.suffixes]
     kind = suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes or [""])[-1]
@@ -108,7 +108,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield line, raw.decode("utf-8-sig" if line == 1 else "utf-8")
     except UnicodeDecodeError:
         raise RecordError("the text is not UTF-8", file=path.name, line=line + 1 if line == 0 else line) from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "the compressed file is damaged"
         raise RecordError(f"it cannot be read ({reason})", file=path.name, line=line + 1) from None
 
@@ -119,7 +119,7 @@ def _from_json_lines(path: Path) -> Iterator[Row]:
             continue
         try:
             values = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             column = f" at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
             raise RecordError(
                 f"this is not valid JSON{column}",
@@ -147,19 +147,25 @@ def _from_csv(path: Path) -> Iterator[Row]:
             if not cells:
                 continue
             if header is None:
-                header = cells
-                if len(set(header)) != len(header) or "" in header:
-                    raise RecordError("column names must be unique and not empty", file=path.name, line=line)
+                header = _columns(cells, path.name, line)
                 continue
             if len(cells) != len(header):
                 raise RecordError(
                     f"the header names {len(header)} columns and this row has {len(cells)}", file=path.name, line=line
                 )
             yield Row(line, dict(zip(header, cells, strict=True)))
-    except csv.Error:
-        raise RecordError(
-            "this is not valid CSV", file=path.name, line=before + 1, hint="Quote cells that hold quotes or commas."
-        ) from None
+    except csv.Error as error:
+        if "field limit" in str(error):
+            problem, hint = f"a cell is longer than {csv.field_size_limit():,} characters", "Shorten it, or use .jsonl."
+        else:
+            problem, hint = "this is not valid CSV", "Quote cells that hold quotes or commas."
+        raise RecordError(problem, file=path.name, line=before + 1, hint=hint) from None
+
+
+def _columns(names: list[str], file: str, line: int | None = None) -> list[str]:
+    if len(set(names)) != len(names) or "" in names:
+        raise RecordError("column names must be unique and not empty", file=file, line=line)
+    return names
 
 
 def _from_parquet(path: Path) -> Iterator[Row]:
@@ -171,35 +177,61 @@ def _from_parquet(path: Path) -> Iterator[Row]:
 
     line = 0
     try:
-        for batch in parquet.ParquetFile(path).iter_batches():
+        content = parquet.ParquetFile(path)
+        _columns(content.schema_arrow.names, path.name)
+        for batch in content.iter_batches():
             for values in batch.to_pylist():
                 line += 1
                 yield Row(line, values)
-    except (OSError, pyarrow.ArrowException):
+    except (OSError, UnicodeDecodeError, pyarrow.ArrowException):
         raise RecordError("this is not a Parquet file, or it is damaged", file=path.name) from None
 
 
 def _from_frame(frame: Any) -> Iterator[Row]:
     if not (hasattr(frame, "to_dict") and hasattr(frame, "columns")):
         raise ParameterError("source", type(frame).__name__, "a file name or a pandas data frame")
-    columns = [str(name) for name in frame.columns]
+    columns = _columns([str(name) for name in frame.columns], _name(frame))
     for line, values in enumerate(frame.itertuples(index=False, name=None), 1):
         yield Row(line, dict(zip(columns, values, strict=True)))
 
 
-def _checked(row: Row, file: str, limit: int, truncate: bool) -> Row:
-    over = [name for name, value in row.values.items() if isinstance(value, str) and len(value) > limit]
-    if not over:
-        return row
-    if not truncate:
-        raise RecordError(
-            f"the text is longer than {limit:,} characters",
-            file=file,
-            line=row.line,
-            field=over[0],
-            hint="Shorten it, raise --max-characters, or pass --truncate to cut every text there.",
-        )
-    cut = {
-        name: value[:limit] if name in over and isinstance(value, str) else value for name, value in row.values.items()
-    }
-    return Row(row.line, cut)
+def _checked(rows: Sequence[Row], file: str, limit: int, truncate: bool) -> list[Row]:
+    if limit < 1:
+        raise ParameterError("max_characters", limit, "1 or more")
+    return [_within(row, file, limit, truncate) for row in rows]
+
+
+def _within(row: Row, file: str, limit: int, truncate: bool) -> Row:
+    texts = {name: value for name, value in row.values.items() if isinstance(value, str)}
+    for name, text in texts.items():
+        if not _encodable(text):
+            raise RecordError(
+                "the text holds half a character (a lone surrogate)",
+                file=file,
+                line=row.line,
+                field=_shown(name, row),
+                hint="Save the file as UTF-8 again.",
+            )
+        if len(text) > limit and not truncate:
+            raise RecordError(
+                f"the text is longer than {limit:,} characters",
+                file=file,
+                line=row.line,
+                field=_shown(name, row),
+                hint="Shorten it, raise --max-characters, or pass --truncate to cut every text there.",
+            )
+    cut = {name: text[:limit] for name, text in texts.items() if len(text) > limit}
+    return Row(row.line, {**row.values, **cut}) if cut else row
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(name: str, row: Row) -> str:
+    """A column's name for a message; where a file has no header, its "names" are the first row's texts."""
+    return name if name.isidentifier() else f"column {list(row.values).index(name) + 1}"

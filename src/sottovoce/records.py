@@ -82,6 +82,7 @@ class PrivateRecords(Opaque):
         size_is_public: Whether ``repr`` and ``len`` may tell the number of units.
         synthetic: Whether nobody's privacy hangs on these rows (made-up or published rows). Only synthetic records
             may be answered with a seeded source of noise.
+        fingerprint: Of the whole rows, where these are cut ones; else it is taken from the rows.
 
     Raises:
         RecordError: There are no rows, a row lacks the unit column, or an ``id`` repeats.
@@ -101,6 +102,7 @@ class PrivateRecords(Opaque):
         unit: str | None = None,
         size_is_public: bool = False,
         synthetic: bool = False,
+        fingerprint: str | None = None,
     ) -> None:
         held = tuple(rows)
         if not held:
@@ -108,7 +110,7 @@ class PrivateRecords(Opaque):
         _refuse_repeated_ids(held, source)
         self.unit = _choose_unit(held, unit, source)
         self.source, self.size_is_public, self.synthetic = source, size_is_public, synthetic
-        self.fingerprint = fingerprint_of(held)
+        self.fingerprint = fingerprint or fingerprint_of(held)
         units = _group(held, self.unit)
         self._open: Callable[[], tuple[tuple[Row, ...], ...]] = lambda: units
 
@@ -134,6 +136,7 @@ class PrivateRecords(Opaque):
             unit=self.unit,
             size_is_public=True,
             synthetic=self.synthetic,
+            fingerprint=self.fingerprint,
         )
 
     def __iter__(self) -> NoReturn:
@@ -180,7 +183,7 @@ def _canonical(row: Row) -> bytes:
         if not is_missing(value):
             text = str(value)
             parts.append(f"{len(name)}:{name}{len(text)}:{text}")
-    return "".join(parts).encode()
+    return "".join(parts).encode("utf-8", "surrogatepass")
 
 
 def _choose_unit(rows: Sequence[Row], unit: str | None, source: str) -> str:
@@ -231,4 +234,4 @@ def is_missing(value: object) -> bool:
     """Whether a cell holds nothing: absent, empty, or one of the ways a data frame says "no value"."""
     if isinstance(value, float):
         return math.isnan(value)
-    return value is None or value == "" or type(value).__name__ in {"NAType", "NaTType"}
+    return value is None or (isinstance(value, str) and not value) or type(value).__name__ in {"NAType", "NaTType"}

@@ -51,10 +51,11 @@ class Terms:
     @property
     def delta(self) -> float | None:
         """Delta of one answer: 0 for a pure guarantee."""
-        if self.epsilon is None:
-            return None
-        pure = math.isfinite(charge_of(self.event).epsilon)
-        return 0.0 if pure else self.price.delta
+        return None if self.epsilon is None else self._slack
+
+    @property
+    def _slack(self) -> float:
+        return 0.0 if math.isfinite(charge_of(self.event).epsilon) else self.price.delta
 
     @property
     def is_private(self) -> bool:
@@ -73,11 +74,11 @@ class Terms:
         if self.seeded:
             return "This answer has NO privacy guarantee: its noise came from a seeded source, for tests."
         bound = f"at most a factor of {math.exp(self.price.epsilon):.4g}"
-        if self.delta:
-            bound += f", up to an additional probability of {self.delta:g}"
+        if self._slack:
+            bound += f", up to an additional probability of {self._slack:g}"
         claim = (
             f"{self.adjacency.sentence(self.unit).capitalize()} changes the probability of this answer by {bound} "
-            f"(epsilon {self.price.epsilon:g}, delta {self.delta:g}, {self.adjacency.value} adjacency, "
+            f"(epsilon {self.price.epsilon:g}, delta {self._slack:g}, {self.adjacency.value} adjacency, "
             f"unit '{self.unit}', {self.units_per_expert} unit{'s' * (self.units_per_expert > 1)} an expert, "
             f"change type {self.change.name if self.change else 'none'}, method {self.method.name})"
         )

@@ -13,12 +13,12 @@ from typing import final
 
 import numpy as np
 
-from sottovoce.errors import ModelError, NonPrivateError, ParameterError
+from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoError
 from sottovoce.experts.ensemble import Ensemble
 from sottovoce.experts.outputs import ExpertOutputs
 from sottovoce.experts.partition import Partition
 from sottovoce.methods.base import Method, Price, Reads, make_method
-from sottovoce.models.base import Isolation, LabelScorer
+from sottovoce.models.base import FloatArray, Isolation, LabelScorer
 from sottovoce.models.catalog import load_scorer
 from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.ledger import Account, Balance, Identity, Ledger, Reservation, default_path
@@ -65,7 +65,7 @@ class PrivateICL:
         ...     budget=Budget(epsilon=8, delta=1e-6),
         ...     ledger=":memory:",
         ... )
-        >>> release = icl.ask("My card was charged twice.", epsilon=4)
+        >>> release = icl.ask("My card was charged twice.", epsilon=1)
         >>> release.remaining.answers
         1
     """
@@ -159,7 +159,9 @@ class PrivateICL:
         self.terms(epsilon, delta)
         waiting = iter(questions)
         while batch := [self._fields(question) for question in islice(waiting, BATCH)]:
-            self._rehearse(batch[0])
+            if not self._rehearsed:
+                self.affords(len(batch), epsilon=epsilon, delta=delta)
+                self._rehearse(batch[0])
             yield from self._answer(batch, self.terms(epsilon, delta))
 
     def affords(self, count: int, *, epsilon: float, delta: float | None = None) -> None:
@@ -224,24 +226,28 @@ class PrivateICL:
         account.reserve([Reservation(release_id, terms.event, note) for release_id in ids])
 
     def _zero_shot(self, batch: Sequence[Query]) -> list[ExpertOutputs]:
-        prepared = self.model.prepare(self.task, [()])
-        try:
-            return [ExpertOutputs(rows, DROP, self.adjacency) for rows in prepared.score(batch)]
-        finally:
-            prepared.close()
+        return [ExpertOutputs(rows, DROP, self.adjacency) for rows in self._score_without_examples(batch)]
 
     def _rehearse(self, query: Query) -> None:
         """Lets the model answer once from public input, so that what fails for everybody fails before a charge."""
-        if self._rehearsed:
-            return
-        prepared = self.model.prepare(self.task, [()])
-        try:
-            scores = prepared.score([query])
-        finally:
-            prepared.close()
-        if not np.isfinite(scores).all():
+        if not np.isfinite(self._score_without_examples([query])).all():
             raise ModelError(
                 f"The model {self.model.name} gave numbers that are not finite for a question without any example. "
                 "Nothing was charged. Check its weights, or try --dtype float32."
             )
         self._rehearsed = True
+
+    def _score_without_examples(self, batch: Sequence[Query]) -> FloatArray:
+        try:
+            prepared = self.model.prepare(self.task, [()])
+            try:
+                return prepared.score(batch)
+            finally:
+                prepared.close()
+        except SottoError:
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"The model {self.model.name} failed on a question without any example ({type(error).__name__}). "
+                "Nothing was charged for it."
+            ) from error

@@ -17,14 +17,3 @@ def home() -> Path:
     return Path(chosen) if chosen else Path(platformdirs.user_data_dir("sottovoce", appauthor=False))
 
 
-def trusted_folder(name: str) -> Path:
-    """A folder in the store, created with mode 0700.
-
-    Raises:
-        OSError: It cannot be created.
-    """
-    root = home()
-    folder = root / name
-    for path in (root, folder):
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder

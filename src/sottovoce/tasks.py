@@ -23,17 +23,18 @@ Query = Mapping[str, str]
 
 
 @final
-@dataclass(frozen=True, slots=True, repr=False)
 class Example(Opaque):
-    """One labelled demonstration. It may be private, so it does not print.
+    """One labelled demonstration. It may be private, so it does not print, and it is no data class to be unfolded.
 
     Attributes:
         fields: Text fields that the templates name.
         label: Index into the task's labels.
     """
 
-    fields: Mapping[str, str]
-    label: int
+    __slots__ = ("fields", "label")
+
+    def __init__(self, fields: Mapping[str, str], label: int) -> None:
+        self.fields, self.label = fields, label
 
 
 @final

@@ -14,7 +14,7 @@ from sottovoce.mechanisms.discrete_gaussian import bernoulli_exp, sample_discret
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
-from sottovoce.mechanisms.weights import BITS, FLOOR_BITS, integer_weight, levels_below_best, rate_per_step
+from sottovoce.mechanisms.weights import BITS, DEEPEST, FLOOR_BITS, integer_weight, level_weight, rate_per_step
 from sottovoce.methods.poe import PoE
 from sottovoce.privacy.scores import Scores
 from sottovoce.privacy.unit import Adjacency
@@ -166,15 +166,50 @@ def test_weights_are_floors_of_the_true_exponential():
 def test_a_hopeless_candidate_keeps_a_chance():
     # Underflow to zero would be an unbounded privacy loss, not a rounding detail.
     law = Exponential(10.0).law(scores([10**9, 0]))
-    # Its weight is floored 68 bits, less at most one grid step of 10 nats, below the best.
-    assert Fraction(1, 2**68) <= law[1] < Fraction(1, 2**53)
+    # Its weight is floored 68 bits below the best.
+    assert Fraction(1, 2**69) < law[1] < Fraction(1, 2**67)
 
 
-def test_the_floor_keeps_sixty_bits_and_is_never_deeper_than_asked():
-    s = scores([0, -(10**12)], sensitivity=5)
-    rate = rate_per_step(Fraction(2), s)
-    deepest = int(levels_below_best(s, rate).max())
-    assert integer_weight(rate * deepest) >= 2**FLOOR_BITS > integer_weight(rate * (deepest + 2))
+def test_the_floor_keeps_sixty_bits():
+    rate = rate_per_step(Fraction(2), scores([0, 1], sensitivity=5))
+    assert level_weight(rate, 10**12) == integer_weight(DEEPEST) >= 2**FLOOR_BITS
+    assert integer_weight(DEEPEST + Fraction(1, 100)) < 2**FLOOR_BITS
+
+
+def test_a_large_epsilon_prefers_the_best_all_the_more():
+    # The floor is a depth in nats, not a number of steps: at epsilon 100 one step is deeper than the floor.
+    for mechanism in (Exponential(100.0), PermuteAndFlip(100.0)):
+        assert float(mechanism.law(scores([100, 3, 0]))[0]) == pytest.approx(1)
+
+
+def test_weights_are_the_same_in_every_thread_whatever_others_do():
+    import threading
+
+    import mpmath
+
+    xs = [Fraction(k, 977) for k in range(1, 2_000)]
+    right = {x: integer_weight(x) for x in xs}
+    integer_weight.cache_clear()
+    stop, wrong = threading.Event(), []
+
+    def disturb():
+        while not stop.is_set():
+            with mpmath.workdps(3):
+                mpmath.exp(1)
+
+    def compute():
+        wrong.extend(x for x in xs if integer_weight.__wrapped__(x) != right[x])
+
+    noisy = threading.Thread(target=disturb)
+    noisy.start()
+    workers = [threading.Thread(target=compute) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    stop.set()
+    noisy.join()
+    assert wrong == []
 
 
 def test_shifting_every_score_changes_nothing():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import traceback
+from functools import cache
 
-import click
 import typer
 
 from sottovoce.errors import SottoError
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 
 
+@cache
 def _build() -> typer.Typer:
     from sottovoce.cli import ask, bench, classify, demo, ledger, methods, models, plan
 
@@ -46,16 +47,16 @@ def run(arguments: list[str] | None = None) -> int:
     """Runs the command line and returns its exit code."""
     try:
         result = _build()(args=arguments, standalone_mode=False)
+        if result == INTERRUPTED:
+            _say("Interrupted.")
         return result if isinstance(result, int) else 0
     except SottoError as error:
         _say(f"{type(error).__name__}: {error}")
         return error.exit_code
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
-    except click.ClickException as error:
-        error.show()
+    except typer.TyperException as error:
+        error.show()  # type: ignore[attr-defined]
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         _say("Interrupted.")
         return INTERRUPTED
     except BrokenPipeError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -31,7 +32,7 @@ class AnswerSink:
     def __init__(self, out: str | None, *, resume: bool, hold: bool) -> None:
         self.rows: list[dict[str, Any]] = []
         self._hold = hold
-        self._path = Path(out) if out else None
+        self._path = _target(out) if out else None
         self._partial = self._path.with_name(self._path.name + ".partial") if self._path else None
         self._stream: Any = None
         if self._partial is None:
@@ -43,12 +44,10 @@ class AnswerSink:
                 f"{self._partial.name} holds paid answers of an interrupted run. Pass --resume to go on behind them, "
                 "or move the file away."
             )
-        if resume and self._partial.exists():
-            self.rows = _whole_rows(self._partial)
         try:
-            self._stream = self._partial.open("w", encoding="utf-8")
-            for row in self.rows:
-                self._write(row)
+            if self._partial.exists():
+                self.rows = _keep_whole_rows(self._partial)
+            self._stream = self._partial.open("a", encoding="utf-8")
         except OSError as error:
             raise InputError(f"{out} cannot be written ({error.strerror}). Nothing was charged.") from None
 
@@ -74,9 +73,15 @@ class AnswerSink:
     ) -> None:
         if self._stream is None or self._partial is None or self._path is None:
             return
-        self._stream.close()
+        with suppress(OSError):  # a full disk was reported by the row that met it
+            self._stream.close()
         if kind is None:
-            os.replace(self._partial, self._path)
+            try:
+                os.replace(self._partial, self._path)
+            except OSError as problem:
+                raise InputError(
+                    f"{self._path} cannot be written ({problem.strerror}). The answers are whole, in {self._partial}."
+                ) from None
         elif self.rows:
             say(f"{len(self.rows)} paid answers are in {self._partial}; run again with --resume to go on behind them.")
         else:
@@ -87,11 +92,24 @@ class AnswerSink:
         self._stream.flush()
 
 
-def _whole_rows(path: Path) -> list[dict[str, Any]]:
-    rows = []
-    for line in path.read_text("utf-8").splitlines():
+def _target(out: str) -> Path:
+    path = Path(out)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InputError(f"{out} is a folder or a device, not a file. Without --out the answers go to stdout.")
+    return path.resolve() if path.is_symlink() else path
+
+
+def _keep_whole_rows(path: Path) -> list[dict[str, Any]]:
+    """Reads the rows of an interrupted run, and cuts off a last one that was not written to its end."""
+    rows, length = [], 0
+    for line in path.read_bytes().splitlines(keepends=True):
         try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
+            row = json.loads(line)
+        except ValueError:
             break
+        if not line.endswith(b"\n") or not isinstance(row, dict):
+            break
+        rows.append(row)
+        length += len(line)
+    os.truncate(path, length)
     return rows

@@ -88,11 +88,13 @@ def classify(
 def _read(questions: PublicRecords, task: Task, limit: int | None) -> tuple[dict[str, str], dict[str, Any]]:
     """Ids to labels where given, and ids to fields."""
     from sottovoce.errors import RecordError
+    from sottovoce.records import is_missing
 
     truth: dict[str, str] = {}
     fields: dict[str, Any] = {}
     for row in list(questions)[:limit]:
-        row_id = str(row.values.get("id") or row.line)
+        given = row.values.get("id")
+        row_id = str(row.line if is_missing(given) else given)
         if row_id in fields:
             raise RecordError("the id is used twice", file=questions.source, line=row.line, field="id")
         fields[row_id] = task.query_of(row, questions.source)

@@ -7,6 +7,7 @@ from typing import final
 
 import numpy as np
 
+from sottovoce.errors import ModelError, SottoError
 from sottovoce.experts.outputs import ExpertOutputs
 from sottovoce.experts.partition import Partition
 from sottovoce.models.base import LabelScorer, PreparedContexts
@@ -54,13 +55,31 @@ class Ensemble(Opaque):
         self.task, self.scorer = task, scorer
 
     def ask(self, queries: Sequence[Query]) -> list[ExpertOutputs]:
-        """Scores every label by every expert, one sealed result a question. This is the private read."""
+        """Scores every label by every expert, one sealed result a question. This is the private read.
+
+        Raises:
+            ModelError: The model failed. What it said of it stays here, for it could quote a record.
+        """
         occupied = [index for index, context in enumerate(self._contexts) if context]
-        if self._prepared is None:
-            self._prepared = self.scorer.prepare(self.task, [self._contexts[index] for index in occupied])
         scores = np.full((len(queries), len(self._contexts), len(self.task.labels)), np.nan)
-        if occupied:
-            scores[:, occupied] = self._prepared.score(queries)
+        failure = ""
+        try:
+            if self._prepared is None:
+                self._prepared = self.scorer.prepare(self.task, [self._contexts[index] for index in occupied])
+            if occupied:
+                said = self._prepared.score(queries)
+                if np.shape(said) != (len(queries), len(occupied), len(self.task.labels)):
+                    raise ValueError("scores of another shape, which could spread one expert's over the others")
+                scores[:, occupied] = said
+        except SottoError:
+            raise
+        except Exception as error:
+            failure = type(error).__name__
+        if failure:  # raised here and not above, so that the other error is not attached to it
+            raise ModelError(
+                f"The model {self.scorer.name} failed while it read private examples ({failure}). Its message is "
+                "withheld, since it could quote one. What was charged stands."
+            )
         return [ExpertOutputs(rows, self._slots.change, self._slots.adjacency) for rows in scores]
 
     def close(self) -> None:

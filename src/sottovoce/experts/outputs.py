@@ -50,8 +50,7 @@ class ExpertOutputs(Opaque):
         Raises:
             ParameterError: ``clip`` is below 2**-10 or above 1000, or the normalization is unknown.
         """
-        if not 2**-GRID_BITS <= clip <= 1_000:
-            raise ParameterError("clip", clip, "from 0.001 to 1000 nats")
+        require_clipping(clip, normalization)
         width = int(Fraction(repr(float(clip))) * 2**GRID_BITS)
         summands = on_grid(normalized(self._rows, normalization), width)
         return Scores(
@@ -79,6 +78,14 @@ class ExpertOutputs(Opaque):
         return np.asarray(np.nansum(np.maximum(self._rows, -1e6), axis=0))
 
 
+def require_clipping(clip: float, normalization: str) -> None:
+    """Checks both parameters of ``clipped_sum``, which a method does before anything is charged."""
+    if not 2**-GRID_BITS <= clip <= 1_000:
+        raise ParameterError("clip", clip, "from 0.001 to 1000 nats")
+    if normalization not in NORMALIZATIONS:
+        raise ParameterError("normalization", normalization, f"one of {', '.join(NORMALIZATIONS)}")
+
+
 def sanitized(log_probabilities: FloatArray) -> FloatArray:
     """NaN becomes minus infinity, then a row without a finite maximum becomes a null expert (all NaN)."""
     rows = np.where(np.isnan(log_probabilities), -np.inf, log_probabilities.astype(np.float64))
@@ -89,8 +96,6 @@ def sanitized(log_probabilities: FloatArray) -> FloatArray:
 
 def normalized(rows: FloatArray, normalization: str) -> FloatArray:
     """Log-probabilities at most 0, row by row: over the labels, as given, or relative to the best label."""
-    if normalization not in NORMALIZATIONS:
-        raise ParameterError("normalization", normalization, f"one of {', '.join(NORMALIZATIONS)}")
     if normalization == "vocabulary":
         return np.minimum(rows, 0.0)
     best = rows.max(axis=1, keepdims=True)

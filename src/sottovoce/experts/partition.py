@@ -15,12 +15,11 @@ from typing import final
 
 from sottovoce.errors import AssignmentError, ParameterError
 from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
-from sottovoce.randomness import SystemRandomness
+from sottovoce.randomness import Randomness, SystemRandomness
 from sottovoce.records import Opaque
 
 
 @final
-@dataclass(frozen=True, slots=True, repr=False)
 class Slots(Opaque):
     """The units of every expert, by index. An empty slot is a null expert.
 
@@ -31,10 +30,12 @@ class Slots(Opaque):
         adjacency: The relation that ``change`` is for.
     """
 
-    members: Sequence[Sequence[int]]
-    assignment: Assignment
-    change: ChangeType
-    adjacency: Adjacency
+    __slots__ = ("adjacency", "assignment", "change", "members")
+
+    def __init__(
+        self, members: Sequence[Sequence[int]], assignment: Assignment, change: ChangeType, adjacency: Adjacency
+    ) -> None:
+        self.members, self.assignment, self.change, self.adjacency = members, assignment, change, adjacency
 
     def _public_face(self) -> str:
         return f"{self.assignment.value}, {self.adjacency.value}, {self.change.name}"
@@ -76,7 +77,7 @@ class Partition:
         if adjacency.size_is_public:
             if self.capacity is not None:
                 raise ParameterError("capacity", self.capacity, f"absent: {adjacency.value} adjacency makes n public")
-            assignment = Assignment.OWN_SLOT if self.units_per_expert == 1 else Assignment.CHUNKS
+            assignment = Assignment.OWN_SLOT if self.units_per_expert == 1 else Assignment.STABLE_ID
         elif self.units_per_expert == 1:
             assignment = Assignment.OWN_SLOT
         elif self.capacity is None:
@@ -98,14 +99,19 @@ class Partition:
 
         Raises:
             AssignmentError: The combination has no guarantee, or ids are needed and missing.
+
+        Where the number of units is public, several units an expert are dealt out in a secret uniform order. The order
+        in which units stand in a file is part of what they say (a first row that comes later moves everybody behind
+        it), and must not decide who meets whom. A uniform order gives a replacement the place of what it replaced, so
+        that the two laws are mixtures of laws one swap apart (specification 2.2.2).
         """
         assignment, change = self.rule(adjacency)
-        units = range(len(unit_ids))
         if self.capacity is not None:
             members = self._hashed(unit_ids, self.capacity)
         else:
             g = self.units_per_expert
-            members = [list(units[start : start + g]) for start in range(0, len(units), g)]
+            order = _shuffled(len(unit_ids), SystemRandomness()) if g > 1 else list(range(len(unit_ids)))
+            members = [order[start : start + g] for start in range(0, len(order), g)]
         return Slots(members, assignment, change, adjacency)
 
     def _hashed(self, unit_ids: Sequence[str | None], slots: int) -> list[list[int]]:
@@ -116,9 +122,18 @@ class Partition:
                     "A public capacity places every unit by a stable id, and some row has none. Add an 'id' column, "
                     "or protect a column with --unit."
                 )
-            digest = hmac.new(self._key, unit_id.encode(), hashlib.sha256).digest()
+            digest = hmac.new(self._key, unit_id.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
             members[int.from_bytes(digest, "big") % slots].append(unit)
         if self.units_per_expert == 1:
             return [slot if len(slot) == 1 else [] for slot in members]
         by_id = {unit: str(unit_id) for unit, unit_id in enumerate(unit_ids)}
         return [sorted(slot, key=by_id.__getitem__)[: self.units_per_expert] for slot in members]
+
+
+def _shuffled(count: int, randomness: Randomness) -> list[int]:
+    """A uniform order of 0, ..., count - 1 (Fisher and Yates)."""
+    order = list(range(count))
+    for last in range(count - 1, 0, -1):
+        other = randomness.below(last + 1)
+        order[last], order[other] = order[other], order[last]
+    return order

@@ -18,7 +18,7 @@ from typing import final
 import numpy as np
 
 from sottovoce.mechanisms.base import SelectionMechanism, register
-from sottovoce.mechanisms.weights import integer_weight, levels_below_best, rate_per_step
+from sottovoce.mechanisms.weights import level_weight, levels_below_best, rate_per_step
 from sottovoce.privacy.events import BoundedRange
 from sottovoce.privacy.numbers import exact, require_epsilon
 from sottovoce.privacy.scores import Scores
@@ -57,16 +57,16 @@ class Exponential(SelectionMechanism):
 
     def law(self, scores: Scores) -> Sequence[Fraction]:
         rate = rate_per_step(exact(self.epsilon), scores)
-        weights = [integer_weight(rate * int(level)) for level in levels_below_best(scores, rate)]
+        weights = [level_weight(rate, int(level)) for level in levels_below_best(scores)]
         total = sum(weights)
         return [Fraction(weight, total) for weight in weights]
 
     def select(self, scores: Scores, randomness: Randomness) -> int:
         """Draws a level by its total integer weight, then a member of the level uniformly."""
         rate = rate_per_step(exact(self.epsilon), scores)
-        below_best = levels_below_best(scores, rate)
+        below_best = levels_below_best(scores)
         levels, counts = np.unique(below_best, return_counts=True)
-        weights = (int(n) * integer_weight(rate * int(level)) for level, n in zip(levels, counts, strict=True))
+        weights = (int(n) * level_weight(rate, int(level)) for level, n in zip(levels, counts, strict=True))
         cumulative = list(accumulate(weights))
         chosen = bisect_right(cumulative, randomness.below(cumulative[-1]))
         members = np.flatnonzero(below_best == levels[chosen])

@@ -16,7 +16,7 @@ from typing import final
 import numpy as np
 
 from sottovoce.mechanisms.base import SelectionMechanism, register
-from sottovoce.mechanisms.weights import BITS, integer_weight, levels_below_best, rate_per_step
+from sottovoce.mechanisms.weights import BITS, level_weight, levels_below_best, rate_per_step
 from sottovoce.privacy.events import PureDP
 from sottovoce.privacy.numbers import exact, require_epsilon
 from sottovoce.privacy.scores import Scores
@@ -69,8 +69,8 @@ class PermuteAndFlip(SelectionMechanism):
 
     def _weights(self, scores: Scores) -> list[int]:
         rate = rate_per_step(exact(self.epsilon), scores)
-        levels = levels_below_best(scores, rate)
-        table = {int(level): integer_weight(rate * int(level)) for level in np.unique(levels)}
+        levels = levels_below_best(scores)
+        table = {int(level): level_weight(rate, int(level)) for level in np.unique(levels)}
         return [table[int(level)] for level in levels]
 
 

@@ -1,19 +1,20 @@
 """Exact integer weights for exponentials: floor(2**128 * exp(-x)) for a fraction x, correctly rounded.
 
 Floating point would make unlikely candidates impossible, which is an unbounded privacy loss (specification 9.4). Here a
-weight is a whole number, computed at rising precision until its floor is certain.
+weight is a whole number, computed at rising precision until its floor is certain. Every precision is passed by hand: a
+process-wide one could be changed by another thread in the middle of a computation.
 
-Guarantee   A weight w is within a factor (1 - 2**-60) of its ideal value, for every level down to the floor J.
-Sources     specification 9.2, T16(c) for the floor; mpmath for the exponential.
+Guarantee   A weight w is within a factor (1 - 2**-60) of its ideal value, down to the floor at exp(-68 ln 2).
+Sources     specification 9.2, T16(c) for the floor; the standard library's decimal (libmpdec) for the exponential.
 """
 
 from __future__ import annotations
 
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-import mpmath
 import numpy as np
 
 from sottovoce.privacy.scores import IntArray, Scores
@@ -26,11 +27,16 @@ ROUNDING: Final = Fraction(1, 2**58)
 """Taken off epsilon before weights are computed: more than rounding can add to the loss, -2 ln(1 - 2**-60)."""
 
 _LN2_BELOW: Final = Fraction(693147180559945309417232121458, 10**30)
+DEEPEST: Final = (BITS - FLOOR_BITS) * _LN2_BELOW
+"""The largest exponent in use, about 47.1 nats."""
+
+_DIGITS: Final = 80
+_GUARD_DIGITS: Final = 8
 
 
-@lru_cache(maxsize=1 << 18)
+@lru_cache(maxsize=1 << 16)
 def integer_weight(x: Fraction) -> int:
-    """Returns floor(2**128 * exp(-x)) for x >= 0.
+    """Returns floor(2**128 * exp(-x)) for 0 <= x <= 100.
 
     Example:
         >>> integer_weight(Fraction(0)) == 2**128
@@ -38,15 +44,16 @@ def integer_weight(x: Fraction) -> int:
     """
     if x == 0:
         return 1 << BITS
-    precision = BITS + 64
+    digits = _DIGITS
     while True:
-        with mpmath.workprec(precision):
-            value = mpmath.ldexp(mpmath.exp(-mpmath.mpf(x.numerator) / x.denominator), BITS)
-            slack = mpmath.ldexp(value, 16 - precision)
-            low, high = int(mpmath.floor(value - slack)), int(mpmath.floor(value + slack))
+        # Quotient and exponential are each correctly rounded, so the relative error is below (x + 2) 10**(1 - digits).
+        with localcontext(Context(prec=digits, Emin=-(10**6), Emax=10**6)) as context:
+            value = context.exp(-(Decimal(x.numerator) / Decimal(x.denominator))) * Decimal(1 << BITS)
+            slack = value.scaleb(_GUARD_DIGITS - digits)
+            low, high = int(value - slack), int(value + slack)
         if low == high:
             return low
-        precision *= 2
+        digits *= 2
 
 
 def rate_per_step(epsilon: Fraction, scores: Scores) -> Fraction:
@@ -54,8 +61,12 @@ def rate_per_step(epsilon: Fraction, scores: Scores) -> Fraction:
     return (epsilon - ROUNDING) / scores.sensitivity
 
 
-def levels_below_best(scores: Scores, rate: Fraction) -> IntArray:
-    """Grid steps below the best candidate, floored so that the least weight keeps 60 bits, shape (candidates,)."""
-    lowest = (BITS - FLOOR_BITS) * _LN2_BELOW // rate
+def level_weight(rate: Fraction, level: int) -> int:
+    """The weight of a candidate ``level`` grid steps below the best, floored."""
+    return integer_weight(min(rate * level, DEEPEST))
+
+
+def levels_below_best(scores: Scores) -> IntArray:
+    """Grid steps below the best candidate, shape (candidates,)."""
     below: IntArray = scores.values.max() - scores.values
-    return np.minimum(below, np.int64(min(lowest, 2**62)))
+    return np.asarray(below, dtype=np.int64)

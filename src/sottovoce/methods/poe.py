@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.experts.outputs import ExpertOutputs, require_clipping
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price, Selecting, register_method
 from sottovoce.privacy.scores import Scores
@@ -26,10 +26,16 @@ class PoE(Selecting):
     Attributes:
         clip: C, in nats: an expert's log-probabilities are clamped to [-C, 0]. Chosen on public tasks.
         normalization: ``labels``, ``vocabulary`` or ``max`` (specification 5.1.1); privacy is the same.
+
+    Raises:
+        ParameterError: ``clip`` or ``normalization`` is out of range.
     """
 
     clip: float = 2.3
     normalization: str = "labels"
+
+    def __post_init__(self) -> None:
+        require_clipping(self.clip, self.normalization)
 
     def mechanism(self, price: Price) -> Exponential:
         return Exponential(price.epsilon)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from threading import RLock
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -68,13 +69,15 @@ class Database:
         in_memory = path == ":memory:"
         self.name = "the in-memory ledger" if in_memory else Path(path).name
         self._engine = sa.create_engine(
-            "sqlite://" if in_memory else f"sqlite:///{path}",
+            sa.URL.create("sqlite", database=None if in_memory else path),
             poolclass=StaticPool if in_memory else QueuePool,
             connect_args={"timeout": LOCK_TIMEOUT_S, "check_same_thread": False},
         )
         sa.event.listen(self._engine, "connect", _on_connect)
         sa.event.listen(self._engine, "begin", _on_begin)
         self._owner = os.getpid()
+        # Threads share the one connection of an in-memory ledger, so they take turns.
+        self._turn: AbstractContextManager[object] = RLock() if in_memory else nullcontext()
         self._prepare(in_memory)
 
     def _prepare(self, in_memory: bool) -> None:
@@ -107,13 +110,14 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         """A transaction that holds the write lock from its start and is on disk when it ends."""
-        with self._translated(), self._engine.begin() as connection:
+        with self._turn, self._translated(), self._engine.begin() as connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """A transaction that only reads."""
         with (
+            self._turn,
             self._translated(),
             self._engine.connect().execution_options(sotto_read_only=True) as connection,
             connection.begin(),
@@ -140,7 +144,9 @@ def _on_connect(connection: Any, _record: Any) -> None:
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout = {LOCK_TIMEOUT_S * 1000}")
-    cursor.execute("PRAGMA journal_mode = WAL")
+    tables = {name for (name,) in cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not tables or META.name in tables:  # another program's database is left as it is
+        cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.close()

@@ -1,0 +1,88 @@
+"""Which models there are, and how one is opened by name: ``embedded``, ``hf:NAME_OR_PATH``, ``fake``.
+
+Nothing heavy is imported before a model that needs it is opened.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+from sottovoce.errors import MissingExtraError, ParameterError
+from sottovoce.models.base import LabelScorer
+
+
+@final
+@dataclass(frozen=True)
+class ModelEntry:
+    """One line of ``sotto models``.
+
+    Attributes:
+        spec: What the caller types.
+        capabilities: Names of the protocols that it fulfils.
+        extra: Optional packages to install, as in ``pip install 'sottovoce[local]'``; empty if none are needed.
+        summary: One line.
+    """
+
+    spec: str
+    capabilities: tuple[str, ...]
+    extra: str
+    summary: str
+
+
+_ENTRIES = (
+    ModelEntry("embedded", ("LabelScorer",), "embedded", "Small encoder that learns in context; offline, the default."),
+    ModelEntry("hf:NAME_OR_PATH", ("LabelScorer",), "local", "Any causal language model of the transformers library."),
+    ModelEntry("fake", ("LabelScorer",), "", "Counts the labels of its demonstrations; for tests and first tries."),
+)
+
+
+def model_catalog() -> list[ModelEntry]:
+    """Every kind of model that ``load_scorer`` can open."""
+    return list(_ENTRIES)
+
+
+def load_scorer(spec: str, **options: Any) -> LabelScorer:
+    """Opens a model that scores labels.
+
+    Args:
+        spec: ``embedded``, ``hf:`` and a folder or a name on the hub, or ``fake``.
+        options: Passed to the model, such as ``device="cpu"`` or ``cache_bytes=2**30`` for ``hf:``.
+
+    Raises:
+        ParameterError: There is no such model, or it has no such option.
+        MissingExtraError: An optional package is not installed.
+        ModelError: The model cannot be loaded.
+
+    Example:
+        >>> load_scorer("fake").name
+        'fake'
+    """
+    kind, colon, rest = spec.partition(":")
+    try:
+        if kind == "hf" and rest:
+            from sottovoce.models.transformers import TransformersScorer
+
+            return _open(TransformersScorer, (rest,), options)
+        if kind == "embedded" and not colon:
+            from sottovoce.models.embedded import EmbeddedScorer
+
+            return _open(EmbeddedScorer, (), options)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("sottovoce"):
+            raise
+        raise MissingExtraError(error.name or "transformers", "local" if kind == "hf" else "embedded") from None
+    if kind == "fake" and not colon:
+        from sottovoce.models.fake import FakeScorer
+
+        return _open(FakeScorer, (), options)
+    raise ParameterError("model", spec, f"one of {', '.join(entry.spec for entry in _ENTRIES)}")
+
+
+def _open(scorer: Callable[..., LabelScorer], given: tuple[str, ...], options: dict[str, Any]) -> LabelScorer:
+    known = list(inspect.signature(scorer).parameters)[len(given) :]
+    if unknown := sorted(set(options) - set(known)):
+        raise ParameterError("model option", unknown[0], f"one of {', '.join(known)}" if known else "left out")
+    return scorer(*given, **options)
