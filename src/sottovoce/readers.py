@@ -232,6 +232,9 @@ def _encodable(text: str) -> bool:
     return True
 
 
+_SHOWN = ("text", "label", "group", "id", "question", "answer", "dialogue", "summary")
+
+
 def _shown(name: str, row: Row) -> str:
-    """A column's name for a message; where a file has no header, its "names" are the first row's texts."""
-    return name if name.isidentifier() else f"column {list(row.values).index(name) + 1}"
+    """A usual column's name, else its place: where a file has no header, "names" are the first row's texts."""
+    return name if name in _SHOWN else f"column {list(row.values).index(name) + 1}"

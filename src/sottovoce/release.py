@@ -73,7 +73,8 @@ class Terms:
             return f"This answer has NO privacy guarantee: the method {self.method.name} adds no noise."
         if self.seeded:
             return "This answer has NO privacy guarantee: its noise came from a seeded source, for tests."
-        bound = f"at most a factor of {math.exp(self.price.epsilon):.4g}"
+        factor = f"{math.exp(self.price.epsilon):.4g}" if self.price.epsilon < 100 else f"exp({self.price.epsilon:g})"
+        bound = f"at most a factor of {factor}"
         if self._slack:
             bound += f", up to an additional probability of {self._slack:g}"
         claim = (

@@ -18,17 +18,18 @@ from sottovoce.experts.ensemble import Ensemble
 from sottovoce.experts.outputs import ExpertOutputs
 from sottovoce.experts.partition import Partition
 from sottovoce.methods.base import Method, Price, Reads, make_method
-from sottovoce.models.base import FloatArray, Isolation, LabelScorer
+from sottovoce.models.base import FloatArray, Isolation, LabelScorer, PreparedContexts
 from sottovoce.models.catalog import load_scorer
 from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.ledger import Account, Balance, Identity, Ledger, Reservation, default_path
+from sottovoce.privacy.ledger import NOT_VERIFIED_NOTE, Account, Balance, Identity, Ledger, Reservation
+from sottovoce.privacy.ledger_registry import default_path
 from sottovoce.privacy.unit import DROP, Adjacency
 from sottovoce.randomness import Randomness, SystemRandomness
-from sottovoce.records import PrivateRecords
+from sottovoce.records import PrivateRecords, Row
 from sottovoce.release import Release, Terms
 from sottovoce.tasks import Query, Task
 
-BATCH = 16
+BATCH = 32
 """Questions charged and read together: what an interruption can cost at most."""
 
 
@@ -89,7 +90,7 @@ class PrivateICL:
         self.adjacency = Adjacency.parse(adjacency)
         self.partition = partition or Partition()
         self._randomness = randomness or SystemRandomness()
-        self._rehearsed = False
+        self._public: PreparedContexts | None = None
         self._records = self._usable(records, allow_non_private)
         change = self.partition.rule(self.adjacency)[1]
         self.model = load_scorer(model) if isinstance(model, str) else model
@@ -113,6 +114,11 @@ class PrivateICL:
     def balance(self) -> Balance | None:
         """How the ledger stands; ``None`` where no private record is used."""
         return self._account.balance() if self._account else None
+
+    @property
+    def other_ledger(self) -> str | None:
+        """Path of another ledger that these records have on this machine: its budget adds to this one's."""
+        return self._account.other_ledger if self._account else None
 
     @property
     def ledger(self) -> Ledger | None:
@@ -159,9 +165,9 @@ class PrivateICL:
         self.terms(epsilon, delta)
         waiting = iter(questions)
         while batch := [self._fields(question) for question in islice(waiting, BATCH)]:
-            if not self._rehearsed:
+            if self.method.reads is not Reads.NOTHING:
                 self.affords(len(batch), epsilon=epsilon, delta=delta)
-                self._rehearse(batch[0])
+                self._rehearse(batch)
             yield from self._answer(batch, self.terms(epsilon, delta))
 
     def affords(self, count: int, *, epsilon: float, delta: float | None = None) -> None:
@@ -174,6 +180,9 @@ class PrivateICL:
         """Frees the model's caches of private prompts."""
         if self._ensemble:
             self._ensemble.close()
+        if self._public:
+            self._public.close()
+            self._public = None
 
     def _usable(self, records: PrivateRecords | None, allow_non_private: bool) -> PrivateRecords | None:
         if self.method.reads is Reads.NOTHING:
@@ -195,7 +204,7 @@ class PrivateICL:
 
     def _fields(self, question: str | Query) -> Query:
         if isinstance(question, Mapping):
-            return question
+            return self.task.query_of(Row(1, question), "the question")
         if len(self.task.fields) != 1:
             raise ParameterError("question", "a text", f"a mapping with the fields {', '.join(self.task.fields)}")
         if not question.strip():
@@ -222,28 +231,26 @@ class PrivateICL:
             account.record_non_private(ids, note)
             return
         if terms.isolation is Isolation.NOT_VERIFIED:
-            note += ", isolation not verified"
+            note += f", {NOT_VERIFIED_NOTE}"
         account.reserve([Reservation(release_id, terms.event, note) for release_id in ids])
 
     def _zero_shot(self, batch: Sequence[Query]) -> list[ExpertOutputs]:
         return [ExpertOutputs(rows, DROP, self.adjacency) for rows in self._score_without_examples(batch)]
 
-    def _rehearse(self, query: Query) -> None:
-        """Lets the model answer once from public input, so that what fails for everybody fails before a charge."""
-        if not np.isfinite(self._score_without_examples([query])).all():
+    def _rehearse(self, batch: Sequence[Query]) -> None:
+        """Lets the model answer from public input alone, so that what fails for everybody fails before a charge."""
+        if not np.isfinite(self._score_without_examples(batch)).all():
             raise ModelError(
-                f"The model {self.model.name} gave numbers that are not finite for a question without any example. "
-                "Nothing was charged. Check its weights, or try --dtype float32."
+                f"The model {self.model.name} gave numbers that are not finite for a question without any example, or "
+                "the question is too long for it. Nothing was charged for it. Shorten the question, check the model's "
+                "weights, or try --dtype float32."
             )
-        self._rehearsed = True
 
     def _score_without_examples(self, batch: Sequence[Query]) -> FloatArray:
         try:
-            prepared = self.model.prepare(self.task, [()])
-            try:
-                return prepared.score(batch)
-            finally:
-                prepared.close()
+            if self._public is None:
+                self._public = self.model.prepare(self.task, [()])
+            return self._public.score(batch)
         except SottoError:
             raise
         except Exception as error:

@@ -127,10 +127,10 @@ def test_folder_and_files_are_closed_to_other_users(folder):
 
 
 def test_the_trusted_store_is_where_the_environment_says(tmp_path, monkeypatch):
-    monkeypatch.setenv(module.HOME, str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("SOTTOVOCE_HOME", str(tmp_path / "elsewhere"))
     EmbeddingCache().keep("encoder 1", TEXTS, vectors_of(TEXTS))
     assert (tmp_path / "elsewhere" / "embeddings" / "embeddings.db").exists()
-    monkeypatch.delenv(module.HOME)
+    monkeypatch.delenv("SOTTOVOCE_HOME")
     assert "sottovoce" in str(module.default_folder())
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import transformers
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 CHAT = """{%- for message in messages -%}
 <|im_start|>{{ message.role }}
@@ -26,6 +26,7 @@ SENTENCES = [
     "Please close the account before the month ends.",
     "The lamp by the river does not turn on.",
     "Read the text and answer with its label.",
+    "Text:\nLabel: Route the ticket.",
     "billing fraud shipping returns account technical north east south wind rain",
 ]
 
@@ -50,6 +51,19 @@ def tokenizer(chat_template: str | None = None) -> Any:
     made.add_tokens(["<think>"])
     made.chat_template = chat_template
     return made
+
+
+def metaspace_tokenizer() -> Any:
+    """A tokenizer of the other school: it writes a blank as part of a word and puts one before a text's first word."""
+    inner = Tokenizer(models.BPE(unk_token="<unk>"))
+    inner.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+    inner.decoder = decoders.Metaspace(prepend_scheme="first")
+    trainer = trainers.BpeTrainer(vocab_size=600, special_tokens=["<unk>", "<s>", "</s>"], show_progress=False)
+    inner.train_from_iterator(SENTENCES * 3, trainer)
+    inner.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=inner, bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="</s>"
+    )
 
 
 def llama(**changes: Any) -> Any:

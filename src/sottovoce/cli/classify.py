@@ -69,7 +69,7 @@ def classify(
     started = time.perf_counter()
     with AnswerSink(out, resume=resume, hold=as_json) as sink:
         waiting = list(fields)[len(sink.rows) :]
-        _same_questions(sink.rows, waiting, list(fields))
+        _same_run(sink.rows, list(fields), session, price, slack)
         session.affords(len(waiting), epsilon=price, delta=slack)
         _announce(session, setup)
         with progress() as bar:
@@ -103,11 +103,19 @@ def _read(questions: PublicRecords, task: Task, limit: int | None) -> tuple[dict
     return truth, fields
 
 
-def _same_questions(done: list[dict[str, Any]], waiting: list[str], ids: list[str]) -> None:
+def _same_run(
+    done: list[dict[str, Any]], ids: list[str], session: PrivateICL, price: float, delta: float | None
+) -> None:
     from sottovoce.errors import InputError
 
-    if [row.get("id") for row in done] != ids[: len(done)]:
-        raise InputError("The answers to resume from belong to other questions. Move the .partial file away.")
+    terms = session.terms(price, delta)
+    now = {"method": session.method.name, "epsilon": terms.epsilon, "adjacency": session.adjacency.value}
+    same_terms = all(row.get(key) == value for row in done for key, value in now.items())
+    if [row.get("id") for row in done] != ids[: len(done)] or not same_terms:
+        raise InputError(
+            "The answers to resume from have other questions, another method, price or adjacency. Move the .partial "
+            "file away, or repeat the first command."
+        )
 
 
 def _announce(session: PrivateICL, setup: o.Setup) -> None:

@@ -42,13 +42,16 @@ def show(
             f"{b.spent:.6g} of {b.cap:.6g} {b.budget.currency}",
             f"{b.left:.6g}",
             str(b.answers),
-            str(b.non_private) if b.non_private else "none",
+            str(b.non_private + b.unverified) if not b.is_kept else "none",
         ]
         for b in balances
     ]
     columns = ["data set", "budget", "adjacency", "unit", "spent", "left", "answers charged", "without guarantee"]
     table(f"Ledger {book.name}", columns, rows)
-    say("Whatever is asked next, the whole interaction stays within each budget under its adjacency.")
+    if all(b.is_kept for b in balances):
+        say("Whatever is asked next, everything released stays within each budget under its adjacency.")
+    else:
+        say("The budget does NOT cover the releases without a guarantee; it bounds the others alone.")
 
 
 def verify(
@@ -84,7 +87,8 @@ def grant(
 ) -> None:
     """The data owner opens a budget, raises one, or lets a new version of the records share an old one."""
     from sottovoce.privacy.budget import Budget
-    from sottovoce.privacy.ledger import Identity, Ledger, default_path
+    from sottovoce.privacy.ledger import Identity, Ledger
+    from sottovoce.privacy.ledger_registry import default_path
     from sottovoce.privacy.unit import Adjacency
     from sottovoce.readers import read_private
 
@@ -104,7 +108,8 @@ def _existing(path: str | None, private: str | None) -> Ledger:
     from pathlib import Path
 
     from sottovoce.errors import LedgerUnavailableError, ParameterError
-    from sottovoce.privacy.ledger import Ledger, default_path
+    from sottovoce.privacy.ledger import Ledger
+    from sottovoce.privacy.ledger_registry import default_path
     from sottovoce.readers import read_private
 
     if path is None and private is None:

@@ -89,6 +89,7 @@ class Setup:
 
     def session(self, task: Task) -> PrivateICL:
         """Reads the records and opens the ledger; nothing is charged."""
+        from sottovoce.cli.console import say
         from sottovoce.experts.partition import Partition
         from sottovoce.methods.base import Reads, make_method
         from sottovoce.models.catalog import load_scorer
@@ -104,7 +105,7 @@ class Setup:
             records = read_private(
                 str(self.private), unit=self.unit, max_characters=self.max_characters, truncate=self.truncate
             )
-        return PrivateICL(
+        session = PrivateICL(
             records=records,
             task=task,
             method=method,
@@ -115,12 +116,19 @@ class Setup:
             partition=Partition(units_per_expert=self.per_expert, capacity=self.capacity),
             allow_non_private=self.allow_non_private,
         )
+        if session.other_ledger:
+            say(
+                f"WARNING: these records already have the ledger {session.other_ledger}. Its budget and this one's add "
+                "up, and neither knows of the other. Leave --ledger out to go on with that one."
+            )
+        return session
 
     def _budget(self, fingerprint: str) -> Any:
         from pathlib import Path
 
         from sottovoce.privacy.budget import Budget
-        from sottovoce.privacy.ledger import IN_MEMORY, default_path
+        from sottovoce.privacy.ledger import IN_MEMORY
+        from sottovoce.privacy.ledger_registry import default_path
 
         if self.budget is not None:
             return Budget.parse(self.budget)

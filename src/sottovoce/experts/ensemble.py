@@ -12,7 +12,7 @@ from sottovoce.experts.outputs import ExpertOutputs
 from sottovoce.experts.partition import Partition
 from sottovoce.models.base import LabelScorer, PreparedContexts
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.records import RECORD_UNIT, Opaque, PrivateRecords, Row, is_missing, unseal
+from sottovoce.records import RECORD_UNIT, Opaque, PrivateRecords, Row, canonical_text, is_missing, unseal
 from sottovoce.tasks import Example, Query, Task
 
 
@@ -46,7 +46,11 @@ class Ensemble(Opaque):
         together: bool = False,
     ) -> None:
         units = unseal(records)
-        examples = [[task.example_of(row, records.source) for row in unit] for unit in units]
+        blank_allowed = adjacency is Adjacency.ZERO_OUT
+        examples = [
+            [task.example_of(row, records.source) for row in unit if not (blank_allowed and _is_blank(row, task))]
+            for unit in units
+        ]
         self._slots = partition.assign([_stable_id(unit, records.unit) for unit in units], adjacency)
         kept = [unit[: partition.max_records] for unit in examples]
         contexts = [[example for unit in slot for example in kept[unit]] for slot in self._slots.members]
@@ -91,4 +95,9 @@ class Ensemble(Opaque):
 
 def _stable_id(unit: Sequence[Row], column: str) -> str | None:
     value = unit[0].values.get("id" if column == RECORD_UNIT else column)
-    return None if is_missing(value) else str(value)
+    return None if is_missing(value) else canonical_text(value)
+
+
+def _is_blank(row: Row, task: Task) -> bool:
+    """Whether nothing but ids is left of a row: the blank of zero-out adjacency, whose expert is null."""
+    return all(is_missing(row.values.get(name)) for name in (*task.fields, task.label_field))

@@ -95,6 +95,10 @@ def register_method(name: str, *, summary: str, source: str) -> Callable[[T], T]
     def enrol(cls: T) -> T:
         if name in _REGISTRY:
             raise ParameterError("method", name, "a name that is not taken")
+        if cls.private and cls.reads is Reads.EVERYTHING:
+            raise ParameterError(
+                "method", name, "one whose experts hold their own units: one context has no change type"
+            )
         cls.name, cls.summary, cls.source = name, summary, source
         _REGISTRY[name] = cls
         return cls

@@ -43,6 +43,10 @@ class _Item(Opaque):
         return _rounded(len(self.ids), SUFFIX_STEP)
 
 
+_Batch = tuple[list[_Item], torch.Tensor, torch.Tensor]
+"""Rows, their tokens, and where the tree's nodes are read off."""
+
+
 @final
 class HFContexts(Opaque):
     """Prefixes of all experts, as tokens and as keys and values."""
@@ -58,11 +62,11 @@ class HFContexts(Opaque):
         )
         self._head = self._model.head_rows(self._tree.tokens)
         self._count = len(contexts)
-        self._prefixes = [self._readable(self._writer.prefix(context)) for context in contexts]
+        self._prefixes = [self._readable(context) for context in contexts]
         self._closed = False
 
     def _public_face(self) -> str:
-        return f"{self._count} contexts"
+        return "sealed prefixes"
 
     def score(self, queries: Sequence[Query]) -> FloatArray:
         """Log-probabilities of the labels, shape (queries, contexts, labels), float64; see ``PreparedContexts``.
@@ -76,7 +80,7 @@ class HFContexts(Opaque):
                 raise ModelError("These contexts were closed; prepare them again.")
             found = np.full((len(queries), self._count, self._labels), 0.0)
             items = self._items(queries, found)
-            layout = self._scorer.layout_for(self._layout, len(queries), self._count)
+            layout = self._scorer.layout_for(self._layout, len(queries))
             self._scorer.store.touch(self._owner)
             with _sealed(), self._model.no_gradient():
                 if layout == "experts":
@@ -97,10 +101,16 @@ class HFContexts(Opaque):
         with _sealed(), self._model.no_gradient():
             for index, prefix in enumerate(self._prefixes):
                 if prefix is not None:
-                    self._read(index, prefix)
+                    with _null_on_failure() as outcome:
+                        self._read(index, prefix)
+                    if outcome.failed:
+                        self._prefixes[index] = None
 
-    def _readable(self, prefix: Tokens | None) -> Tokens | None:
-        limit = self._model.limit
+    def _readable(self, context: Context) -> Tokens | None:
+        """Tokens of a prefix; ``None``, a null expert, for whatever this context's own content makes impossible."""
+        prefix, limit = None, self._model.limit
+        with _null_on_failure():
+            prefix = self._writer.prefix(context)
         return None if prefix is None or (limit is not None and len(prefix) >= limit) else prefix
 
     def _read(self, index: int, prefix: Tokens) -> Any:
@@ -127,7 +137,7 @@ class HFContexts(Opaque):
         return self._model.limit is None or len(prefix) + len(item.ids) <= self._model.limit
 
     def _score_one_by_one(self, items: Sequence[_Item], found: FloatArray) -> None:
-        rows, device = self._scorer.rows, self._model.device
+        rows = self._scorer.rows
         batches = [
             (chunk, self._ids(chunk, bucket), self._read_at(chunk, rows)) for bucket, chunk in _batches(items, rows)
         ]
@@ -135,18 +145,25 @@ class HFContexts(Opaque):
             if prefix is None:
                 found[:, index] = np.nan
                 continue
-            cache = self._read(index, prefix) if self._scorer.reuse_cache else None
-            for chunk, ids, read_at in batches:
-                room = ids.shape[1] if self._model.limit is None else self._model.limit - len(prefix)
-                short = ids[:, :room]
-                if cache is not None:
-                    features = self._model.features(short, cache=spread(cache, rows))
-                else:
-                    start = torch.tensor([prefix], device=device).expand(rows, -1)
-                    features = self._model.features(torch.cat([start, short], dim=1))[:, len(prefix) :]
-                logits = self._logits(features, read_at.clamp(max=short.shape[1] - 1))
-                for row, item in enumerate(chunk):
-                    self._write(item, index, logits[row], found, fits=self._fits(prefix, item))
+            with _null_on_failure() as outcome:
+                self._score_one(index, prefix, batches, found)
+            if outcome.failed:
+                found[:, index] = np.nan
+
+    def _score_one(self, index: int, prefix: Tokens, batches: Sequence[_Batch], found: FloatArray) -> None:
+        rows, limit = self._scorer.rows, self._model.limit
+        cache = self._read(index, prefix) if self._scorer.reuse_cache else None
+        for chunk, ids, read_at in batches:
+            room = ids.shape[1] if limit is None else limit - len(prefix)
+            short = ids[:, :room]
+            if cache is not None:
+                features = self._model.features(short, cache=spread(cache, rows))
+            else:
+                start = torch.tensor([prefix], device=self._model.device).expand(rows, -1)
+                features = self._model.features(torch.cat([start, short], dim=1))[:, len(prefix) :]
+            logits = self._logits(features, read_at.clamp(max=short.shape[1] - 1))
+            for row, item in enumerate(chunk):
+                self._write(item, index, logits[row], found, fits=self._fits(prefix, item))
 
     def _score_experts_together(self, items: Sequence[_Item], found: FloatArray) -> None:
         rows, device, limit = self._scorer.rows, self._model.device, self._model.limit
@@ -214,6 +231,24 @@ def _grouped(members: Sequence[T], rows: int, key: Callable[[T], int]) -> Iterat
     for value, group in groups.items():
         for start in range(0, len(group), rows):
             yield value, group[start : start + rows]
+
+
+@dataclass
+class _Outcome:
+    failed: bool = False
+
+
+@contextmanager
+def _null_on_failure() -> Iterator[_Outcome]:
+    """What one expert's content makes impossible makes that expert null, and touches no other (specification 8.4).
+
+    A failure that has nothing to do with the content shows before any charge, on a context without examples.
+    """
+    outcome = _Outcome()
+    try:
+        yield outcome
+    except Exception:
+        outcome.failed = True
 
 
 @contextmanager

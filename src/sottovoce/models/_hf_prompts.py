@@ -30,6 +30,9 @@ class _Piece:
     trusted: bool
 
 
+_CHANGING_TEMPLATE = "The chat template writes a question differently after demonstrations; it cannot be used."
+
+
 @final
 class PromptWriter:
     """Writes the prompts of one task for one tokenizer.
@@ -53,6 +56,8 @@ class PromptWriter:
         self._glues = _adds_blank(tokenizer)
         self._folds = self._chat and not self._template_takes_system()
         self._tail = self._draw(())[1]
+        if self._draw([0])[1] != self._tail:
+            raise ModelError(_CHANGING_TEMPLATE)
 
     def prefix(self, context: Context) -> Tokens | None:
         """Tokens of everything before the question, or ``None`` if a text could not be kept from acting as control.
@@ -62,7 +67,7 @@ class PromptWriter:
         """
         drawn, tail = self._draw([example.label for example in context])
         if tail != self._tail:
-            raise ModelError("The chat template writes a question differently after demonstrations; it cannot be used.")
+            raise ModelError(_CHANGING_TEMPLATE)
         values = [example.fields for example in context]
         ids = self._encode(self._fill(drawn, values), first=True)
         if ids is None:

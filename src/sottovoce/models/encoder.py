@@ -204,6 +204,7 @@ class _Network:
                 ready = threading.Barrier(cores + 1)
 
                 def begin() -> None:
+                    torch.get_num_threads()  # a thread's first look takes the global setting; its own must come later
                     torch.set_num_threads(1)
                     ready.wait()
 

@@ -142,11 +142,11 @@ class TransformersScorer:
                 prepared.read_all()
         return prepared
 
-    def layout_for(self, layout: str, queries: int, contexts: int) -> str:
-        """The layout to use for so many questions and experts, all public numbers."""
+    def layout_for(self, layout: str, queries: int) -> str:
+        """The layout for so many questions; the number of experts may be private and has no say."""
         if layout != "auto":
             return layout
-        return "experts" if "experts" in self.layouts and queries <= FEW_QUERIES < contexts else "queries"
+        return "experts" if "experts" in self.layouts and queries <= FEW_QUERIES else "queries"
 
     def self_test(self) -> SelfTestReport:
         """Checks arithmetic and isolation of this model on this machine, on made-up public text.

@@ -39,6 +39,10 @@ SMALL_ETA: Final = 1e-2
 """Below this the closed form of rho cancels; eta squared over eight is charged, which is also an upper bound."""
 
 
+FLOAT_MARGIN: Final = 1e-9
+"""Added to epsilons that come from floating-point formulas; more than those can be off."""
+
+
 def delta_of_bounded_range(epsilon: float, eta: float) -> float:
     """Largest delta of one eta-bounded-range release at ``epsilon`` (specification T2).
 
@@ -60,6 +64,8 @@ def rho_of_bounded_range(eta: float) -> float:
         >>> round(rho_of_bounded_range(1.0), 8)
         0.12330156
     """
+    if not eta >= 0:
+        return math.nan
     if eta < SMALL_ETA:
         return eta * eta / 8
     x = eta / math.expm1(eta) if eta < 700 else 0.0
@@ -73,7 +79,7 @@ def rho_of_pure(epsilon: float) -> float:
         >>> round(rho_of_pure(1.0), 4)
         0.4621
     """
-    return epsilon * math.tanh(epsilon / 2)
+    return epsilon * math.tanh(epsilon / 2) if epsilon >= 0 else math.nan
 
 
 def rdp_of_bounded_range(eta: float, alphas: FloatArray = ALPHAS) -> FloatArray:
@@ -103,7 +109,7 @@ def epsilon_of_rdp(rdp: FloatArray, delta: float, alphas: FloatArray = ALPHAS) -
     if delta <= 0:
         return math.inf
     candidates = rdp + np.log1p(-1 / alphas) - (math.log(delta) + np.log(alphas)) / (alphas - 1)
-    return max(0.0, float(np.nanmin(candidates)))
+    return max(0.0, float(np.nanmin(candidates)) * (1 + FLOAT_MARGIN))
 
 
 def epsilon_of_rho(rho: float, delta: float) -> float:

@@ -14,7 +14,7 @@ from typing import Any, Final, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.accountant import SMALL_ETA, charge_of, rho_of_budget
-from sottovoce.privacy.events import BoundedRange, NoOpDpEvent, PureDP, ZCDpEvent
+from sottovoce.privacy.events import BoundedRange, NoOpDpEvent, PureDP, ZCDpEvent, describe
 from sottovoce.privacy.numbers import exact, require_delta, require_epsilon
 
 SCALE: Final = 10**15
@@ -82,6 +82,8 @@ def amount_of(event: Any, currency: str) -> int:
     """
     if isinstance(event, NoOpDpEvent):
         return 0
+    if not 0 <= charge_of(event).rho < math.inf:
+        raise ParameterError("event", describe(event), "one with a price, 0 or more and finite")
     if currency == "epsilon":
         if isinstance(event, BoundedRange):
             return math.ceil(exact(event.eta) * SCALE)
@@ -98,6 +100,4 @@ def amount_of(event: Any, currency: str) -> int:
             return math.ceil(exact(event.rho) * SCALE)
     charge = charge_of(event)
     price = charge.epsilon if currency == "epsilon" else charge.rho
-    if math.isinf(price):
-        raise ParameterError("event", type(event).__name__, "one with a finite price")
     return math.ceil(Fraction(price) * (1 + _FLOAT_MARGIN) * SCALE)

@@ -23,9 +23,12 @@ from sottovoce.privacy.accountant import rho_of_bounded_range
 from sottovoce.privacy.budget import SCALE, Budget, amount_of
 from sottovoce.privacy.events import DpEvent, describe
 from sottovoce.privacy.ledger_chain import append, find_problems
+from sottovoce.privacy.ledger_registry import remember
 from sottovoce.privacy.ledger_schema import DATA_SET, ENTRY, FINGERPRINT, Database
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.store import home
+
+NOT_VERIFIED_NOTE: Final = "isolation not verified"
+"""Stands in the note of a charge whose model was not shown to keep experts apart."""
 
 IN_MEMORY: Final = ":memory:"
 """Name of a ledger that forgets when the process ends; it must be asked for by this name."""
@@ -71,6 +74,7 @@ class Balance:
         spent: Charged so far.
         answers: Releases charged so far.
         non_private: Releases without a guarantee that somebody allowed; no figure covers them.
+        unverified: Releases charged although the model was not shown to keep experts apart.
     """
 
     name: str
@@ -81,7 +85,13 @@ class Balance:
     spent: float
     answers: int
     non_private: int
+    unverified: int
     left_units: int
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the budget bounds everything that was released."""
+        return not self.non_private and not self.unverified
 
     @property
     def left(self) -> float:
@@ -105,12 +115,8 @@ class Balance:
             "left": self.left,
             "answers": self.answers,
             "non_private_releases": self.non_private,
+            "isolation_not_verified": self.unverified,
         }
-
-
-def default_path(fingerprint: str) -> str:
-    """Where the ledger of a data set is kept when none is named."""
-    return str(home() / "ledgers" / f"{fingerprint[:24]}.db")
 
 
 @final
@@ -151,7 +157,7 @@ class Ledger:
                     )
                 row = self._create(connection, identity, _required(budget, self.name), "data")
         self._check(row, identity, budget)
-        return Account(self, row.id)
+        return self._account(row.id, identity)
 
     def grant(
         self, identity: Identity, budget: Budget | None, *, name: str | None = None, continues: str | None = None
@@ -173,12 +179,17 @@ class Ledger:
                 connection.execute(sa.insert(FINGERPRINT).values(fingerprint=identity.fingerprint, data_set=known.id))
                 append(connection, known.id, "version", None, 0, {"fingerprint": identity.fingerprint})
             if known is None:
-                row = self._create(connection, identity, _required(budget, self.name), name or "data")
-                return Account(self, row.id)
+                known = self._create(connection, identity, _required(budget, self.name), name or "data")
+                budget = None
             self._check(known, identity, None)
+            if continues and known.name != continues:
+                raise LedgerMismatchError(
+                    f"The ledger {self.name} keeps these records as {known.name!r} already, with a budget of "
+                    f"their own; they cannot also continue {continues!r}."
+                )
             if budget is not None:
                 self._raise_cap(connection, known, budget)
-            return Account(self, known.id)
+        return self._account(known.id, identity)
 
     def balances(self) -> list[Balance]:
         """How every data set of this ledger stands."""
@@ -196,6 +207,10 @@ class Ledger:
         """Checks the chain and every balance against it; returns what is wrong, nothing if all is well."""
         with self._database.reading() as connection:
             return find_problems(connection)
+
+    def _account(self, number: int, identity: Identity) -> Account:
+        other = None if self.path == IN_MEMORY else remember(identity.fingerprint, self.path)
+        return Account(self, number, other)
 
     def _create(self, connection: sa.Connection, identity: Identity, budget: Budget, name: str) -> Any:
         if connection.scalar(sa.select(sa.func.count()).select_from(DATA_SET).where(DATA_SET.c.name == name)):
@@ -243,10 +258,16 @@ class Ledger:
 
 @final
 class Account:
-    """One data set's side of a ledger."""
+    """One data set's side of a ledger.
 
-    def __init__(self, ledger: Ledger, number: int) -> None:
-        self.ledger, self._number = ledger, number
+    Attributes:
+        ledger: The ledger.
+        other_ledger: Path of another ledger in use for the same records on this machine, if there is one: the two
+            budgets add up, and neither knows of the other.
+    """
+
+    def __init__(self, ledger: Ledger, number: int, other_ledger: str | None = None) -> None:
+        self.ledger, self._number, self.other_ledger = ledger, number, other_ledger
 
     def reserve(self, reservations: Sequence[Reservation]) -> None:
         """Charges all of them durably, or none.
@@ -287,7 +308,15 @@ class Account:
     def mark_released(self, release_ids: Sequence[str]) -> None:
         """Notes durably that these answers are drawn and about to leave; they can never be drawn again."""
         with self.ledger._database.writing() as connection:
+            charged = sa.select(ENTRY.c.release_id).where(
+                ENTRY.c.data_set == self._number,
+                ENTRY.c.kind.in_(("reserve", "non-private")),
+                ENTRY.c.release_id.in_(release_ids),
+            )
+            known = set(connection.scalars(charged))
             for release_id in release_ids:
+                if release_id not in known:
+                    raise LedgerMismatchError(f"The release id {release_id!r} was never charged.")
                 append(connection, self._number, "release", release_id, 0, {})
 
     def balance(self) -> Balance:
@@ -347,9 +376,9 @@ def _budget(row: Any) -> Budget:
 
 
 def _balance(connection: sa.Connection, row: Any) -> Balance:
-    def count(kind: str) -> int:
+    def count(kind: str, note: str = "") -> int:
         query = sa.select(sa.func.count()).select_from(ENTRY).where(ENTRY.c.data_set == row.id, ENTRY.c.kind == kind)
-        return int(connection.scalar(query) or 0)
+        return int(connection.scalar(query.where(ENTRY.c.detail.contains(note)) if note else query) or 0)
 
     return Balance(
         name=row.name,
@@ -360,6 +389,7 @@ def _balance(connection: sa.Connection, row: Any) -> Balance:
         spent=row.spent / SCALE,
         answers=count("reserve"),
         non_private=count("non-private"),
+        unverified=count("reserve", NOT_VERIFIED_NOTE),
         left_units=row.cap - row.spent,
     )
 

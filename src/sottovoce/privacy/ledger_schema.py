@@ -38,6 +38,7 @@ DATA_SET = sa.Table(
     sa.Column("delta", sa.String(64), nullable=False),
     sa.Column("cap", sa.BigInteger, nullable=False),
     sa.Column("spent", sa.BigInteger, nullable=False),
+    sa.CheckConstraint("cap >= 0 AND spent >= 0 AND spent <= cap"),
 )
 FINGERPRINT = sa.Table(
     "sotto_fingerprint",
@@ -58,6 +59,7 @@ ENTRY = sa.Table(
     sa.Column("previous", sa.String(64), nullable=False),
     sa.Column("hash", sa.String(64), nullable=False),
     sa.UniqueConstraint("release_id", "kind"),
+    sa.CheckConstraint("amount >= 0"),
 )
 
 

@@ -1,0 +1,325 @@
+"""Readers: one data set in five formats is one data set, and every damage is named by file, line and field."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import random
+
+import pandas as pd
+import pytest
+
+from sottovoce.errors import ParameterError, RecordError, SottoError
+from sottovoce.readers import MAX_CHARACTERS, read_private, read_public
+from sottovoce.records import unseal
+
+ROWS = [
+    {"id": "a1", "text": "My card was charged twice.", "label": "billing", "group": "g1"},
+    {"id": "a2", "text": 'Two lines,\n"quoted",\nand a comma', "label": "fraud", "group": "g2"},
+    {
+        "id": "a3",
+        "text": "Umlauts: äöü €, \U0001f4e6, and a line separator \u2028 inside",
+        "label": "fraud",
+        "group": "g1",
+    },
+    {"id": "a4", "text": " blanks at both ends ", "label": "2", "group": "g3"},
+]
+SECRET = "Zanzibar"
+
+
+def write(path, rows, **options):
+    """Writes rows in the format that the file's name says."""
+    name = path.name
+    if name.endswith((".jsonl", ".jsonl.gz")):
+        text = "".join(json.dumps(row, **options) + "\n" for row in rows)
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    elif name.endswith(".csv"):
+        with path.open("w", encoding="utf-8", newline="") as out:
+            writer = csv.DictWriter(out, list(rows[0]), **options)
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        pd.DataFrame(rows).to_parquet(path)
+    return path
+
+
+def values(records):
+    return sorted(tuple(sorted(row.values.items())) for unit in unseal(records) for row in unit)
+
+
+def refusal(path, content: bytes | str, **options) -> RecordError:
+    """The error for a file of this content, which must not quote it."""
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(RecordError) as caught:
+        read_private(path, **options)
+    assert str(caught.value).startswith(path.name)
+    assert SECRET not in repr(caught.value) + str(caught.value.args)
+    return caught.value
+
+
+FORMATS = ("rows.jsonl", "rows.jsonl.gz", "rows.csv", "rows.parquet")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_gives_the_same_rows_and_the_same_fingerprint(tmp_path, name):
+    frame = read_private(pd.DataFrame(ROWS))
+    records = read_private(write(tmp_path / name, ROWS))
+    assert values(records) == values(frame) == sorted(tuple(sorted(row.items())) for row in ROWS)
+    assert records.fingerprint == frame.fingerprint
+    assert records.unit == frame.unit == "group"
+    assert [len(unit) for unit in unseal(records)] == [2, 1, 1]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_public_rows_are_the_private_rows_without_a_seal(tmp_path, name):
+    rows = read_public(write(tmp_path / name, ROWS))
+    assert [dict(row.values) for row in rows] == ROWS
+    assert len(rows) == len(ROWS)
+
+
+def test_row_order_column_order_and_empty_columns_do_not_change_the_fingerprint(tmp_path):
+    known = read_private(write(tmp_path / "rows.jsonl", ROWS)).fingerprint
+    shuffled = random.Random(1).sample(ROWS, len(ROWS))
+    assert read_private(write(tmp_path / "rows.csv", shuffled)).fingerprint == known
+    turned = [dict(reversed(row.items())) for row in ROWS]
+    assert read_private(write(tmp_path / "turned.csv", turned)).fingerprint == known
+    with_gap = [{**row, "remark": None} for row in ROWS]
+    assert read_private(write(tmp_path / "gap.parquet", with_gap)).fingerprint == known
+    assert read_private(write(tmp_path / "gap.csv", [{**row, "remark": ""} for row in ROWS])).fingerprint == known
+
+
+@pytest.mark.parametrize("field", ["id", "text", "label", "group"])
+def test_one_changed_character_gives_another_fingerprint(tmp_path, field):
+    known = read_private(write(tmp_path / "rows.jsonl", ROWS)).fingerprint
+    changed = [dict(row) for row in ROWS]
+    changed[2][field] += "."
+    assert read_private(write(tmp_path / "changed.jsonl", changed)).fingerprint != known
+    assert read_private(write(tmp_path / "fewer.jsonl", ROWS[:-1])).fingerprint != known
+    moved = [{**row, "text": row["text"] + row["label"], "label": ""} for row in ROWS]
+    assert read_private(write(tmp_path / "moved.csv", moved)).fingerprint != known
+
+
+def test_a_repeated_row_counts_as_often_as_it_occurs(tmp_path):
+    plain = [{"text": "same"}, {"text": "other"}]
+    once = read_private(write(tmp_path / "once.jsonl", plain)).fingerprint
+    twice = read_private(write(tmp_path / "twice.jsonl", [plain[0], *plain])).fingerprint
+    assert once != twice
+
+
+def test_cutting_texts_does_not_change_whose_budget_it_is(tmp_path):
+    # The budget belongs to the data: --truncate and --max-characters are ways to read it, not other data.
+    long = write(tmp_path / "long.jsonl", [{"text": "x" * 900}, {"text": "short"}])
+    whole = read_private(long)
+    cut = read_private(long, max_characters=10, truncate=True)
+    assert max(len(str(row.values["text"])) for unit in unseal(cut) for row in unit) == 10
+    assert cut.fingerprint == whole.fingerprint == cut.with_public_size().fingerprint
+
+
+def test_numbers_are_the_text_they_would_be_in_a_csv_file(tmp_path):
+    rows = [{"text": "one", "label": 0, "year": 1999}, {"text": "two", "label": 1, "year": 2001}]
+    known = read_private(write(tmp_path / "rows.jsonl", rows)).fingerprint
+    for other in (write(tmp_path / "rows.csv", rows), write(tmp_path / "rows.parquet", rows), pd.DataFrame(rows)):
+        assert read_private(other).fingerprint == known
+
+
+def test_a_value_that_a_frame_calls_missing_is_no_value():
+    frame = pd.DataFrame({"text": ["a", "b"], "n": [float("nan"), float("nan")], "when": [pd.NaT, pd.NaT]})
+    assert read_private(frame).fingerprint == read_private(pd.DataFrame({"text": ["a", "b"]})).fingerprint
+
+
+# Where an error is
+
+
+def test_blank_lines_of_json_lines_are_skipped_and_counted(tmp_path):
+    error = refusal(tmp_path / "rows.jsonl", f'\n{{"text": "one"}}\n\n   \n{{"text": "{SECRET}"\n')
+    assert (error.line, error.field) == (5, None)
+    assert "line 5: this is not valid JSON" in str(error)
+
+
+def test_a_csv_row_is_named_by_its_first_line_whatever_its_cells_hold(tmp_path):
+    head = 'text,label\n"one\ntwo\nthree",a\n\n"four\nfive",b\n'
+    for bad, problem in ((f'"{SECRET}\n",c,surplus\n', "2 columns and this row has 3"), (f'"{SECRET}"x,y\n', "CSV")):
+        error = refusal(tmp_path / "rows.csv", head + bad)
+        assert error.line == 8
+        assert problem in str(error)
+    rows = list(read_public(write(tmp_path / "good.csv", [{"text": "a\nb"}, {"text": "c"}])))
+    assert [row.line for row in rows] == [2, 4]
+
+
+def test_an_unclosed_quote_is_blamed_on_the_row_that_opens_it(tmp_path):
+    assert refusal(tmp_path / "rows.csv", f'text,label\na,b\n"{SECRET},c\nd,e\nf,g\n').line == 3
+
+
+@pytest.mark.parametrize("header", ["text,text\n", "text,\n"])
+def test_csv_columns_need_names_that_differ(tmp_path, header):
+    assert refusal(tmp_path / "rows.csv", header + "a,b\n").line == 1
+
+
+def test_columns_of_a_frame_need_names_that_differ():
+    with pytest.raises(RecordError, match="unique"):
+        read_private(pd.DataFrame([["a", "b"]], columns=["text", "text"]))
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])
+def test_bytes_that_are_not_utf_8_are_named_by_line(tmp_path, name):
+    good = '{"text": "ok"}\n' if name == "rows.jsonl" else 'text\n"o\nk"\n'
+    lines = good.count("\n")
+    error = refusal(tmp_path / name, good.encode() + SECRET.encode() + b" \xff\xfe\n")
+    assert error.line == lines + 1
+    assert "not UTF-8" in str(error)
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path, name):
+    plain = write(tmp_path / name, ROWS)
+    known = read_private(plain).fingerprint
+    plain.write_bytes(b"\xef\xbb\xbf" + plain.read_bytes())
+    assert read_private(plain).fingerprint == known
+
+
+def test_line_ends_of_windows_are_line_ends(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"text": "a"}\r\n{"text": "b"}\r\n')
+    table = tmp_path / "rows.csv"
+    table.write_bytes(b"text\r\na\r\nb\r\n")
+    assert read_private(path).fingerprint == read_private(table).fingerprint
+
+
+def test_a_compressed_file_that_ends_early_or_is_damaged_is_refused(tmp_path):
+    noise = random.Random(2)
+    rows = [{"text": "".join(noise.choices("abcdefghij", k=200))} for _ in range(200)]
+    whole = gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode())
+    spoiled = bytearray(whole)
+    spoiled[len(whole) // 2 : len(whole) // 2 + 40] = bytes(40)
+    for content in (whole[: len(whole) // 2], whole[:-6], bytes(spoiled), b"no gzip at all", whole[:5]):
+        error = refusal(tmp_path / "rows.jsonl.gz", content)
+        assert "cannot be read" in str(error) or "JSON" in str(error) or "UTF-8" in str(error)
+
+
+@pytest.mark.parametrize("content", [b"PAR1 Zanzibar", b"", b"Zanzibar" * 100])
+def test_a_damaged_parquet_file_is_refused(tmp_path, content):
+    assert "Parquet" in str(refusal(tmp_path / "rows.parquet", content))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Zanzibar", '{"text": "Zanzibar",}', "{'text': 'Zanzibar'}", '{"text": Zanzibar}', '{"text": "Zanzibar'],
+)
+def test_what_is_not_json_is_named_by_line(tmp_path, line):
+    error = refusal(tmp_path / "rows.jsonl", '{"text": "ok"}\n' + line + "\n")
+    assert error.line == 2
+    assert "not valid JSON" in str(error)
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"text": "a", "n": ' + "9" * 5_000 + "}"])
+def test_json_that_python_will_not_read_is_not_valid_either(tmp_path, line):
+    assert refusal(tmp_path / "rows.jsonl", line + "\n").line == 1
+
+
+@pytest.mark.parametrize("line", ['["Zanzibar"]', '"Zanzibar"', "3", "null", "true"])
+def test_json_that_is_no_object_is_refused(tmp_path, line):
+    error = refusal(tmp_path / "rows.jsonl", '{"text": "ok"}\n' + line + "\n")
+    assert error.line == 2
+    assert "JSON object" in str(error)
+
+
+def test_half_a_character_is_refused_with_its_field_and_never_shown(tmp_path):
+    # A lone surrogate is JSON but no text: encoding it would raise an error that carries the whole text.
+    error = refusal(tmp_path / "rows.jsonl", f'{{"text": "ok"}}\n{{"text": "{SECRET} \\ud800"}}\n')
+    assert (error.line, error.field) == (2, "text")
+    with pytest.raises(RecordError, match="line 1"):
+        read_private(pd.DataFrame({"text": [f"{SECRET} \udc00"]}, dtype=object))
+
+
+# How much
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_record_of_ten_thousand_characters_is_refused_with_the_limit(tmp_path, name):
+    rows = [{"text": "short"}, {"text": SECRET * 1250}]
+    with pytest.raises(RecordError, match="longer than 8,000 characters") as caught:
+        read_private(write(tmp_path / name, rows))
+    assert caught.value.field == "text"
+    assert caught.value.line == (3 if name == "rows.csv" else 2)
+    assert "--max-characters" in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+def test_truncating_cuts_and_a_higher_limit_takes_the_whole(tmp_path):
+    path = write(tmp_path / "rows.jsonl", [{"text": "x" * 10_000}])
+    assert values(read_private(path, truncate=True)) == [(("text", "x" * MAX_CHARACTERS),)]
+    assert values(read_private(path, max_characters=10_000)) == [(("text", "x" * 10_000),)]
+    with pytest.raises(RecordError, match="9,999"):
+        read_private(path, max_characters=9_999)
+
+
+def test_a_csv_cell_beyond_what_the_csv_module_holds_is_refused_as_long(tmp_path):
+    error = refusal(tmp_path / "rows.csv", "text\n" + "x" * 140_000 + "\n", truncate=True)
+    assert error.line == 2
+    assert "131,072" in str(error)
+
+
+@pytest.mark.parametrize("limit", [0, -5])
+def test_a_limit_below_one_is_refused(tmp_path, limit):
+    with pytest.raises(ParameterError, match="max_characters"):
+        read_private(write(tmp_path / "rows.jsonl", ROWS), max_characters=limit)
+
+
+def test_a_file_without_a_header_does_not_give_its_first_row_away_as_column_names(tmp_path):
+    error = refusal(tmp_path / "rows.csv", f"I live in {SECRET},billing\n" + "x" * 9_000 + ",fraud\n")
+    assert error.line == 2
+    assert "column 1" in str(error)
+
+
+# Which file
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("rows.txt", "file type '.txt' is not known"),
+        ("rows", r"file type '\(none\)' is not known"),
+        ("rows.gz", "file type"),
+        ("rows.xlsx.gz", "file type '.xlsx' is not known"),
+    ],
+)
+def test_an_unknown_file_type_is_refused_with_the_known_ones(tmp_path, name, problem):
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(RecordError, match=problem) as caught:
+        read_private(tmp_path / name)
+    assert ".jsonl.gz" in str(caught.value)
+
+
+def test_a_folder_and_a_missing_file_are_told_apart(tmp_path):
+    with pytest.raises(RecordError, match="folder"):
+        read_private(tmp_path)
+    with pytest.raises(RecordError, match="no such file"):
+        read_private(tmp_path / "absent.jsonl")
+    with pytest.raises(RecordError):
+        read_private(tmp_path / ("long" * 100 + ".jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("rows.jsonl", ""), ("rows.jsonl", "\n \n"), ("rows.csv", ""), ("rows.csv", "text,label\n"), ("rows.csv", "\n\n")],
+)
+def test_a_file_without_rows_is_refused(tmp_path, name, content):
+    assert "there is no record" in str(refusal(tmp_path / name, content))
+    with pytest.raises(RecordError, match="there is no row"):
+        read_public(tmp_path / name)
+
+
+def test_frames_and_empty_compressed_files_without_rows_are_refused(tmp_path):
+    with pytest.raises(RecordError, match="there is no record"):
+        read_private(pd.DataFrame({"text": []}))
+    path = tmp_path / "rows.jsonl.gz"
+    path.write_bytes(gzip.compress(b""))
+    with pytest.raises(RecordError, match="there is no record"):
+        read_private(path)
+
+
+@pytest.mark.parametrize("source", [[{"text": "a"}], {"text": "a"}, 3, None])
+def test_what_is_neither_a_file_nor_a_frame_is_refused(source):
+    with pytest.raises(SottoError, match="file name or a pandas data frame"):
+        read_private(source)

@@ -1,0 +1,189 @@
+"""The house has floors: imports point down only, and few rooms hold the keys to private rows and to chance."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sottovoce
+
+SOURCE = Path(sottovoce.__file__).parent
+PACKAGE = "sottovoce"
+
+FLOORS = (
+    {"records", "readers", "tasks", "errors", "randomness", "store", "intervals", "bundled"},
+    {"privacy", "models"},
+    {"mechanisms", "experts"},
+    {"methods"},
+    {"session", "release", "estimator", "estimator_data", "planner"},
+    {"audits", "benchmarks"},
+    {"cli", "server"},
+)
+SEPARATE_NEIGHBOURS = (1, 2)
+"""Floors whose rooms do not import each other."""
+
+MAY_UNSEAL = ("experts",)
+MAY_DRAW = {
+    "randomness.py": "the source of noise",
+    "session.py": "ids of releases",
+    "store.py": "the key of the store's file names",
+    "models/_hf_prompts.py": "a sentinel that no text can hold",
+    "models/embedding_cache.py": "keys and nonces of a cipher",
+}
+CHANCE = {"random", "secrets", "numpy.random", "uuid", "os.urandom"}
+SAMPLERS = {"manual_seed", "multinomial", "bernoulli", "rand", "randn", "randint", "randperm", "normal", "poisson"}
+EXPERIMENTS = "benchmarks"
+
+
+def floor_of(room: str) -> int | None:
+    return next((level for level, rooms in enumerate(FLOORS) if room in rooms), None)
+
+
+def room_of(module: str) -> str:
+    """``sottovoce.privacy.ledger`` is in the room ``privacy``."""
+    return [*module.split("."), ""][1]
+
+
+def modules() -> Iterator[tuple[str, str]]:
+    """Every module: its path below the package, and its text."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        yield path.relative_to(SOURCE).as_posix(), path.read_text("utf-8")
+
+
+def imports(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
+    """Every import wherever it stands, in functions too, as (line, dotted name); relative ones made absolute."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            up = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*up, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            for argument in node.args[:1]:
+                text = ast.unparse(argument).strip("f'\"")
+                if text.startswith(PACKAGE + "."):
+                    yield node.lineno, text
+
+
+def problems(path: str, text: str) -> list[str]:
+    """What a module does that its place does not allow."""
+    tree = ast.parse(text)
+    parts = path.removesuffix(".py").split("/")
+    own = parts[0]
+    found = []
+    for line, name in imports(tree, ".".join([PACKAGE, *parts[:-1]])):
+        if name.split(".")[0] == PACKAGE:
+            found += [f"{path}:{line} {problem}" for problem in _stairs(own, room_of(name))]
+        if name.endswith("records.unseal") and own not in MAY_UNSEAL:
+            found.append(f"{path}:{line} opens sealed records")
+        if any(name == source or name.startswith(source + ".") for source in CHANCE):
+            allowed = path in MAY_DRAW or own == EXPERIMENTS
+            found += [] if allowed else [f"{path}:{line} imports chance: {name}"]
+    if own != EXPERIMENTS:
+        found += [f"{path}:{line} {problem}" for line, problem in _uses(tree, own, path)]
+    return found
+
+
+def _stairs(own: str, other: str) -> list[str]:
+    if own in (other, "__init__"):
+        return []
+    here, there = floor_of(own), floor_of(other)
+    if here is None or there is None:
+        return [f"{own if here is None else other!r} is on no floor"]
+    if there > here:
+        return [f"imports up: {own} (floor {here}) from {other} (floor {there})"]
+    if there == here and here in SEPARATE_NEIGHBOURS:
+        return [f"imports its neighbour: {own} from {other} (floor {here})"]
+    return []
+
+
+def _uses(tree: ast.AST, own: str, path: str) -> Iterator[tuple[int, str]]:
+    """Keys used without an import of their own: np.random, torch's samplers, urandom, records._open."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute):
+            continue
+        name = ast.unparse(node)
+        if name in ("np.random", "numpy.random", "os.urandom") or (
+            name.startswith("torch.") and (node.attr in SAMPLERS or name.startswith("torch.random"))
+        ):
+            yield node.lineno, f"draws from {name}"
+        if name.endswith("records.unseal") and own not in MAY_UNSEAL:
+            yield node.lineno, "opens sealed records"
+        if node.attr == "_open" and path != "records.py" and "records" in name:
+            yield node.lineno, "breaks the seal of records"
+
+
+ALL = dict(modules())
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_a_module_imports_only_what_its_floor_allows(path):
+    assert problems(path, ALL[path]) == []
+
+
+def test_every_room_is_on_one_floor():
+    rooms = {path.split("/")[0].removesuffix(".py") for path in ALL} - {"__init__"}
+    assert [room for room in rooms if floor_of(room) is None] == []
+    assert sum(len(rooms) for rooms in FLOORS) == len(set().union(*FLOORS))
+
+
+def test_the_list_of_who_may_draw_names_modules_that_do():
+    for path in MAY_DRAW:
+        found = [name for _, name in imports(ast.parse(ALL[path]), PACKAGE)]
+        assert any(name.split(".")[0] in CHANCE for name in found), path
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "problem"),
+    [
+        ("privacy/ledger.py", "from sottovoce.session import PrivateICL", "imports up"),
+        ("privacy/ledger.py", "import sottovoce.models.base", "neighbour"),
+        ("models/base.py", "from sottovoce.privacy import unit", "neighbour"),
+        ("mechanisms/base.py", "from sottovoce.experts.outputs import ExpertOutputs", "neighbour"),
+        ("experts/outputs.py", "from sottovoce.mechanisms import exponential", "neighbour"),
+        ("records.py", "def f():\n    from sottovoce.privacy.unit import Adjacency", "imports up"),
+        ("records.py", "def f():\n    if x:\n        import sottovoce.cli", "imports up"),
+        ("privacy/unit.py", "from ..methods import poe", "imports up"),
+        ("privacy/unit.py", "from .. import session", "imports up"),
+        ("methods/poe.py", "import_module(f'sottovoce.cli.{name}')", "imports up"),
+        ("methods/poe.py", "from sottovoce.cellar import wine", "on no floor"),
+        ("cellar/wine.py", "from sottovoce.records import Row", "on no floor"),
+        ("methods/poe.py", "from sottovoce.records import Row, unseal", "opens sealed"),
+        ("session.py", "from sottovoce.records import unseal", "opens sealed"),
+        ("methods/poe.py", "from sottovoce import records\nrecords.unseal(x)", "opens sealed"),
+        ("session.py", "rows = self._records._open()", "breaks the seal"),
+        ("methods/poe.py", "import random", "imports chance"),
+        ("cli/ask.py", "def f():\n    from secrets import token_hex", "imports chance"),
+        ("models/encoder.py", "from numpy.random import default_rng", "imports chance"),
+        ("models/encoder.py", "noise = np.random.default_rng().normal()", "draws from np.random"),
+        ("mechanisms/gaussian.py", "x = torch.randn(3)", "draws from torch.randn"),
+        ("models/transformers.py", "token = torch.multinomial(p, 1)", "draws from torch.multinomial"),
+        ("mechanisms/base.py", "import os\nx = os.urandom(8)", "draws from os.urandom"),
+    ],
+)
+def test_a_planted_violation_is_reported(path, text, problem):
+    found = problems(path, text)
+    assert found, "nothing was reported"
+    assert any(problem in line for line in found), found
+    assert all(line.startswith(path + ":") for line in found)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("experts/ensemble.py", "from sottovoce.records import unseal"),
+        ("experts/ensemble.py", "from . import outputs"),
+        ("randomness.py", "import random, secrets"),
+        ("benchmarks/speed.py", "import random\nx = np.random.rand()"),
+        ("cli/bench.py", "import_module(f'sottovoce.benchmarks.{name}')"),
+        ("session.py", "from sottovoce.release import Release"),
+        ("methods/poe.py", "import numpy as np"),
+        ("models/head.py", "from sottovoce.models.base import FloatArray"),
+    ],
+)
+def test_what_is_allowed_is_not_reported(path, text):
+    assert problems(path, text) == []
