@@ -235,16 +235,18 @@ class PrivateICL:
         account.reserve([Reservation(release_id, terms.event, note) for release_id in ids])
 
     def _zero_shot(self, batch: Sequence[Query]) -> list[ExpertOutputs]:
-        return [ExpertOutputs(rows, DROP, self.adjacency) for rows in self._score_without_examples(batch)]
+        return [ExpertOutputs(rows, DROP, self.adjacency) for rows in self._rehearse(batch)]
 
-    def _rehearse(self, batch: Sequence[Query]) -> None:
+    def _rehearse(self, batch: Sequence[Query]) -> FloatArray:
         """Lets the model answer from public input alone, so that what fails for everybody fails before a charge."""
-        if not np.isfinite(self._score_without_examples(batch)).all():
+        scores = self._score_without_examples(batch)
+        if not np.isfinite(scores).all():
             raise ModelError(
                 f"The model {self.model.name} gave numbers that are not finite for a question without any example, or "
                 "the question is too long for it. Nothing was charged for it. Shorten the question, check the model's "
                 "weights, or try --dtype float32."
             )
+        return scores
 
     def _score_without_examples(self, batch: Sequence[Query]) -> FloatArray:
         try:
