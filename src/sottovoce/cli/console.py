@@ -6,6 +6,7 @@ import json
 import sys
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -40,7 +41,7 @@ def progress() -> Progress:
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     """A small table on stderr."""
-    drawn = Table(title=title, title_justify="left", title_style="bold")
+    drawn = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         drawn.add_column(column)
     for row in rows:

@@ -69,7 +69,7 @@ def _answers(model: LabelScorer, epsilon: float, ledger: str, *, quiet: bool) ->
     releases = list(icl.classify([task.query_of(row, "queries") for row in rows], epsilon=epsilon))
     if not quiet:
         table(
-            f"Private answers from 440 support tickets of 238 customers (product of experts, epsilon {epsilon:g} each)",
+            f"Private answers from 440 tickets of 238 customers, epsilon {epsilon:g} each",
             ["question", "private answer", "right answer"],
             [[_short(row), r.value, str(row.values["label"])] for row, r in zip(rows, releases, strict=True)],
         )
@@ -92,11 +92,11 @@ def _accuracies(model: LabelScorer, epsilon: float, *, quiet: bool) -> dict[str,
     if not quiet:
         meaning = {
             "zero-shot": "the model alone, no ticket read",
-            "private": f"product of experts, epsilon {epsilon:g} an answer, replace-one, unit customer",
+            "private": f"epsilon {epsilon:g} each, replace-one, unit customer",
             "undefended": "all tickets in one prompt: no guarantee",
         }
         table(
-            "Accuracy on the 160 bundled questions (95 % Clopper-Pearson interval)",
+            "Accuracy on 160 questions (95 % Clopper-Pearson interval)",
             ["", "accuracy", ""],
             [[name, str(value), meaning[name]] for name, value in measured.items()],
         )
@@ -110,14 +110,14 @@ def _accuracy(model: LabelScorer, records: PrivateRecords, method: str, epsilon:
     from sottovoce.tasks import load_task
 
     task, rows = load_task("tickets"), list(ticket_queries())
-    icl = _measuring(model, records, method)
+    icl = _measuring(model, records, method, UNITS_PER_EXPERT)
     questions = [task.query_of(row, "queries") for row in rows]
     answers = [release.value for release in icl.classify(questions, epsilon=epsilon)]
     right = sum(a == row.values["label"] for a, row in zip(answers, rows, strict=True))
     return proportion(right, len(rows))
 
 
-def _measuring(model: LabelScorer, records: PrivateRecords, method: str) -> Any:
+def _measuring(model: LabelScorer, records: PrivateRecords, method: str, units_per_expert: int) -> Any:
     """A session on invented records whose ledger is thrown away."""
     from sottovoce.experts.partition import Partition
     from sottovoce.privacy.budget import Budget
@@ -131,7 +131,7 @@ def _measuring(model: LabelScorer, records: PrivateRecords, method: str) -> Any:
         model=model,
         budget=Budget(1000),
         ledger=":memory:",
-        partition=Partition(units_per_expert=UNITS_PER_EXPERT),
+        partition=Partition(units_per_expert=units_per_expert),
         allow_non_private=True,
     )
 
@@ -145,16 +145,16 @@ def _canary(model: LabelScorer, epsilon: float, *, quiet: bool) -> dict[str, obj
     count = min(CANARY_ASKED, int(900 / epsilon))
     for present in (True, False):
         records = _with_canary(present=present)
-        undefended[present] = _measuring(model, records, "full-context").ask(CANARY, epsilon=epsilon).value
-        answers = _measuring(model, records, "poe").classify([CANARY] * count, epsilon=epsilon)
+        undefended[present] = _measuring(model, records, "full-context", 1).ask(CANARY, epsilon=epsilon).value
+        answers = _measuring(model, records, "poe", 1).classify([CANARY] * count, epsilon=epsilon)
         share[present] = proportion(sum(release.value == CANARY_LABEL for release in answers), count)
     if not quiet:
         table(
-            f"Why it matters: is this line among the private tickets? Asked: {CANARY!r}",
-            ["", "the line is there", "another line is there instead"],
+            "Why it matters: is a certain line among the private tickets?",
+            ["'Locker 7QX-441: the spare ...'", "it is there", "it is not"],
             [
-                ["undefended prompt answers", undefended[True], undefended[False]],
-                [f"private answers '{CANARY_LABEL}' ({count} times asked)", str(share[True]), str(share[False])],
+                ["undefended prompt", undefended[True], undefended[False]],
+                [f"private, asked {count} times: '{CANARY_LABEL}'", str(share[True]), str(share[False])],
             ],
         )
         told = (
@@ -193,4 +193,4 @@ def _cap(epsilon: float) -> float:
 
 def _short(row: Row) -> str:
     text = str(row.values["text"])
-    return text if len(text) <= 70 else text[:67] + "..."
+    return text if len(text) <= 46 else text[:43] + "..."
