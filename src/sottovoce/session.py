@@ -162,13 +162,20 @@ class PrivateICL:
         Raises:
             BudgetExhaustedError: The next batch cannot be paid for; earlier answers stand.
         """
+        for batch in self.batches(questions, epsilon=epsilon, delta=delta):
+            yield from batch
+
+    def batches(
+        self, questions: Iterable[str | Query], *, epsilon: float, delta: float | None = None
+    ) -> Iterator[list[Release]]:
+        """As ``classify``, but hands over together what was charged together, so that nothing paid for is lost."""
         self.terms(epsilon, delta)
         waiting = iter(questions)
         while batch := [self._fields(question) for question in islice(waiting, BATCH)]:
             if self.method.reads is not Reads.NOTHING:
                 self.affords(len(batch), epsilon=epsilon, delta=delta)
                 self._rehearse(batch)
-            yield from self._answer(batch, self.terms(epsilon, delta))
+            yield self._answer(batch, self.terms(epsilon, delta))
 
     def affords(self, count: int, *, epsilon: float, delta: float | None = None) -> None:
         """Raises what would be raised if ``count`` answers were asked now; charges nothing."""
@@ -211,7 +218,7 @@ class PrivateICL:
             raise ParameterError("question", question, "a text that is not empty")
         return {self.task.fields[0]: question}
 
-    def _answer(self, batch: Sequence[Query], terms: Terms) -> Iterator[Release]:
+    def _answer(self, batch: Sequence[Query], terms: Terms) -> list[Release]:
         ids = [secrets.token_hex(16) for _ in batch]
         if self._account is None or self._ensemble is None:
             outputs = self._zero_shot(batch)
@@ -222,8 +229,10 @@ class PrivateICL:
         if self._account:
             self._account.mark_released(ids)
         balance = self.balance
-        for release_id, value in zip(ids, values, strict=True):
-            yield Release(self.task.labels[value], terms, release_id, balance)
+        return [
+            Release(self.task.labels[value], terms, release_id, balance)
+            for release_id, value in zip(ids, values, strict=True)
+        ]
 
     def _charge(self, account: Account, ids: Sequence[str], terms: Terms) -> None:
         note = f"{self.method.name}, {self.model.name}, change {terms.change.name if terms.change else 'none'}"

@@ -51,19 +51,23 @@ class AnswerSink:
         except OSError as error:
             raise InputError(f"{out} cannot be written ({error.strerror}). Nothing was charged.") from None
 
-    def add(self, row: dict[str, Any]) -> None:
-        """Takes one released answer."""
+    def add(self, rows: list[dict[str, Any]]) -> None:
+        """Takes released answers that were paid for together; what cannot be written goes to stdout."""
         if self._stream is not None:
             try:
-                self._write(row)
+                self._stream.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+                self._stream.flush()
             except OSError as error:
-                put(row)
+                for row in rows:
+                    put(row)
                 raise InputError(
-                    f"{self._partial} cannot be written ({error.strerror}); the last answer was paid and is on stdout."
+                    f"{self._partial} cannot be written ({error.strerror}); the last {len(rows)} answers were paid "
+                    "and are on stdout."
                 ) from None
         elif not self._hold:
-            put(row)
-        self.rows.append(row)
+            for row in rows:
+                put(row)
+        self.rows.extend(rows)
 
     def __enter__(self) -> AnswerSink:
         return self
@@ -86,10 +90,6 @@ class AnswerSink:
             say(f"{len(self.rows)} paid answers are in {self._partial}; run again with --resume to go on behind them.")
         else:
             self._partial.unlink(missing_ok=True)
-
-    def _write(self, row: dict[str, Any]) -> None:
-        self._stream.write(json.dumps(row, ensure_ascii=False) + "\n")
-        self._stream.flush()
 
 
 def _target(out: str) -> Path:

@@ -74,10 +74,11 @@ def classify(
         _announce(session, setup)
         with progress() as bar:
             doing = bar.add_task("answering", total=len(waiting), rate="")
-            releases = session.classify([fields[row_id] for row_id in waiting], epsilon=price, delta=slack)
-            for row_id, release in zip(waiting, releases, strict=True):
-                sink.add(release.as_row(row_id))
-                bar.update(doing, advance=1, rate=f"{(len(sink.rows)) / (time.perf_counter() - started):.1f}/s")
+            ids = iter(waiting)
+            for releases in session.batches([fields[row_id] for row_id in waiting], epsilon=price, delta=slack):
+                sink.add([release.as_row(next(ids)) for release in releases])
+                rate = len(sink.rows) / (time.perf_counter() - started)
+                bar.update(doing, advance=len(releases), rate=f"{rate:.1f}/s")
     summary = _summary(session, sink.rows, truth, price, slack, time.perf_counter() - started)
     if as_json:
         put(summary if out else {**summary, "rows": sink.rows})
