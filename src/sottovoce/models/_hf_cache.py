@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, final
 
 import torch
+from transformers.cache_utils import DynamicLayer
 
 from sottovoce.records import Opaque
 
@@ -65,6 +66,65 @@ def spread(cache: Any, rows: int) -> Any:
     for layer in wide.layers:
         layer.keys = layer.keys.expand(rows, -1, -1, -1)
         layer.values = layer.values.expand(rows, -1, -1, -1)
+    return wide
+
+
+@final
+class QuestionRows:
+    """One prefix laid out for batch after batch of questions: copied into the rows once, each batch written behind it.
+
+    Args:
+        cache: A one-row cache; it is not changed.
+        rows: Rows of every batch.
+        room: Most tokens that a batch writes behind the prefix.
+    """
+
+    def __init__(self, cache: Any, rows: int, room: int) -> None:
+        self._cache, self._rows = cache, rows
+        plain = all(type(layer) is DynamicLayer for layer in cache.layers)
+        self._layers = [_Behind(layer, rows, room) for layer in cache.layers] if plain else None
+
+    def fresh(self) -> Any:
+        """The cache as the prefix left it, for one batch; it ends the one handed out before."""
+        if self._layers is None:
+            return spread(self._cache, self._rows)
+        wide = copy.copy(self._cache)
+        wide.layers = [layer.rewound() for layer in self._layers]
+        return wide
+
+
+class _Behind(DynamicLayer):  # type: ignore[misc]
+    """A cache layer with room behind its prefix, so that a step writes its own tokens and copies nothing else."""
+
+    def __init__(self, source: Any, rows: int, room: int) -> None:
+        super().__init__()
+        self.dtype, self.device, self.is_initialized = source.keys.dtype, source.keys.device, True
+        self._length = source.keys.shape[-2]
+        self._all_keys, self._all_values = (_with_room(kept, rows, room) for kept in (source.keys, source.values))
+        self.rewound()
+
+    def rewound(self) -> _Behind:
+        """This layer with nothing behind the prefix."""
+        self._show(self._length)
+        return self
+
+    def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """Writes keys and values behind what is there, and returns all of them."""
+        have = self.keys.shape[-2]
+        end = have + key_states.shape[-2]
+        self._all_keys[:, :, have:end] = key_states
+        self._all_values[:, :, have:end] = value_states
+        self._show(end)
+        return self.keys, self.values
+
+    def _show(self, length: int) -> None:
+        self.keys, self.values = self._all_keys[:, :, :length], self._all_values[:, :, :length]
+
+
+def _with_room(kept: torch.Tensor, rows: int, room: int) -> torch.Tensor:
+    _, heads, length, width = kept.shape
+    wide = kept.new_zeros((rows, heads, length + room, width))
+    wide[:, :, :length] = kept
     return wide
 
 

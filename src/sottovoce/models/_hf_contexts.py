@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from sottovoce.errors import ModelError
-from sottovoce.models._hf_cache import left_mask, spread, stack
+from sottovoce.models._hf_cache import QuestionRows, left_mask, spread, stack
 from sottovoce.models._hf_labels import LabelTree
 from sottovoce.models._hf_model import quiet
 from sottovoce.models._hf_prompts import PromptWriter, Tokens
@@ -152,12 +152,15 @@ class HFContexts(Opaque):
 
     def _score_one(self, index: int, prefix: Tokens, batches: Sequence[_Batch], found: FloatArray) -> None:
         rows, limit = self._scorer.rows, self._model.limit
-        cache = self._read(index, prefix) if self._scorer.reuse_cache else None
+        kept = None
+        if self._scorer.reuse_cache:
+            room = max((ids.shape[1] for _, ids, _ in batches), default=0)
+            kept = QuestionRows(self._read(index, prefix), rows, room)
         for chunk, ids, read_at in batches:
             room = ids.shape[1] if limit is None else limit - len(prefix)
             short = ids[:, :room]
-            if cache is not None:
-                features = self._model.features(short, cache=spread(cache, rows))
+            if kept is not None:
+                features = self._model.features(short, cache=kept.fresh())
             else:
                 start = torch.tensor([prefix], device=self._model.device).expand(rows, -1)
                 features = self._model.features(torch.cat([start, short], dim=1))[:, len(prefix) :]
