@@ -26,15 +26,16 @@ def home() -> Path:
 
 
 def private_folder(name: str = "") -> Path:
-    """A folder of the store, created where missing and closed to other users.
+    """A folder of the store, created where missing and then closed to other users.
 
     Raises:
         OSError: It cannot be created.
     """
     folder = home() / name if name else home()
     for path in dict.fromkeys((home(), folder)):
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.chmod(0o700)
+        if not path.is_dir():
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.chmod(0o700)
     return folder
 
 
@@ -43,6 +44,7 @@ def private_name(fingerprint: str) -> str:
 
     Raises:
         OSError: The store cannot be written.
+        ValueError: Its key is damaged.
     """
     return hmac.new(_secret(), fingerprint.encode(), hashlib.sha256).hexdigest()[:24]
 
@@ -60,4 +62,7 @@ def _secret() -> bytes:
             pass
         finally:
             fresh.unlink()
-    return file.read_bytes()
+    key = file.read_bytes()
+    if len(key) != SECRET_BYTES:
+        raise ValueError(f"{file.name} is damaged")
+    return key

@@ -256,3 +256,21 @@ def test_chunks_in_the_order_of_the_file_are_caught_where_a_replaced_unit_moves(
 def test_keeping_one_of_the_colliding_units_is_caught():
     found = [worst(partition, AR, keeps_one_of_the_colliding) for partition in keyed(capacity=2)]
     assert any(exchanged for _, exchanged in found)
+
+
+def test_two_persons_whose_ids_are_equal_numbers_stay_two():
+    # One expert for both would be re-evaluated when one leaves: a swap where add/remove promises a drop.
+    from sottovoce.experts.ensemble import Ensemble
+    from sottovoce.models.fake import FakeScorer
+    from sottovoce.records import PrivateRecords, Row
+    from sottovoce.tasks import Task
+
+    def experts(*groups):
+        rows = [Row(i, {"text": f"t{i}", "label": "a", "group": g}) for i, g in enumerate(groups, 1)]
+        records = PrivateRecords(rows, source="rows", synthetic=True)
+        model = FakeScorer()
+        Ensemble(records, Task(labels=["a", "b"]), model, Partition(), Adjacency.ADD_REMOVE).ask([{"text": "q"}])
+        return model.contexts_read
+
+    assert experts("007", "7", "1e3", "1000", "C1", "C1 ") == 6
+    assert experts(7, 7.0, 8) == 2

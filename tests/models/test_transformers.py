@@ -514,11 +514,12 @@ def test_an_error_while_scoring_quotes_no_text_and_no_length(folder):
     prepared = scorer.prepare(TASK, CONTEXTS)
     together = TransformersScorer(folder("llama"), layout="experts").prepare_unchecked(TASK, CONTEXTS, "experts")
     scorer.model.body.forward = together._model.body.forward = fails
-    assert np.isnan(prepared.score(QUERIES)).all()
-    with pytest.raises(ModelError) as caught:
-        together.score(QUERIES)
-    assert "731" not in str(caught.value)
-    assert caught.value.__cause__ is None
+    for contexts in (prepared, together):
+        # A failure of the device is shared by experts; making one of them null could follow from another's text.
+        with pytest.raises(ModelError) as caught:
+            contexts.score(QUERIES)
+        assert "731" not in str(caught.value)
+        assert caught.value.__cause__ is None
 
 
 def test_prepared_contexts_show_nothing_of_what_they_hold(llama, capfd, caplog):

@@ -12,7 +12,7 @@ from sottovoce.experts.outputs import ExpertOutputs
 from sottovoce.experts.partition import Partition
 from sottovoce.models.base import LabelScorer, PreparedContexts
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.records import RECORD_UNIT, Opaque, PrivateRecords, Row, canonical_text, is_missing, unseal
+from sottovoce.records import RECORD_UNIT, Opaque, PrivateRecords, Row, identity_text, is_missing, unseal
 from sottovoce.tasks import Example, Query, Task
 
 
@@ -95,7 +95,7 @@ class Ensemble(Opaque):
 
 def _stable_id(unit: Sequence[Row], column: str) -> str | None:
     value = unit[0].values.get("id" if column == RECORD_UNIT else column)
-    return None if is_missing(value) else canonical_text(value)
+    return None if is_missing(value) else identity_text(value)
 
 
 def _is_blank(row: Row, task: Task) -> bool:

@@ -10,7 +10,7 @@ Sources     specification 9.2, T16(c) for the floor; the standard library's deci
 
 from __future__ import annotations
 
-from decimal import Context, Decimal, localcontext
+from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
@@ -34,6 +34,11 @@ _DIGITS: Final = 80
 _GUARD_DIGITS: Final = 8
 
 
+def _context(digits: int) -> Context:
+    """Nothing is inherited from a default that somebody may have changed."""
+    return Context(prec=digits, rounding=ROUND_HALF_EVEN, Emin=-(10**6), Emax=10**6, flags=[], traps=[])
+
+
 @lru_cache(maxsize=1 << 16)
 def integer_weight(x: Fraction) -> int:
     """Returns floor(2**128 * exp(-x)) for 0 <= x <= 100.
@@ -47,7 +52,7 @@ def integer_weight(x: Fraction) -> int:
     digits = _DIGITS
     while True:
         # Quotient and exponential are each correctly rounded, so the relative error is below (x + 2) 10**(1 - digits).
-        with localcontext(Context(prec=digits, Emin=-(10**6), Emax=10**6)) as context:
+        with localcontext(_context(digits)) as context:
             value = context.exp(-(Decimal(x.numerator) / Decimal(x.denominator))) * Decimal(1 << BITS)
             slack = value.scaleb(_GUARD_DIGITS - digits)
             low, high = int(value - slack), int(value + slack)

@@ -101,17 +101,23 @@ class HFContexts(Opaque):
         with _sealed(), self._model.no_gradient():
             for index, prefix in enumerate(self._prefixes):
                 if prefix is not None:
-                    with _null_on_failure() as outcome:
-                        self._read(index, prefix)
-                    if outcome.failed:
-                        self._prefixes[index] = None
+                    self._read(index, prefix)
 
     def _readable(self, context: Context) -> Tokens | None:
-        """Tokens of a prefix; ``None``, a null expert, for whatever this context's own content makes impossible."""
-        prefix, limit = None, self._model.limit
-        with _null_on_failure():
+        """Tokens of a prefix; ``None``, a null expert, for what this context's own text makes impossible.
+
+        Only what follows from the text alone may make an expert null (specification 8.4). A device that runs out of
+        memory does so for reasons that other experts share, and is an error.
+        """
+        limit, words = self._model.limit, self._model.words
+        try:
             prefix = self._writer.prefix(context)
-        return None if prefix is None or (limit is not None and len(prefix) >= limit) else prefix
+        except MemoryError:
+            raise
+        except Exception:
+            return None
+        fits = prefix is not None and (limit is None or len(prefix) < limit) and max(prefix, default=0) < words
+        return prefix if fits else None
 
     def _read(self, index: int, prefix: Tokens) -> Any:
         """Keys and values of one prefix, batch size 1: from the store, or computed and offered to it."""
@@ -145,10 +151,7 @@ class HFContexts(Opaque):
             if prefix is None:
                 found[:, index] = np.nan
                 continue
-            with _null_on_failure() as outcome:
-                self._score_one(index, prefix, batches, found)
-            if outcome.failed:
-                found[:, index] = np.nan
+            self._score_one(index, prefix, batches, found)
 
     def _score_one(self, index: int, prefix: Tokens, batches: Sequence[_Batch], found: FloatArray) -> None:
         rows, limit = self._scorer.rows, self._model.limit
@@ -234,24 +237,6 @@ def _grouped(members: Sequence[T], rows: int, key: Callable[[T], int]) -> Iterat
     for value, group in groups.items():
         for start in range(0, len(group), rows):
             yield value, group[start : start + rows]
-
-
-@dataclass
-class _Outcome:
-    failed: bool = False
-
-
-@contextmanager
-def _null_on_failure() -> Iterator[_Outcome]:
-    """What one expert's content makes impossible makes that expert null, and touches no other (specification 8.4).
-
-    A failure that has nothing to do with the content shows before any charge, on a context without examples.
-    """
-    outcome = _Outcome()
-    try:
-        yield outcome
-    except Exception:
-        outcome.failed = True
 
 
 @contextmanager

@@ -67,6 +67,11 @@ class CausalModel:
         """An empty cache of keys and values that suits the model's layers."""
         return transformers.DynamicCache(config=self.model.config)
 
+    @property
+    def words(self) -> int:
+        """Number of tokens that can be read; an id beyond it would break the device for everybody."""
+        return int(self.model.get_input_embeddings().weight.shape[0])
+
     def features(
         self, ids: Tensor, *, cache: Any = None, positions: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:

@@ -41,6 +41,7 @@ PINNED = {
 
 MOST_CHARACTERS = 400
 MOST_PIECES = 96
+START_S = 60.0
 DTYPES = ("float32", "bfloat16")
 
 _known_digests: dict[Path, tuple[int, int, str]] = {}
@@ -175,10 +176,16 @@ class _Network:
         return f"{self.dtype} {MOST_CHARACTERS}/{MOST_PIECES} {libraries} {processor}"
 
     def embed_all(self, texts: Sequence[str]) -> list[VectorArray]:
+        return list(self._threads().map(self._embed_or_none, texts))
+
+    def _embed_or_none(self, text: str) -> VectorArray:
+        """NaN for a text that cannot be embedded: its expert is null, and no other text is touched."""
         try:
-            return list(self._threads().map(self._embed, texts))
+            return self._embed(text)
+        except MemoryError:
+            raise ModelError("The machine ran out of memory while a text was embedded.", retryable=True) from None
         except Exception:
-            raise ModelError("The encoder failed on a text; nothing of it is shown here.") from None
+            return np.full(_dimension(self.folder), np.nan, dtype=np.float32)
 
     def pieces(self, text: str) -> int:
         return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
@@ -206,12 +213,12 @@ class _Network:
                 def begin() -> None:
                     torch.get_num_threads()  # a thread's first look takes the global setting; its own must come later
                     torch.set_num_threads(1)
-                    ready.wait()
+                    ready.wait(timeout=START_S)
 
                 pool = ThreadPoolExecutor(cores, thread_name_prefix="sottovoce-encoder", initializer=begin)
                 for _ in range(cores):
                     pool.submit(int)
-                ready.wait()
+                ready.wait(timeout=START_S)
                 torch.set_num_threads(own)  # the setting is global for threads that start later
                 self._pool = (os.getpid(), pool)
             return self._pool[1]

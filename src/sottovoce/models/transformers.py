@@ -54,7 +54,7 @@ class TransformersScorer:
             head; the labels' probabilities sum to 1. ``vocabulary`` gives each label its probability among all texts;
             they sum to less than 1.
         layout: ``queries`` (one expert at a time), ``experts`` (one expert in each row), or ``auto``: ``queries``,
-            except on CUDA for four questions or fewer when there are more experts than that. Under ``auto`` on CUDA
+            except on CUDA for four questions or fewer. Under ``auto`` on CUDA
             values may thus differ in the last digits with the number of questions.
 
     Raises:

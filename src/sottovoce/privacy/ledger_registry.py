@@ -16,56 +16,50 @@ def default_path(fingerprint: str) -> str:
     """The ledger that these records have, or where one is to be kept when none is named.
 
     Raises:
-        LedgerUnavailableError: The trusted store cannot be used.
+        LedgerUnavailableError: The trusted store cannot be used, or the ledger noted for these records is gone.
     """
-    return known_path(fingerprint) or str(_folder() / f"{_name(fingerprint)}.db")
-
-
-def known_path(fingerprint: str) -> str | None:
-    """The ledger noted for these records, if it still exists."""
     try:
-        path = _note(fingerprint).read_text("utf-8")
-    except OSError:
-        return None
-    return path if Path(path).is_file() else None
+        noted = _noted(fingerprint)
+        fresh = str(private_folder("ledgers") / f"{private_name(fingerprint)}.db")
+    except (OSError, ValueError) as error:
+        raise LedgerUnavailableError(
+            f"The trusted store cannot be used ({getattr(error, 'strerror', None) or error}). Set SOTTOVOCE_HOME to a "
+            "folder of your own."
+        ) from None
+    if noted is not None and not os.path.isfile(noted):
+        raise LedgerUnavailableError(
+            f"The ledger of these records was {noted}, and it is gone. Name where it is now with --ledger; a new "
+            "one would start their budget again."
+        )
+    return noted or fresh
 
 
 def remember(fingerprint: str, path: str) -> str | None:
-    """Notes a ledger for these records unless another one that still exists is noted; returns that other one."""
+    """Notes a ledger for these records unless another one that still exists is noted; returns that other one.
+
+    The note is a convenience: where the store cannot be written there is none.
+    """
     here = os.path.abspath(path)
-    other = known_path(fingerprint)
-    if other is not None and not os.path.samefile(other, here):
-        return other
-    note = _note(fingerprint)
-    fresh = note.with_name(f"{note.name}.{os.getpid()}")
     try:
-        fresh.write_text(here, "utf-8")
+        other = _noted(fingerprint)
+        if other is not None and os.path.isfile(other) and not os.path.samefile(other, here):
+            return other
+        note = _note(fingerprint)
+        fresh = note.with_name(f"{note.name}.{os.getpid()}")
+        fresh.write_bytes(os.fsencode(here))
         fresh.chmod(0o600)
         fresh.replace(note)
-    except OSError:
+    except (OSError, ValueError):
         return None
     return None
 
 
+def _noted(fingerprint: str) -> str | None:
+    try:
+        return os.fsdecode(_note(fingerprint).read_bytes())
+    except FileNotFoundError:
+        return None
+
+
 def _note(fingerprint: str) -> Path:
-    return _folder() / f"{_name(fingerprint)}.path"
-
-
-def _folder() -> Path:
-    try:
-        return private_folder("ledgers")
-    except OSError as error:
-        raise _unusable(error) from None
-
-
-def _name(fingerprint: str) -> str:
-    try:
-        return private_name(fingerprint)
-    except OSError as error:
-        raise _unusable(error) from None
-
-
-def _unusable(error: OSError) -> LedgerUnavailableError:
-    return LedgerUnavailableError(
-        f"The trusted store cannot be used ({error.strerror}). Set SOTTOVOCE_HOME to a folder of your own."
-    )
+    return private_folder("ledgers") / f"{private_name(fingerprint)}.path"
