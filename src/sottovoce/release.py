@@ -10,7 +10,7 @@ from sottovoce.methods.base import Method, Price, Reads
 from sottovoce.models.base import Isolation
 from sottovoce.privacy.accountant import charge_of
 from sottovoce.privacy.events import DpEvent
-from sottovoce.privacy.ledger import Balance
+from sottovoce.privacy.ledger_balance import Balance
 from sottovoce.privacy.unit import Adjacency, ChangeType
 
 

@@ -21,7 +21,8 @@ from sottovoce.methods.base import Method, Price, Reads, make_method
 from sottovoce.models.base import FloatArray, Isolation, LabelScorer, PreparedContexts
 from sottovoce.models.catalog import load_scorer
 from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.ledger import NOT_VERIFIED_NOTE, Account, Balance, Identity, Ledger, Reservation
+from sottovoce.privacy.ledger import Account, Identity, Ledger, Reservation
+from sottovoce.privacy.ledger_balance import NOT_VERIFIED_NOTE, Balance
 from sottovoce.privacy.ledger_registry import default_path
 from sottovoce.privacy.unit import DROP, Adjacency
 from sottovoce.randomness import Randomness, SystemRandomness

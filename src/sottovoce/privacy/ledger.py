@@ -22,13 +22,11 @@ from sottovoce.errors import BudgetExhaustedError, LedgerMismatchError
 from sottovoce.privacy.accountant import rho_of_bounded_range
 from sottovoce.privacy.budget import SCALE, Budget, amount_of
 from sottovoce.privacy.events import DpEvent, describe
+from sottovoce.privacy.ledger_balance import Balance, balance_of, budget_of
 from sottovoce.privacy.ledger_chain import append, find_problems
 from sottovoce.privacy.ledger_registry import remember
 from sottovoce.privacy.ledger_schema import DATA_SET, ENTRY, FINGERPRINT, Database
 from sottovoce.privacy.unit import Adjacency
-
-NOT_VERIFIED_NOTE: Final = "isolation not verified"
-"""Stands in the note of a charge whose model was not shown to keep experts apart."""
 
 IN_MEMORY: Final = ":memory:"
 """Name of a ledger that forgets when the process ends; it must be asked for by this name."""
@@ -58,65 +56,6 @@ class Reservation:
     release_id: str
     event: DpEvent
     note: str
-
-
-@final
-@dataclass(frozen=True)
-class Balance:
-    """How a data set stands; amounts are in the currency, ``epsilon`` or ``rho``.
-
-    Attributes:
-        name: Of the data set in the ledger.
-        budget: What was granted.
-        adjacency: The relation that every figure is for.
-        unit: Who is protected.
-        cap: The limit.
-        spent: Charged so far.
-        answers: Releases charged so far.
-        non_private: Releases without a guarantee that somebody allowed; no figure covers them.
-        unverified: Releases charged although the model was not shown to keep experts apart.
-    """
-
-    name: str
-    budget: Budget
-    adjacency: Adjacency
-    unit: str
-    cap: float
-    spent: float
-    answers: int
-    non_private: int
-    unverified: int
-    left_units: int
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the budget bounds everything that was released."""
-        return not self.non_private and not self.unverified
-
-    @property
-    def left(self) -> float:
-        """What remains, in the currency."""
-        return self.left_units / SCALE
-
-    def answers_left(self, event: DpEvent) -> int:
-        """How many more releases of this kind fit."""
-        return self.left_units // max(1, amount_of(event, self.budget.currency))
-
-    def as_dict(self) -> dict[str, object]:
-        """For ``--json``: never a number without its adjacency."""
-        return {
-            "data_set": self.name,
-            "adjacency": self.adjacency.value,
-            "unit": self.unit,
-            "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
-            "currency": self.budget.currency,
-            "cap": self.cap,
-            "spent": self.spent,
-            "left": self.left,
-            "answers": self.answers,
-            "non_private_releases": self.non_private,
-            "isolation_not_verified": self.unverified,
-        }
 
 
 @final
@@ -195,7 +134,7 @@ class Ledger:
         """How every data set of this ledger stands."""
         with self._database.reading() as connection:
             return [
-                _balance(connection, row) for row in connection.execute(sa.select(DATA_SET).order_by(DATA_SET.c.id))
+                balance_of(connection, row) for row in connection.execute(sa.select(DATA_SET).order_by(DATA_SET.c.id))
             ]
 
     def history(self) -> list[dict[str, Any]]:
@@ -280,7 +219,7 @@ class Account:
         """
         with self.ledger._database.writing() as connection:
             row = self._row(connection)
-            currency = _budget(row).currency
+            currency = budget_of(row).currency
             fresh = [r for r in reservations if not self._is_open(connection, r)]
             amounts = [amount_of(r.event, currency) for r in fresh]
             if row.spent + sum(amounts) > row.cap:
@@ -294,7 +233,7 @@ class Account:
         """Raises what ``reserve`` would raise for want of budget, and charges nothing."""
         with self.ledger._database.reading() as connection:
             row = self._row(connection)
-            asked = sum(amount_of(r.event, _budget(row).currency) for r in reservations)
+            asked = sum(amount_of(r.event, budget_of(row).currency) for r in reservations)
             if row.spent + asked > row.cap:
                 raise self._refusal(row, asked, reservations)
 
@@ -322,7 +261,7 @@ class Account:
     def balance(self) -> Balance:
         """How the data set stands."""
         with self.ledger._database.reading() as connection:
-            return _balance(connection, self._row(connection))
+            return balance_of(connection, self._row(connection))
 
     def _row(self, connection: sa.Connection) -> Any:
         return connection.execute(sa.select(DATA_SET).where(DATA_SET.c.id == self._number)).one()
@@ -343,7 +282,7 @@ class Account:
         return True
 
     def _refusal(self, row: Any, asked: int, reservations: Sequence[Reservation]) -> BudgetExhaustedError:
-        budget, left = _budget(row), row.cap - row.spent
+        budget, left = budget_of(row), row.cap - row.spent
         count = len(reservations)
         one = amount_of(reservations[0].event, budget.currency)
         fit = left // one if one else count
@@ -369,29 +308,6 @@ def _required(budget: Budget | None, name: str) -> Budget:
             "--budget 8,1e-6."
         )
     return budget
-
-
-def _budget(row: Any) -> Budget:
-    return Budget(float(row.epsilon), float(row.delta))
-
-
-def _balance(connection: sa.Connection, row: Any) -> Balance:
-    def count(kind: str, note: str = "") -> int:
-        query = sa.select(sa.func.count()).select_from(ENTRY).where(ENTRY.c.data_set == row.id, ENTRY.c.kind == kind)
-        return int(connection.scalar(query.where(ENTRY.c.detail.contains(note)) if note else query) or 0)
-
-    return Balance(
-        name=row.name,
-        budget=_budget(row),
-        adjacency=Adjacency.parse(row.adjacency),
-        unit=row.unit,
-        cap=row.cap / SCALE,
-        spent=row.spent / SCALE,
-        answers=count("reserve"),
-        non_private=count("non-private"),
-        unverified=count("reserve", NOT_VERIFIED_NOTE),
-        left_units=row.cap - row.spent,
-    )
 
 
 def _largest_epsilon(left: float, currency: str) -> float:
