@@ -57,6 +57,6 @@ def ask(
     typer.echo(release.value)
     say(release.statement)
     if session.ledger and setup.ledger is None:
-        say(f"Ledger: {session.ledger.path} (none was named; kept by fingerprint)")
+        say(f"Ledger: {session.ledger.path} (none was named; known by the records' fingerprint)")
     if balance and release.terms.method.private:
         say(f"Ledger: {left_in_words(balance, release.event)}.")

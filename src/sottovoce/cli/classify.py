@@ -121,7 +121,7 @@ def _same_run(
 
 def _announce(session: PrivateICL, setup: o.Setup) -> None:
     if session.ledger and setup.ledger is None:
-        say(f"Ledger: {session.ledger.path} (none was named; kept by fingerprint)")
+        say(f"Ledger: {session.ledger.path} (none was named; known by the records' fingerprint)")
     if setup.budget is None and session.balance and session.balance.answers == 0 and session.balance.spent == 0:
         say(f"Budget: {session.balance.budget} in all for these records (change it on first use with --budget)")
 

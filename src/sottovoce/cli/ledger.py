@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import put, say, table
+from sottovoce.cli.console import put, say
 
 if TYPE_CHECKING:
     from sottovoce.privacy.ledger import Ledger
@@ -33,21 +33,12 @@ def show(
     if as_json:
         put({"ledger": book.name, "data_sets": [balance.as_dict() for balance in balances]})
         return
-    rows = [
-        [
-            b.name,
-            str(b.budget),
-            b.adjacency.value,
-            b.unit,
-            f"{b.spent:.6g} of {b.cap:.6g} {b.budget.currency}",
-            f"{b.left:.6g}",
-            str(b.answers),
-            str(b.non_private + b.unverified) if not b.is_kept else "none",
-        ]
-        for b in balances
-    ]
-    columns = ["data set", "budget", "adjacency", "unit", "spent", "left", "answers charged", "without guarantee"]
-    table(f"Ledger {book.name}", columns, rows)
+    say(f"Ledger {book.name}")
+    for b in balances:
+        say(f"{b.name}: {b.budget}, {b.adjacency.value} adjacency, unit '{b.unit}'")
+        say(f"  {b.spent:.6g} of {b.cap:.6g} {b.budget.currency} spent, {b.left:.6g} left; {b.answers} answers charged")
+        if not b.is_kept:
+            say(f"  without a guarantee: {b.non_private} allowed by name, {b.unverified} with isolation not verified")
     if all(b.is_kept for b in balances):
         say("Whatever is asked next, everything released stays within each budget under its adjacency.")
     else:
