@@ -2,7 +2,8 @@
 
     sotto bench run classification --task agnews --private train.jsonl.gz --queries test.jsonl.gz --out FILE.json
 
-The first ``--records`` rows are private, the first ``--limit`` rows are asked. Each run has an in-memory ledger of its
+For published or invented rows only: the references answer without noise, and no ledger outlasts the run. The first
+``--records`` rows play the private ones, the first ``--limit`` rows are asked. Each run has an in-memory ledger of its
 own; accuracies are those of the drawn answers, with Clopper-Pearson intervals. Model scores are kept between runs, so
 that a sweep does not ask the model twice.
 """
