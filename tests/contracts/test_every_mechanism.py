@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from sottovoce.mechanisms.base import registered
+from sottovoce.mechanisms.base import registered_selections
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
@@ -21,7 +21,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from worlds import ADJACENCIES, change_of, hockey_stick, losses
 
-MECHANISMS = {name: cls(**example) for name, (cls, example) in registered().items()}
+MECHANISMS = {name: cls(**example) for name, (cls, example) in registered_selections().items()}
 every_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS.keys())
 every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES, ids=lambda a: a.value)
 
@@ -80,7 +80,7 @@ def test_its_law_is_a_distribution_and_prefers_the_best(mechanism):
 @every_mechanism
 def test_its_price_looks_at_no_data(mechanism):
     # The event is a property of parameters: it exists before there are scores.
-    assert mechanism.event == type(mechanism)(**registered()[_name(mechanism)][1]).event
+    assert mechanism.event == type(mechanism)(**registered_selections()[_name(mechanism)][1]).event
 
 
 @every_mechanism
@@ -190,7 +190,7 @@ def test_the_exponential_mechanism_keeps_its_width(adjacency):
 
 
 def _name(mechanism) -> str:
-    return next(name for name, (cls, _) in registered().items() if type(mechanism) is cls)
+    return next(name for name, (cls, _) in registered_selections().items() if type(mechanism) is cls)
 
 
 def test_replacing_a_parameter_changes_the_price():

@@ -1,4 +1,4 @@
-"""What every selection mechanism is: scores in, one candidate out, and a price that looks at no data."""
+"""What every mechanism is: private scores in, one release out, and a price that looks at no data."""
 
 from __future__ import annotations
 
@@ -15,17 +15,21 @@ from sottovoce.privacy.scores import Scores
 from sottovoce.randomness import Randomness
 
 
-class SelectionMechanism(ABC):
+class Mechanism(ABC):
+    """Adds noise to something private. The price is fixed by parameters; the noise follows from the stated bound."""
+
+    @property
+    @abstractmethod
+    def event(self) -> DpEvent:
+        """What the ledger is charged for one release; a function of parameters alone."""
+
+
+class SelectionMechanism(Mechanism):
     """Chooses one candidate from private scores.
 
     The law is stated beside the sampler, so that the contract tests can ask both questions: is the stated law private,
     and does the sampler follow it.
     """
-
-    @property
-    @abstractmethod
-    def event(self) -> DpEvent:
-        """What the ledger is charged for one selection; a function of parameters alone."""
 
     @abstractmethod
     def law(self, scores: Scores) -> Sequence[Fraction] | Sequence[float]:
@@ -36,8 +40,8 @@ class SelectionMechanism(ABC):
         """Draws the index of one candidate."""
 
 
-_REGISTRY: dict[str, tuple[type[SelectionMechanism], Mapping[str, Any]]] = {}
-M = TypeVar("M", bound=type[SelectionMechanism])
+_REGISTRY: dict[str, tuple[type[Mechanism], Mapping[str, Any]]] = {}
+M = TypeVar("M", bound=type[Mechanism])
 
 
 def register(name: str, **example: Any) -> Callable[[M], M]:
@@ -52,9 +56,16 @@ def register(name: str, **example: Any) -> Callable[[M], M]:
     return enrol
 
 
-def registered() -> dict[str, tuple[type[SelectionMechanism], Mapping[str, Any]]]:
+def registered() -> dict[str, tuple[type[Mechanism], Mapping[str, Any]]]:
     """Every mechanism of this folder by name, with its example arguments. The folder is scanned; no list is edited."""
     package = importlib.import_module("sottovoce.mechanisms")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
     return dict(sorted(_REGISTRY.items()))
+
+
+def registered_selections() -> dict[str, tuple[type[SelectionMechanism], Mapping[str, Any]]]:
+    """The mechanisms that choose one candidate."""
+    return {
+        name: (cls, example) for name, (cls, example) in registered().items() if issubclass(cls, SelectionMechanism)
+    }

@@ -19,12 +19,15 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.events import (
+    ApproximateDP,
     BoundedRange,
     ComposedDpEvent,
+    GaussianDpEvent,
     NonPrivateDpEvent,
     NoOpDpEvent,
     PureDP,
     SelfComposedDpEvent,
+    WithFailure,
     ZCDpEvent,
     describe,
 )
@@ -149,10 +152,12 @@ class Charge:
     Attributes:
         rho: zero-concentrated DP parameter.
         epsilon: Pure epsilon.
+        delta: Probability of a failure that neither of them covers.
     """
 
     rho: float
     epsilon: float
+    delta: float = 0.0
 
 
 def charge_of(event: Any) -> Charge:
@@ -170,14 +175,27 @@ def charge_of(event: Any) -> Charge:
             return Charge(rho_of_pure(event.epsilon), event.epsilon)
         case ZCDpEvent() if event.xi == 0:
             return Charge(event.rho, math.inf)
+        case GaussianDpEvent():
+            return Charge(0.5 / event.noise_multiplier**2 if event.noise_multiplier else math.inf, math.inf)
+        case ApproximateDP():
+            return Charge(rho_of_pure(event.epsilon), event.epsilon, event.delta)
+        case WithFailure():
+            inner = charge_of(event.event)
+            return Charge(inner.rho, inner.epsilon, inner.delta + event.delta)
         case NonPrivateDpEvent():
             return Charge(math.inf, math.inf)
         case SelfComposedDpEvent():
             one = charge_of(event.event)
-            return Charge(_times(event.count, one.rho), _times(event.count, one.epsilon))
+            return Charge(
+                _times(event.count, one.rho), _times(event.count, one.epsilon), _times(event.count, one.delta)
+            )
         case ComposedDpEvent():
             parts = [charge_of(part) for part in event.events]
-            return Charge(math.fsum(part.rho for part in parts), math.fsum(part.epsilon for part in parts))
+            return Charge(
+                math.fsum(part.rho for part in parts),
+                math.fsum(part.epsilon for part in parts),
+                math.fsum(part.delta for part in parts),
+            )
     raise ParameterError("event", type(event).__name__, "an event this accountant knows")
 
 

@@ -1,10 +1,13 @@
 """What was done to private data, in the vocabulary that accountants price.
 
 Events are ``dp_accounting`` events. Where that library has one that fits, it is used: ``ZCDpEvent`` for the discrete
-Gaussian, ``NoOpDpEvent``, ``NonPrivateDpEvent``, ``SelfComposedDpEvent``, ``ComposedDpEvent``. It has none for
-selections; those two are here. An accountant that does not know an event refuses it by name.
+Gaussian, ``GaussianDpEvent`` for the continuous one (its noise multiplier is 1/mu) and its correctly rounded form,
+``PoissonSampledDpEvent``, ``SampledWithoutReplacementDpEvent``, ``NoOpDpEvent``, ``NonPrivateDpEvent``,
+``SelfComposedDpEvent``, ``ComposedDpEvent``. It has none for selections, for releases that may fail with a small
+probability, nor for a single (epsilon, delta) point; those are here. An accountant that does not know an event refuses
+it by name. An event's parameters are worked out for one adjacency, which whoever prices it has to state.
 
-Sources     Durfee and Rogers (2019) for bounded range; specification T1 and 5.2.
+Sources     Durfee and Rogers (2019) for bounded range; specification T1, 5.2, 5.5.3 and 6.1.
 """
 
 from __future__ import annotations
@@ -15,20 +18,28 @@ import attr
 from dp_accounting.dp_event import (
     ComposedDpEvent,
     DpEvent,
+    GaussianDpEvent,
     NonPrivateDpEvent,
     NoOpDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
     ZCDpEvent,
 )
 
 __all__ = [
+    "ApproximateDP",
     "BoundedRange",
     "ComposedDpEvent",
     "DpEvent",
+    "GaussianDpEvent",
     "NoOpDpEvent",
     "NonPrivateDpEvent",
+    "PoissonSampledDpEvent",
     "PureDP",
+    "SampledWithoutReplacementDpEvent",
     "SelfComposedDpEvent",
+    "WithFailure",
     "ZCDpEvent",
     "describe",
     "is_private",
@@ -59,8 +70,39 @@ class PureDP(DpEvent):  # type: ignore[misc]
     epsilon: float
 
 
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class ApproximateDP(DpEvent):  # type: ignore[misc]
+    """One point of a privacy profile, fixed before the release: what an amplified or planned release is charged as.
+
+    Attributes:
+        epsilon: Privacy loss, in nats.
+        delta: Probability mass not covered by it.
+    """
+
+    epsilon: float
+    delta: float
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class WithFailure(DpEvent):  # type: ignore[misc]
+    """A release that keeps no promise with probability ``delta`` and is ``event`` otherwise.
+
+    Attributes:
+        event: What it is when it does not fail.
+        delta: Probability of a failure; goes to the budget's failure share.
+        exclusive: Whether no pair of neighbours can both suffer the loss and the failure, so that a single release has
+            the maximum of the two deltas, not their sum (propose-test-release). A composition still adds them.
+    """
+
+    event: DpEvent
+    delta: float
+    exclusive: bool = False
+
+
 def is_private(event: Any) -> bool:
     """Whether the event has a finite price at all."""
+    if isinstance(event, WithFailure | PoissonSampledDpEvent | SampledWithoutReplacementDpEvent):
+        return is_private(event.event)
     if isinstance(event, ComposedDpEvent):
         return all(is_private(part) for part in event.events)
     if isinstance(event, SelfComposedDpEvent):
@@ -79,5 +121,9 @@ def describe(event: Any) -> str:
         return f"{event.count} x {describe(event.event)}"
     if isinstance(event, ComposedDpEvent):
         return " + ".join(describe(part) for part in event.events)
-    values = ", ".join(f"{a.name}={getattr(event, a.name)!r}" for a in attr.fields(type(event)))
+    values = ", ".join(f"{a.name}={_shown(getattr(event, a.name))}" for a in attr.fields(type(event)))
     return f"{type(event).__name__}({values})"
+
+
+def _shown(value: Any) -> str:
+    return describe(value) if isinstance(value, DpEvent) else repr(value)

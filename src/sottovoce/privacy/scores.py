@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.records import Opaque
 
 IntArray = NDArray[np.int64]
+MOST: Final = 1 << 60
+"""Largest size of a score, in grid steps, so that differences never overflow."""
 
 
 @final
@@ -47,7 +49,9 @@ class Scores(Opaque):
         array = np.asarray(values)
         if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
             raise ParameterError("values", f"{array.dtype} of shape {array.shape}", "a list of whole numbers")
-        if not isinstance(sensitivity, int) or sensitivity < 1:
+        if int(array.max()) > MOST or int(array.min()) < -MOST:
+            raise ParameterError("values", "a number of more than 60 bits", "whole numbers of up to 60 bits")
+        if not isinstance(sensitivity, int) or isinstance(sensitivity, bool) or sensitivity < 1:
             raise ParameterError("sensitivity", sensitivity, "a whole number, 1 or more")
         self.values: IntArray = array.astype(np.int64)
         self.sensitivity, self.adjacency, self.squared_l2 = sensitivity, adjacency, squared_l2
