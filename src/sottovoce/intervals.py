@@ -32,9 +32,19 @@ def proportion(successes: int, trials: int, confidence: float = 0.95) -> Proport
         >>> print(proportion(8, 10))
         80% (44% to 97%)
     """
+    tail = (1 - confidence) / 2
+    return Proportion(successes / trials, lower_limit(successes, trials, tail), upper_limit(successes, trials, tail))
+
+
+def lower_limit(successes: int, trials: int, alpha: float) -> float:
+    """One-sided Clopper-Pearson: a true share below this shows so many successes with probability at most alpha."""
     from scipy.stats import beta
 
-    tail = (1 - confidence) / 2
-    low = 0.0 if successes == 0 else float(beta.ppf(tail, successes, trials - successes + 1))
-    high = 1.0 if successes == trials else float(beta.ppf(1 - tail, successes + 1, trials - successes))
-    return Proportion(successes / trials, low, high)
+    return 0.0 if successes == 0 else float(beta.ppf(alpha, successes, trials - successes + 1))
+
+
+def upper_limit(successes: int, trials: int, alpha: float) -> float:
+    """One-sided Clopper-Pearson: a true share above this shows so few successes with probability at most alpha."""
+    from scipy.stats import beta
+
+    return 1.0 if successes == trials else float(beta.ppf(1 - alpha, successes + 1, trials - successes))

@@ -1,0 +1,159 @@
+"""What an attack's successes prove: lower bounds on epsilon and mu with a stated confidence, and the caps they face.
+
+Guarantee   If a mechanism is (epsilon, delta)-DP (or mu-GDP) under the relation that the audit tested, the bound exceeds
+            epsilon (or mu) with probability at most ``alpha`` over the audit's own coins.
+Assumes     Threshold, attack and canary were chosen on data disjoint from the certifying runs (specification 10.8), and
+            the runs are independent.
+Sources     specification 10.1 to 10.5; Nasr et al. (2023) for the GDP audit; Steinke, Nasr and Jagielski (2023) for
+            many canaries in one run.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+from sottovoce.errors import ParameterError
+from sottovoce.intervals import lower_limit, upper_limit
+
+ALPHA = 0.05
+_STEPS = 60
+
+
+@final
+@dataclass(frozen=True)
+class Rates:
+    """What the certifying runs counted.
+
+    Attributes:
+        false_positives: Guesses "present" where the secret was absent.
+        absent: Runs in which it was absent.
+        false_negatives: Guesses "absent" where it was present.
+        present: Runs in which it was present.
+
+    Raises:
+        ParameterError: A count is negative or above its number of runs.
+    """
+
+    false_positives: int
+    absent: int
+    false_negatives: int
+    present: int
+
+    def __post_init__(self) -> None:
+        for name, count, runs in (
+            ("false_positives", self.false_positives, self.absent),
+            ("false_negatives", self.false_negatives, self.present),
+        ):
+            if not 0 <= count <= runs or runs < 1:
+                raise ParameterError(name, count, f"from 0 to its number of runs ({runs}), which is 1 or more")
+
+    def limits(self, alpha: float = ALPHA) -> tuple[float, float]:
+        """Upper limits of the two error rates that hold together with probability 1 - alpha."""
+        return (
+            upper_limit(self.false_positives, self.absent, _checked(alpha) / 2),
+            upper_limit(self.false_negatives, self.present, alpha / 2),
+        )
+
+
+def accuracy_cap(epsilon: float, delta: float = 0.0) -> float:
+    """The best accuracy of any guess between two equally likely worlds under (epsilon, delta)-DP.
+
+    Example:
+        >>> round(accuracy_cap(1.0), 5)
+        0.73106
+    """
+    return (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))
+
+
+def accuracy_cap_of_mu(mu: float) -> float:
+    """The best accuracy under mu-GDP: Phi(mu / 2).
+
+    Example:
+        >>> round(accuracy_cap_of_mu(0.2681), 4)
+        0.5533
+    """
+    return 0.5 * math.erfc(-mu / 2 / math.sqrt(2))
+
+
+def epsilon_of_rates(rates: Rates, delta: float = 0.0, alpha: float = ALPHA) -> float:
+    """The largest epsilon that the rates refute at ``delta``: the default certificate (specification 10.3).
+
+    Example:
+        >>> round(epsilon_of_rates(Rates(3, 200, 120, 200)), 4)
+        2.0377
+    """
+    a, b = rates.limits(alpha)
+    found = [math.log(hit / miss) for hit, miss in ((1 - delta - b, a), (1 - delta - a, b)) if hit > 0]
+    return max(0.0, *found) if found else 0.0
+
+
+def mu_of_rates(rates: Rates, alpha: float = ALPHA) -> float:
+    """The largest mu that the rates refute; a statement about mu-GDP, not about epsilon (specification 10.4).
+
+    Example:
+        >>> round(mu_of_rates(Rates(5, 500, 250, 500)), 6)
+        1.879757
+    """
+    from scipy.stats import norm
+
+    a, b = rates.limits(alpha)
+    return max(0.0, float(norm.isf(a) - norm.ppf(b))) if a < 1 and b < 1 else 0.0
+
+
+def epsilon_of_accuracy(correct: int, runs: int, delta: float = 0.0, alpha: float = ALPHA) -> float:
+    """The largest epsilon that an accuracy over independent runs with balanced secrets refutes.
+
+    Example:
+        >>> round(epsilon_of_accuracy(305, 400, delta=0.05), 4)
+        0.8972
+    """
+    if not 0 <= correct <= runs or runs < 1:
+        raise ParameterError("correct", correct, f"from 0 to the number of runs ({runs}), which is 1 or more")
+    limit = lower_limit(correct, runs, _checked(alpha))
+    return max(0.0, math.log((limit - delta) / (1 - limit))) if delta < limit < 1 else 0.0
+
+
+def epsilon_of_one_run(canaries: int, guesses: int, correct: int, delta: float = 0.0, alpha: float = ALPHA) -> float:
+    """The largest epsilon that one run with many independently included canaries refutes (specification 10.5).
+
+    Args:
+        canaries: m, each included by its own fair coin.
+        guesses: r, on how many of them the attack guessed.
+        correct: v, how many of the guesses were right.
+        delta: Of the claim.
+        alpha: Chance of a bound above the truth.
+
+    Example:
+        >>> round(epsilon_of_one_run(100, 100, 90), 6)
+        1.630823
+    """
+    if not 0 <= correct <= guesses <= canaries or guesses < 1:
+        raise ParameterError("correct", correct, "correct <= guesses <= canaries, at least one guess")
+    low, high = 0.0, 50.0
+    if _one_run_p_value(low, canaries, guesses, correct, delta) > _checked(alpha):
+        return 0.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        refuted = _one_run_p_value(middle, canaries, guesses, correct, delta) <= alpha
+        low, high = (middle, high) if refuted else (low, middle)
+    return low
+
+
+def _one_run_p_value(epsilon: float, canaries: int, guesses: int, correct: int, delta: float) -> float:
+    import numpy as np
+    from scipy.stats import binom
+
+    right = 1 / (1 + math.exp(-epsilon))
+    p_value = float(binom.sf(correct - 1, guesses, right))
+    if delta and correct:
+        window = np.cumsum(binom.pmf(np.arange(correct - 1, -1, -1), guesses, right))
+        p_value += 2 * canaries * delta * float(np.max(window / np.arange(1, correct + 1)))
+    return min(1.0, p_value)
+
+
+def _checked(alpha: float) -> float:
+    if not 0 < alpha < 1:
+        raise ParameterError("alpha", alpha, "above 0 and below 1")
+    return alpha
