@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+import threading
 from fractions import Fraction
-from itertools import product
+from itertools import permutations
 
+import mpmath
 import numpy as np
 import pytest
 
+from scripted import Script
 from sottovoce.errors import ParameterError
-from sottovoce.mechanisms.discrete_gaussian import bernoulli_exp, sample_discrete_gaussian
+from sottovoce.mechanisms.discrete_gaussian import sample_discrete_gaussian
+from sottovoce.mechanisms.discrete_laplace import bernoulli_exp
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
-from sottovoce.mechanisms.weights import BITS, DEEPEST, FLOOR_BITS, integer_weight, level_weight, rate_per_step
+from sottovoce.mechanisms.weights import BEST, floor_exp, rate_per_step, weight_table
 from sottovoce.methods.poe import PoE
 from sottovoce.privacy.scores import Scores
 from sottovoce.privacy.unit import Adjacency
@@ -105,62 +109,66 @@ def test_o22_integer_exponential_mechanism_on_a_fine_grid():
     assert [float(p) for p in law] == pytest.approx(expected, abs=1e-11)
 
 
-class _Script:
-    """A source whose answers are written down; counts what was asked."""
-
-    secure = False
-
-    def __init__(self, answers):
-        self.answers = list(answers)
-
-    def below(self, bound):
-        answer = self.answers.pop(0)
-        assert 0 <= answer < bound
-        return answer
-
-
 def test_the_exponential_sampler_follows_its_law_exactly():
-    # Every answer of the source at the edges of every level: the level boundaries are exactly the weights' sums.
+    # Every answer of the source at the edges of every candidate: as many answers choose it as it has weight.
     s = scores([0, -3, -3, -7], sensitivity=2)
     mechanism = Exponential(1.0)
-    rate = rate_per_step(Fraction(1), s)
-    weights = {level: integer_weight(rate * level) for level in (0, 3, 7)}
-    edges = np.cumsum([weights[0], 2 * weights[3], weights[7]], dtype=object)
-    total = edges[-1]
-    assert mechanism.law(s) == [Fraction(weights[level], total) for level in (0, 3, 3, 7)]
-    for level, (first, last) in enumerate([(0, edges[0] - 1), (edges[0], edges[1] - 1), (edges[1], edges[2] - 1)]):
-        for point in (first, last):
-            members = [[0], [1, 2], [3]][level]
-            for which, member in enumerate(members):
-                assert mechanism.select(s, _Script([point, which])) == member
+    weights = weight_table(rate_per_step(Fraction(1), 2)).weights(np.array([0, 3, 3, 7]))
+    ends = np.cumsum(weights, dtype=object)
+    assert mechanism.law(s) == [Fraction(weight, ends[-1]) for weight in weights]
+    for index, weight in enumerate(weights):
+        for point in (ends[index] - weight, ends[index] - 1):
+            assert mechanism.select(s, Script([point])) == index
 
 
 def test_the_permute_and_flip_sampler_follows_its_law_exactly():
     # The probability tree by hand: three candidates, order without replacement, one coin each.
     s = scores([2, 1, 0], sensitivity=1)
     mechanism = PermuteAndFlip(0.9)
-    rate = rate_per_step(Fraction(9, 10), s)
-    odds = [Fraction(integer_weight(rate * level), 1 << BITS) for level in (0, 1, 2)]
+    weights = weight_table(rate_per_step(Fraction(9, 10), 1)).weights(np.array([0, 1, 2]))
+    odds = [Fraction(weight, BEST) for weight in weights]
     law = [Fraction(0)] * 3
-    for order in [(a, b, c) for a, b, c in product(range(3), repeat=3) if len({a, b, c}) == 3]:
+    for order in permutations(range(3)):
         alive = Fraction(1, 6)
         for candidate in order:
             law[candidate] += alive * odds[candidate]
             alive *= 1 - odds[candidate]
+    assert odds[0] == 1
     assert mechanism.law(s) == law
     # And the code walks that tree: coins at the edge of acceptance decide.
-    weight = integer_weight(rate)
-    assert mechanism.select(s, _Script([1, weight - 1])) == 1
-    assert mechanism.select(s, _Script([1, weight, 0, 0])) in (0, 2)
+    assert mechanism.select(s, Script([1, weights[1] - 1])) == 1
+    assert mechanism.select(s, Script([1, weights[1], 0, 0])) in (0, 2)
 
 
-def test_weights_are_floors_of_the_true_exponential():
-    import mpmath
+def test_the_permute_and_flip_law_is_a_distribution_for_a_hundred_candidates():
+    values = [(7 * i) % 23 for i in range(100)]
+    law = PermuteAndFlip(0.9).law(scores(values, sensitivity=2))
+    assert sum(law) == 1
+    assert min(law) > 0
 
+
+def test_permute_and_flip_chooses_among_a_thousand():
+    # The best of 1,000 leads by far more than noise: the visit always ends with it, wherever it stands in line.
+    s = scores([0] * 700 + [10**6] + [-5] * 299)
+    assert {PermuteAndFlip(1.0).select(s, SeededRandomness(seed)) for seed in range(20)} == {700}
+
+
+def test_weights_are_products_of_floors_of_the_true_exponential():
+    # One nat is 1000 steps: blocks of 512 steps and one table of 512 entries.
+    with mpmath.workprec(600):
+        for level in (0, 1, 511, 512, 20_000, 47_133):
+            block, fine = divmod(level, 512)
+            upper = mpmath.floor(mpmath.ldexp(mpmath.exp(-mpmath.mpf(block) * 512 / 1000), 130))
+            lower = mpmath.floor(mpmath.ldexp(mpmath.exp(-mpmath.mpf(fine) / 1000), 63))
+            assert weight_table(Fraction(1, 1000)).weights(np.array([level])) == [int(upper) * int(lower)]
+
+
+def test_exponentials_are_floors_of_the_true_ones():
     with mpmath.workprec(600):
         for x in (Fraction(1, 3), Fraction(10), Fraction(47)):
-            true = mpmath.ldexp(mpmath.exp(-mpmath.mpf(x.numerator) / x.denominator), BITS)
-            assert integer_weight(x) == int(mpmath.floor(true))
+            for bits in (63, 130, 256):
+                true = mpmath.ldexp(mpmath.exp(-mpmath.mpf(x.numerator) / x.denominator), bits)
+                assert floor_exp(x, bits) == int(mpmath.floor(true))
 
 
 def test_a_hopeless_candidate_keeps_a_chance():
@@ -170,12 +178,6 @@ def test_a_hopeless_candidate_keeps_a_chance():
     assert Fraction(1, 2**69) < law[1] < Fraction(1, 2**67)
 
 
-def test_the_floor_keeps_sixty_bits():
-    rate = rate_per_step(Fraction(2), scores([0, 1], sensitivity=5))
-    assert level_weight(rate, 10**12) == integer_weight(DEEPEST) >= 2**FLOOR_BITS
-    assert integer_weight(DEEPEST + Fraction(1, 100)) < 2**FLOOR_BITS
-
-
 def test_a_large_epsilon_prefers_the_best_all_the_more():
     # The floor is a depth in nats, not a number of steps: at epsilon 100 one step is deeper than the floor.
     for mechanism in (Exponential(100.0), PermuteAndFlip(100.0)):
@@ -183,13 +185,8 @@ def test_a_large_epsilon_prefers_the_best_all_the_more():
 
 
 def test_weights_are_the_same_in_every_thread_whatever_others_do():
-    import threading
-
-    import mpmath
-
     xs = [Fraction(k, 977) for k in range(1, 2_000)]
-    right = {x: integer_weight(x) for x in xs}
-    integer_weight.cache_clear()
+    right = {x: floor_exp(x, 130) for x in xs}
     stop, wrong = threading.Event(), []
 
     def disturb():
@@ -198,7 +195,7 @@ def test_weights_are_the_same_in_every_thread_whatever_others_do():
                 mpmath.exp(1)
 
     def compute():
-        wrong.extend(x for x in xs if integer_weight.__wrapped__(x) != right[x])
+        wrong.extend(x for x in xs if floor_exp(x, 130) != right[x])
 
     noisy = threading.Thread(target=disturb)
     noisy.start()

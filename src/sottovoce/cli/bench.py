@@ -11,7 +11,9 @@ from sottovoce.cli.console import table
 EXPERIMENTS = {
     "hf-cache": ("hf_cache", "hf: models, prefixes kept against recomputed: answers a second"),
     "in-context": ("in_context", "embedded model, real and made-up labels: does it use the examples?"),
+    "noise": ("noise", "samplers at up to 260,000 candidates, beside OpenDP's: milliseconds a draw"),
     "classification": ("classification", "every method on rows of a task, both adjacencies, any model"),
+    "clustering": ("clustering", "private clustering of embeddings and mixtures: what it finds, in which coordinates"),
 }
 
 

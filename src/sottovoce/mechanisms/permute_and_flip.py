@@ -2,21 +2,20 @@
 
 Guarantee   epsilon-DP per selection. It is not bounded range (specification 5.2: width 1.49 at epsilon 1), so it is
             accounted as pure DP; prefer it for single releases and the exponential mechanism for many.
-Assumes     As for the exponential mechanism.
+Assumes     As for the exponential mechanism. Meant for up to some thousand candidates: it visits them one by one.
 Sources     McKenna and Sheldon (2020); Ding et al. (2021) for its equality with noisy max under exponential noise.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
 
-import numpy as np
-
 from sottovoce.mechanisms.base import SelectionMechanism, register
-from sottovoce.mechanisms.weights import BITS, level_weight, levels_below_best, rate_per_step
+from sottovoce.mechanisms.weights import BEST, levels_below_best, rate_per_step, weight_table
 from sottovoce.privacy.events import PureDP
 from sottovoce.privacy.numbers import exact, require_epsilon
 from sottovoce.privacy.scores import Scores
@@ -53,8 +52,10 @@ class PermuteAndFlip(SelectionMechanism):
 
     def law(self, scores: Scores) -> Sequence[Fraction]:
         """P(i) = a_i times the integral over x in [0, 1] of prod over j != i of (1 - x a_j), a the coins' odds."""
-        coins = [Fraction(weight, 1 << BITS) for weight in self._weights(scores)]
-        return [a * _integral_of_product(coins[:i] + coins[i + 1 :]) for i, a in enumerate(coins)]
+        weights = self._weights(scores)
+        product = _product(weights)
+        by_weight = {weight: _probability(weight, product) for weight in set(weights)}
+        return [by_weight[weight] for weight in weights]
 
     def select(self, scores: Scores, randomness: Randomness) -> int:
         """Ends because the best candidate's coin never fails."""
@@ -64,20 +65,29 @@ class PermuteAndFlip(SelectionMechanism):
             turn = randomness.below(len(waiting))
             waiting[turn], waiting[-1] = waiting[-1], waiting[turn]
             candidate = waiting.pop()
-            if randomness.below(1 << BITS) < weights[candidate]:
+            if randomness.below(BEST) < weights[candidate]:
                 return candidate
 
     def _weights(self, scores: Scores) -> list[int]:
-        rate = rate_per_step(exact(self.epsilon), scores)
-        levels = levels_below_best(scores)
-        table = {int(level): level_weight(rate, int(level)) for level in np.unique(levels)}
-        return [table[int(level)] for level in levels]
+        rate = rate_per_step(exact(self.epsilon), scores.sensitivity)
+        return weight_table(rate).weights(levels_below_best(scores))
 
 
-def _integral_of_product(factors: Sequence[Fraction]) -> Fraction:
-    """The integral over [0, 1] of the product of (1 - x a), as an exact polynomial."""
-    coefficients = [Fraction(1)]
-    for a in factors:
-        shifted = [Fraction(0), *(-a * c for c in coefficients)]
-        coefficients = [c + s for c, s in zip([*coefficients, Fraction(0)], shifted, strict=True)]
-    return sum((c / (power + 1) for power, c in enumerate(coefficients)), Fraction(0))
+def _product(weights: Sequence[int]) -> list[int]:
+    """The product of (1 - x w / BEST) as a polynomial: entry m, over BEST**m, is the coefficient of x**m."""
+    coefficients = [1]
+    for weight in weights:
+        shifted = [0, *(-weight * c for c in coefficients)]
+        coefficients = [c + s for c, s in zip([*coefficients, 0], shifted, strict=True)]
+    return coefficients
+
+
+def _probability(weight: int, product: Sequence[int]) -> Fraction:
+    """Takes one factor out of the product again, integrates over [0, 1], and multiplies by the coin's odds."""
+    others = len(product) - 2
+    common = math.lcm(*range(1, others + 2))
+    quotient = integral = 0
+    for power, coefficient in enumerate(product[:-1]):
+        quotient = coefficient + weight * quotient
+        integral = integral * BEST + quotient * (common // (power + 1))
+    return Fraction(weight * integral, common * BEST ** (others + 1))
