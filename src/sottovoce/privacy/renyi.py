@@ -1,0 +1,82 @@
+"""Renyi divergences on a fixed grid of orders: pure releases, and the conversion to epsilon and delta.
+
+Guarantee   Divergences and converted epsilons are upper bounds; converted budgets are lower bounds.
+Sources     specification T7 (pure DP: Bun and Steinke 2016) and T9 (conversion: Canonne, Kamath and Steinke 2020).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+ALPHAS: Final[FloatArray] = np.concatenate([1 + np.geomspace(1e-3, 1e6, 3001)])
+"""The Renyi orders; fixed, so that totals of different releases can be added."""
+
+FLOAT_MARGIN: Final = 1e-9
+"""Added to epsilons that come from floating-point formulas; more than those can be off."""
+
+
+def rho_of_pure(epsilon: float) -> float:
+    """The zCDP parameter of a pure-DP release (specification T7).
+
+    Example:
+        >>> round(rho_of_pure(1.0), 4)
+        0.4621
+    """
+    return epsilon * math.tanh(epsilon / 2) if epsilon >= 0 else math.nan
+
+
+def rdp_of_pure(epsilon: float, alphas: FloatArray = ALPHAS) -> FloatArray:
+    """Renyi divergences of the worst pure-DP release, randomised response, shape (alphas,)."""
+    a = np.asarray(alphas, dtype=np.float64)
+    quadratic = a * rho_of_pure(epsilon)
+    log_p, log_q = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
+    with np.errstate(invalid="ignore"):
+        exact = np.logaddexp(a * log_p + (1 - a) * log_q, a * log_q + (1 - a) * log_p) / (a - 1)
+    # Where epsilon is small the logarithms cancel, and the quadratic bound is all but exact.
+    cancels = (a * epsilon * epsilon < 1e-6) | (a - 1 < 1e-2)
+    return np.minimum(np.where(cancels, quadratic, np.maximum(exact, 0.0)), np.minimum(quadratic, epsilon))
+
+
+def epsilon_of_rdp(rdp: FloatArray, delta: float, alphas: FloatArray = ALPHAS) -> float:
+    """Converts Renyi divergences to epsilon at ``delta`` (specification T9). Infinite where delta is 0."""
+    if delta <= 0:
+        return math.inf
+    candidates = rdp + np.log1p(-1 / alphas) - (math.log(delta) + np.log(alphas)) / (alphas - 1)
+    best = np.nanmin(candidates) if not np.isnan(candidates).all() else math.inf
+    return max(0.0, float(best) * (1 + FLOAT_MARGIN))
+
+
+def epsilon_of_rho(rho: float, delta: float) -> float:
+    """Converts a zCDP parameter to epsilon at ``delta`` (specification T9).
+
+    Example:
+        >>> round(epsilon_of_rho(0.5, 1e-6), 3)
+        5.222
+    """
+    return 0.0 if rho == 0 else epsilon_of_rdp(rho * ALPHAS, delta)
+
+
+@lru_cache(maxsize=256)
+def rho_of_budget(epsilon: float, delta: float) -> float:
+    """The largest zCDP budget that (epsilon, delta) admits, rounded to the safe side.
+
+    Example:
+        >>> rho = rho_of_budget(5.222, 1e-6)
+        >>> bool(0.49 < rho < 0.5001 and epsilon_of_rho(rho, 1e-6) <= 5.222)
+        True
+    """
+    low, high = 0.0, epsilon + 1.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        if epsilon_of_rho(middle, delta) <= epsilon:
+            low = middle
+        else:
+            high = middle
+    return low
