@@ -1,202 +1,90 @@
-"""Pricing of events: Renyi differential privacy on a fixed grid, zero-concentrated DP, and pure totals.
+"""Pricing of plans: the least of several valid bounds, with the name of the one that it is.
 
 Guarantee   Every figure is an upper bound; a report is the least of the valid ones and says which.
 Assumes     The plan is fixed before the first release. When later charges depend on earlier answers the ledger's filter
-            applies instead (specification T14), and what may be reported is its cap.
-Sources     specification T2 to T4 (bounded range), T7 (pure), T9 (conversion: Canonne, Kamath and Steinke 2020).
+            applies instead (specification T14), and what may be reported is its cap. Every event's parameters were
+            worked out for the accountant's adjacency; inside a sampled event, for the change described in ``profiles``.
+Sources     specification T2 to T4 and T6 (bounded range), T7 (pure), T8 (Gaussian), T9 (conversion), T10 and T11
+            (sampling), 6.1.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.errors import ParameterError
+from sottovoce.privacy.bounded_range import (
+    SMALL_ETA,
+    delta_of_bounded_range,
+    epsilon_of_bounded_range,
+    rdp_of_bounded_range,
+    rho_of_bounded_range,
+)
+from sottovoce.privacy.charges import Charge, charge_of, pure_of, rho_of, times
 from sottovoce.privacy.events import (
-    ApproximateDP,
     BoundedRange,
-    ComposedDpEvent,
     GaussianDpEvent,
     NonPrivateDpEvent,
-    NoOpDpEvent,
     PureDP,
     SelfComposedDpEvent,
-    WithFailure,
     ZCDpEvent,
-    describe,
 )
+from sottovoce.privacy.gaussian_dp import epsilon_of_mu
+from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.optimal import finest_grid, optimal_epsilon
+from sottovoce.privacy.plan import SAMPLED, Plan, merge, plan_of, rate_of_sample, require_adjacency
+from sottovoce.privacy.profiles import epsilon_of_plan, gaussians_merged, has_profile
+from sottovoce.privacy.renyi import (
+    ALPHAS,
+    FLOAT_MARGIN,
+    FloatArray,
+    epsilon_of_rdp,
+    epsilon_of_rho,
+    rdp_of_pure,
+    rho_of_budget,
+    rho_of_pure,
+)
+from sottovoce.privacy.sampled import epsilon_of_sampled
 from sottovoce.privacy.unit import Adjacency
 
-FloatArray = NDArray[np.float64]
+__all__ = [
+    "ALPHAS",
+    "BOUNDS",
+    "FLOAT_MARGIN",
+    "SMALL_ETA",
+    "Charge",
+    "FloatArray",
+    "RdpAccountant",
+    "Report",
+    "accumulate",
+    "charge_of",
+    "delta_of_bounded_range",
+    "epsilon_of_rdp",
+    "epsilon_of_rho",
+    "rdp_of_bounded_range",
+    "rdp_of_pure",
+    "rho_of_bounded_range",
+    "rho_of_budget",
+    "rho_of_pure",
+]
 
-ALPHAS: Final[FloatArray] = np.concatenate([1 + np.geomspace(1e-3, 1e6, 3001)])
-"""The Renyi orders; fixed, so that totals of different releases can be added."""
+BOUNDS: Final = ("pure", "RDP", "zCDP", "optimal", "GDP", "amplified", "PLD")
+"""Names of bounds: the sum of pure epsilons, T4 and T7 on the grid of orders, T9 of the summed rho, T6, T8,
+T10 or T11 for a single sampled release, and composed loss distributions."""
 
-SMALL_ETA: Final = 1e-2
-"""Below this the closed form of rho cancels; eta squared over eight is charged, which is also an upper bound."""
+_OPTIMAL_WORK: Final = 3e7
+"""T6 is part of a report where its recursion takes about a tenth of a second at most."""
 
-
-FLOAT_MARGIN: Final = 1e-9
-"""Added to epsilons that come from floating-point formulas; more than those can be off."""
-
-
-def delta_of_bounded_range(epsilon: float, eta: float) -> float:
-    """Largest delta of one eta-bounded-range release at ``epsilon`` (specification T2).
-
-    Example:
-        >>> round(delta_of_bounded_range(0.5, 1.0), 6)
-        0.077405
-    """
-    if epsilon >= eta:
-        return 0.0
-    if epsilon <= -eta:
-        return -math.expm1(epsilon)
-    return math.expm1((epsilon - eta) / 2) ** 2 / -math.expm1(-eta)
-
-
-def rho_of_bounded_range(eta: float) -> float:
-    """The zCDP parameter of an eta-bounded-range release (specification T3).
-
-    Example:
-        >>> round(rho_of_bounded_range(1.0), 8)
-        0.12330156
-    """
-    if not eta >= 0:
-        return math.nan
-    if eta < SMALL_ETA:
-        return eta * eta / 8
-    x = eta / math.expm1(eta) if eta < 700 else 0.0
-    return x - 1 - (math.log(eta) - eta - math.log1p(-math.exp(-eta)))
-
-
-def rho_of_pure(epsilon: float) -> float:
-    """The zCDP parameter of a pure-DP release (specification T7).
-
-    Example:
-        >>> round(rho_of_pure(1.0), 4)
-        0.4621
-    """
-    return epsilon * math.tanh(epsilon / 2) if epsilon >= 0 else math.nan
-
-
-def rdp_of_bounded_range(eta: float, alphas: FloatArray = ALPHAS) -> FloatArray:
-    """Renyi divergences of an eta-bounded-range release, shape (alphas,), the exact supremum (specification T4)."""
-    a = np.asarray(alphas, dtype=np.float64)
-    order = a - 1
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        m = np.exp(-order * eta)
-        k = np.expm1(-order * eta) / math.expm1(-eta)
-        s = np.clip(order / a * (k + m) / k * math.exp(min(eta, 700)), 1.0, math.exp(min(eta, 700)))
-        exact = np.log(s) + np.log((k + m) - k * math.exp(-eta) * s) / order
-    quadratic = a * eta * eta / 8
-    use_quadratic = (order * eta * eta < 1e-6) | ~np.isfinite(exact)
-    return np.minimum(np.where(use_quadratic, quadratic, exact), np.minimum(quadratic, eta))
-
-
-def rdp_of_pure(epsilon: float, alphas: FloatArray = ALPHAS) -> FloatArray:
-    """Renyi divergences of the worst pure-DP release, randomised response, shape (alphas,)."""
-    a = np.asarray(alphas, dtype=np.float64)
-    log_p, log_q = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
-    renyi = np.logaddexp(a * log_p + (1 - a) * log_q, a * log_q + (1 - a) * log_p) / (a - 1)
-    return np.minimum(np.maximum(renyi, 0.0), np.minimum(a * rho_of_pure(epsilon), epsilon))
-
-
-def epsilon_of_rdp(rdp: FloatArray, delta: float, alphas: FloatArray = ALPHAS) -> float:
-    """Converts Renyi divergences to epsilon at ``delta`` (specification T9). Infinite where delta is 0."""
-    if delta <= 0:
-        return math.inf
-    candidates = rdp + np.log1p(-1 / alphas) - (math.log(delta) + np.log(alphas)) / (alphas - 1)
-    return max(0.0, float(np.nanmin(candidates)) * (1 + FLOAT_MARGIN))
-
-
-def epsilon_of_rho(rho: float, delta: float) -> float:
-    """Converts a zCDP parameter to epsilon at ``delta`` (specification T9).
-
-    Example:
-        >>> round(epsilon_of_rho(0.5, 1e-6), 3)
-        5.222
-    """
-    return 0.0 if rho == 0 else epsilon_of_rdp(rho * ALPHAS, delta)
-
-
-@lru_cache(maxsize=256)
-def rho_of_budget(epsilon: float, delta: float) -> float:
-    """The largest zCDP budget that (epsilon, delta) admits, rounded to the safe side.
-
-    Example:
-        >>> rho = rho_of_budget(5.222, 1e-6)
-        >>> bool(0.49 < rho < 0.5001 and epsilon_of_rho(rho, 1e-6) <= 5.222)
-        True
-    """
-    low, high = 0.0, epsilon + 1.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        if epsilon_of_rho(middle, delta) <= epsilon:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-@final
-@dataclass(frozen=True)
-class Charge:
-    """What one event costs in each currency. ``inf`` where the currency does not apply.
-
-    Attributes:
-        rho: zero-concentrated DP parameter.
-        epsilon: Pure epsilon.
-        delta: Probability of a failure that neither of them covers.
-    """
-
-    rho: float
-    epsilon: float
-    delta: float = 0.0
-
-
-def charge_of(event: Any) -> Charge:
-    """Prices an event for a ledger (specification 6.5).
-
-    Raises:
-        ParameterError: No accountant was taught this event.
-    """
-    match event:
-        case NoOpDpEvent():
-            return Charge(0.0, 0.0)
-        case BoundedRange():
-            return Charge(rho_of_bounded_range(event.eta), event.eta)
-        case PureDP():
-            return Charge(rho_of_pure(event.epsilon), event.epsilon)
-        case ZCDpEvent() if event.xi == 0:
-            return Charge(event.rho, math.inf)
-        case GaussianDpEvent():
-            return Charge(0.5 / event.noise_multiplier**2 if event.noise_multiplier else math.inf, math.inf)
-        case ApproximateDP():
-            return Charge(rho_of_pure(event.epsilon), event.epsilon, event.delta)
-        case WithFailure():
-            inner = charge_of(event.event)
-            return Charge(inner.rho, inner.epsilon, inner.delta + event.delta)
-        case NonPrivateDpEvent():
-            return Charge(math.inf, math.inf)
-        case SelfComposedDpEvent():
-            one = charge_of(event.event)
-            return Charge(
-                _times(event.count, one.rho), _times(event.count, one.epsilon), _times(event.count, one.delta)
-            )
-        case ComposedDpEvent():
-            parts = [charge_of(part) for part in event.events]
-            return Charge(
-                math.fsum(part.rho for part in parts),
-                math.fsum(part.epsilon for part in parts),
-                math.fsum(part.delta for part in parts),
-            )
-    raise ParameterError("event", type(event).__name__, "an event this accountant knows")
+_PLD_KINDS, _PLD_STEPS = 8, 20_000
+"""Loss distributions are composed unasked for plans of at most so many different releases and releases."""
 
 
 @final
@@ -210,7 +98,7 @@ class Report:
         adjacency: What one change is.
         unit: Who is protected.
         bound: Which bound was the least.
-        bounds: Every valid bound by name.
+        bounds: Every valid bound by name; those that are infinite are left out.
     """
 
     epsilon: float
@@ -229,7 +117,7 @@ class Report:
 
 @final
 class RdpAccountant:
-    """Adds events by their Renyi divergences on a fixed grid of orders, beside zCDP and pure totals.
+    """Adds events and reports the least of the bounds that are valid for them.
 
     Args:
         adjacency: The relation for which every event's parameters were worked out.
@@ -237,65 +125,170 @@ class RdpAccountant:
 
     Example:
         >>> accountant = RdpAccountant(Adjacency.REPLACE_ONE)
-        >>> print(accountant.compose(BoundedRange(0.1), 100).report(1e-5))
-        epsilon 2.152 at delta 1e-05, replace-one adjacency, unit record (bound: RDP)
+        >>> report = accountant.compose(BoundedRange(0.1), 100).report(1e-5)
+        >>> print(report)
+        epsilon 2.022 at delta 1e-05, replace-one adjacency, unit record (bound: optimal)
+        >>> round(report.bounds["RDP"], 3)
+        2.152
     """
 
     def __init__(self, adjacency: Adjacency, unit: str = "record") -> None:
         self.adjacency, self.unit = adjacency, unit
-        self._rdp = np.zeros_like(ALPHAS)
-        self._rho = self._pure = 0.0
+        self._merged: Counter[Any] = Counter()
 
     def compose(self, event: Any, count: int = 1) -> RdpAccountant:
         """Adds ``count`` copies of an event; returns itself.
 
         Raises:
-            ParameterError: The event is not known, or the count is negative.
+            ParameterError: The event is not known, a parameter is out of range, or the count is negative.
+            AssignmentError: The event is sampled, and not for this adjacency.
         """
         if count < 0:
             raise ParameterError("count", count, "0 or more")
-        charge = charge_of(event)
-        self._rdp = self._rdp + (count * _rdp_of(event) if count else 0.0)
-        self._rho += _times(count, charge.rho)
-        self._pure += _times(count, charge.epsilon)
+        for part, often in merge([event]).items():
+            self._add(part, often * count)
         return self
 
-    def report(self, delta: float) -> Report:
-        """The least valid bound at ``delta``; with delta 0 only the pure total is valid."""
-        bounds = {"pure": self._pure}
-        if delta > 0:
-            bounds["RDP"] = epsilon_of_rdp(self._rdp, delta)
-            bounds["zCDP"] = epsilon_of_rho(self._rho, delta) if math.isfinite(self._rho) else math.inf
-        best = min(bounds, key=lambda name: bounds[name])
-        return Report(bounds[best], delta, self.adjacency, self.unit, best, bounds)
+    def compose_all(self, events: Iterable[Any]) -> RdpAccountant:
+        """Adds many events, of which few differ; returns itself."""
+        for part, often in merge(events).items():
+            self._add(part, often)
+        return self
 
+    def report(self, delta: float, bounds: Collection[str] = ()) -> Report:
+        """The least valid bound at ``delta``; with delta 0 only the pure total is valid.
 
-def _rdp_of(event: Any) -> FloatArray:
-    match event:
-        case NoOpDpEvent():
-            return np.zeros_like(ALPHAS)
-        case BoundedRange():
-            return rdp_of_bounded_range(event.eta)
-        case PureDP():
-            return rdp_of_pure(event.epsilon)
-        case ZCDpEvent() if event.xi == 0:
-            return np.asarray(event.rho * ALPHAS)
-        case NonPrivateDpEvent():
-            return np.full_like(ALPHAS, np.inf)
-        case SelfComposedDpEvent():
-            return np.asarray(event.count * _rdp_of(event.event)) if event.count else np.zeros_like(ALPHAS)
-        case ComposedDpEvent():
-            return np.asarray(sum((_rdp_of(part) for part in event.events), np.zeros_like(ALPHAS)))
-    raise ParameterError("event", describe(event), "an event this accountant knows")
+        Args:
+            delta: Failure probability, shared between the events' own failures and the conversion.
+            bounds: Names from ``BOUNDS`` to restrict it to, or to have one computed that takes long. Without names,
+                T6 and loss distributions are left out where they would take more than a fraction of a second.
 
+        Raises:
+            ParameterError: ``delta`` is not a probability, or a bound has no such name.
+        """
+        if not 0 <= delta < 1:
+            raise ParameterError("delta", delta, "0 or more and below 1")
+        if unknown := sorted(set(bounds) - set(BOUNDS)):
+            raise ParameterError("bounds", unknown[0], f"of {', '.join(BOUNDS)}")
+        plan = plan_of(self._merged)
+        share = plan.share(delta)
+        found = {name: _bound(name, plan, share, self.adjacency, name in bounds) for name in bounds or BOUNDS}
+        valid = {name: value for name, value in found.items() if value is not None and value < math.inf} or {
+            "none": math.inf
+        }
+        best = min(valid, key=lambda name: valid[name])
+        return Report(valid[best], delta, self.adjacency, self.unit, best, valid)
 
-def _times(count: int, value: float) -> float:
-    return 0.0 if count == 0 else count * value
+    def _add(self, part: Any, count: int) -> None:
+        for release in plan_of(Counter([part])).releases:
+            require_adjacency(release, self.adjacency)
+        self._merged[part] += count
 
 
 def accumulate(events: Iterable[Any], adjacency: Adjacency, unit: str = "record") -> RdpAccountant:
     """An accountant that has composed all ``events``."""
-    accountant = RdpAccountant(adjacency, unit)
-    for event in events:
-        accountant.compose(event)
-    return accountant
+    return RdpAccountant(adjacency, unit).compose_all(events)
+
+
+def _bound(name: str, plan: Plan, delta: float, adjacency: Adjacency, asked: bool) -> float | None:
+    """One bound on the releases' epsilon; ``None`` where it is not valid for them, or takes too long unasked."""
+    if name == "pure":
+        return _by_sum(plan.releases) if delta >= 0 else math.inf
+    if delta <= 0:
+        return None
+    if not plan.releases:
+        return 0.0 if name == "PLD" else None
+    match name:
+        case "RDP":
+            return _by_rdp(plan.releases, delta)
+        case "zCDP":
+            return _by_rho(plan.releases, delta)
+        case "optimal":
+            return _by_recursion(plan.releases, delta, asked)
+        case "GDP":
+            return _by_mu(plan.releases, delta)
+        case "amplified":
+            return _by_point(plan.releases, delta, adjacency)
+    return _by_losses(plan.releases, delta, adjacency, asked)
+
+
+def _by_sum(releases: Counter[Any]) -> float:
+    prices = {event: pure_of(event) for event in releases}
+    if math.inf in prices.values():
+        return math.inf
+    total = sum((count * exact(prices[event]) for event, count in releases.items()), Fraction(0))
+    rounded = float(total)
+    return rounded if exact(rounded) >= total else math.nextafter(rounded, math.inf)
+
+
+def _by_rdp(releases: Counter[Any], delta: float) -> float | None:
+    if any(isinstance(event, SAMPLED) and math.isinf(pure_of(event)) for event in releases):
+        return None
+    total = np.zeros_like(ALPHAS)
+    for event, count in releases.items():
+        total += count * _rdp_of(event)
+    return epsilon_of_rdp(total, delta)
+
+
+def _by_rho(releases: Counter[Any], delta: float) -> float | None:
+    if any(isinstance(event, SAMPLED) and math.isinf(pure_of(event)) for event in releases):
+        return None
+    rho = math.fsum(times(count, rho_of(event)) for event, count in releases.items())
+    return epsilon_of_rho(rho, delta) if math.isfinite(rho) else math.inf
+
+
+def _by_recursion(releases: Counter[Any], delta: float, asked: bool) -> float | None:
+    (event, steps), *others = releases.items()
+    if others or not isinstance(event, BoundedRange):
+        return None
+    if steps == 1:
+        return epsilon_of_bounded_range(event.eta, delta)
+    grid = finest_grid(event.eta, steps, delta, _OPTIMAL_WORK) or (40 if asked else None)
+    found = optimal_epsilon(event.eta, steps, delta, grid) if grid else None
+    return found.upper if found else None
+
+
+def _by_mu(releases: Counter[Any], delta: float) -> float | None:
+    merged = gaussians_merged(releases)
+    only = next(iter(merged))
+    if len(merged) > 1 or not isinstance(only, GaussianDpEvent):
+        return None
+    return epsilon_of_mu(1 / only.noise_multiplier, delta) if only.noise_multiplier else math.inf
+
+
+def _by_point(releases: Counter[Any], delta: float, adjacency: Adjacency) -> float | None:
+    """T10 and T11 as they are stated: one point of the base's profile becomes one of the sampled release's."""
+    only = next(iter(releases))
+    if releases.total() > 1 or not isinstance(only, SAMPLED):
+        return None
+    rate = rate_of_sample(only)
+    if rate <= delta:
+        return 0.0  # the unit is in the sample with probability delta at most
+    base = RdpAccountant(adjacency).compose(only.event).report(delta / rate * (1 - FLOAT_MARGIN))
+    return epsilon_of_sampled(base.epsilon, rate) * (1 + FLOAT_MARGIN)
+
+
+def _by_losses(releases: Counter[Any], delta: float, adjacency: Adjacency, asked: bool) -> float | None:
+    if not all(has_profile(event) for event in releases):
+        return None
+    sampled = any(isinstance(event, SAMPLED) for event in releases)
+    settled = len(releases) == 1 and isinstance(next(iter(releases)), BoundedRange)  # T4 and T6 are closer
+    small = len(releases) <= _PLD_KINDS and releases.total() <= _PLD_STEPS and not settled
+    if not (asked or sampled or small):
+        return None
+    events = [SelfComposedDpEvent(event, count) for event, count in releases.items()]
+    return epsilon_of_plan(events, delta, adjacency)
+
+
+@lru_cache(maxsize=256)
+def _rdp_of(event: Any) -> FloatArray:
+    match event:
+        case BoundedRange():
+            return rdp_of_bounded_range(event.eta)
+        case PureDP():
+            return rdp_of_pure(event.epsilon)
+        case ZCDpEvent() | GaussianDpEvent():
+            return np.asarray(charge_of(event).rho * ALPHAS)
+        case NonPrivateDpEvent():
+            return np.full_like(ALPHAS, np.inf)
+    return rdp_of_pure(pure_of(event))

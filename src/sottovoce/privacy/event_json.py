@@ -1,6 +1,7 @@
 """Events as JSON: what a ledger writes down, so that a third party can price its history again.
 
-The form is ``{"event": CLASS, FIELD: VALUE, ...}`` with events inside events, in the classes' own field names.
+The form is ``{"event": CLASS, FIELD: VALUE, ...}`` with events inside events, in the classes' own field names; a field
+that is itself called ``event`` is written as ``inner``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ import attr
 from sottovoce.errors import ParameterError
 from sottovoce.privacy import events
 from sottovoce.privacy.events import DpEvent
+
+INNER: Final = "inner"
+"""What a field called ``event`` is written as, since ``event`` names the class."""
 
 _CLASSES: Final = {
     name: getattr(events, name)
@@ -31,11 +35,14 @@ def event_to_json(event: DpEvent) -> dict[str, Any]:
     Example:
         >>> event_to_json(events.BoundedRange(0.5))
         {'event': 'BoundedRange', 'eta': 0.5}
+        >>> event_to_json(events.WithFailure(events.BoundedRange(0.5), 1e-6))["inner"]
+        {'event': 'BoundedRange', 'eta': 0.5}
     """
     name = type(event).__name__
     if _CLASSES.get(name) is not type(event):
         raise ParameterError("event", name, f"one of {', '.join(sorted(_CLASSES))}")
-    return {"event": name, **{field.name: _plain(getattr(event, field.name)) for field in attr.fields(type(event))}}
+    values = {field.name: _plain(getattr(event, field.name)) for field in attr.fields(type(event))}
+    return {"event": name, **{INNER if field == "event" else field: value for field, value in values.items()}}
 
 
 def event_from_json(values: Any) -> DpEvent:
@@ -48,11 +55,13 @@ def event_from_json(values: Any) -> DpEvent:
         >>> event_from_json({"event": "BoundedRange", "eta": 0.5})
         BoundedRange(eta=0.5)
     """
-    if not isinstance(values, dict) or values.get("event") not in _CLASSES:
+    if not isinstance(values, dict) or str(values.get("event")) not in _CLASSES:
         raise ParameterError("event", values, f"an object whose 'event' is one of {', '.join(sorted(_CLASSES))}")
     cls = _CLASSES[values["event"]]
     known = {field.name for field in attr.fields(cls)}
     given = {name: _read(name, value) for name, value in values.items() if name != "event"}
+    if "event" in known and INNER in given:
+        given["event"] = given.pop(INNER)
     try:
         if unknown := sorted(set(given) - known):
             raise ParameterError(unknown[0], given[unknown[0]], f"absent: {values['event']} has {sorted(known)}")

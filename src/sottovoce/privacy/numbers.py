@@ -10,6 +10,8 @@ from sottovoce.errors import ParameterError
 
 MAX_EPSILON: Final = 1_000.0
 MIN_EPSILON: Final = 1e-6
+MAX_ORDER: Final = 1e6
+MIN_ORDER: Final = 1.001
 
 
 def require_epsilon(value: object, name: str = "epsilon") -> float:
@@ -37,6 +39,19 @@ def require_delta(value: object, name: str = "delta") -> float:
     limit = "0, or from 1e-15 to below 1 (1e-6 is usual, and well below one over the number of records)"
     number = _number(value, name, limit)
     if number != 0 and not 1e-15 <= number < 1:
+        raise ParameterError(name, value, limit)
+    return number
+
+
+def require_order(value: object, name: str = "alpha") -> float:
+    """Checks an order of a Renyi divergence.
+
+    Raises:
+        ParameterError: It is not a number from 1.001 to 1,000,000.
+    """
+    limit = f"a Renyi order from {MIN_ORDER:g} to {MAX_ORDER:g}, such as 16"
+    number = _number(value, name, limit)
+    if not MIN_ORDER <= number <= MAX_ORDER:
         raise ParameterError(name, value, limit)
     return number
 
