@@ -1,0 +1,192 @@
+"""What a method or a list of events costs, and why: change type, sensitivity, event, composition, conversion, claim.
+
+Guarantee   Every epsilon is the least of the accountant's valid bounds for a plan fixed in advance, under the adjacency
+            it is printed with. A paper's claim stands beside it and is never used.
+Assumes     One unit occupies one expert slot unless said otherwise; slots are assigned as stated.
+Sources     specification 2.2 (change types), 4 (the master table), 6.1 to 6.4 (accounting), 11 (the papers' formulas).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from sottovoce.errors import AssignmentError, ParameterError
+from sottovoce.privacy import explain_claims as claims
+from sottovoce.privacy.accountant import Report, charge_of
+from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP, describe
+from sottovoce.privacy.explain_price import change_of, price, with_dial
+from sottovoce.privacy.explain_recipe import Part, Recipe, make_recipe, recipes
+from sottovoce.privacy.explain_report import Explanation, Side, finite
+from sottovoce.privacy.explain_setting import SIDES, Setting
+from sottovoce.privacy.master_table import figures_of
+from sottovoce.privacy.unit import Adjacency, ChangeType
+
+__all__ = ["SIDES", "Explanation", "Setting", "Side", "explain", "explain_events", "make_recipe", "recipes"]
+
+BELOW, ABOVE = 1e-3, 1e-2
+"""Relative differences within which a claim and a bound are called equal."""
+
+
+def explain(method: str, options: dict[str, object], setting: Setting | None = None) -> Explanation:
+    """Prices a method under both adjacencies and says why.
+
+    Args:
+        method: A name of ``recipes()``.
+        options: The method's parameters, as numbers or as text.
+        setting: Everything else.
+
+    Raises:
+        ParameterError: An option is unknown to the method, missing or out of range.
+        AssignmentError: No adjacency has a guarantee for this assignment.
+
+    Example:
+        >>> plan = explain("prism", {"batch": 255, "temperature": 1.02, "tokens": 100}, Setting(delta=1e-5))
+        >>> round(plan.paper_epsilon, 4), round(plan.side(Adjacency.REPLACE_ONE).report.bounds["RDP"], 4)
+        (1.8449, 1.6107)
+    """
+    setting = setting or Setting()
+    the_recipe = make_recipe(method, **options)
+    _require_place(the_recipe, setting)
+    the_recipe = with_dial(the_recipe, setting)
+    steps = the_recipe.steps * setting.queries
+    if steps > the_recipe.most_steps:
+        raise ParameterError("steps", steps, f"at most {the_recipe.most_steps:,} in all")
+    claim = the_recipe.claim()
+    stated = finite(claim.epsilon(setting.delta, setting.queries)) if claim else None
+    sides = tuple(_side(the_recipe, setting, adjacency, stated) for adjacency in SIDES)
+    if all(side.refused for side in sides):
+        raise AssignmentError(sides[0].refused)
+    return Explanation(
+        method,
+        f"{the_recipe.title} ({the_recipe.source})",
+        setting,
+        the_recipe.used,
+        tuple(f"{part.row.law}; {part.row.family} ({part.row.source})" for part in the_recipe.parts()),
+        steps,
+        stated,
+        claim.words if claim else "",
+        sides,
+    )
+
+
+def explain_events(planned: Sequence[tuple[DpEvent, int]], setting: Setting) -> Explanation:
+    """Prices events whose parameters were worked out for ``setting.adjacency``; the other side has no price.
+
+    Example:
+        >>> plan = explain_events([(BoundedRange(0.1), 100)], Setting(delta=1e-5, adjacency="add-remove"))
+        >>> round(plan.side(Adjacency.ADD_REMOVE).report.bounds["RDP"], 3)
+        2.152
+    """
+    stated = Adjacency.parse(setting.adjacency)
+    kinds = {str(sorted(figures_of(event).items())): figures_of(event) for event, _ in planned}
+    refused = (
+        f"The events' parameters are those of {stated.value} adjacency, and do not say what one change under another "
+        "would do; work them out again and state --adjacency."
+    )
+    priced = Side(
+        stated,
+        change="as worked out in the events",
+        figures=next(iter(kinds.values())) if len(kinds) == 1 else {},
+        events=tuple(f"{count} x {describe(event)}" for event, count in planned),
+        report=claims.priced(planned, setting.delta, stated, setting.unit),
+    )
+    sides = tuple(priced if side is stated else Side(side, refused=refused) for side in dict.fromkeys((*SIDES, stated)))
+    steps = sum(count for _, count in planned)
+    return Explanation("events", "A list of events", setting, {}, (), steps, None, "", sides)
+
+
+def _require_place(the_recipe: Recipe, setting: Setting) -> None:
+    if the_recipe.placed:
+        return
+    for name, default in (("units_per_expert", 1), ("slots_per_unit", 1), ("assignment", None)):
+        if (value := getattr(setting, name)) != default:
+            raise ParameterError(name, value, f"absent: {the_recipe.name} has no expert slots")
+
+
+def _side(the_recipe: Recipe, setting: Setting, adjacency: Adjacency, stated: float | None) -> Side:
+    try:
+        change = change_of(the_recipe, setting, adjacency)
+    except AssignmentError as error:
+        return Side(adjacency, refused=str(error))
+    parts = the_recipe.parts(adjacency)
+    report = price(parts, change, adjacency, setting, setting.queries)
+    figures = _figures(parts, change, setting.queries)
+    return Side(
+        adjacency,
+        change=_why(the_recipe, setting, change),
+        figures=figures,
+        sensitivities=tuple(str(part.row.sensitivity(change)) for part in parts),
+        events=tuple(
+            f"{part.count * part.row.steps * setting.queries} x {describe(part.row.event(change))}" for part in parts
+        ),
+        report=report,
+        textbook=_textbook(parts, change, setting),
+        verdict=_verdict(stated, report, parts, change, setting),
+    )
+
+
+def _figures(parts: Sequence[Part], change: ChangeType, queries: int) -> dict[str, float]:
+    """A single part's own parameter; of several parts those that only one family has; and the plan's totals."""
+    found: dict[str, float] = {}
+    for part in parts:
+        for name, value in part.row.figures(change).items():
+            if len(parts) == 1 or name != "rho":
+                found.setdefault(name, value)
+    rho, failure = _totals(parts, change, queries)
+    if math.isfinite(rho):
+        found["rho_total"] = rho
+    if failure:
+        found["failure_delta"] = failure
+    return found
+
+
+def _totals(parts: Sequence[Part], change: ChangeType, queries: int) -> tuple[float, float]:
+    try:
+        charges = [(charge_of(part.row.event(change)), part.count * part.row.steps * queries) for part in parts]
+    except ParameterError:  # amplified: no useful zCDP form (specification 6.5)
+        return math.inf, 0.0
+    return sum(one.rho * count for one, count in charges), sum(one.delta * count for one, count in charges)
+
+
+def _textbook(parts: Sequence[Part], change: ChangeType, setting: Setting) -> dict[str, float]:
+    event = parts[0].row.event(change)
+    steps = parts[0].count * parts[0].row.steps * setting.queries
+    if len(parts) > 1 or not setting.delta or not isinstance(event, BoundedRange | PureDP):
+        return {}
+    one = event.eta if isinstance(event, BoundedRange) else event.epsilon
+    rho = steps * one**2 / (8 if isinstance(event, BoundedRange) else 2)
+    return {
+        "basic": steps * one,
+        "advanced": claims.advanced(one, steps, setting.delta),
+        "zCDP short form": claims.short_form(rho, setting.delta),
+    }
+
+
+def _why(the_recipe: Recipe, setting: Setting, change: ChangeType) -> str:
+    if the_recipe.name == "exponential":
+        return "as worked out in eta"
+    if not the_recipe.placed:
+        return f"{change.name}: a present record re-evaluates the prompt that holds the sample"
+    told = f"{change.name}: {setting.placement.value}"
+    if setting.slots_per_unit > 1:
+        told += f"; a unit may occupy {setting.slots_per_unit} of them"
+    return told
+
+
+def _verdict(stated: float | None, report: Report, parts: Sequence[Part], change: ChangeType, setting: Setting) -> str:
+    if stated is None or not 0 < report.epsilon < math.inf:
+        return ""
+    where, least = f"under {report.adjacency.value}", f"{report.epsilon:.4g}"
+    if 1 - BELOW <= stated / report.epsilon <= 1 + ABOVE:
+        return f"The paper's figure agrees with the valid bound {where} ({least})."
+    if stated > report.epsilon:
+        return f"The paper's figure over-reports {where}: {stated:.4g} where {least} is proven."
+    told = f"The paper's figure {stated:.4g} is NOT a valid bound {where}: the least that is proven is {least}"
+    event = parts[0].row.event(change)
+    if len(parts) == 1 and isinstance(event, BoundedRange):
+        steps = parts[0].count * parts[0].row.steps * setting.queries
+        reached = claims.reached_delta(stated, event.eta, steps)
+        if reached > setting.delta:
+            return f"{told}, and a run over two candidates has delta {reached:.3g} there."
+    return told + "."

@@ -1,0 +1,154 @@
+"""What an explanation holds, as plain values and in words. No number stands without its adjacency.
+
+Sources     specification 6.2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Final, final
+
+from sottovoce.privacy.accountant import Report
+from sottovoce.privacy.explain_setting import Setting
+from sottovoce.privacy.unit import Adjacency
+
+CONVERSIONS: Final = {
+    "pure": "the steps' pure epsilons, added",
+    "RDP": "Renyi divergences on a fixed grid of orders, added and converted (Canonne, Kamath and Steinke 2020)",
+    "zCDP": "zero-concentrated DP, added and converted by the same formula",
+    "optimal": "the exact worst case over adaptive compositions of bounded-range steps, rounded up",
+    "GDP": "Gaussian DP, which composes exactly",
+    "PLD": "privacy loss distributions, discretised upwards",
+}
+
+
+@final
+@dataclass(frozen=True)
+class Side:
+    """The cost under one adjacency, or why there is none.
+
+    Attributes:
+        adjacency: What one change is.
+        refused: Why nothing can be said; empty otherwise.
+        change: The change type and why it is that.
+        figures: eta, mu, rho, pure_epsilon of a step, whichever its family has.
+        sensitivities: One line a part.
+        events: One line a part: event and count.
+        report: Epsilon and every bound.
+        textbook: Larger formulas, for comparison only.
+        verdict: What to think of the paper's figure here.
+    """
+
+    adjacency: Adjacency
+    refused: str = ""
+    change: str = ""
+    figures: dict[str, float] = field(default_factory=dict)
+    sensitivities: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    report: Report | None = None
+    textbook: dict[str, float] = field(default_factory=dict)
+    verdict: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values; ``None`` for what does not exist or is infinite."""
+        bounds = self.report.bounds if self.report else {}
+        return {
+            "eta": None,
+            **{name: finite(value) for name, value in self.figures.items()},
+            "epsilon": finite(self.report.epsilon) if self.report else None,
+            "bound": self.report.bound if self.report and math.isfinite(self.report.epsilon) else None,
+            "bounds": {name: value for name, value in bounds.items() if math.isfinite(value)},
+            "textbook": {name: value for name, value in self.textbook.items() if math.isfinite(value)},
+            "change": self.change or None,
+            "sensitivity": list(self.sensitivities),
+            "events": list(self.events),
+            "refused": self.refused or None,
+        }
+
+
+@final
+@dataclass(frozen=True)
+class Explanation:
+    """A plan's cost under both adjacencies.
+
+    Attributes:
+        method: Its name.
+        title: Its name in words, with the source.
+        setting: Delta, answers, unit and assignment.
+        parameters: The method's own.
+        mechanisms: One line a part.
+        steps: Adaptive steps in all.
+        paper_epsilon: What the paper's formula gives; ``None`` where it gives nothing.
+        paper: Which formula that is.
+        sides: One entry an adjacency.
+    """
+
+    method: str
+    title: str
+    setting: Setting
+    parameters: dict[str, Any]
+    mechanisms: tuple[str, ...]
+    steps: int
+    paper_epsilon: float | None
+    paper: str
+    sides: tuple[Side, ...]
+
+    def side(self, adjacency: Adjacency) -> Side:
+        """The cost under one adjacency."""
+        return next(side for side in self.sides if side.adjacency is adjacency)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What ``sotto account --json`` prints."""
+        return {
+            "method": self.method,
+            "mechanism": list(self.mechanisms),
+            "parameters": self.parameters,
+            "delta": self.setting.delta,
+            "steps": self.steps,
+            "unit": self.setting.unit,
+            "units_per_expert": self.setting.units_per_expert,
+            "paper_epsilon": self.paper_epsilon,
+            "paper": self.paper or None,
+            **{side.adjacency.value: side.as_dict() for side in self.sides},
+            "explanation": self.lines(),
+        }
+
+    def lines(self) -> list[str]:
+        """The explanation, a sentence or two a line."""
+        given = ", ".join(f"{name} {_short(value)}" for name, value in self.parameters.items())
+        told = [f"{self.title}.{f' Parameters: {given}.' if given else ''}"]
+        told += [f"Mechanism: {text}." for text in self.mechanisms]
+        told.append(
+            f"Composition: {self.steps} step{'s' if self.steps > 1 else ''}, adaptive, fixed in advance; "
+            f"delta {self.setting.delta:g}; unit '{self.setting.unit}'."
+        )
+        for side in self.sides:
+            told += _side_lines(side)
+        if self.paper_epsilon is not None:
+            told.append(f"The paper's figure: epsilon {self.paper_epsilon:.5g} ({self.paper}).")
+        elif self.method != "events":
+            told.append("The paper states no figure for this plan.")
+        return told + [side.verdict for side in self.sides if side.verdict]
+
+
+def _side_lines(side: Side) -> list[str]:
+    if side.refused or side.report is None:
+        return [f"{side.adjacency.value}: no price. {side.refused}"]
+    told = [f"{side.adjacency.value}: {side.change}."]
+    told += [f"  sensitivity: {text}" for text in side.sensitivities]
+    told += [f"  steps: {text}" for text in side.events]
+    if not math.isfinite(side.report.epsilon):
+        return [*told, "  no finite epsilon at this delta; Gaussian noise and failures need a delta above theirs"]
+    others = ", ".join(f"{name} {value:.5g}" for name, value in side.report.bounds.items() if math.isfinite(value))
+    how = CONVERSIONS.get(side.report.bound, side.report.bound)
+    return [*told, f"  epsilon {side.report.epsilon:.5g} by {side.report.bound}: {how}", f"  bounds: {others}"]
+
+
+def finite(value: float | None) -> float | None:
+    """The number, or ``None`` where it is infinite."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
