@@ -209,6 +209,20 @@ def test_no_response_is_the_zero_vector():
     assert keyword_counts(np.zeros((0, 3), dtype=int), 2, DROP, AR).values.tolist() == [0, 0, 0]
 
 
+def test_keyword_rows_without_experts_as_an_axis_are_refused():
+    # One number for each of three experts, capped as if they were one expert: a drop would move two counts, not one.
+    for rows in ([1, 0, 1], [], np.ones((2, 2, 2))):
+        with pytest.raises(ParameterError, match="rows"):
+            keyword_counts(rows, 1, DROP, AR)
+
+
+@pytest.mark.parametrize("values", [[2**63], [2**60 + 1], [0, -(2**60) - 1]])
+def test_a_sum_that_would_wrap_around_is_refused(values):
+    # As a signed number 2**63 is -2**63: a step of one would become one of 2**64.
+    with pytest.raises(ParameterError, match="values"):
+        VectorSum(np.array(values), squared_l2=1, adjacency=RO)
+
+
 @pytest.mark.parametrize("bound", [0, -1, math.nan, math.inf, 1e-9, 1e12])
 def test_a_bound_that_the_grid_cannot_hold_is_refused(bound):
     with pytest.raises(ParameterError, match="bound"):

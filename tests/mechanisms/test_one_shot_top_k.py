@@ -17,7 +17,10 @@ from sottovoce.mechanisms import exponential
 from sottovoce.mechanisms.one_shot_top_k import OneShotTopK
 from sottovoce.mechanisms.weights import WeightTable
 from sottovoce.privacy.accountant import RdpAccountant, charge_of, rho_of_bounded_range
+from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import BoundedRange, SelfComposedDpEvent
+from sottovoce.privacy.filter import price
+from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.scores import Scores
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness, SystemRandomness
@@ -110,12 +113,16 @@ def test_noise_for_a_drop_would_fail_under_a_swap():
     assert max(np.abs(loss).max() for *_, loss in every_loss(RO, noise_for=AR)) > 3
 
 
-@pytest.mark.parametrize(("epsilon", "k"), [(1.0, 3), (0.7, 7), (0.1, 3), (5.0, 49)])
+@pytest.mark.parametrize(
+    ("epsilon", "k"),
+    [(1.0, 3), (0.7, 7), (0.1, 3), (5.0, 49), (3.2, 57), (7.973004650728607, 3), (900.0, 7), (1e-4, 99)],
+)
 def test_shares_never_add_up_to_more_than_epsilon(epsilon, k):
+    # Noise and ledgers read decimals: the float next to 3.2 / 57 is written .056140350877192984; 57 of it pass 3.2.
     mechanism = OneShotTopK(epsilon, k)
-    assert Fraction(mechanism.one.epsilon) * k <= Fraction(epsilon)
-    assert charge_of(mechanism.event).epsilon <= epsilon
-    assert mechanism.one.epsilon == pytest.approx(epsilon / k, rel=1e-15)
+    assert exact(mechanism.one.epsilon) * k <= exact(epsilon)
+    assert price(mechanism.event, "epsilon").fits_in(Budget(epsilon).caps)
+    assert mechanism.one.epsilon == pytest.approx(epsilon / k, rel=1e-14, abs=1e-15)
 
 
 def test_a_long_list_of_many_candidates_holds_each_once():

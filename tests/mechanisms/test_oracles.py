@@ -263,3 +263,6 @@ def test_scores_refuse_what_would_make_the_bound_meaningless():
     for values, sensitivity in [([], 1), ([1.5, 2.0], 1), ([1, 2], 0), ([1, 2], 0.5)]:
         with pytest.raises(ParameterError):
             Scores(values, sensitivity=sensitivity, adjacency=RO)
+    for squared_l2 in (0, -3, 2.0, True, Fraction(2)):
+        with pytest.raises(ParameterError, match="squared_l2"):
+            Scores([1, 2], sensitivity=2, adjacency=RO, squared_l2=squared_l2)

@@ -16,7 +16,9 @@ from sottovoce.experts.vectors import sum_of_clipped
 from sottovoce.mechanisms.discrete_gaussian import sample_discrete_gaussian
 from sottovoce.mechanisms.gaussian_vector import GaussianVector
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian, sample_rounded_normal
+from sottovoce.privacy.accountant import RdpAccountant
 from sottovoce.privacy.events import GaussianDpEvent
+from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency
 from sottovoce.privacy.vectors import VectorSum
 from sottovoce.randomness import SeededRandomness
@@ -191,6 +193,19 @@ def test_its_calibration_is_the_least_noise():
     for epsilon, delta in ((0.1, 1e-9), (1.0, 1e-5), (20.0, 1e-6)):
         multiplier = RoundedGaussian.for_budget(epsilon, delta).noise_multiplier
         assert delta_of_gaussian(epsilon, 1 / multiplier) <= delta < delta_of_gaussian(epsilon, 1.0001 / multiplier)
+
+
+def test_the_noise_for_a_mu_is_no_less_than_its_decimal_asks_for():
+    # The float after 1 / .007880451307206052 is still too small by 1.6e-17 of itself, as both are written.
+    for mu in (0.007880451307206052, 283.3625584139991, 1e-6, 0.1, 1.0, 3.0, 1e3):
+        multiplier = exact(RoundedGaussian.for_mu(mu).noise_multiplier)
+        assert 1 <= multiplier * exact(mu) < 1 + Fraction(1, 10**15)
+
+
+def test_the_accountant_reports_no_more_than_was_asked_for():
+    for epsilon, delta in ((1e-3, 1e-6), (1.0, 1e-6), (8.0, 1e-5), (1000.0, 1e-6), (1.0, 0.9)):
+        event = RoundedGaussian.for_budget(epsilon, delta).event
+        assert 0.999 * epsilon < RdpAccountant(RO).compose(event).report(delta).epsilon <= epsilon
 
 
 def test_what_cannot_be_kept_is_refused():

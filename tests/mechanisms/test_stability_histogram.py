@@ -224,6 +224,14 @@ def test_a_unit_counts_once_for_an_item_and_for_few_items():
     assert first_distinct({"c", "b", "a"}, 2) == first_distinct(frozenset("cba"), 2) == ["a", "b"]
 
 
+def test_what_is_not_text_is_left_out_and_stops_no_release():
+    # One unit's None would else be a TypeError in the middle of a release that was paid for.
+    units = [["fee"]] * 400
+    for odd in ([None, 3], {"fee", 3}, [["fee"], math.nan]):
+        released = StabilityHistogram(1.0, 1e-6).release(items([*units, odd], cap=2), SeededRandomness(1))
+        assert [item for item, _ in released] == ["fee"]
+
+
 def test_one_change_moves_the_counts_by_no_more_than_stated():
     for cap, change in itertools.product((1, 2, 3), (DROP, SWAP)):
         moved = [

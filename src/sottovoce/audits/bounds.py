@@ -1,7 +1,7 @@
 """What an attack's successes prove: lower bounds on epsilon and mu with a stated confidence, and the caps they face.
 
-Guarantee   If a mechanism is (epsilon, delta)-DP (or mu-GDP) under the relation that the audit tested, the bound exceeds
-            epsilon (or mu) with probability at most ``alpha`` over the audit's own coins.
+Guarantee   If a mechanism is (epsilon, delta)-DP (or mu-GDP) under the relation that the audit tested, the bound
+            exceeds epsilon (or mu) with probability at most ``alpha`` over the audit's own coins.
 Assumes     Threshold, attack and canary were chosen on data disjoint from the certifying runs (specification 10.8), and
             the runs are independent.
 Sources     specification 10.1 to 10.5; Nasr et al. (2023) for the GDP audit; Steinke, Nasr and Jagielski (2023) for

@@ -102,13 +102,13 @@ def keyword_counts(
     A response with more keeps the first ones of the public list; a row with anything but 0 and 1 is a null expert.
 
     Args:
-        rows: Shape (experts, keywords), 0 or 1.
+        rows: Shape (experts, keywords), 0 or 1; with no experts, an array of shape (0, keywords).
         keywords_per_response: The cap on one row's sum, w. Public.
         change: How one change of the data can change the rows.
         adjacency: The relation that ``change`` is for.
 
     Raises:
-        ParameterError: The cap is not a positive whole number.
+        ParameterError: The cap is not a positive whole number, or ``rows`` has not two dimensions.
 
     Example:
         >>> from sottovoce.privacy.unit import SWAP
@@ -116,7 +116,9 @@ def keyword_counts(
         VectorSum(3 dimensions, squared L2 4, replace-one, denominator 1)
     """
     cap = whole("keywords_per_response", keywords_per_response)
-    array = np.atleast_2d(np.asarray(rows))
+    array = np.asarray(rows)
+    if array.ndim != 2:
+        raise ParameterError("rows", f"an array of {array.ndim} dimensions", "one of shape (experts, keywords)")
     valid = ((array == 0) | (array == 1)).all(axis=1, keepdims=True)
     held = np.where(valid, array == 1, False)
     kept = held & (np.cumsum(held, axis=1) <= cap)

@@ -83,5 +83,6 @@ class GaussianNoisyMax(SelectionMechanism):
     def select(self, scores: Scores, randomness: Randomness) -> int:
         sigma2 = self.sigma2(scores)
         noisy = [int(value) + sample_discrete_gaussian(sigma2, randomness) for value in scores.values]
-        best = [index for index, value in enumerate(noisy) if value == max(noisy)]
+        largest = max(noisy)
+        best = [index for index, value in enumerate(noisy) if value == largest]
         return best[randomness.below(len(best))]

@@ -20,7 +20,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.privacy.events import SelfComposedDpEvent
-from sottovoce.privacy.numbers import require_epsilon
+from sottovoce.privacy.numbers import exact, require_epsilon
 from sottovoce.privacy.scores import IntArray, Scores
 from sottovoce.randomness import Randomness
 
@@ -55,9 +55,13 @@ class OneShotTopK(Mechanism):
 
     @property
     def one(self) -> Exponential:
-        """The mechanism of a single choice; k of them cost no more than epsilon, to the last bit."""
-        share = self.epsilon / self.k
-        return Exponential(math.nextafter(share, 0) if Fraction(share) * self.k > Fraction(self.epsilon) else share)
+        """The mechanism of a single choice; k of them cost no more than epsilon, as both are written in decimal.
+
+        The share is rounded down to 15 digits, which a float holds as written, and to the ledger's units.
+        """
+        share = exact(self.epsilon) / self.k
+        units = 10 ** (15 - (len(str(int(share))) if share >= 1 else 0))
+        return Exponential(float(Fraction(math.floor(share * units), units)))
 
     @property
     def event(self) -> SelfComposedDpEvent:

@@ -26,6 +26,7 @@ from sottovoce.mechanisms.gaussian_vector import NoisyVector, with_noise
 from sottovoce.privacy.events import GaussianDpEvent
 from sottovoce.privacy.gaussian_dp import mu_of_budget
 from sottovoce.privacy.numbers import exact, require_delta, require_epsilon
+from sottovoce.privacy.renyi import FLOAT_MARGIN
 from sottovoce.privacy.vectors import VectorSum
 from sottovoce.randomness import Randomness
 
@@ -71,7 +72,10 @@ class RoundedGaussian(Mechanism):
         """
         if not 1e-6 <= mu <= 1e3:
             raise ParameterError("mu", mu, "from 1e-6 to 1000")
-        return cls(math.nextafter(1 / mu, math.inf) if 1 / mu < 1e6 else 1e6)
+        multiplier = min(1 / mu, 1e6)
+        while exact(multiplier) * exact(mu) < 1:
+            multiplier = math.nextafter(multiplier, math.inf)
+        return cls(multiplier)
 
     @classmethod
     def for_budget(cls, epsilon: float, delta: float) -> RoundedGaussian:
@@ -82,7 +86,8 @@ class RoundedGaussian(Mechanism):
         """
         if require_delta(delta) == 0:
             raise ParameterError("delta", delta, "above 0 for Gaussian noise, such as 1e-6")
-        return cls.for_mu(mu_of_budget(require_epsilon(epsilon), delta))
+        # Below epsilon by more than the accountant adds to what it works out from mu, so that it reports no more.
+        return cls.for_mu(mu_of_budget(require_epsilon(epsilon) * (1 - 2 * FLOAT_MARGIN), delta))
 
     @property
     def event(self) -> GaussianDpEvent:

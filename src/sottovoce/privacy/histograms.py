@@ -97,11 +97,14 @@ class ItemCounts(Opaque):
 def first_distinct(items: Collection[str], most: int) -> list[str]:
     """At most ``most`` different items of one unit, chosen by looking at that unit alone.
 
+    What is not text is left out: refusing it, or failing to sort it, would show that somebody holds it.
+
     Example:
         >>> first_distinct(["card", "card", "fee", "atm"], 2), first_distinct({"fee", "card", "atm"}, 2)
         (['card', 'fee'], ['atm', 'card'])
     """
-    return list(dict.fromkeys(sorted(items) if isinstance(items, Set) else items))[:most]
+    texts = [item for item in items if isinstance(item, str)]
+    return list(dict.fromkeys(sorted(texts) if isinstance(items, Set) else texts))[:most]
 
 
 def whole(name: str, value: object) -> int:

@@ -29,7 +29,7 @@ class Scores(Opaque):
         squared_l2: Largest squared Euclidean norm of S - S' in grid steps, or ``None`` where it was not bounded.
 
     Raises:
-        ParameterError: There is no candidate, or the sensitivity is not a positive whole number.
+        ParameterError: There is no candidate, or a bound is not a positive whole number.
 
     Example:
         >>> Scores([7, 2, 1], sensitivity=2, adjacency=Adjacency.REPLACE_ONE)
@@ -53,6 +53,10 @@ class Scores(Opaque):
             raise ParameterError("values", "a number of more than 60 bits", "whole numbers of up to 60 bits")
         if not isinstance(sensitivity, int) or isinstance(sensitivity, bool) or sensitivity < 1:
             raise ParameterError("sensitivity", sensitivity, "a whole number, 1 or more")
+        if squared_l2 is not None and (
+            not isinstance(squared_l2, int) or isinstance(squared_l2, bool) or squared_l2 < 1
+        ):
+            raise ParameterError("squared_l2", squared_l2, "a whole number, 1 or more, or None")
         self.values: IntArray = array.astype(np.int64)
         self.sensitivity, self.adjacency, self.squared_l2 = sensitivity, adjacency, squared_l2
 

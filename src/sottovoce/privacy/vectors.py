@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.scores import IntArray
+from sottovoce.privacy.scores import MOST, IntArray
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records import Opaque
 
@@ -26,7 +26,7 @@ class VectorSum(Opaque):
         grid_step: Size of one grid step in the vectors' own unit.
 
     Raises:
-        ParameterError: The values are not a vector of whole numbers, or a bound is not a positive whole number.
+        ParameterError: The values are not whole numbers of up to 60 bits, or a bound is not a positive whole number.
 
     Example:
         >>> VectorSum([3, -4], squared_l2=100, adjacency=Adjacency.REPLACE_ONE, denominator=10)
@@ -47,6 +47,8 @@ class VectorSum(Opaque):
         array = np.asarray(values)
         if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
             raise ParameterError("values", f"{array.dtype} of shape {array.shape}", "a list of whole numbers")
+        if int(array.max()) > MOST or int(array.min()) < -MOST:  # an unsigned one would wrap around
+            raise ParameterError("values", "a number of more than 60 bits", "whole numbers of up to 60 bits")
         for name, bound in (("squared_l2", squared_l2), ("denominator", denominator)):
             if not isinstance(bound, int) or isinstance(bound, bool) or bound < 1:
                 raise ParameterError(name, bound, "a whole number, 1 or more")
