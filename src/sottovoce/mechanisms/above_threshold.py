@@ -57,7 +57,7 @@ class AboveThreshold(Mechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        require_epsilon(self.epsilon)
+        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
 
     @property
     def event(self) -> PureDP:

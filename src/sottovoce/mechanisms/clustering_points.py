@@ -34,12 +34,14 @@ MOST_DIMENSIONS: Final = 1 << 14
 class PrivatePoints(Opaque):
     """Private vectors, each clipped to a public ball by itself.
 
-    A vector that is not finite is a null output: it is in no cell and adds nothing to a sum.
+    A vector that is not finite is a null output: it is in no cell and adds nothing to a sum. That is what a unit that
+    was zeroed out has to be under zero-out.
 
     Args:
         vectors: Shape (units, dimensions).
         adjacency: What one change is; under all but add/remove the number of units is public.
         radius: Public bound on the Euclidean norm; longer vectors are shortened to it.
+        dimension: Length of a vector, for a list that may be empty: a refusal would tell that nobody is there.
 
     Attributes:
         rows: Whole grid steps, shape (units that are not null, dimensions). Private.
@@ -58,8 +60,15 @@ class PrivatePoints(Opaque):
 
     __slots__ = ("adjacency", "dimension", "radius", "rows", "slots")
 
-    def __init__(self, vectors: ArrayLike, *, adjacency: Adjacency, radius: Fraction | int = 1) -> None:
-        array = as_vectors(vectors, "vectors")
+    def __init__(
+        self,
+        vectors: ArrayLike,
+        *,
+        adjacency: Adjacency,
+        radius: Fraction | int = 1,
+        dimension: int | None = None,
+    ) -> None:
+        array = as_vectors(vectors, "vectors", dimension)
         self.radius = require_radius(radius)
         self.rows: IntArray = grid_rows(array, self.radius)
         self.dimension: int = array.shape[1]
@@ -71,12 +80,14 @@ class PrivatePoints(Opaque):
         return f"{self.dimension} dimensions, radius {self.radius}, {self.adjacency.value}{units}"
 
 
-def as_vectors(vectors: ArrayLike, name: str) -> FloatArray:
+def as_vectors(vectors: ArrayLike, name: str, dimension: int | None = None) -> FloatArray:
     """A float array of shape (units, dimensions); messages name its public form only."""
     try:
         array = np.asarray(vectors, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ParameterError(name, "no array of numbers", "vectors of one length") from None
+    if array.shape == (0,) and dimension:
+        array = array.reshape(0, dimension)
     if array.ndim != 2 or not 1 <= array.shape[1] <= MOST_DIMENSIONS:
         raise ParameterError(name, f"an array of {array.ndim} dimensions", "of shape (units, dimensions)")
     return array

@@ -1,8 +1,8 @@
 """What private clustering costs: one level's price under each adjacency, and a budget dealt out to levels and sums.
 
-Guarantee   ``split_event`` has at least the Renyi divergence of every order that one level of selections can have.
-Sources     specification 5.6.2, T1, T3, T13; the step from one wide selection to two narrower ones is proved in
-            docs/proofs/private_clustering.md.
+Guarantee   ``split_event`` has at least the privacy profile that one level of selections can have under add/remove and
+            zero-out, and at least their Renyi divergence of every order under replace-one.
+Sources     specification 5.6.2, T1, T3, T13. Proof: docs/proofs/private_clustering.md.
 """
 
 from __future__ import annotations
@@ -11,18 +11,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, final
+from typing import final
 
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.clustering_split import SplitScore
 from sottovoce.mechanisms.weights import ROUNDING
 from sottovoce.privacy.accountant import FLOAT_MARGIN, charge_of, rho_of_budget
-from sottovoce.privacy.events import BoundedRange, DpEvent, SelfComposedDpEvent
+from sottovoce.privacy.bounded_range import rho_of_bounded_range
+from sottovoce.privacy.events import BoundedRange, DpEvent, ZCDpEvent
 from sottovoce.privacy.numbers import exact, require_delta, require_epsilon
 from sottovoce.privacy.unit import Adjacency
-
-_ONE_OVER_ROOT_TWO: Final = Fraction(70711, 100000)
-"""Above 1 / sqrt(2)."""
 
 
 @final
@@ -56,15 +54,16 @@ def split_event(kappa: float, score: SplitScore, adjacency: Adjacency, *, one_ax
     """The price of one level's selections, in one node or two.
 
     Under replace-one the point stays in a node (one selection, wide) or leaves one node and joins another (two
-    selections, each as if a point had come or gone). Two selections of range eta cover both where eta is at least the
-    wide range over sqrt(2).
+    selections, each as if a point had come or gone). The price is the larger rho of the two. It is no number of
+    selections: no two of them whose ranges are narrow enough to cost that rho have the wide one's profile.
     """
     epsilon = exact(split_epsilon(kappa, score.width(adjacency, one_axis=one_axis)))
     if adjacency is not Adjacency.REPLACE_ONE:
         return BoundedRange(float(epsilon))
     narrow, wide = (score.width(a, one_axis=one_axis) for a in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE))
-    each = max(epsilon * narrow / wide, epsilon * _ONE_OVER_ROOT_TWO)
-    return SelfComposedDpEvent(BoundedRange(round_up(each + ROUNDING)), 2)
+    apart = round_up(epsilon * narrow / wide + ROUNDING)
+    rho = max(rho_of_bounded_range(float(epsilon)), 2 * rho_of_bounded_range(apart))
+    return ZCDpEvent(rho * (1 + FLOAT_MARGIN))
 
 
 def count_sensitivity(adjacency: Adjacency) -> int:

@@ -70,6 +70,10 @@ class PublicProjection:
             raise ParameterError("steps", self.steps, f"a whole number from 2 to {MOST_STEPS}")
         if not (self.lows + self.steps <= self.highs).all():
             raise ParameterError("box", self.name, "wider than nothing along every axis")
+        parts = (self.lows, self.highs) if self.axes is None else (self.lows, self.highs, self.axes)
+        if any(part.dtype != np.int64 for part in parts):
+            # A product of floats is summed in another order in another batch: one point would move other points.
+            raise ParameterError("axes, lows, highs", "an array of other numbers", "64-bit whole numbers")
 
     @classmethod
     def raw(cls, dimension: int, *, low: float = -1.0, high: float = 1.0, steps: int = 16) -> PublicProjection:

@@ -21,13 +21,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import final
+from typing import Final, final
 
 import numpy as np
 
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.scores import IntArray
 from sottovoce.privacy.unit import Adjacency
+
+MOST_PER_POINT: Final = 1 << 28
+"""Whole-number weights of a point in a window, a rank and a unit of size. Utilities of 2**30 points stay in 60 bits."""
 
 Box = tuple[tuple[int, int], ...]
 """First and one past the last step of every axis."""
@@ -47,7 +50,8 @@ class SplitScore:
         margin: Share of points on either side that counts as the rim.
 
     Raises:
-        ParameterError: A weight is negative or both are 0, or the shape is none.
+        ParameterError: A weight is negative or both are 0, the shape is none, or the fractions have no common
+            denominator that is small enough: utilities must be exact whole numbers however many points there are.
 
     Example:
         >>> score = SplitScore()
@@ -69,6 +73,8 @@ class SplitScore:
                 raise ParameterError(name, value, "a fraction with a denominator of at most 1000")
         if not (0 < self.margin < Fraction(1, 2) and self.shoulder <= 1 and self.emptiness + self.centreness > 0):
             raise ParameterError("score", self, "weights above 0, margin below 1/2, shoulder at most 1")
+        if max(map(abs, self._whole)) > MOST_PER_POINT:
+            raise ParameterError("score", self, "fractions with a smaller common denominator, such as whole hundredths")
 
     @property
     def outer_slope(self) -> Fraction:
@@ -113,6 +119,13 @@ class SplitScore:
     def _slopes(self) -> tuple[Fraction, Fraction]:
         return self.outer_slope, self.inner_slope
 
+    @cached_property
+    def _whole(self) -> tuple[int, ...]:
+        """``scale`` times outer slope, inner slope and offset of centreness, and emptiness."""
+        central = (Fraction(self.centreness) * part for part in (*self._slopes, self._offset))
+        outer, inner, offset, empty = (int(self.scale * part) for part in (*central, Fraction(self.emptiness)))
+        return outer, inner, offset, empty
+
     @property
     def _offset(self) -> Fraction:
         """n f(rank / n) = inner_slope * rank + offset * n between rim and middle."""
@@ -127,10 +140,7 @@ class SplitScore:
             size: n_hat, 1 or more.
         """
         near = np.minimum(ranks, size - ranks)
-        outer, inner, offset, empty = (
-            int(self.scale * part)
-            for part in (*(self.centreness * s for s in self._slopes), self.centreness * self._offset, self.emptiness)
-        )
+        outer, inner, offset, empty = self._whole
         rim = near * Fraction(self.margin).denominator <= size * Fraction(self.margin).numerator
         central = np.where(rim, outer * near, inner * near + offset * size)
         return np.asarray(central - empty * windows)

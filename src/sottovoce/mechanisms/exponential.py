@@ -60,7 +60,7 @@ class Exponential(SelectionMechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        require_epsilon(self.epsilon)
+        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
 
     @property
     def event(self) -> BoundedRange:

@@ -60,7 +60,7 @@ class JointTopK(Mechanism):
     k: int
 
     def __post_init__(self) -> None:
-        require_epsilon(self.epsilon)
+        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
         require_length(self.k)
 
     @property

@@ -56,7 +56,7 @@ class Laplace(Mechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        require_epsilon(self.epsilon)
+        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
 
     @property
     def event(self) -> PureDP:

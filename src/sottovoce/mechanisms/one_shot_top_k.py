@@ -49,7 +49,7 @@ class OneShotTopK(Mechanism):
     k: int
 
     def __post_init__(self) -> None:
-        require_epsilon(self.epsilon)
+        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
         require_length(self.k)
         require_epsilon(self.one.epsilon, "epsilon / k")
 

@@ -44,7 +44,7 @@ class PermuteAndFlip(SelectionMechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        require_epsilon(self.epsilon)
+        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
 
     @property
     def event(self) -> PureDP:

@@ -4,9 +4,10 @@ At every level each open node chooses a cut by the exponential mechanism, then b
 only these decide whether the cut is kept. A node whose cut is not kept stays open for the next level, without that cut.
 At the end all leaf sums are released as one noisy vector.
 
-Guarantee   ``DPM.event``: for each level one bounded-range selection (two under replace-one, one for either node that a
-            replaced point can touch) and one discrete Gaussian on counts; one discrete Gaussian on sums; under
-            add/remove one more on the number of points. Every level is charged whether or not its nodes were cut.
+Guarantee   ``DPM.event``: for each level one bounded-range selection (under replace-one the zCDP of one wide selection,
+            or of one in either node that a replaced point can touch, whichever is more) and one discrete Gaussian on
+            counts; one discrete Gaussian on sums; under add/remove one more on the number of points. Every level is
+            charged whether or not its nodes were cut.
 Assumes     One unit decides one point. Box, projection, weights, depth and thresholds are public. One release a charge.
             Nothing is amplified in here: a sample that one call sees is amplified once, outside (specification T12).
 Sources     Liebenow et al. (2024) for the method; specification 5.6, T1, T3, T8, T13 for the price, which differs from

@@ -57,8 +57,9 @@ class StabilityHistogram(Mechanism):
     failure_delta: float
 
     def __post_init__(self) -> None:
-        epsilon = exact(require_epsilon(self.epsilon))
-        delta = exact(require_delta(self.failure_delta, "failure_delta"))
+        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        object.__setattr__(self, "failure_delta", require_delta(self.failure_delta, "failure_delta"))
+        epsilon, delta = exact(self.epsilon), exact(self.failure_delta)
         if not 0 < delta <= epsilon / (2 + epsilon):
             limit = f"from 1e-15 to {float(epsilon / (2 + epsilon)):.3g}, which is epsilon / (2 + epsilon)"
             raise ParameterError("failure_delta", self.failure_delta, limit)
