@@ -40,6 +40,7 @@ def test_the_composition_table(capsys, eta, steps, basic, advanced, short, zcdp,
         assert side["eta"] == eta
         assert side["bounds"]["pure"] == pytest.approx(basic)
         assert side["bounds"]["RDP"] == pytest.approx(renyi, abs=1e-3)
+        assert side["textbook"]["zCDP by squares"] == pytest.approx(zcdp, abs=1e-3)
         assert zcdp - 0.01 <= side["bounds"]["zCDP"] <= zcdp + 1e-3
         assert side["textbook"]["advanced"] == pytest.approx(advanced, rel=1e-3)
         assert side["textbook"]["zCDP short form"] == pytest.approx(short, abs=1e-3)

@@ -39,9 +39,18 @@ from sottovoce.privacy.events import (
 )
 from sottovoce.privacy.gaussian_dp import epsilon_of_mu
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.optimal import finest_grid, optimal_epsilon
-from sottovoce.privacy.plan import SAMPLED, Plan, merge, plan_of, rate_of_sample, require_adjacency
-from sottovoce.privacy.profiles import epsilon_of_plan, gaussians_merged, has_profile
+from sottovoce.privacy.optimal import LEAST_ETA, finest_grid, optimal_epsilon
+from sottovoce.privacy.plan import (
+    SAMPLED,
+    Plan,
+    is_number,
+    merge,
+    plan_of,
+    rate_of_sample,
+    require_adjacency,
+    require_count,
+)
+from sottovoce.privacy.profiles import MOST_KINDS, MOST_STEPS, epsilon_of_plan, gaussians_merged, has_profile
 from sottovoce.privacy.renyi import (
     ALPHAS,
     FLOAT_MARGIN,
@@ -80,8 +89,8 @@ BOUNDS: Final = ("pure", "RDP", "zCDP", "optimal", "GDP", "amplified", "PLD")
 """Names of bounds: the sum of pure epsilons, T4 and T7 on the grid of orders, T9 of the summed rho, T6, T8,
 T10 or T11 for a single sampled release, and composed loss distributions."""
 
-_OPTIMAL_WORK: Final = 3e7
-"""T6 is part of a report where its recursion takes about a tenth of a second at most."""
+_OPTIMAL_WORK: Final = 4e7
+"""T6 is part of a report where its recursion takes a few tenths of a second at most."""
 
 _PLD_KINDS, _PLD_STEPS = 8, 20_000
 """Loss distributions are composed unasked for plans of at most so many different releases and releases."""
@@ -127,7 +136,7 @@ class RdpAccountant:
         >>> accountant = RdpAccountant(Adjacency.REPLACE_ONE)
         >>> report = accountant.compose(BoundedRange(0.1), 100).report(1e-5)
         >>> print(report)
-        epsilon 2.022 at delta 1e-05, replace-one adjacency, unit record (bound: optimal)
+        epsilon 2.018 at delta 1e-05, replace-one adjacency, unit record (bound: optimal)
         >>> round(report.bounds["RDP"], 3)
         2.152
     """
@@ -140,11 +149,10 @@ class RdpAccountant:
         """Adds ``count`` copies of an event; returns itself.
 
         Raises:
-            ParameterError: The event is not known, a parameter is out of range, or the count is negative.
+            ParameterError: The event is not known, a parameter is out of range, or the count is not a whole number.
             AssignmentError: The event is sampled, and not for this adjacency.
         """
-        if count < 0:
-            raise ParameterError("count", count, "0 or more")
+        count = require_count(count)
         for part, often in merge([event]).items():
             self._add(part, often * count)
         return self
@@ -164,10 +172,11 @@ class RdpAccountant:
                 T6 and loss distributions are left out where they would take more than a fraction of a second.
 
         Raises:
-            ParameterError: ``delta`` is not a probability, or a bound has no such name.
+            ParameterError: ``delta`` is not a probability, a bound has no such name, or so many releases are sampled
+                that nothing is known of them but by loss distributions, which would take too long.
         """
-        if not 0 <= delta < 1:
-            raise ParameterError("delta", delta, "0 or more and below 1")
+        if not is_number(delta) or not 0 <= delta < 1:
+            raise ParameterError("delta", delta, "a number, 0 or more and below 1")
         if unknown := sorted(set(bounds) - set(BOUNDS)):
             raise ParameterError("bounds", unknown[0], f"of {', '.join(BOUNDS)}")
         plan = plan_of(self._merged)
@@ -176,13 +185,17 @@ class RdpAccountant:
         valid = {name: value for name, value in found.items() if value is not None and value < math.inf} or {
             "none": math.inf
         }
+        if "none" in valid and delta > 0 and _too_many(plan):
+            limit = f"at most {MOST_STEPS:,} of at most {MOST_KINDS} kinds, where some are sampled and not pure"
+            raise ParameterError("number of releases", f"{plan.steps:,} of {len(plan.releases):,} kinds", limit)
         best = min(valid, key=lambda name: valid[name])
         return Report(valid[best], delta, self.adjacency, self.unit, best, valid)
 
     def _add(self, part: Any, count: int) -> None:
         for release in plan_of(Counter([part])).releases:
             require_adjacency(release, self.adjacency)
-        self._merged[part] += count
+        if count:
+            self._merged[part] = require_count(self._merged[part] + count)
 
 
 def accumulate(events: Iterable[Any], adjacency: Adjacency, unit: str = "record") -> RdpAccountant:
@@ -239,7 +252,7 @@ def _by_rho(releases: Counter[Any], delta: float) -> float | None:
 
 def _by_recursion(releases: Counter[Any], delta: float, asked: bool) -> float | None:
     (event, steps), *others = releases.items()
-    if others or not isinstance(event, BoundedRange):
+    if others or not isinstance(event, BoundedRange) or 0 < event.eta < LEAST_ETA:
         return None
     if steps == 1:
         return epsilon_of_bounded_range(event.eta, delta)
@@ -269,7 +282,7 @@ def _by_point(releases: Counter[Any], delta: float, adjacency: Adjacency) -> flo
 
 
 def _by_losses(releases: Counter[Any], delta: float, adjacency: Adjacency, asked: bool) -> float | None:
-    if not all(has_profile(event) for event in releases):
+    if not all(has_profile(event) for event in releases) or (_too_many_of(releases) and not asked):
         return None
     sampled = any(isinstance(event, SAMPLED) for event in releases)
     settled = len(releases) == 1 and isinstance(next(iter(releases)), BoundedRange)  # T4 and T6 are closer
@@ -278,6 +291,14 @@ def _by_losses(releases: Counter[Any], delta: float, adjacency: Adjacency, asked
         return None
     events = [SelfComposedDpEvent(event, count) for event, count in releases.items()]
     return epsilon_of_plan(events, delta, adjacency)
+
+
+def _too_many(plan: Plan) -> bool:
+    return any(isinstance(event, SAMPLED) for event in plan.releases) and _too_many_of(plan.releases)
+
+
+def _too_many_of(releases: Counter[Any]) -> bool:
+    return len(releases) > MOST_KINDS or releases.total() > MOST_STEPS
 
 
 @lru_cache(maxsize=256)

@@ -29,8 +29,9 @@ from sottovoce.privacy.events import (
     describe,
     is_private,
 )
-from sottovoce.privacy.plan import holds_sample, merge
-from sottovoce.privacy.unit import DROP, Adjacency, ChangeType
+from sottovoce.privacy.master_table import is_drop
+from sottovoce.privacy.plan import holds_sample, is_number, merge, require_count, require_whole
+from sottovoce.privacy.unit import Adjacency, ChangeType
 
 
 class Sampling(Enum):
@@ -114,8 +115,8 @@ class SharedSample:
         _require_rule(sampling, adjacency, change, grouped)
         if sampling is Sampling.WITHOUT_REPLACEMENT:
             _require_size(size, population)
-        elif rate is None or not 0 < rate <= 1:
-            raise ParameterError("rate", rate, "above 0 and at most 1")
+        elif rate is None or not is_number(rate) or not 0 < rate <= 1:
+            raise ParameterError("rate", rate, "a number above 0 and at most 1")
         self.sampling, self.adjacency = sampling, adjacency
         self._rate, self._size, self._population = rate, size, population
         self._parts: list[DpEvent] = []
@@ -125,8 +126,10 @@ class SharedSample:
         """Notes ``count`` releases from this sample.
 
         Raises:
-            ParameterError: The sample was amplified already, or the event is itself sampled or not private.
+            ParameterError: The sample was amplified already, the event is itself sampled or not private, or the count
+                is not a whole number.
         """
+        require_count(count)
         if self._event is not None:
             raise ParameterError("event", describe(event), "released before its sample is amplified: draw another one")
         if holds_sample(event):
@@ -164,8 +167,8 @@ def point_of(event: DpEvent, delta: float, adjacency: Adjacency) -> ApproximateD
         >>> round(point_of(PoissonSampledDpEvent(0.1, PureDP(2.0)), 1e-6, Adjacency.ADD_REMOVE).epsilon, 4)
         0.494
     """
-    if not 0 < delta < 1:
-        raise ParameterError("delta", delta, "above 0 and below 1")
+    if not is_number(delta) or not 0 < delta < 1:
+        raise ParameterError("delta", delta, "a number above 0 and below 1")
     epsilon = RdpAccountant(adjacency).compose(event).report(delta).epsilon
     if math.isinf(epsilon):
         raise ParameterError("event", describe(event), f"one with a finite epsilon at delta {delta:g}")
@@ -180,7 +183,7 @@ def _require_rule(sampling: Sampling, adjacency: Adjacency, change: ChangeType, 
             f"No amplification is known for '{sampling.value}' under {adjacency.value} adjacency. "
             f"Allowed adjacencies: {', '.join(allowed) or 'none'}; unamplified releases need no sampling rule."
         )
-    if change == DROP and (grouped or not rule.drop):
+    if is_drop(change) and (grouped or not rule.drop):
         why = "a prompt is re-evaluated" if grouped or sampling is Sampling.CATEGORICAL else "a record is exchanged"
         raise AssignmentError(
             f"A base release stated for a drop cannot be amplified by '{sampling.value}' under {adjacency.value} "
@@ -189,7 +192,5 @@ def _require_rule(sampling: Sampling, adjacency: Adjacency, change: ChangeType, 
 
 
 def _require_size(size: int | None, population: int | None) -> None:
-    if population is None or population < 1:
-        raise ParameterError("population", population, "the public number of units, 1 or more")
-    if size is None or not 1 <= size <= population:
-        raise ParameterError("size", size, f"from 1 to the population ({population})")
+    require_whole("population", population, 1, "of units, public, 1 or more")
+    require_whole("size", size, 1, f"from 1 to the population ({population})", population or 0)

@@ -13,6 +13,9 @@ import numpy as np
 
 from sottovoce.privacy.renyi import ALPHAS, FLOAT_MARGIN, FloatArray
 
+_ROUNDING: Final = 1e-15
+"""Of two logarithms of about 1, of which one is divided by the order less one."""
+
 SMALL_ETA: Final = 1e-2
 """Below this the closed form of rho cancels; eta squared over eight is charged, which is also an upper bound."""
 
@@ -58,6 +61,9 @@ def rho_of_bounded_range(eta: float) -> float:
         return math.nan
     if eta < SMALL_ETA:
         return eta * eta / 8
+    if eta < 1:  # the logarithm of x itself would cancel
+        below = (eta - math.expm1(eta)) / math.expm1(eta)
+        return below - math.log1p(below)
     x = eta / math.expm1(eta) if eta < 700 else 0.0
     return x - 1 - (math.log(eta) - eta - math.log1p(-math.exp(-eta)))
 
@@ -68,11 +74,12 @@ def rdp_of_bounded_range(eta: float, alphas: FloatArray = ALPHAS) -> FloatArray:
     order = a - 1
     if eta == 0:
         return np.zeros_like(a)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
+        quadratic = a * eta * eta / 8
         m = np.exp(-order * eta)
         k = np.expm1(-order * eta) / math.expm1(-eta)
         s = np.clip(order / a * (k + m) / k * math.exp(min(eta, 700)), 1.0, math.exp(min(eta, 700)))
         exact = np.log(s) + np.log((k + m) - k * math.exp(-eta) * s) / order
-    quadratic = a * eta * eta / 8
+        exact += _ROUNDING * (1 + 1 / order)
     use_quadratic = (order * eta * eta < 1e-6) | ~np.isfinite(exact) | (eta > 700)  # exp(eta) overflows: eta itself
     return np.minimum(np.where(use_quadratic, quadratic, exact), np.minimum(quadratic, eta))

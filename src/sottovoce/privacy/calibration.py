@@ -13,12 +13,16 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any, Final, final
 
+import numpy as np
+
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.accountant import RdpAccountant, Report
 from sottovoce.privacy.bounded_range import epsilon_of_bounded_range
 from sottovoce.privacy.gaussian_dp import mu_of_budget
 from sottovoce.privacy.numbers import require_delta, require_epsilon
+from sottovoce.privacy.plan import require_whole
 from sottovoce.privacy.renyi import FLOAT_MARGIN, rho_of_budget
+from sottovoce.privacy.sampled import base_epsilon
 from sottovoce.privacy.unit import Adjacency
 
 LEAST, MOST = 1e-9, 1e9
@@ -76,8 +80,7 @@ def calibrate(
         0.286065
     """
     epsilon, delta = require_epsilon(epsilon), require_delta(delta)
-    if steps < 1:
-        raise ParameterError("steps", steps, "1 or more")
+    require_whole("steps", steps, 1, "of 1 or more")
     if not 1 <= digits <= 15:
         raise ParameterError("digits", digits, "from 1 to 15")
 
@@ -130,6 +133,11 @@ def sigma_of(epsilon: float, delta: float, sensitivity: float = 1.0, releases: i
         >>> [round(sigma_of(1.0, 1e-5, sensitivity), 4) for sensitivity in (1.0, 2**0.5)]
         [3.7306, 5.2759]
     """
+    require_whole("releases", releases, 1, "of 1 or more")
+    if not 0 < sensitivity < math.inf:
+        raise ParameterError("sensitivity", sensitivity, "above 0 and finite")
+    if not 0 < delta < 1:
+        raise ParameterError("delta", delta, "above 0 and below 1: Gaussian noise has no pure guarantee")
     return sensitivity * math.sqrt(releases) / mu_of_budget(epsilon, delta) * (1 + FLOAT_MARGIN)
 
 
@@ -166,7 +174,9 @@ def base_of_sampled(epsilon: float, delta: float, rate: float) -> tuple[float, f
     """
     if not 0 < rate <= 1:
         raise ParameterError("rate", rate, "above 0 and at most 1")
-    return math.log1p(math.expm1(epsilon) / rate) * (1 - FLOAT_MARGIN), min(1.0, delta / rate * (1 - FLOAT_MARGIN))
+    return float(base_epsilon(np.array([epsilon]), rate)[0]) * (1 - FLOAT_MARGIN), min(
+        1.0, delta / rate * (1 - FLOAT_MARGIN)
+    )
 
 
 def _search(fits: Callable[[float], bool], increasing: bool, digits: int) -> float:

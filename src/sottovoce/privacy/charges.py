@@ -25,7 +25,7 @@ from sottovoce.privacy.events import (
     ZCDpEvent,
     describe,
 )
-from sottovoce.privacy.plan import SAMPLED, merge, plan_of, rate_of_sample
+from sottovoce.privacy.plan import SAMPLED, checked, merge, plan_of, rate_of_sample, require_count
 from sottovoce.privacy.renyi import FLOAT_MARGIN, rho_of_pure
 from sottovoce.privacy.sampled import epsilon_of_sampled
 
@@ -53,6 +53,8 @@ def charge_of(event: Any) -> Charge:
         ParameterError: No accountant was taught this event, or it is sampled: then a ledger is charged one point of its
             profile, fixed with ``amplification.point_of``.
     """
+    if not isinstance(event, (*SAMPLED, NoOpDpEvent, ComposedDpEvent, SelfComposedDpEvent, WithFailure)):
+        checked(event)
     match event:
         case NoOpDpEvent():
             return Charge(0.0, 0.0)
@@ -63,15 +65,16 @@ def charge_of(event: Any) -> Charge:
         case ZCDpEvent() if event.xi == 0:
             return Charge(event.rho, math.inf)
         case GaussianDpEvent():
-            return Charge(0.5 / event.noise_multiplier**2 if event.noise_multiplier else math.inf, math.inf)
+            return Charge(rho_of_noise(event.noise_multiplier), math.inf)
         case ApproximateDP():
             return Charge(rho_of_pure(event.epsilon), event.epsilon, event.delta)
         case WithFailure():
-            inner = charge_of(event.event)
+            inner = charge_of(checked(event).event)
             return Charge(inner.rho, inner.epsilon, inner.delta + event.delta)
         case NonPrivateDpEvent():
             return Charge(math.inf, math.inf)
         case SelfComposedDpEvent():
+            require_count(event.count)
             one = charge_of(event.event)
             return Charge(times(event.count, one.rho), times(event.count, one.epsilon), times(event.count, one.delta))
         case ComposedDpEvent():
@@ -84,6 +87,12 @@ def charge_of(event: Any) -> Charge:
     if isinstance(event, SAMPLED):
         raise ParameterError("event", describe(event), "fixed to one point of its profile first (point_of)")
     raise ParameterError("event", type(event).__name__, "an event this accountant knows")
+
+
+def rho_of_noise(multiplier: float) -> float:
+    """The zCDP parameter of Gaussian noise; infinite where there is none."""
+    mu = 1 / multiplier if multiplier else math.inf
+    return mu * mu / 2
 
 
 def pure_of(event: Any) -> float:

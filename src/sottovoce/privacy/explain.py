@@ -20,6 +20,7 @@ from sottovoce.privacy.explain_recipe import Part, Recipe, make_recipe, recipes
 from sottovoce.privacy.explain_report import Explanation, Side, finite
 from sottovoce.privacy.explain_setting import SIDES, Setting
 from sottovoce.privacy.master_table import figures_of
+from sottovoce.privacy.renyi import epsilon_of_rho
 from sottovoce.privacy.unit import Adjacency, ChangeType
 
 __all__ = ["SIDES", "Explanation", "Setting", "Side", "explain", "explain_events", "make_recipe", "recipes"]
@@ -160,6 +161,7 @@ def _textbook(parts: Sequence[Part], change: ChangeType, setting: Setting) -> di
         "basic": steps * one,
         "advanced": claims.advanced(one, steps, setting.delta),
         "zCDP short form": claims.short_form(rho, setting.delta),
+        "zCDP by squares": epsilon_of_rho(rho, setting.delta),
     }
 
 

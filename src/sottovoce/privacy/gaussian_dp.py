@@ -55,7 +55,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
         >>> round(epsilon_of_mu(0.5, 1e-5), 3)
         1.993
     """
-    if delta <= 0 or mu == math.inf:
+    if not delta > 0 or mu == math.inf:
         return 0.0 if mu == 0 else math.inf
     if _fits(0.0, mu, delta):
         return 0.0

@@ -23,7 +23,7 @@ from sottovoce.privacy.events import (
     ZCDpEvent,
     describe,
 )
-from sottovoce.privacy.plan import SAMPLED
+from sottovoce.privacy.plan import SAMPLED, require_whole
 from sottovoce.privacy.renyi import FLOAT_MARGIN
 
 
@@ -38,8 +38,7 @@ def scaled_to_group(event: DpEvent, units: int) -> DpEvent:
         >>> scaled_to_group(BoundedRange(0.1), 4)
         BoundedRange(eta=0.4)
     """
-    if not isinstance(units, int) or isinstance(units, bool) or units < 1:
-        raise ParameterError("units", units, "a whole number, 1 or more")
+    require_whole("units", units, 1, "of 1 or more")
     if units == 1:
         return event
     match event:
@@ -77,8 +76,7 @@ def epsilon_delta_of_group(epsilon: float, delta: float, units: int) -> tuple[fl
         >>> round(epsilon_delta_of_group(1.0, 1e-6, 2)[1] * 1e6, 5)  # 1 + e
         3.71828
     """
-    if units < 1:
-        raise ParameterError("units", units, "1 or more")
+    require_whole("units", units, 1, "of 1 or more")
     if not (0 <= epsilon < math.inf and 0 <= delta <= 1):
         raise ParameterError("epsilon, delta", (epsilon, delta), "0 or more and finite, and a probability")
     if units * epsilon > 700:

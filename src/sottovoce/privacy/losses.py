@@ -50,7 +50,7 @@ class Losses:
         """Connects the dots of a profile between -reach and reach; mass beyond goes to infinity."""
         most = math.ceil(reach / interval)
         epsilons = np.asarray(np.arange(-most, most + 1) * interval, dtype=np.float64)
-        deltas = np.minimum.accumulate(np.clip(profile(epsilons), 0.0, 1.0))
+        deltas = np.minimum.accumulate(np.clip(np.nan_to_num(profile(epsilons), nan=1.0), 0.0, 1.0))
         pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -most, most, deltas)
         return cls(pmf.to_dense_pmf(), 1e-15)
 
@@ -93,11 +93,13 @@ class Losses:
         if not len(losses):
             return 0.0
         at_knots = above[1:] - np.exp(np.minimum(losses, _LARGEST)) * weighted[1:]
+        if np.isnan(at_knots).any():
+            return math.inf
         index = int(np.argmax(at_knots <= target))
         excess = above[index] - target
         if excess > 0 and weighted[index] == 0:
             return float(losses[index])
-        return max(0.0, math.log(excess / weighted[index])) * (1 + FLOAT_MARGIN) if excess > 0 else 0.0
+        return max(0.0, math.log(excess) - math.log(weighted[index])) * (1 + FLOAT_MARGIN) if excess > 0 else 0.0
 
     @cached_property
     def _tails(self) -> tuple[FloatArray, FloatArray, FloatArray]:

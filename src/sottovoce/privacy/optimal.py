@@ -26,6 +26,9 @@ from sottovoce.privacy.renyi import FLOAT_MARGIN, FloatArray, epsilon_of_rdp
 MOST_WORK: Final = 3e9
 """Products of steps, outcomes and grid points above this are refused; it takes about ten seconds."""
 
+LEAST_ETA: Final = 1e-290
+"""Below, the steps of the grid would underflow."""
+
 _ROUNDING: Final = 1e-14
 _TAIL: Final = 1e-3
 
@@ -87,7 +90,7 @@ def optimal_profile(
     reflected = np.arange(1, outcomes + 1) * step
     t = np.arange(outcomes + 1) * step
     whole = outcomes * step
-    p_here, p_there = np.expm1(t - whole) / math.expm1(-whole), math.exp(-whole) * np.expm1(t) / -math.expm1(-whole)
+    p_here, p_there = np.expm1(-t[::-1]) / math.expm1(-whole), np.exp(-t[::-1]) * np.expm1(-t) / math.expm1(-whole)
     padded = np.zeros(points + 2 * outcomes)
     best, one, two = np.zeros(points), np.empty(points), np.empty(points)
     for _ in range(steps):
@@ -109,7 +112,7 @@ def optimal_profile(
 
 def finest_grid(eta: float, steps: int, delta: float, most_work: float, finest: int = 160) -> int | None:
     """The finest grid whose recursion stays within ``most_work``; ``None`` if even a grid of 30 does not."""
-    if eta <= 0 or steps < 1 or delta <= 0:
+    if not LEAST_ETA <= eta < math.inf or steps < 1 or delta <= 0:
         return None
     grid = int(min(finest, 30 * math.sqrt(most_work / work_of(eta, steps, delta, 30))))
     return grid if grid >= 30 else None
@@ -133,8 +136,8 @@ def _first_at_most(deltas: FloatArray, delta: float) -> int | None:
 
 
 def _check(eta: float, steps: int, delta: float, grid: int) -> None:
-    if not 0 <= eta < math.inf:
-        raise ParameterError("eta", eta, "0 or more, and finite")
+    if eta != 0 and not LEAST_ETA <= eta < math.inf:
+        raise ParameterError("eta", eta, f"0, or from {LEAST_ETA:g}, and finite")
     if steps < 0:
         raise ParameterError("steps", steps, "0 or more")
     if not 0 < delta < 1:

@@ -9,11 +9,14 @@ Sources     specification 6.1; Kairouz, Oh and Viswanath (2015): an (epsilon, de
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, final
+from typing import Any, Final, final
+
+import numpy as np
 
 from sottovoce.errors import AssignmentError, ParameterError
 from sottovoce.privacy.events import (
@@ -34,6 +37,9 @@ from sottovoce.privacy.events import (
 )
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.unit import Adjacency
+
+MOST_COUNT: Final = 10**18
+"""Releases of one kind above this are refused: floating-point totals would overflow."""
 
 SAMPLED = (PoissonSampledDpEvent, SampledWithoutReplacementDpEvent)
 _SAMPLED_WITH = {
@@ -132,47 +138,66 @@ def require_adjacency(event: Any, adjacency: Adjacency) -> None:
 
 def _parts(event: Any, count: int) -> Iterator[tuple[Any, int]]:
     """The releases in an event, each with how often it occurs."""
-    if isinstance(event, NoOpDpEvent) or count == 0:
+    if isinstance(event, NoOpDpEvent) or require_count(count) == 0:
         return
     if isinstance(event, SelfComposedDpEvent):
-        if event.count < 0:
-            raise ParameterError("count", event.count, "0 or more")
+        require_count(event.count)
         yield from _parts(event.event, count * event.count)
     elif isinstance(event, ComposedDpEvent):
         for part, times in merge(event.events).items():
             yield part, count * times
     else:
-        yield _checked(event), count
+        yield checked(event), require_count(count)
 
 
-def _checked(event: Any) -> Any:
-    """The event itself, hashable, its parameters in range."""
+def require_count(count: Any) -> int:
+    """Checks a number of releases: whole, since a part of a release costs all of it.
+
+    Raises:
+        ParameterError: It is not a whole number from 0 to 10^18.
+    """
+    if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 0 <= count <= MOST_COUNT:
+        raise ParameterError("count", count, f"a whole number, 0 or more, and at most {MOST_COUNT:.0e}")
+    return int(count)
+
+
+def checked(event: Any) -> Any:
+    """One release itself, hashable, its parameters in range.
+
+    Raises:
+        ParameterError: It is not known, or a parameter is not a number in its range.
+    """
     match event:
         case BoundedRange():
-            _require(event, "eta", 0 <= event.eta < math.inf)
+            _require(event, "eta")
         case PureDP():
-            _require(event, "epsilon", 0 <= event.epsilon < math.inf)
+            _require(event, "epsilon")
         case ApproximateDP():
-            _require(event, "epsilon", 0 <= event.epsilon < math.inf)
-            _require(event, "delta", 0 <= event.delta <= 1)
+            _require(event, "epsilon")
+            _require(event, "delta", 1)
         case ZCDpEvent() if event.xi == 0:
-            _require(event, "rho", 0 <= event.rho < math.inf)
+            _require(event, "rho")
         case GaussianDpEvent():
-            _require(event, "noise_multiplier", 0 <= event.noise_multiplier <= math.inf)
+            _require(event, "noise_multiplier", math.inf)
         case WithFailure():
-            _require(event, "delta", 0 <= event.delta <= 1)
+            _require(event, "delta", 1)
+            if not isinstance(event.exclusive, bool):
+                raise ParameterError("WithFailure.exclusive", event.exclusive, "true or false")
             return WithFailure(_base(event.event), event.delta, event.exclusive)
         case PoissonSampledDpEvent():
-            _require(event, "sampling_probability", 0 <= event.sampling_probability <= 1)
+            _require(event, "sampling_probability", 1)
             return PoissonSampledDpEvent(event.sampling_probability, _unsampled(event.event))
         case SampledWithoutReplacementDpEvent():
-            _require(event, "sample_size", 0 <= event.sample_size <= event.source_dataset_size > 0)
+            require_whole("source_dataset_size", event.source_dataset_size, 1, "1 or more")
+            limit = f"from 0 to source_dataset_size, {event.source_dataset_size}"
+            require_whole("sample_size", event.sample_size, 0, limit, event.source_dataset_size)
             base = _unsampled(event.event)
             return SampledWithoutReplacementDpEvent(event.source_dataset_size, event.sample_size, base)
         case NonPrivateDpEvent():
             pass
         case _:
-            raise ParameterError("event", describe(event), "an event this accountant knows")
+            shown = describe(event) if isinstance(event, DpEvent) else type(event).__name__
+            raise ParameterError("event", shown, "an event this accountant knows")
     return event
 
 
@@ -202,6 +227,25 @@ def holds_sample(event: DpEvent) -> bool:
     return any(isinstance(p, SAMPLED) or (isinstance(p, WithFailure) and holds_sample(p.event)) for p in parts)
 
 
-def _require(event: Any, name: str, holds: bool) -> None:
-    if not holds:
-        raise ParameterError(f"{type(event).__name__}.{name}", getattr(event, name), "in its range")
+def is_number(value: Any) -> bool:
+    """Whether a value is a number that floating-point formulas take as it is: no text, switch or fraction."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def require_whole(name: str, value: Any, least: int, limit: str, most: float = math.inf) -> None:
+    """Checks a public size.
+
+    Raises:
+        ParameterError: It is not a whole number in its range.
+    """
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
+        raise ParameterError(name, value, f"a whole number {limit}")
+
+
+def _require(event: Any, name: str, most: float = sys.float_info.max) -> None:
+    value = getattr(event, name)
+    if not is_number(value) or not 0 <= value <= most:
+        limit = (
+            f"a number from 0 to {most:g}" if most == 1 else "a number, 0 or more" + ", and finite" * (most < math.inf)
+        )
+        raise ParameterError(f"{type(event).__name__}.{name}", value, limit)

@@ -25,6 +25,7 @@ import numpy as np
 
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.bounded_range import deltas_of_bounded_range
+from sottovoce.privacy.charges import rho_of_noise
 from sottovoce.privacy.events import (
     BoundedRange,
     DpEvent,
@@ -37,7 +38,7 @@ from sottovoce.privacy.events import (
 from sottovoce.privacy.gaussian_dp import deltas_of_mu, epsilon_of_mu
 from sottovoce.privacy.losses import Losses, Profile
 from sottovoce.privacy.optimal import finest_grid, optimal_profile, reach_of
-from sottovoce.privacy.plan import SAMPLED, merge, plan_of, rate_of_sample, require_adjacency
+from sottovoce.privacy.plan import SAMPLED, is_number, merge, plan_of, rate_of_sample, require_adjacency
 from sottovoce.privacy.renyi import FLOAT_MARGIN, FloatArray
 from sottovoce.privacy.sampled import added, amplified_profile, epsilon_of_sampled, removed, symmetric
 from sottovoce.privacy.unit import Adjacency
@@ -45,6 +46,15 @@ from sottovoce.privacy.unit import Adjacency
 _NEGLIGIBLE: Final = 1e-17
 """A release's mass beyond the grid; it counts as an infinite loss."""
 
+_WIDEST: Final = 1e5
+"""Releases whose losses reach further have no distribution here: all of their mass counts as infinite."""
+
+MOST_STEPS, MOST_KINDS = 2_000_000, 16
+"""Plans of more releases, or of more different ones, are refused: they would take minutes, and beyond two million
+releases what the transforms may lose exceeds any useful delta."""
+
+_LEAST_INTERVAL: Final = 1e-290
+_LEAST_PRECISION: Final = 1e-300
 _MOST_POINTS: Final = 1 << 19
 _BASE_WORK: Final = 3e7
 _RESOLUTION: Final = 150
@@ -71,7 +81,8 @@ def epsilon_of_plan(events: Iterable[Any], delta: float, adjacency: Adjacency) -
     """The epsilon of a fixed plan at ``delta``, by composing loss distributions; infinite where there is none.
 
     Raises:
-        ParameterError: An event has no profile, such as a ``ZCDpEvent``.
+        ParameterError: An event has no profile, such as a ``ZCDpEvent``; there are too many of them; or ``delta`` is
+            not a probability.
         AssignmentError: A sampled event is not valid for the adjacency.
 
     Example:
@@ -79,6 +90,8 @@ def epsilon_of_plan(events: Iterable[Any], delta: float, adjacency: Adjacency) -
         >>> round(epsilon_of_plan([SelfComposedDpEvent(BoundedRange(0.1), 100)], 1e-5, Adjacency.REPLACE_ONE), 3)
         2.321
     """
+    if not is_number(delta) or not 0 <= delta < 1:
+        raise ParameterError("delta", delta, "a number, 0 or more and below 1")
     plan = plan_of(merge(events))
     share = plan.share(delta)
     if share < 0:
@@ -88,6 +101,8 @@ def epsilon_of_plan(events: Iterable[Any], delta: float, adjacency: Adjacency) -
 
 def delta_of_plan(events: Iterable[Any], epsilon: float, adjacency: Adjacency) -> float:
     """The delta of a fixed plan at an ``epsilon`` of 0 or more."""
+    if not is_number(epsilon) or not epsilon >= 0:
+        raise ParameterError("epsilon", epsilon, "a number, 0 or more")
     plan = plan_of(merge(events))
     failure = float(plan.failure) * (1 + FLOAT_MARGIN)
     at = np.array([epsilon])
@@ -138,11 +153,14 @@ def has_profile(event: Any) -> bool:
 
 def _composed(releases: Counter[Any], adjacency: Adjacency) -> list[Losses]:
     """The losses of a plan, in one direction or both."""
+    if len(releases) > MOST_KINDS or releases.total() > MOST_STEPS:
+        limit = f"at most {MOST_STEPS:,} of at most {MOST_KINDS} kinds"
+        raise ParameterError("number of releases", f"{releases.total():,} of {len(releases):,} kinds", limit)
     pairs = [(_pair_of(event, adjacency), count) for event, count in gaussians_merged(releases).items()]
     pairs = [(pair, count) for pair, count in pairs if pair.reach > 0]
     if not pairs:
         return []
-    if any(math.isinf(pair.reach) for pair, _ in pairs):
+    if any(pair.reach > _WIDEST for pair, _ in pairs):
         return [Losses.of(np.ones_like, 1.0, 1.0)]
     interval = _interval(pairs)
     directions = ["remove", "add"] if any(pair.add is not pair.remove for pair, _ in pairs) else ["remove"]
@@ -162,12 +180,12 @@ def _interval(pairs: list[tuple[Pair, int]]) -> float:
     steps = sum(count for _, count in pairs)
     square = sum(count * _mean_square(pair) for pair, count in pairs) / steps
     widest = max(pair.reach for pair, _ in pairs)
-    return max(min(math.sqrt(square), widest) / _RESOLUTION, 2 * widest / _MOST_POINTS)
+    return max(min(math.sqrt(square), widest) / _RESOLUTION, 2 * widest / _MOST_POINTS, _LEAST_INTERVAL)
 
 
 def _mean_square(pair: Pair) -> float:
     """Of a release's loss, from a coarse grid."""
-    losses = Losses.of(pair.remove, pair.reach, pair.reach / 500)
+    losses = Losses.of(pair.remove, pair.reach, max(pair.reach / 500, _LEAST_INTERVAL))
     points = (np.arange(losses.pmf.size) + losses.pmf._lower_loss) * losses.pmf._discretization
     return float(np.sum(losses.pmf._probs * points * points))
 
@@ -176,8 +194,10 @@ def gaussians_merged(releases: Counter[Any]) -> Counter[Any]:
     """All Gaussian releases as one, whose mu is the root of the sum of squares (specification T8)."""
     gaussians = {e: n for e, n in releases.items() if isinstance(e, GaussianDpEvent) and e.noise_multiplier > 0}
     others = Counter({event: count for event, count in releases.items() if event not in gaussians})
-    precision = math.fsum(count / event.noise_multiplier**2 for event, count in gaussians.items())
-    return others + Counter({GaussianDpEvent(1 / math.sqrt(precision)): 1}) if precision > 0 else others
+    if not gaussians:
+        return others
+    precision = math.fsum(2 * count * rho_of_noise(event.noise_multiplier) for event, count in gaussians.items())
+    return others + Counter({GaussianDpEvent(1 / math.sqrt(max(precision, _LEAST_PRECISION))): 1})
 
 
 @lru_cache(maxsize=256)
@@ -197,7 +217,9 @@ def _release_profile(event: Any) -> tuple[Profile, float]:
             return symmetric(lambda epsilons: _randomized_response(epsilons, event.epsilon)), event.epsilon
         case GaussianDpEvent() if event.noise_multiplier > 0:
             mu = 1 / event.noise_multiplier
-            return lambda epsilons: deltas_of_mu(epsilons, mu), epsilon_of_mu(mu, _NEGLIGIBLE) if mu else 0.0
+            if mu > math.sqrt(2 * _WIDEST):
+                return np.ones_like, math.inf
+            return lambda epsilons: deltas_of_mu(epsilons, mu), max(mu, epsilon_of_mu(mu, _NEGLIGIBLE)) if mu else 0.0
         case GaussianDpEvent() | NonPrivateDpEvent():
             return np.ones_like, math.inf
     raise ParameterError("event", describe(event), "one with a privacy profile (a ZCDpEvent has none)")
@@ -252,9 +274,18 @@ def _shared_profile(releases: Counter[Any], adjacency: Adjacency) -> tuple[Profi
 @lru_cache(maxsize=64)
 def _optimal(eta: float, steps: int, grid: int) -> Profile:
     """T6's upper bound; between grid points the chord in e^epsilon, below which a convex profile stays."""
-    epsilons, deltas = optimal_profile(eta, steps, reach_of(eta, steps, _NEGLIGIBLE, grid), grid)
-    knots = np.exp(epsilons)
-    return symmetric(lambda e: np.where(e >= steps * eta, 0.0, np.interp(np.exp(e), knots, deltas)))
+    knots, deltas = optimal_profile(eta, steps, reach_of(eta, steps, _NEGLIGIBLE, grid), grid)
+
+    def profile(e: FloatArray) -> FloatArray:
+        left = np.clip(np.searchsorted(knots, e, side="right") - 1, 0, len(knots) - 2)
+        gap = knots[left + 1] - knots[left]
+        beyond = np.clip(e - knots[left], 0.0, gap)
+        share = np.where(gap < 1, np.expm1(np.minimum(beyond, 1.0)) / np.expm1(np.minimum(gap, 1.0)), 0.0)
+        share = np.where(gap < 1, share, np.exp(beyond - gap) * -np.expm1(-beyond) / -np.expm1(-gap))
+        chord = deltas[left] + share * (deltas[left + 1] - deltas[left])
+        return np.where(e >= steps * eta, 0.0, chord)
+
+    return symmetric(profile)
 
 
 def _randomized_response(epsilons: FloatArray, epsilon: float) -> FloatArray:

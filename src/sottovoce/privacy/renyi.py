@@ -37,8 +37,9 @@ def rdp_of_pure(epsilon: float, alphas: FloatArray = ALPHAS) -> FloatArray:
     a = np.asarray(alphas, dtype=np.float64)
     quadratic = a * rho_of_pure(epsilon)
     log_p, log_q = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
-    with np.errstate(invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         exact = np.logaddexp(a * log_p + (1 - a) * log_q, a * log_q + (1 - a) * log_p) / (a - 1)
+        exact += 1e-15 * (1 + epsilon) * a / (a - 1)  # the rounding of the exponents
     # Where epsilon is small the logarithms cancel, and the quadratic bound is all but exact.
     cancels = (a * epsilon * epsilon < 1e-6) | (a - 1 < 1e-2)
     return np.minimum(np.where(cancels, quadratic, np.maximum(exact, 0.0)), np.minimum(quadratic, epsilon))
@@ -60,7 +61,10 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
         >>> round(epsilon_of_rho(0.5, 1e-6), 3)
         5.222
     """
-    return 0.0 if rho == 0 else epsilon_of_rdp(rho * ALPHAS, delta)
+    if not rho >= 0:
+        return math.inf
+    with np.errstate(over="ignore"):
+        return 0.0 if rho == 0 else epsilon_of_rdp(rho * ALPHAS, delta)
 
 
 @lru_cache(maxsize=256)

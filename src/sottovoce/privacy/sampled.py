@@ -28,13 +28,14 @@ def symmetric(positive: Profile) -> Profile:
 
 def amplified_profile(base: Profile, rate: float) -> Profile:
     """T10 and T11: the profile, at epsilons of 0 or more, of a release on a sample that holds a record at ``rate``."""
-    return lambda epsilons: rate * base(_base_epsilon(epsilons, rate))
+    return lambda epsilons: rate * base(base_epsilon(epsilons, rate))
 
 
-def _base_epsilon(epsilons: FloatArray, rate: float) -> FloatArray:
+def base_epsilon(epsilons: FloatArray, rate: float) -> FloatArray:
     """ln(1 + (e^epsilon - 1) / rate), without overflow, at epsilons of 0 or more."""
-    small = np.log1p(np.expm1(np.minimum(epsilons, 1.0)) / rate)
-    large = epsilons + np.log1p(-(1 - rate) * np.exp(-epsilons)) - math.log(rate) if rate < 1 else epsilons
+    with np.errstate(over="ignore", divide="ignore"):  # a rate of 1e-300: the base's epsilon is infinite
+        small = np.log1p(np.expm1(np.minimum(epsilons, 1.0)) / rate)
+        large = epsilons + np.log1p(-(1 - rate) * np.exp(-epsilons)) - math.log(rate) if rate < 1 else epsilons
     return np.where(epsilons < 1, small, large)
 
 
@@ -57,7 +58,7 @@ def removed(base: Profile, rate: float) -> Profile:
         floor = -np.expm1(np.minimum(epsilons, 0.0))
         inner = 1 + np.expm1(np.minimum(epsilons, 0.0)) / rate
         negative = np.log(np.where(inner > 0, inner, 1.0))
-        at = np.where(epsilons >= 0, _base_epsilon(np.maximum(epsilons, 0.0), rate), negative)
+        at = np.where(epsilons >= 0, base_epsilon(np.maximum(epsilons, 0.0), rate), negative)
         return np.maximum(floor, np.where(inner > 0, rate * base(at), floor))
 
     return profile
