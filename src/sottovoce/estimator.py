@@ -81,6 +81,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ledger: A ledger, its path, or ``":memory:"``, which is new and empty at every ``fit``. ``None`` is refused:
             scikit-learn fits again and again, and each time must find what was spent. Clones share it; jobs in other
             processes need a path.
+        caller: Who asks, where the ledger's owner allotted each caller a part of the budget.
         share_budget: Lets every data set fitted with this ledger (folds, later versions) draw on its one budget.
         delta: Delta of one row, for methods that need one; by default the budget's.
         clip: For ``poe``: clip in nats.
@@ -120,6 +121,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         budget_epsilon: float | None = 8.0,
         budget_delta: float = 1e-6,
         ledger: Ledger | str | os.PathLike[str] | None = None,
+        caller: str | None = None,
         share_budget: bool = False,
         delta: float | None = None,
         clip: float | None = None,
@@ -138,6 +140,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.budget_epsilon = budget_epsilon
         self.budget_delta = budget_delta
         self.ledger = ledger
+        self.caller = caller
         self.share_budget = share_budget
         self.delta = delta
         self.clip = clip
@@ -298,6 +301,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 adjacency=self.adjacency,
                 budget=budget,
                 ledger=ledger,
+                caller=self.caller,
                 partition=Partition(units_per_expert=self.units_per_expert, capacity=self.capacity),
                 allow_non_private=self.allow_non_private,
             )

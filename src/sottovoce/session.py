@@ -21,7 +21,7 @@ from sottovoce.methods.base import Method, Price, Reads, make_method
 from sottovoce.models.base import FloatArray, Isolation, LabelScorer, PreparedContexts
 from sottovoce.models.catalog import load_scorer
 from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.ledger import Account, Identity, Ledger, Reservation
+from sottovoce.privacy.ledger import Account, Identity, Ledger, Reservation, require_release_id
 from sottovoce.privacy.ledger_balance import NOT_VERIFIED_NOTE, Balance
 from sottovoce.privacy.ledger_registry import default_path
 from sottovoce.privacy.unit import DROP, Adjacency
@@ -45,7 +45,9 @@ class PrivateICL:
         model: A model or its name, such as ``embedded`` or ``hf:Qwen/Qwen3-4B``.
         adjacency: What one change of the data is; replace-one unless said otherwise.
         budget: The data set's whole budget; needed when the ledger first meets the records.
-        ledger: A ledger, its path, or ``":memory:"``. By default one is kept in the user's data folder by fingerprint.
+        ledger: A ledger, its path or address, or ``":memory:"``. By default one is kept in the user's data folder by
+            fingerprint.
+        caller: Who asks, where the owner allotted each caller a part of the budget; charged beside the data set.
         partition: How units are shared out among experts.
         randomness: Source of noise; anything but the operating system's is refused unless the records are synthetic.
         allow_non_private: Let methods without a guarantee answer; the ledger notes every such answer.
@@ -82,6 +84,7 @@ class PrivateICL:
         adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
         budget: Budget | None = None,
         ledger: Ledger | str | None = None,
+        caller: str | None = None,
         partition: Partition | None = None,
         randomness: Randomness | None = None,
         allow_non_private: bool = False,
@@ -106,7 +109,7 @@ class PrivateICL:
             identity = Identity(self._records.fingerprint, self.adjacency, self._records.unit)
             if not isinstance(ledger, Ledger):
                 ledger = Ledger(ledger or default_path(self._records.fingerprint))
-            self._account = ledger.open(identity, budget)
+            self._account = ledger.open(identity, budget, caller=caller)
 
     def __repr__(self) -> str:
         return f"PrivateICL(method={self.method.name!r}, model={self.model.name!r}, {self.adjacency.value})"
@@ -147,13 +150,24 @@ class PrivateICL:
             seeded=not self._randomness.secure,
         )
 
-    def ask(self, question: str | Query, *, epsilon: float, delta: float | None = None) -> Release:
+    def ask(
+        self, question: str | Query, *, epsilon: float, delta: float | None = None, release_id: str | None = None
+    ) -> Release:
         """Answers one question.
+
+        Args:
+            question: A text, or the fields that the task's template names.
+            epsilon: Price of the answer.
+            delta: Of the answer, for methods that need one; by default the budget's.
+            release_id: A name for the answer that is the caller's own. Asking again under the same name, after a crash
+                before the answer left, is not charged again; an answer that left never leaves twice.
 
         Raises:
             BudgetExhaustedError: It cannot be paid for; nothing was charged and no model was asked.
+            LedgerMismatchError: The release id was used before, or another process released its answer first.
         """
-        return next(self.classify([question], epsilon=epsilon, delta=delta))
+        ids = None if release_id is None else [require_release_id(release_id)]
+        return next(self._batches([question], epsilon, delta, ids))[0]
 
     def classify(
         self, questions: Iterable[str | Query], *, epsilon: float, delta: float | None = None
@@ -170,13 +184,7 @@ class PrivateICL:
         self, questions: Iterable[str | Query], *, epsilon: float, delta: float | None = None
     ) -> Iterator[list[Release]]:
         """As ``classify``, but hands over together what was charged together, so that nothing paid for is lost."""
-        self.terms(epsilon, delta)
-        waiting = iter(questions)
-        while batch := [self._fields(question) for question in islice(waiting, BATCH)]:
-            if self.method.reads is not Reads.NOTHING:
-                self.affords(len(batch), epsilon=epsilon, delta=delta)
-                self._rehearse(batch)
-            yield self._answer(batch, self.terms(epsilon, delta))
+        return self._batches(questions, epsilon, delta, None)
 
     def affords(self, count: int, *, epsilon: float, delta: float | None = None) -> None:
         """Raises what would be raised if ``count`` answers were asked now; charges nothing."""
@@ -210,6 +218,20 @@ class PrivateICL:
             )
         return records.with_public_size() if self.adjacency.size_is_public else records
 
+    def _batches(
+        self, questions: Iterable[str | Query], epsilon: float, delta: float | None, given: list[str] | None
+    ) -> Iterator[list[Release]]:
+        self.terms(epsilon, delta)
+        waiting = iter(questions)
+        while batch := [self._fields(question) for question in islice(waiting, BATCH)]:
+            terms = self.terms(epsilon, delta)
+            ids = given or [secrets.token_hex(16) for _ in batch]
+            if self.method.reads is not Reads.NOTHING:
+                if self._account and self.method.private:
+                    self._account.check(self._reservations(ids, terms))
+                self._rehearse(batch)
+            yield self._answer(batch, ids, terms)
+
     def _fields(self, question: str | Query) -> Query:
         if isinstance(question, Mapping):
             return self.task.query_of(Row(1, question), "the question")
@@ -219,8 +241,7 @@ class PrivateICL:
             raise ParameterError("question", question, "a text that is not empty")
         return {self.task.fields[0]: question}
 
-    def _answer(self, batch: Sequence[Query], terms: Terms) -> list[Release]:
-        ids = [secrets.token_hex(16) for _ in batch]
+    def _answer(self, batch: Sequence[Query], ids: Sequence[str], terms: Terms) -> list[Release]:
         if self._account is None or self._ensemble is None:
             outputs = self._zero_shot(batch)
         else:
@@ -236,13 +257,19 @@ class PrivateICL:
         ]
 
     def _charge(self, account: Account, ids: Sequence[str], terms: Terms) -> None:
-        note = f"{self.method.name}, {self.model.name}, change {terms.change.name if terms.change else 'none'}"
-        if not self.method.private:
-            account.record_non_private(ids, note)
-            return
+        if self.method.private:
+            account.reserve(self._reservations(ids, terms))
+        else:
+            account.record_non_private(ids, self._note(terms))
+
+    def _reservations(self, ids: Sequence[str], terms: Terms) -> list[Reservation]:
+        note = self._note(terms)
         if terms.isolation is Isolation.NOT_VERIFIED:
             note += f", {NOT_VERIFIED_NOTE}"
-        account.reserve([Reservation(release_id, terms.event, note) for release_id in ids])
+        return [Reservation(release_id, terms.event, note) for release_id in ids]
+
+    def _note(self, terms: Terms) -> str:
+        return f"{self.method.name}, {self.model.name}, change {terms.change.name if terms.change else 'none'}"
 
     def _zero_shot(self, batch: Sequence[Query]) -> list[ExpertOutputs]:
         return [ExpertOutputs(rows, DROP, self.adjacency) for rows in self._rehearse(batch)]

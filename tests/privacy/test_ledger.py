@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import sqlite3
+import time
+from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.errors import BudgetExhaustedError, LedgerMismatchError, LedgerUnavailableError, ParameterError
 from sottovoce.privacy.budget import SCALE, Budget, amount_of
-from sottovoce.privacy.events import BoundedRange, PureDP, ZCDpEvent
+from sottovoce.privacy.events import (
+    ApproximateDP,
+    BoundedRange,
+    ComposedDpEvent,
+    GaussianDpEvent,
+    PureDP,
+    SelfComposedDpEvent,
+    WithFailure,
+    ZCDpEvent,
+)
 from sottovoce.privacy.ledger import Identity, Ledger, Reservation
+from sottovoce.privacy.ledger_chain import GENESIS, History, hash_of
+from sottovoce.privacy.ledger_events import charged
+from sottovoce.privacy.ledger_verify import find_problems
 from sottovoce.privacy.unit import Adjacency
 
 WHO = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")
+FRESH = multiprocessing.get_context("forkserver")
+"""Processes that share nothing with this one, and start quickly."""
+FRESH.set_forkserver_preload(["sottovoce.privacy.ledger", "hypothesis", "pytest"])
 
 
 def charge(name: str, epsilon: float = 0.1) -> Reservation:
@@ -29,42 +49,42 @@ def path(tmp_path):
     return str(tmp_path / "tickets.db")
 
 
-def test_ten_answers_at_a_tenth_fit_into_one_and_the_eleventh_does_not(path):
-    account = Ledger(path).open(WHO, Budget(1.0))
+def test_ten_answers_at_a_tenth_fit_into_one_and_the_eleventh_does_not(address):
+    account = Ledger(address).open(WHO, Budget(1.0))
     for i in range(10):
         account.reserve([charge(f"r{i}")])
-    with pytest.raises(BudgetExhaustedError, match=r"epsilon 0\.1 asked, 0 left of 1 in tickets\.db") as refusal:
+    with pytest.raises(BudgetExhaustedError, match=r"epsilon 0\.1 asked, 0 left of 1 in ") as refusal:
         account.reserve([charge("r10")])
     assert (refusal.value.asked, refusal.value.left, refusal.value.limit) == (0.1, 0.0, 1.0)
     assert "replace-one" in str(refusal.value)
     assert account.balance().answers == 10
 
 
-def test_opening_it_again_finds_what_was_spent(path):
-    Ledger(path).open(WHO, Budget(8, 1e-6)).reserve([charge("one", 1.0)])
-    again = Ledger(path).open(WHO, None).balance()
+def test_opening_it_again_finds_what_was_spent(address):
+    Ledger(address).open(WHO, Budget(8, 1e-6)).reserve([charge("one", 1.0)])
+    again = Ledger(address).open(WHO, None).balance()
     assert again.answers == 1
     assert again.spent == pytest.approx(0.12330156, abs=1e-7)
 
 
-def test_a_batch_is_charged_whole_or_not_at_all(path):
-    account = Ledger(path).open(WHO, Budget(1.0))
+def test_a_batch_is_charged_whole_or_not_at_all(address):
+    account = Ledger(address).open(WHO, Budget(1.0))
     with pytest.raises(BudgetExhaustedError, match="10 more would fit"):
         account.reserve([charge(f"r{i}") for i in range(11)])
     assert account.balance().spent == 0
     assert [e["kind"] for e in account.ledger.history()] == ["open"]
 
 
-def test_a_refusal_offers_an_epsilon_that_fits(path):
-    account = Ledger(path).open(WHO, Budget(1, 1e-6))
+def test_a_refusal_offers_an_epsilon_that_fits(address):
+    account = Ledger(address).open(WHO, Budget(1, 1e-6))
     with pytest.raises(BudgetExhaustedError, match="Ask at epsilon") as refusal:
         account.reserve([charge("big", 5.0)])
     offered = float(str(refusal.value).split("Ask at epsilon ")[1].split(" ")[0])
     account.reserve([charge("small", offered)])
 
 
-def test_repeating_a_reservation_charges_once_and_a_released_id_is_dead(path):
-    account = Ledger(path).open(WHO, Budget(1.0))
+def test_repeating_a_reservation_charges_once_and_a_released_id_is_dead(address):
+    account = Ledger(address).open(WHO, Budget(1.0))
     account.reserve([charge("same")])
     account.reserve([charge("same")])
     assert account.balance().spent == pytest.approx(0.1)
@@ -76,8 +96,8 @@ def test_repeating_a_reservation_charges_once_and_a_released_id_is_dead(path):
         account.reserve([charge("other", 0.05)])
 
 
-def test_other_records_another_adjacency_or_another_budget_are_refused(path):
-    ledger = Ledger(path)
+def test_other_records_another_adjacency_or_another_budget_are_refused(address):
+    ledger = Ledger(address)
     with pytest.raises(LedgerMismatchError, match="--budget"):
         ledger.open(WHO, None)
     ledger.open(WHO, Budget(8, 1e-6))
@@ -91,8 +111,8 @@ def test_other_records_another_adjacency_or_another_budget_are_refused(path):
         ledger.open(WHO, Budget(9, 1e-6))
 
 
-def test_the_owner_may_raise_a_budget_and_let_a_new_version_share_it(path):
-    ledger = Ledger(path)
+def test_the_owner_may_raise_a_budget_and_let_a_new_version_share_it(address):
+    ledger = Ledger(address)
     ledger.open(WHO, Budget(8, 1e-6)).reserve([charge("one", 1.0)])
     ledger.grant(WHO, Budget(10, 1e-6))
     with pytest.raises(LedgerMismatchError, match="only grow"):
@@ -108,8 +128,8 @@ def test_the_owner_may_raise_a_budget_and_let_a_new_version_share_it(path):
     assert [e["kind"] for e in ledger.history()] == ["open", "reserve", "grant", "version", "reserve"]
 
 
-def test_a_pure_ledger_refuses_what_has_no_pure_price(path):
-    account = Ledger(path).open(WHO, Budget(1.0))
+def test_a_pure_ledger_refuses_what_has_no_pure_price(address):
+    account = Ledger(address).open(WHO, Budget(1.0))
     with pytest.raises(ParameterError, match="delta is 0"):
         account.reserve([Reservation("g", ZCDpEvent(0.01), "gaussian")])
 
@@ -158,23 +178,22 @@ def _spend(path: str, worker: int, tries: int, done) -> None:
     done.put(admitted)
 
 
-def test_four_processes_cannot_overspend_together(path):
-    Ledger(path).open(WHO, Budget(5.0))
-    context = multiprocessing.get_context("spawn")
-    done = context.Queue()
-    workers = [context.Process(target=_spend, args=(path, w, 30, done)) for w in range(4)]
+def test_four_processes_cannot_overspend_together(address):
+    Ledger(address).open(WHO, Budget(5.0))
+    done = FRESH.Queue()
+    workers = [FRESH.Process(target=_spend, args=(address, w, 30, done)) for w in range(4)]
     for worker in workers:
         worker.start()
     admitted = sum(done.get(timeout=120) for _ in workers)
     for worker in workers:
         worker.join()
     assert admitted == 50
-    assert Ledger(path).open(WHO, None).balance().left == 0
-    assert Ledger(path).verify() == []
+    assert Ledger(address).open(WHO, None).balance().left == 0
+    assert Ledger(address).verify() == []
 
 
-def test_a_forked_child_charges_the_same_file(path):
-    account = Ledger(path).open(WHO, Budget(1.0))
+def test_a_forked_child_charges_the_same_file(address):
+    account = Ledger(address).open(WHO, Budget(1.0))
     account.reserve([charge("parent")])
     context = multiprocessing.get_context("fork")
     done = context.Queue()
@@ -185,16 +204,15 @@ def test_a_forked_child_charges_the_same_file(path):
     assert account.balance().spent == pytest.approx(0.2)
 
 
-def test_two_processes_creating_one_ledger_agree(path):
-    context = multiprocessing.get_context("spawn")
-    done = context.Queue()
-    workers = [context.Process(target=_create, args=(path, done)) for _ in range(4)]
+def test_two_processes_creating_one_ledger_agree(address):
+    done = FRESH.Queue()
+    workers = [FRESH.Process(target=_create, args=(address, done)) for _ in range(4)]
     for worker in workers:
         worker.start()
     assert [done.get(timeout=60) for _ in workers] == ["ok"] * 4
     for worker in workers:
         worker.join()
-    assert len(Ledger(path).balances()) == 1
+    assert len(Ledger(address).balances()) == 1
 
 
 def _create(path, done):
@@ -208,6 +226,10 @@ def _create(path, done):
         "UPDATE sotto_data_set SET spent = 0",
         "UPDATE sotto_data_set SET cap = cap * 2",
         "UPDATE sotto_data_set SET adjacency = 'add-remove'",
+        "UPDATE sotto_data_set SET answers = 2",
+        "UPDATE sotto_data_set SET unverified = 1",
+        "UPDATE sotto_data_set SET failure_cap = 5",
+        "UPDATE sotto_data_set SET alpha = '16.0'",
         "UPDATE sotto_entry SET amount = 0 WHERE seq = 2",
         "UPDATE sotto_entry SET at = '2020-01-01' WHERE seq = 3",
         "UPDATE sotto_entry SET release_id = 'x' WHERE seq = 3",
@@ -216,16 +238,18 @@ def _create(path, done):
         "DELETE FROM sotto_fingerprint",
         "UPDATE sotto_fingerprint SET fingerprint = 'cd'",
         "UPDATE sotto_entry SET seq = seq + 10 WHERE seq = 4",
+        "DELETE FROM sotto_meta WHERE key = 'head'",
+        "UPDATE sotto_meta SET value = '3 ' || substr(value, 3) WHERE key = 'head'",
     ],
 )
-def test_tampering_is_found(path, tampering):
-    ledger = Ledger(path)
+def test_tampering_is_found(address, tampering):
+    ledger = Ledger(address)
     account = ledger.open(WHO, Budget(1.0))
     for i in range(3):
         account.reserve([charge(f"r{i}")])
     assert ledger.verify() == []
-    with sqlite3.connect(path) as raw:
-        raw.execute(tampering)
+    with ledger._database.writing() as connection:
+        connection.exec_driver_sql(tampering)
     assert ledger.verify() != []
 
 
@@ -272,10 +296,10 @@ def test_a_new_ledger_is_readable_by_its_owner_alone(path):
     assert os.stat(path).st_mode & 0o077 == 0
 
 
-def test_an_entry_holds_no_more_than_event_and_note(path):
-    account = Ledger(path).open(WHO, Budget(1.0))
+def test_an_entry_holds_no_more_than_event_and_note(address):
+    account = Ledger(address).open(WHO, Budget(1.0))
     account.reserve([charge("r")])
-    assert account.ledger.history()[1]["detail"] == '{"event": "BoundedRange(eta=0.1)", "note": "test"}'
+    assert account.ledger.history()[1]["detail"] == '{"event": {"eta": 0.1, "event": "BoundedRange"}, "note": "test"}'
 
 
 @pytest.mark.parametrize(
@@ -284,3 +308,276 @@ def test_an_entry_holds_no_more_than_event_and_note(path):
 def test_a_budget_that_is_no_budget_is_refused(text):
     with pytest.raises(ParameterError, match="budget"):
         Budget.parse(text)
+
+
+# Ids of answers
+
+
+def test_the_history_holds_events_that_can_be_read_again(address):
+    account = Ledger(address).open(WHO, Budget(8, 1e-6, 1e-7))
+    asked = [
+        BoundedRange(0.1),
+        PureDP(0.25),
+        ZCDpEvent(0.001),
+        GaussianDpEvent(40.0),
+        WithFailure(ApproximateDP(0.01, 1e-9), 2e-9, exclusive=True),
+        ComposedDpEvent([PureDP(0.01), SelfComposedDpEvent(BoundedRange(0.02), 3)]),
+    ]
+    account.reserve([Reservation(f"r{i}", event, "note") for i, event in enumerate(asked)])
+    entries = [entry for entry in account.ledger.history() if entry["kind"] == "reserve"]
+    assert [charged(entry["detail"]).event for entry in entries] == asked
+    assert sum(entry["amount"] for entry in entries) == sum(amount_of(event, "rho") for event in asked)
+    assert [json.loads(entry["detail"]).get("failure") for entry in entries] == [None] * 4 + [3 * 10**9, None]
+    assert account.balance().failure_spent == pytest.approx(3e-9)
+    assert account.ledger.verify() == []
+
+
+def test_failures_are_kept_within_their_own_share(address):
+    account = Ledger(address).open(WHO, Budget(8, 1e-6, 5e-9))
+    for i in range(5):
+        account.reserve([Reservation(f"r{i}", WithFailure(PureDP(0.001), 1e-9), "")])
+    with pytest.raises(BudgetExhaustedError, match=r"failure probability 1e-09 asked, 0 left of 5e-09") as refusal:
+        account.reserve([Reservation("r5", WithFailure(PureDP(0.001), 1e-9), "")])
+    assert refusal.value.left == 0
+    account.reserve([Reservation("r6", PureDP(0.001), "")])
+
+
+def test_without_a_share_for_failures_the_next_step_is_named(address):
+    account = Ledger(address).open(WHO, Budget(8, 1e-6))
+    with pytest.raises(BudgetExhaustedError, match="--budget 8,1e-06,failure=5e-07"):
+        account.reserve([Reservation("r", ApproximateDP(0.1, 1e-9), "")])
+    assert account.balance().spent == 0
+
+
+def test_a_ledger_at_one_order_charges_divergences_and_can_never_change(address):
+    ledger = Ledger(address)
+    account = ledger.open(WHO, Budget(8, 1e-6, alpha=16))
+    account.reserve([charge("r", 1.0)])
+    balance = account.balance()
+    assert (balance.budget.currency, balance.spent) == ("rdp at alpha 16", pytest.approx(0.781200759, abs=1e-8))
+    for other in (Budget(8, 1e-6), Budget(8, 1e-6, alpha=17)):
+        with pytest.raises(LedgerMismatchError, match="Renyi order 16"):
+            ledger.open(WHO, other)
+        with pytest.raises(LedgerMismatchError, match="the order"):
+            ledger.grant(WHO, other)
+    with pytest.raises(LedgerMismatchError, match="share of it for failures"):
+        ledger.grant(WHO, Budget(9, 1e-6, 1e-7, alpha=16))
+    assert ledger.grant(WHO, Budget(9, 1e-6, alpha=16)).balance().cap > balance.cap
+    with pytest.raises(BudgetExhaustedError, match="rdp at alpha 16") as refusal:
+        account.reserve([charge("big", 20.0)])
+    account.reserve([charge("fits", float(str(refusal.value).split("Ask at epsilon ")[1].split(" ")[0]))])
+    assert ledger.verify() == []
+
+
+@pytest.mark.parametrize("bad", ["", "a" * 65, "a b", "ä", "a\n", "\x00", None, 7])
+def test_an_id_that_is_none_is_refused(bad):
+    account = Ledger(":memory:").open(WHO, Budget(1.0))
+    with pytest.raises(ParameterError, match="release_id"):
+        account.reserve([Reservation(bad, PureDP(0.1), "")])
+    assert account.balance().answers == 0
+
+
+def test_an_id_twice_in_one_batch_is_refused_and_nothing_is_charged(address):
+    account = Ledger(address).open(WHO, Budget(1.0))
+    for act in (
+        lambda: account.reserve([charge("r"), charge("r")]),
+        lambda: account.mark_released(["r", "r"]),
+        lambda: account.record_non_private(["r", "r"], ""),
+    ):
+        with pytest.raises(LedgerMismatchError, match="twice"):
+            act()
+    assert len(account.ledger.history()) == 1
+
+
+def test_an_answer_leaves_once_and_a_batch_with_one_that_left_does_not_leave(address):
+    account = Ledger(address).open(WHO, Budget(1.0))
+    account.reserve([charge("a"), charge("b")])
+    account.mark_released(["a"])
+    with pytest.raises(LedgerMismatchError, match="already released"):
+        account.mark_released(["b", "a"])
+    account.mark_released(["b"])
+    with pytest.raises(LedgerMismatchError, match="never charged"):
+        account.mark_released(["c"])
+    account.record_non_private(["n"], "soft")
+    account.record_non_private(["n"], "soft")
+    account.mark_released(["n"])
+    with pytest.raises(LedgerMismatchError, match="used before"):
+        account.record_non_private(["n"], "soft")
+    with pytest.raises(LedgerMismatchError, match="used before"):
+        account.record_non_private(["a"], "soft")
+    assert account.balance().non_private == 1
+    assert account.ledger.verify() == []
+
+
+def _release(address, done):
+    account = Ledger(address).open(WHO, None)
+    told = []
+    for i in range(15):
+        try:
+            account.reserve([charge(f"same-{i}", 0.01)])
+            account.mark_released([f"same-{i}"])
+            told.append(i)
+        except LedgerMismatchError:
+            pass
+    done.put(told)
+
+
+def test_of_processes_with_the_same_ids_exactly_one_releases_each(address):
+    Ledger(address).open(WHO, Budget(5.0)).ledger.close()
+    done = FRESH.Queue()
+    workers = [FRESH.Process(target=_release, args=(address, done)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    told = [i for _ in workers for i in done.get(timeout=120)]
+    for worker in workers:
+        worker.join()
+    assert sorted(told) == list(range(15))
+    ledger = Ledger(address)
+    assert ledger.open(WHO, None).balance().answers == 15
+    assert ledger.verify() == []
+
+
+# Cost of looking
+
+
+def test_who_is_refused_does_not_wait_for_the_write_lock(address):
+    account = Ledger(address).open(WHO, Budget(1.0))
+    account.reserve([charge("all", 1.0)])
+    with Ledger(address)._database.writing():
+        started = time.monotonic()
+        with pytest.raises(BudgetExhaustedError):
+            account.reserve([charge("more")])
+        assert time.monotonic() - started < 5
+
+
+def test_a_balance_costs_one_look_however_long_the_history(address):
+    account = Ledger(address).open(WHO, Budget(100.0))
+    seen = []
+    sa.event.listen(account.ledger._database._engine, "before_cursor_execute", lambda *args: seen.append(args[2]))
+    account.reserve([charge(f"r{i}", 0.001) for i in range(200)])
+    del seen[:]
+    assert account.balance().answers == 200
+    assert [statement for statement in seen if "sotto_entry" in statement] == []
+    assert len(seen) <= 4
+
+
+def test_verifying_a_few_dozen_rows_takes_well_under_a_millisecond():
+    ledger = Ledger(":memory:")
+    account = ledger.open(WHO, Budget(100.0))
+    for i in range(20):
+        account.reserve([charge(f"r{i}")])
+        account.mark_released([f"r{i}"])
+    history = plain(ledger)
+    assert find_problems(history) == []
+    started = time.process_time()
+    for _ in range(200):
+        find_problems(history)
+    assert (time.process_time() - started) / 200 < 2e-3  # 0.2 ms here; the rest is for slow machines
+
+
+# Prices and caps in the history: a forged chain, made by somebody who knows how the hashes are made
+
+
+def plain(ledger):
+    with ledger.rows() as history:
+        return History(list(history.entries), history.data_sets, history.caps, history.fingerprints, history.meta)
+
+
+def forged(history, change):
+    """The history with entries changed and every hash made anew, the head's too."""
+    entries, previous = [], GENESIS
+    for seq, entry in enumerate(change([dict(entry) for entry in history.entries]), 1):
+        linked = {**entry, "seq": seq, "previous": previous}
+        previous = linked["hash"] = hash_of(linked)
+        entries.append(linked)
+    data_sets = [dict(row, spent=sum(e["amount"] for e in entries)) for row in history.data_sets]
+    data_sets[0]["answers"] = sum(e["kind"] == "reserve" for e in entries)
+    return History(
+        entries, data_sets, history.caps, history.fingerprints, {**history.meta, "head": f"{len(entries)} {previous}"}
+    )
+
+
+def _set(place, **values):
+    return lambda entries: [{**entry, **values} if i == place else entry for i, entry in enumerate(entries)]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (_set(1, amount=SCALE // 10 - 1), "less than its event's price"),
+        (_set(1, amount=SCALE // 10), None),
+        (_set(1, amount=SCALE), "more than was left"),
+        (_set(1, detail='{"event": {"event": "BoundedRange", "eta": 0.2}, "note": ""}'), "less than its event's price"),
+        (_set(1, detail='{"event": {"event": "BoundedRange", "eta": NaN}, "note": ""}'), "cannot be read"),
+        (_set(1, detail="[]"), "cannot be read"),
+        (_set(1, detail='{"event": "x"}'), "cannot be read"),
+        (_set(1, kind="gift"), "unknown kind"),
+        (_set(2, release_id="r1"), "not paid for"),
+        (_set(2, kind="grant", detail='{"epsilon": "0.5", "cap": 1}'), "does not raise"),
+        (_set(2, kind="grant", detail='{"epsilon": "2.0", "cap": 3000000000000000}'), "more than its budget admits"),
+        (_set(2, amount=1), "is no charge"),
+        (lambda entries: entries[:2] + entries[1:], "an id that is not its own"),
+        (lambda entries: [*entries, entries[2]], "released before"),
+        (lambda entries: [entries[0], *entries], "opens a data set again"),
+        (lambda entries: entries[1:], "cannot be read"),
+    ],
+)
+def test_a_chain_that_was_forged_whole_must_still_tell_a_story_that_can_be(change, problem):
+    ledger = Ledger(":memory:")
+    account = ledger.open(WHO, Budget(1.0))
+    account.reserve([charge("r0")])
+    account.mark_released(["r0"])
+    account.reserve([charge("r1")])
+    history = plain(ledger)
+    found = find_problems(forged(history, change))
+    assert (found == []) if problem is None else any(problem in line for line in found), found
+    assert find_problems(forged(history, lambda entries: entries)) == []
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_no_single_cell_can_be_changed_unseen(data):
+    history = HISTORY
+    rows = [*history.entries, *history.data_sets, *history.fingerprints, *history.caps, history.meta]
+    place = data.draw(st.integers(0, len(rows) - 1))
+    column = data.draw(st.sampled_from(sorted(rows[place])))
+    old = rows[place][column]
+    new = data.draw(st.one_of(st.integers(-3, 10**16), st.text(max_size=8), st.none(), st.booleans(), st.floats()))
+    if new == old and type(new) is type(old):
+        return
+    copies = [dict(row) for row in rows]
+    copies[place][column] = new
+    sizes = [len(history.entries), len(history.data_sets), len(history.fingerprints), len(history.caps)]
+    cut = [sum(sizes[:i]) for i in range(5)]
+    parts = [copies[a:b] for a, b in pairwise(cut)]
+    assert find_problems(History(parts[0], parts[1], parts[3], parts[2], copies[-1])) != []
+
+
+def _eventful():
+    ledger = Ledger(":memory:")
+    account = ledger.open(WHO, Budget(8, 1e-6, 1e-7))
+    ledger.allot(WHO, budget=Budget(4, 1e-6, 1e-8), group="support")
+    ledger.allot(WHO, budget=Budget(2, 1e-6, 1e-8), caller="alice", group="support")
+    alice = ledger.open(WHO, None, caller="alice")
+    alice.reserve([Reservation("a", WithFailure(PureDP(0.1), 1e-9), "note")])
+    alice.mark_released(["a"])
+    account.reserve([charge("b")])
+    account.record_non_private(["c"], "soft")
+    ledger.grant(WHO, Budget(9, 1e-6, 1e-7))
+    ledger.grant(Identity("cd" * 32, WHO.adjacency, WHO.unit), None, continues="data")
+    return plain(ledger)
+
+
+HISTORY = _eventful()
+
+
+def test_an_untouched_eventful_history_is_well():
+    assert find_problems(HISTORY) == []
+
+
+@pytest.mark.parametrize("rows", ["entries", "data_sets", "fingerprints", "caps"])
+def test_no_row_can_be_lost_or_told_twice(rows):
+    kept = list(getattr(HISTORY, rows))
+    for i in range(len(kept)):
+        for changed in (kept[:i] + kept[i + 1 :], kept[: i + 1] + kept[i:]):
+            assert find_problems(replace(HISTORY, **{rows: changed})) != []

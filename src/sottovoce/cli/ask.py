@@ -26,6 +26,11 @@ def ask(
     adjacency: o.AdjacencyName = "replace-one",
     unit: o.UnitName = None,
     ledger: o.LedgerPath = None,
+    caller: o.CallerName = None,
+    release_id: Annotated[
+        str | None,
+        typer.Option("--release-id", help="Your name for the answer: asked again after a crash it is not paid twice."),
+    ] = None,
     budget: o.BudgetText = None,
     model: o.ModelName = "embedded",
     device: o.Device = None,
@@ -45,10 +50,10 @@ def ask(
     price, slack = require_epsilon(epsilon), None if delta is None else require_delta(delta)
     setup = o.Setup(
         private, labels, task, method, model, adjacency, unit, ledger, budget, device, dtype, clip, noise, per_expert,
-        capacity, max_characters, truncate, allow_non_private,
+        capacity, max_characters, truncate, allow_non_private, caller,
     )  # fmt: skip
     session = setup.session(setup.load_task())
-    release = session.ask(question, epsilon=price, delta=slack)
+    release = session.ask(question, epsilon=price, delta=slack, release_id=release_id)
     balance = release.remaining
     if as_json:
         remaining = balance.as_dict() if balance else None

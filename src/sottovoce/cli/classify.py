@@ -33,6 +33,7 @@ def classify(
     adjacency: o.AdjacencyName = "replace-one",
     unit: o.UnitName = None,
     ledger: o.LedgerPath = None,
+    caller: o.CallerName = None,
     budget: o.BudgetText = None,
     model: o.ModelName = "embedded",
     device: o.Device = None,
@@ -60,7 +61,7 @@ def classify(
     price, slack = require_epsilon(epsilon), None if delta is None else require_delta(delta)
     setup = o.Setup(
         private, labels, task, method, model, adjacency, unit, ledger, budget, device, dtype, clip, noise, per_expert,
-        capacity, max_characters, truncate, allow_non_private,
+        capacity, max_characters, truncate, allow_non_private, caller,
     )  # fmt: skip
     the_task = setup.load_task()
     questions = read_public(queries, max_characters=max_characters, truncate=truncate)

@@ -1,8 +1,8 @@
-"""``sotto ledger show|verify|grant``: what was spent, whether the history is whole, and the owner's decisions."""
+"""``sotto ledger``: what was spent, whether the history is whole, the owner's decisions, and a copy for an auditor."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,22 +12,23 @@ from sottovoce.cli.console import put, say
 if TYPE_CHECKING:
     from sottovoce.privacy.ledger import Ledger
 
-LedgerArgument = Annotated[str | None, typer.Argument(metavar="[LEDGER]", help="The ledger file.")]
+LedgerArgument = Annotated[str | None, typer.Argument(metavar="[LEDGER]", help="The ledger file, or its address.")]
+DISAGREES = 3
+"""Exit code where a ledger is not what its history says."""
 
 
 def add_to(app: typer.Typer) -> None:
     """Adds the group."""
-    group = typer.Typer(help="Show, verify and grant budgets.", no_args_is_help=True)
-    group.command("show")(show)
-    group.command("verify")(verify)
-    group.command("grant")(grant)
+    group = typer.Typer(help="Show, verify, grant, export and recompute budgets.", no_args_is_help=True)
+    for command in (show, verify, grant, export, recompute):
+        group.command(command.__name__)(command)
     app.add_typer(group, name="ledger")
 
 
 def show(
     path: LedgerArgument = None, ledger: o.LedgerPath = None, private: o.Private = None, as_json: o.AsJson = False
 ) -> None:
-    """Show every data set's budget, what was spent and what is left, with its adjacency and unit."""
+    """Show every data set's budget, what was spent and what is left, with its adjacency, unit and callers."""
     book = _existing(path or ledger, private)
     balances = book.balances()
     if as_json:
@@ -37,6 +38,15 @@ def show(
     for b in balances:
         say(f"{b.name}: {b.budget}, {b.adjacency.value} adjacency, unit '{b.unit}'")
         say(f"  {b.spent:.6g} of {b.cap:.6g} {b.budget.currency} spent, {b.left:.6g} left; {b.answers} answers charged")
+        if b.failure_cap:
+            say(f"  {b.failure_spent:.6g} of {b.failure_cap:.6g} failure probability spent")
+        for cap in b.caps:
+            spent, whole = cap.as_dict()["spent"], cap.as_dict()["cap"]
+            where = f" in {cap.group}" if cap.group else ""
+            say(
+                f"  {cap.kind} {cap.name}{where}: epsilon {cap.epsilon:g}, {spent:.6g} of {whole:.6g} spent, "
+                f"{cap.left:.6g} left; {cap.answers} answers"
+            )
         if not b.is_kept:
             say(f"  without a guarantee: {b.non_private} allowed by name, {b.unverified} with isolation not verified")
     if all(b.is_kept for b in balances):
@@ -48,9 +58,9 @@ def show(
 def verify(
     path: LedgerArgument = None, ledger: o.LedgerPath = None, private: o.Private = None, as_json: o.AsJson = False
 ) -> None:
-    """Check the chained history and every balance against it. Exit code 3 if anything is wrong."""
+    """Check the chained history, every price and every balance against it. Exit code 3 if anything is wrong."""
     book = _existing(path or ledger, private)
-    problems, entries = book.verify(), len(book.history())
+    problems, entries = book.verify(), book.count()
     if as_json:
         put({"ledger": book.name, "entries": entries, "intact": not problems, "problems": problems})
     elif problems:
@@ -59,7 +69,7 @@ def verify(
     else:
         say(f"{book.name}: {entries} entries, chain and balances agree.")
     if problems:
-        raise typer.Exit(3)
+        raise typer.Exit(DISAGREES)
 
 
 def grant(
@@ -67,6 +77,10 @@ def grant(
     path: LedgerArgument = None,
     ledger: o.LedgerPath = None,
     budget: o.BudgetText = None,
+    caller: Annotated[str | None, typer.Option("--caller", help="Caps what this caller may spend of it.")] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", help="Caps this group of callers; with --caller: the group to be in.")
+    ] = None,
     adjacency: o.AdjacencyName = "replace-one",
     unit: o.UnitName = None,
     name: Annotated[str | None, typer.Option("--name", help="Names a further data set in this ledger.")] = None,
@@ -76,7 +90,8 @@ def grant(
     max_characters: o.MaxCharacters = 8_000,
     truncate: o.Truncate = False,
 ) -> None:
-    """The data owner opens a budget, raises one, or lets a new version of the records share an old one."""
+    """The data owner opens a budget, raises one, shares it out, or lets a new version of the records go on with it."""
+    from sottovoce.errors import ParameterError
     from sottovoce.privacy.budget import Budget
     from sottovoce.privacy.ledger import Identity, Ledger
     from sottovoce.privacy.ledger_registry import default_path
@@ -85,9 +100,20 @@ def grant(
 
     relation = Adjacency.parse(adjacency)
     limit = Budget.parse(budget) if budget else None
+    shares = caller is not None or group is not None
+    if shares and limit is None:
+        raise ParameterError("--budget", None, "given: the part of the budget that the caller or group may spend")
+    if shares and (name or continues):
+        raise ParameterError("--name and --continues", name or continues, "absent beside --caller and --group")
     records = read_private(private, unit=unit, max_characters=max_characters, truncate=truncate)
     book = Ledger(path or ledger or default_path(records.fingerprint))
     identity = Identity(records.fingerprint, relation, records.unit)
+    if shares and limit is not None:
+        balance = book.allot(identity, budget=limit, caller=caller, group=group).balance()
+        level, whose = balance.levels[0], f"caller '{caller}'" if caller else f"group '{group}'"
+        left = f"; {_left(level)} {balance.budget.currency} left" if caller else ""
+        say(f"{book.name}: {whose} of data set '{balance.name}' has {limit}, {relation.value} adjacency{left}.")
+        return
     balance = book.grant(identity, limit, name=name, continues=continues).balance()
     say(
         f"{book.name}: data set '{balance.name}' has {balance.budget}, {balance.adjacency.value} adjacency, unit "
@@ -95,17 +121,75 @@ def grant(
     )
 
 
+def export(
+    out: Annotated[str, typer.Option("--out", help="The file, in JSON Lines.")],
+    path: LedgerArgument = None,
+    ledger: o.LedgerPath = None,
+    private: o.Private = None,
+) -> None:
+    """Write the history for an auditor: a header, then one entry a line. Nothing of it is private."""
+    from sottovoce.privacy.ledger_export import export as write
+
+    book = _existing(path or ledger, private)
+    say(f"{book.name}: {write(book, out)} entries are in {out}. Check them with 'sotto ledger recompute {out}'.")
+
+
+def recompute(
+    source: Annotated[str, typer.Argument(metavar="FILE_OR_LEDGER", help="An export, a ledger file or an address.")],
+    accountant: Annotated[str, typer.Option("--accountant", help="zcdp, rdp, pure or pld.")] = "zcdp",
+    as_json: o.AsJson = False,
+) -> None:
+    """Work out from the events alone what was spent, and compare. Exit code 3 if the ledger says something else."""
+    from sottovoce.privacy.ledger_export import open_history
+    from sottovoce.privacy.ledger_recompute import recompute as again
+
+    with open_history(source) as history:
+        data_sets, problems, entries = again(history, accountant)
+    agrees = not problems and all(one.agrees for one in data_sets)
+    found = [one.as_dict() for one in data_sets]
+    if as_json:
+        put({"accountant": accountant, "entries": entries, "agrees": agrees, "problems": problems, "data_sets": found})
+    else:
+        for one in found:
+            _tell(one, accountant)
+        for problem in problems:
+            say(problem)
+        say(f"{entries} entries: the ledger {'agrees' if agrees else 'does NOT agree'} with its events.")
+    if not agrees:
+        raise typer.Exit(DISAGREES)
+
+
+def _tell(one: dict[str, Any], accountant: str) -> None:
+    spent, budget = one["spent"], one["budget"]
+    say(
+        f"{one['data_set']}: {one['answers']} answers, {spent['recomputed']:.10g} {one['currency']} by their events, "
+        f"{spent['ledger']:.10g} in the ledger"
+    )
+    figure = "no figure" if one["epsilon"] is None else f"epsilon {one['epsilon']:.6g} at delta {one['delta']:g}"
+    say(
+        f"  {accountant}: {figure}, {one['adjacency']} adjacency, unit '{one['unit']}' ({one['epsilon_is']}); whatever "
+        f"was asked, at most the budget: epsilon {budget['epsilon']:g} at delta {budget['delta']:g}"
+    )
+
+
+def _left(level: Any) -> str:
+    from sottovoce.privacy.budget import SCALE
+
+    return f"{level.left.loss / SCALE:.6g}"
+
+
 def _existing(path: str | None, private: str | None) -> Ledger:
     from pathlib import Path
 
     from sottovoce.errors import LedgerUnavailableError, ParameterError
     from sottovoce.privacy.ledger import Ledger
+    from sottovoce.privacy.ledger_address import is_address
     from sottovoce.privacy.ledger_registry import default_path
     from sottovoce.readers import read_private
 
     if path is None and private is None:
         raise ParameterError("LEDGER", None, "a ledger file, or --private FILE to find the one kept for those records")
     where = path or default_path(read_private(str(private), truncate=True).fingerprint)
-    if not Path(where).is_file():
+    if not is_address(where) and not Path(where).is_file():
         raise LedgerUnavailableError(f"There is no ledger {where!r}. A first answer or 'sotto ledger grant' makes one.")
     return Ledger(where)

@@ -29,11 +29,20 @@ UnitName = Annotated[
     str | None, typer.Option("--unit", help="Who is protected: a column, or 'record'. Default: 'group' where present.")
 ]
 LedgerPath = Annotated[
-    str | None, typer.Option("--ledger", help="The ledger file, or :memory:. Default: one in your data folder.")
+    str | None,
+    typer.Option(
+        "--ledger", help="The ledger: a file, postgresql://USER@HOST/DATABASE, or :memory:. Default: your data folder."
+    ),
+]
+CallerName = Annotated[
+    str | None, typer.Option("--caller", help="Who asks, if the owner gave each caller a part of the budget.")
 ]
 BudgetText = Annotated[
     str | None,
-    typer.Option("--budget", help=f"The data set's whole budget, on first use: EPSILON,DELTA [{DEFAULT_BUDGET}]."),
+    typer.Option(
+        "--budget",
+        help=f"The whole budget, on first use: EPSILON,DELTA[,failure=DELTA][,alpha=ORDER] [{DEFAULT_BUDGET}].",
+    ),
 ]
 ModelName = Annotated[str, typer.Option("--model", help="embedded, or hf:NAME_OR_PATH. See 'sotto models'.")]
 Device = Annotated[str | None, typer.Option("--device", help="For hf: models: cpu, cuda, cuda:1.")]
@@ -74,6 +83,7 @@ class Setup:
     max_characters: int
     truncate: bool
     allow_non_private: bool
+    caller: str | None = None
 
     def load_task(self) -> Task:
         """The task, from --task or --labels."""
@@ -113,6 +123,7 @@ class Setup:
             adjacency=self.adjacency,
             budget=self._budget(records.fingerprint) if records else None,
             ledger=self.ledger,
+            caller=self.caller,
             partition=Partition(units_per_expert=self.per_expert, capacity=self.capacity),
             allow_non_private=self.allow_non_private,
         )
@@ -127,13 +138,17 @@ class Setup:
         from pathlib import Path
 
         from sottovoce.privacy.budget import Budget
-        from sottovoce.privacy.ledger import IN_MEMORY
+        from sottovoce.privacy.ledger import Ledger
+        from sottovoce.privacy.ledger_address import IN_MEMORY, is_address
         from sottovoce.privacy.ledger_registry import default_path
 
         if self.budget is not None:
             return Budget.parse(self.budget)
         path = self.ledger or default_path(fingerprint)
-        is_new = path == IN_MEMORY or not Path(path).exists() or Path(path).stat().st_size == 0
+        if is_address(path):
+            is_new = not Ledger(path).balances()
+        else:
+            is_new = path == IN_MEMORY or not Path(path).exists() or Path(path).stat().st_size == 0
         return Budget.parse(DEFAULT_BUDGET) if is_new else None
 
 

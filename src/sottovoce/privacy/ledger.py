@@ -1,35 +1,37 @@
 """The ledger: what was spent on a data set, written durably before the first private read.
 
 The budget belongs to the data. A data set is known by its fingerprint; opening it again finds what was spent, and two
-processes charging the same file cannot overspend together, because a charge holds the database's write lock from the
+processes charging the same ledger cannot overspend together, because a charge holds the database's write lock from the
 look at the balance to the commit. A charge is never given back. The history is append-only and every entry holds the
 hash of the one before, so that a changed, missing or moved row is found by ``verify``.
 
-Guarantee   The sum of charges never exceeds the cap, whatever was asked in whatever order.
+Guarantee   The sum of charges never exceeds a cap, whatever was asked in whatever order, by whomever.
 Sources     specification T14 (filters), 6.5 (what a release is charged), 6.7 (durable before the release).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, final
 
 import sqlalchemy as sa
 
-from sottovoce.errors import BudgetExhaustedError, LedgerMismatchError
-from sottovoce.privacy.accountant import rho_of_bounded_range
-from sottovoce.privacy.budget import SCALE, Budget, amount_of
-from sottovoce.privacy.events import DpEvent, describe
-from sottovoce.privacy.ledger_balance import Balance, balance_of, budget_of
-from sottovoce.privacy.ledger_chain import append, find_problems
+from sottovoce.errors import LedgerMismatchError, ParameterError
+from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.ledger_account import Account, Reservation, require_release_id
+from sottovoce.privacy.ledger_address import IN_MEMORY, Address
+from sottovoce.privacy.ledger_balance import Balance, balance_of
+from sottovoce.privacy.ledger_caps import allot, budget_of, caps_within, levels_of, require_name
+from sottovoce.privacy.ledger_chain import Entry, History, append, read_entries, read_history
+from sottovoce.privacy.ledger_database import Database
 from sottovoce.privacy.ledger_registry import remember
-from sottovoce.privacy.ledger_schema import DATA_SET, ENTRY, FINGERPRINT, Database
+from sottovoce.privacy.ledger_schema import DATA_SET, ENTRY, FINGERPRINT
+from sottovoce.privacy.ledger_verify import find_problems
 from sottovoce.privacy.unit import Adjacency
 
-IN_MEMORY: Final = ":memory:"
-"""Name of a ledger that forgets when the process ends; it must be asked for by this name."""
+__all__ = ["IN_MEMORY", "Account", "Identity", "Ledger", "Reservation", "require_release_id"]
 
 
 @final
@@ -49,54 +51,53 @@ class Identity:
 
 
 @final
-@dataclass(frozen=True)
-class Reservation:
-    """One charge that is to be made: its id, its event and public words about it."""
-
-    release_id: str
-    event: DpEvent
-    note: str
-
-
-@final
 class Ledger:
-    """A ledger file.
+    """A ledger: a file, memory, or a PostgreSQL database.
 
     Args:
-        path: A file, created on first use, or ``":memory:"``.
+        path: A file, created on first use; ``":memory:"``; or ``"postgresql://USER@HOST/DATABASE"``. A password in it
+            is used and never shown, noted or kept.
 
     Raises:
-        LedgerUnavailableError: The file cannot be used as a ledger.
+        LedgerUnavailableError: It cannot be used as a ledger.
+        MissingExtraError: PostgreSQL needs a driver that is not installed.
+
+    Example:
+        >>> from sottovoce.privacy.events import BoundedRange
+        >>> who = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")
+        >>> account = Ledger(":memory:").open(who, Budget(1.0))
+        >>> account.reserve([Reservation("answer-1", BoundedRange(0.25), "an example")])
+        >>> account.balance().left
+        0.75
     """
 
     def __init__(self, path: str) -> None:
-        self._database = Database(path)
-        self.path, self.name = path, self._database.name
+        address = Address.parse(path)
+        self._database = Database(address)
+        self.path, self.name = address.shown, address.name
 
     def __repr__(self) -> str:
         return f"Ledger({self.name!r})"
 
-    def open(self, identity: Identity, budget: Budget | None) -> Account:
+    def open(self, identity: Identity, budget: Budget | None, *, caller: str | None = None) -> Account:
         """Finds the account of a data set, or opens it with ``budget`` if the ledger is still empty.
+
+        Args:
+            identity: The data set.
+            budget: Its whole budget, needed on first use.
+            caller: Who asks, if the owner allotted a cap to each caller.
 
         Raises:
             LedgerMismatchError: The account is kept for another adjacency or unit, the budget differs from the one on
-                record, no budget was given on first use, or the ledger is kept for other data.
+                record, no budget was given on first use, the ledger is kept for other data, or the caller is unknown.
         """
-        with self._database.writing() as connection:
-            row = connection.execute(
-                sa.select(DATA_SET).join(FINGERPRINT).where(FINGERPRINT.c.fingerprint == identity.fingerprint)
-            ).first()
-            if row is None:
-                if connection.scalar(sa.select(sa.func.count()).select_from(DATA_SET)):
-                    raise LedgerMismatchError(
-                        f"The ledger {self.name} is kept for other records. If these are a new version of them, the "
-                        "owner lets them share the budget with 'sotto ledger grant --continues NAME'; if not, "
-                        "name another ledger."
-                    )
-                row = self._create(connection, identity, _required(budget, self.name), "data")
+        with self._database.reading() as connection:
+            row = _known(connection, identity)
+        if row is None:
+            with self._database.writing() as connection:
+                row = _known(connection, identity) or self._first(connection, identity, budget)
         self._check(row, identity, budget)
-        return self._account(row.id, identity)
+        return self._account(row, identity, caller)
 
     def grant(
         self, identity: Identity, budget: Budget | None, *, name: str | None = None, continues: str | None = None
@@ -107,16 +108,9 @@ class Ledger:
             LedgerMismatchError: The name is unknown or taken, or the budget would shrink or change its delta.
         """
         with self._database.writing() as connection:
-            known = connection.execute(
-                sa.select(DATA_SET).join(FINGERPRINT).where(FINGERPRINT.c.fingerprint == identity.fingerprint)
-            ).first()
+            known = _known(connection, identity)
             if known is None and continues:
-                known = connection.execute(sa.select(DATA_SET).where(DATA_SET.c.name == continues)).first()
-                if known is None:
-                    raise LedgerMismatchError(f"The ledger {self.name} keeps no data set named {continues!r}.")
-                self._check(known, identity, None)
-                connection.execute(sa.insert(FINGERPRINT).values(fingerprint=identity.fingerprint, data_set=known.id))
-                append(connection, known.id, "version", None, 0, {"fingerprint": identity.fingerprint})
+                known = self._continue(connection, identity, continues)
             if known is None:
                 known = self._create(connection, identity, _required(budget, self.name), name or "data")
                 budget = None
@@ -128,30 +122,90 @@ class Ledger:
                 )
             if budget is not None:
                 self._raise_cap(connection, known, budget)
-        return self._account(known.id, identity)
+        return self._account(known, identity, None)
+
+    def allot(
+        self, identity: Identity, *, budget: Budget, caller: str | None = None, group: str | None = None
+    ) -> Account:
+        """The owner caps what a caller may spend of a data set's budget, or what a group of callers may.
+
+        Args:
+            identity: The data set, which the ledger knows already.
+            budget: The cap, with the data set's own delta and order. It may be changed, never below what is spent.
+            caller: Who is capped; without one the group is.
+            group: The group that the caller is in, which has a cap already.
+
+        Returns:
+            The caller's account; the data set's where a group was capped.
+
+        Raises:
+            ParameterError: Neither a caller nor a group is named.
+            LedgerMismatchError: The data set or the group is unknown, or the budget does not fit.
+        """
+        if caller is None and group is None:
+            raise ParameterError("caller and group", None, "named, at least one of them")
+        with self._database.writing() as connection:
+            row = _known(connection, identity)
+            if row is None:
+                raise LedgerMismatchError(
+                    f"The ledger {self.name} does not know these records yet. Open their budget first, with 'sotto "
+                    "ledger grant --budget EPSILON,DELTA'."
+                )
+            self._check(row, identity, None)
+            allot(connection, row, budget, caller, group)
+        return self._account(row, identity, caller)
 
     def balances(self) -> list[Balance]:
-        """How every data set of this ledger stands."""
+        """How every data set of this ledger stands, with its callers and groups."""
         with self._database.reading() as connection:
-            return [
-                balance_of(connection, row) for row in connection.execute(sa.select(DATA_SET).order_by(DATA_SET.c.id))
-            ]
+            rows = connection.execute(sa.select(DATA_SET).order_by(DATA_SET.c.id)).all()
+            return [balance_of(row, caps=caps_within(connection, row.id)) for row in rows]
 
     def history(self) -> list[dict[str, Any]]:
         """Every entry, oldest first."""
         with self._database.reading() as connection:
-            return [dict(row._mapping) for row in connection.execute(sa.select(ENTRY).order_by(ENTRY.c.seq))]
+            return list(read_entries(connection))
+
+    def count(self) -> int:
+        """How many entries the history has."""
+        with self._database.reading() as connection:
+            return int(connection.scalar(sa.select(sa.func.count()).select_from(ENTRY)) or 0)
+
+    @contextmanager
+    def rows(self) -> Iterator[History]:
+        """The whole ledger as plain rows of one moment; entries are read as they are used."""
+        with self._database.reading() as connection, closing(read_entries(connection)) as entries:
+            yield read_history(connection, entries)
 
     def verify(self) -> list[str]:
-        """Checks the chain and every balance against it; returns what is wrong, nothing if all is well."""
-        with self._database.reading() as connection:
-            return find_problems(connection)
+        """Checks the chain, every price and every balance; returns what is wrong, nothing if all is well."""
+        with self.rows() as history:
+            return find_problems(history)
 
-    def _account(self, number: int, identity: Identity) -> Account:
+    def close(self) -> None:
+        """Closes its connections; the next use opens new ones."""
+        self._database.close()
+
+    def _account(self, row: Any, identity: Identity, caller: str | None) -> Account:
+        if caller is not None:
+            with self._database.reading() as connection:
+                levels_of(connection, row, caller, self.name)
         other = None if self.path == IN_MEMORY else remember(identity.fingerprint, self.path)
-        return Account(self, number, other)
+        return Account(self, row, budget_of(row).currency, caller, other)
+
+    def _first(self, connection: sa.Connection, identity: Identity, budget: Budget | None) -> Any:
+        if connection.scalar(sa.select(sa.func.count()).select_from(DATA_SET)):
+            raise LedgerMismatchError(
+                f"The ledger {self.name} is kept for other records. If these are a new version of them, the "
+                "owner lets them share the budget with 'sotto ledger grant --continues NAME'; if not, "
+                "name another ledger."
+            )
+        return self._create(connection, identity, _required(budget, self.name), "data")
 
     def _create(self, connection: sa.Connection, identity: Identity, budget: Budget, name: str) -> Any:
+        require_name(name, "name")
+        if len(identity.unit) > 128:
+            raise ParameterError("unit", identity.unit, "a name of at most 128 characters")
         if connection.scalar(sa.select(sa.func.count()).select_from(DATA_SET).where(DATA_SET.c.name == name)):
             raise LedgerMismatchError(
                 f"The ledger {self.name} already keeps a data set named {name!r}; choose another."
@@ -164,12 +218,25 @@ class Ledger:
             "delta": repr(budget.delta),
             "cap": budget.cap,
             "spent": 0,
+            "failure_delta": repr(budget.failure_delta),
+            "alpha": None if budget.alpha is None else repr(budget.alpha),
+            "failure_cap": budget.failure_cap,
         }
-        made = connection.execute(sa.insert(DATA_SET).values(**values))
+        counters = {"failure_spent": 0, "answers": 0, "non_private": 0, "unverified": 0}
+        made = connection.execute(sa.insert(DATA_SET).values(**values, **counters))
         number = made.inserted_primary_key[0] if made.inserted_primary_key else 0
         connection.execute(sa.insert(FINGERPRINT).values(fingerprint=identity.fingerprint, data_set=number))
-        append(connection, number, "open", None, 0, {**values, "fingerprint": identity.fingerprint})
+        append(connection, [Entry(number, "open", detail={**values, "fingerprint": identity.fingerprint})])
         return connection.execute(sa.select(DATA_SET).where(DATA_SET.c.id == number)).one()
+
+    def _continue(self, connection: sa.Connection, identity: Identity, name: str) -> Any:
+        row = connection.execute(sa.select(DATA_SET).where(DATA_SET.c.name == name)).first()
+        if row is None:
+            raise LedgerMismatchError(f"The ledger {self.name} keeps no data set named {name!r}.")
+        self._check(row, identity, None)
+        connection.execute(sa.insert(FINGERPRINT).values(fingerprint=identity.fingerprint, data_set=row.id))
+        append(connection, [Entry(row.id, "version", detail={"fingerprint": identity.fingerprint})])
+        return row
 
     def _check(self, row: Any, identity: Identity, budget: Budget | None) -> None:
         if row.adjacency != identity.adjacency.value or row.unit != identity.unit:
@@ -178,127 +245,29 @@ class Ledger:
                 f"{identity.adjacency.value} with unit '{identity.unit}' was asked. Epsilons of different relations do "
                 "not add up: ask under the ledger's, or let the owner open another ledger."
             )
-        if budget is not None and (repr(budget.epsilon), repr(budget.delta)) != (row.epsilon, row.delta):
+        if budget is not None and budget != budget_of(row):
             raise LedgerMismatchError(
-                f"The ledger {self.name} has the budget epsilon {row.epsilon}, delta {row.delta} for these records; "
+                f"The ledger {self.name} has the budget {budget_of(row)} for these records; "
                 f"{budget} was given. Leave --budget out, or let the owner raise it with 'sotto ledger grant'."
             )
 
     def _raise_cap(self, connection: sa.Connection, row: Any, budget: Budget) -> None:
-        if float(row.delta) != budget.delta or float(row.epsilon) > budget.epsilon:
+        kept = budget_of(row)
+        same = (kept.delta, kept.failure_delta, kept.alpha) == (budget.delta, budget.failure_delta, budget.alpha)
+        if not same or kept.epsilon > budget.epsilon:
             raise LedgerMismatchError(
-                f"The ledger {self.name} has the budget epsilon {row.epsilon}, delta {row.delta}. A budget can only "
-                "grow, and its delta stays."
+                f"The ledger {self.name} has the budget {kept}. A budget can only grow, and its delta stays, with the "
+                "share of it for failures and the order."
             )
         values = {"epsilon": repr(budget.epsilon), "cap": budget.cap}
         connection.execute(sa.update(DATA_SET).where(DATA_SET.c.id == row.id).values(**values))
-        append(connection, row.id, "grant", None, 0, values)
+        append(connection, [Entry(row.id, "grant", detail=values)])
 
 
-@final
-class Account:
-    """One data set's side of a ledger.
-
-    Attributes:
-        ledger: The ledger.
-        other_ledger: Path of another ledger in use for the same records on this machine, if there is one: the two
-            budgets add up, and neither knows of the other.
-    """
-
-    def __init__(self, ledger: Ledger, number: int, other_ledger: str | None = None) -> None:
-        self.ledger, self._number, self.other_ledger = ledger, number, other_ledger
-
-    def reserve(self, reservations: Sequence[Reservation]) -> None:
-        """Charges all of them durably, or none.
-
-        An id that is already reserved with the same event, and not yet released, is not charged again.
-
-        Raises:
-            BudgetExhaustedError: They do not fit; nothing was charged.
-            LedgerMismatchError: An id was used before for something else, or its answer was already released.
-        """
-        with self.ledger._database.writing() as connection:
-            row = self._row(connection)
-            currency = budget_of(row).currency
-            fresh = [r for r in reservations if not self._is_open(connection, r)]
-            amounts = [amount_of(r.event, currency) for r in fresh]
-            if row.spent + sum(amounts) > row.cap:
-                raise self._refusal(row, sum(amounts), fresh)
-            for reservation, amount in zip(fresh, amounts, strict=True):
-                detail = {"event": describe(reservation.event), "note": reservation.note}
-                append(connection, row.id, "reserve", reservation.release_id, amount, detail)
-            self._add(connection, row, sum(amounts))
-
-    def check(self, reservations: Sequence[Reservation]) -> None:
-        """Raises what ``reserve`` would raise for want of budget, and charges nothing."""
-        with self.ledger._database.reading() as connection:
-            row = self._row(connection)
-            asked = sum(amount_of(r.event, budget_of(row).currency) for r in reservations)
-            if row.spent + asked > row.cap:
-                raise self._refusal(row, asked, reservations)
-
-    def record_non_private(self, release_ids: Sequence[str], note: str) -> None:
-        """Notes releases that have no guarantee, so that every later statement can say so."""
-        with self.ledger._database.writing() as connection:
-            row = self._row(connection)
-            for release_id in release_ids:
-                append(connection, row.id, "non-private", release_id, 0, {"note": note})
-
-    def mark_released(self, release_ids: Sequence[str]) -> None:
-        """Notes durably that these answers are drawn and about to leave; they can never be drawn again."""
-        with self.ledger._database.writing() as connection:
-            charged = sa.select(ENTRY.c.release_id).where(
-                ENTRY.c.data_set == self._number,
-                ENTRY.c.kind.in_(("reserve", "non-private")),
-                ENTRY.c.release_id.in_(release_ids),
-            )
-            known = set(connection.scalars(charged))
-            for release_id in release_ids:
-                if release_id not in known:
-                    raise LedgerMismatchError(f"The release id {release_id!r} was never charged.")
-                append(connection, self._number, "release", release_id, 0, {})
-
-    def balance(self) -> Balance:
-        """How the data set stands."""
-        with self.ledger._database.reading() as connection:
-            return balance_of(connection, self._row(connection))
-
-    def _row(self, connection: sa.Connection) -> Any:
-        return connection.execute(sa.select(DATA_SET).where(DATA_SET.c.id == self._number)).one()
-
-    def _add(self, connection: sa.Connection, row: Any, amount: int) -> None:
-        connection.execute(sa.update(DATA_SET).where(DATA_SET.c.id == row.id).values(spent=DATA_SET.c.spent + amount))
-
-    def _is_open(self, connection: sa.Connection, reservation: Reservation) -> bool:
-        rows = connection.execute(sa.select(ENTRY).where(ENTRY.c.release_id == reservation.release_id)).all()
-        if not rows:
-            return False
-        first = next((row for row in rows if row.kind == "reserve"), None)
-        detail = json.dumps({"event": describe(reservation.event), "note": reservation.note}, sort_keys=True)
-        if len(rows) > 1 or first is None or first.data_set != self._number or first.detail != detail:
-            raise LedgerMismatchError(
-                f"The release id {reservation.release_id!r} was used before. An answer leaves once; use a new id."
-            )
-        return True
-
-    def _refusal(self, row: Any, asked: int, reservations: Sequence[Reservation]) -> BudgetExhaustedError:
-        budget, left = budget_of(row), row.cap - row.spent
-        count = len(reservations)
-        one = amount_of(reservations[0].event, budget.currency)
-        fit = left // one if one else count
-        largest = _largest_epsilon(left / count / SCALE, budget.currency)
-        what = f"{count} answers ask" if count > 1 else "asked:"
-        return BudgetExhaustedError(
-            f"{budget.currency} {asked / SCALE:.6g} asked, {left / SCALE:.6g} left of {row.cap / SCALE:.6g} in "
-            f"{self.ledger.name} (budget {budget}, {row.adjacency} adjacency, unit '{row.unit}'; {what} "
-            f"{describe(reservations[0].event)}{' each' if count > 1 else ''}). Nothing was charged. "
-            + (f"At this price {fit} more would fit. " if count > 1 or fit else "")
-            + (f"Ask at epsilon {largest:.4g} or less, or let" if largest >= 1e-4 else "Let")
-            + " the data owner grant more with 'sotto ledger grant'.",
-            asked=asked / SCALE,
-            left=left / SCALE,
-            limit=row.cap / SCALE,
-        )
+def _known(connection: sa.Connection, identity: Identity) -> Any:
+    """The data set that has these records, if there is one."""
+    found = sa.select(DATA_SET).join(FINGERPRINT).where(FINGERPRINT.c.fingerprint == identity.fingerprint)
+    return connection.execute(found).first()
 
 
 def _required(budget: Budget | None, name: str) -> Budget:
@@ -308,14 +277,3 @@ def _required(budget: Budget | None, name: str) -> Budget:
             "--budget 8,1e-6."
         )
     return budget
-
-
-def _largest_epsilon(left: float, currency: str) -> float:
-    """The largest epsilon of one selection that fits into ``left``, rounded down to four digits."""
-    if currency == "epsilon":
-        return left * (1 - 1e-9)
-    low, high = 0.0, 1_000.0
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if rho_of_bounded_range(middle) <= left else (low, middle)
-    return float(f"{low * 0.9995:.3g}")

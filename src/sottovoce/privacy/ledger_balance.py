@@ -2,47 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, final
 
-import sqlalchemy as sa
-
-from sottovoce.privacy.budget import SCALE, Budget, amount_of
+from sottovoce.privacy.budget import SCALE, Budget
 from sottovoce.privacy.events import DpEvent
-from sottovoce.privacy.ledger_schema import ENTRY
+from sottovoce.privacy.filter import FAILURE_SCALE, Level, price
+from sottovoce.privacy.ledger_caps import WHOLE, budget_of, level_of
+from sottovoce.privacy.ledger_events import NOT_VERIFIED_NOTE
 from sottovoce.privacy.unit import Adjacency
 
-NOT_VERIFIED_NOTE: Final = "isolation not verified"
-"""Stands in the note of a charge whose model was not shown to keep experts apart."""
+__all__ = ["NOT_VERIFIED_NOTE", "Balance", "CapBalance", "balance_of"]
+
+
+@final
+@dataclass(frozen=True)
+class CapBalance:
+    """How a caller or a group stands, in the currency of the data set.
+
+    Attributes:
+        kind: ``caller`` or ``group``.
+        name: Its name.
+        group: The group that a caller is in.
+        epsilon: What its cap was worked out from, at the data set's delta.
+        answers: Releases charged to it so far.
+        level: Its cap and what was spent.
+    """
+
+    kind: str
+    name: str
+    group: str | None
+    epsilon: float
+    answers: int
+    level: Level
+
+    @property
+    def left(self) -> float:
+        """What remains, in the currency."""
+        return self.level.left.loss / SCALE
+
+    def as_dict(self) -> dict[str, object]:
+        """For ``--json``."""
+        cap, spent = self.level.cap, self.level.spent
+        return {
+            self.kind: self.name,
+            **({"group": self.group} if self.kind == "caller" else {}),
+            "epsilon": self.epsilon,
+            "cap": cap.loss / SCALE,
+            "spent": spent.loss / SCALE,
+            "left": self.left,
+            "failure_cap": cap.failure / FAILURE_SCALE,
+            "failure_spent": spent.failure / FAILURE_SCALE,
+            "answers": self.answers,
+        }
 
 
 @final
 @dataclass(frozen=True)
 class Balance:
-    """How a data set stands; amounts are in the currency, ``epsilon`` or ``rho``.
+    """How a data set stands; amounts are in the currency, such as ``epsilon`` or ``rho``.
 
     Attributes:
         name: Of the data set in the ledger.
         budget: What was granted.
         adjacency: The relation that every figure is for.
         unit: Who is protected.
-        cap: The limit.
-        spent: Charged so far.
         answers: Releases charged so far.
         non_private: Releases without a guarantee that somebody allowed; no figure covers them.
         unverified: Releases charged although the model was not shown to keep experts apart.
+        levels: Every cap that limits whoever asked for this balance, the data set's own last.
+        caps: Callers and groups within the budget, where they were asked for.
     """
 
     name: str
     budget: Budget
     adjacency: Adjacency
     unit: str
-    cap: float
-    spent: float
     answers: int
     non_private: int
     unverified: int
-    left_units: int
+    levels: tuple[Level, ...]
+    caps: tuple[CapBalance, ...] = ()
 
     @property
     def is_kept(self) -> bool:
@@ -50,52 +91,87 @@ class Balance:
         return not self.non_private and not self.unverified
 
     @property
+    def cap(self) -> float:
+        """The data set's limit."""
+        return self.levels[-1].cap.loss / SCALE
+
+    @property
+    def spent(self) -> float:
+        """Charged to the data set so far."""
+        return self.levels[-1].spent.loss / SCALE
+
+    @property
     def left(self) -> float:
-        """What remains, in the currency."""
+        """What remains of the data set's budget, in the currency."""
         return self.left_units / SCALE
 
+    @property
+    def left_units(self) -> int:
+        """What remains, in units of 1e-15 of the currency."""
+        return self.levels[-1].left.loss
+
+    @property
+    def failure_cap(self) -> float:
+        """The limit on the sum of failure probabilities."""
+        return self.levels[-1].cap.failure / FAILURE_SCALE
+
+    @property
+    def failure_spent(self) -> float:
+        """Failure probabilities charged so far."""
+        return self.levels[-1].spent.failure / FAILURE_SCALE
+
+    @property
+    def callers(self) -> tuple[CapBalance, ...]:
+        """The callers alone."""
+        return tuple(cap for cap in self.caps if cap.kind == "caller")
+
     def answers_left(self, event: DpEvent) -> int:
-        """How many more releases of this kind fit."""
-        return self.left_units // max(1, amount_of(event, self.budget.currency))
+        """How many more releases of this kind fit under every cap of whoever asks."""
+        one = price(event, self.budget.currency)
+        return min(level.left.loss if (n := one.times_in(level.left)) is None else n for level in self.levels)
 
     def as_dict(self) -> dict[str, object]:
         """For ``--json``: never a number without its adjacency."""
+        callers = [cap.as_dict() for cap in self.caps if cap.kind == "caller"]
+        groups = [cap.as_dict() for cap in self.caps if cap.kind == "group"]
         return {
             "data_set": self.name,
             "adjacency": self.adjacency.value,
             "unit": self.unit,
-            "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
+            "budget": {
+                "epsilon": self.budget.epsilon,
+                "delta": self.budget.delta,
+                "failure_delta": self.budget.failure_delta,
+                "alpha": self.budget.alpha,
+            },
             "currency": self.budget.currency,
             "cap": self.cap,
             "spent": self.spent,
             "left": self.left,
+            "failure_cap": self.failure_cap,
+            "failure_spent": self.failure_spent,
             "answers": self.answers,
             "non_private_releases": self.non_private,
             "isolation_not_verified": self.unverified,
+            "callers": callers,
+            "groups": groups,
+            "limits": [{"kind": level.kind, "name": level.name} for level in self.levels if level.kind != WHOLE],
         }
 
 
-def budget_of(row: Any) -> Budget:
-    """The budget on record."""
-    return Budget(float(row.epsilon), float(row.delta))
-
-
-def balance_of(connection: sa.Connection, row: Any) -> Balance:
-    """Reads a data set's balance."""
-
-    def count(kind: str, note: str = "") -> int:
-        query = sa.select(sa.func.count()).select_from(ENTRY).where(ENTRY.c.data_set == row.id, ENTRY.c.kind == kind)
-        return int(connection.scalar(query.where(ENTRY.c.detail.contains(note)) if note else query) or 0)
-
+def balance_of(row: Any, levels: Iterable[Level] = (), caps: Iterable[Any] = ()) -> Balance:
+    """The balance of a data set's row; nothing is counted, since the row holds the counters."""
     return Balance(
         name=row.name,
         budget=budget_of(row),
         adjacency=Adjacency.parse(row.adjacency),
         unit=row.unit,
-        cap=row.cap / SCALE,
-        spent=row.spent / SCALE,
-        answers=count("reserve"),
-        non_private=count("non-private"),
-        unverified=count("reserve", NOT_VERIFIED_NOTE),
-        left_units=row.cap - row.spent,
+        answers=row.answers,
+        non_private=row.non_private,
+        unverified=row.unverified,
+        levels=tuple(levels) or (level_of(row),),
+        caps=tuple(
+            CapBalance(cap.kind, cap.name, cap.member_of, float(cap.epsilon), cap.answers, level_of(cap))
+            for cap in caps
+        ),
     )

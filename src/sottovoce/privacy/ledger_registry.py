@@ -1,6 +1,7 @@
 """Which ledger a data set has: a note in the trusted store, so that leaving --ledger out finds the one in use.
 
-The note holds a path under a keyed name. It helps one user on one machine; the ledger itself is the record.
+The note holds a path, or an address without its password, under a keyed name. It helps one user on one machine; the
+ledger itself is the record.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 from pathlib import Path
 
 from sottovoce.errors import LedgerUnavailableError
+from sottovoce.privacy.ledger_address import is_address
 from sottovoce.store import private_folder, private_name
 
 
@@ -26,7 +28,7 @@ def default_path(fingerprint: str) -> str:
             f"The trusted store cannot be used ({getattr(error, 'strerror', None) or error}). Set SOTTOVOCE_HOME to a "
             "folder of your own."
         ) from None
-    if noted is not None and not os.path.isfile(noted):
+    if noted is not None and not _exists(noted):
         raise LedgerUnavailableError(
             f"The ledger of these records was {noted}, and it is gone. Name where it is now with --ledger; a new "
             "one would start their budget again."
@@ -39,10 +41,10 @@ def remember(fingerprint: str, path: str) -> str | None:
 
     The note is a convenience: where the store cannot be written there is none.
     """
-    here = os.path.abspath(path)
+    here = path if is_address(path) else os.path.abspath(path)
     try:
         other = _noted(fingerprint)
-        if other is not None and os.path.isfile(other) and not os.path.samefile(other, here):
+        if other is not None and _exists(other) and not _same(other, here):
             return other
         note = _note(fingerprint)
         fresh = note.with_name(f"{note.name}.{os.getpid()}")
@@ -52,6 +54,17 @@ def remember(fingerprint: str, path: str) -> str | None:
     except (OSError, ValueError):
         return None
     return None
+
+
+def _exists(noted: str) -> bool:
+    """Whether it may still be there; a server is not asked."""
+    return is_address(noted) or os.path.isfile(noted)
+
+
+def _same(noted: str, here: str) -> bool:
+    if is_address(noted) or is_address(here):
+        return noted == here
+    return os.path.samefile(noted, here)
 
 
 def _noted(fingerprint: str) -> str | None:

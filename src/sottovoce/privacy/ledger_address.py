@@ -1,0 +1,106 @@
+"""Where a ledger is: a file, memory, or a PostgreSQL database. What is shown of an address never holds a password."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, final
+
+import sqlalchemy as sa
+
+from sottovoce.errors import ParameterError
+
+IN_MEMORY: Final = ":memory:"
+"""Name of a ledger that forgets when the process ends; it must be asked for by this name."""
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_SERVERS: Final = ("postgresql", "postgresql+psycopg")
+_SECRET: Final = ("password", "sslpassword")
+_FORM: Final = f"a file name, {IN_MEMORY} or postgresql://USER@HOST/DATABASE"
+
+
+@final
+@dataclass(frozen=True)
+class Address:
+    """A ledger's address, as SQLAlchemy is given it and as people may see it.
+
+    Attributes:
+        url: For the engine; its own repr hides the password.
+        shown: The address without a password; it leads to the same ledger where a password comes from elsewhere.
+        name: A short name for messages.
+        options: Connection arguments that are not to be shown.
+    """
+
+    url: sa.URL
+    shown: str
+    name: str
+    options: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Reads an address.
+
+        Raises:
+            ParameterError: It names a database that ledgers are not kept in, or cannot be read.
+
+        Example:
+            >>> Address.parse("postgresql://ann:secret@db.example/tickets").shown
+            'postgresql://ann@db.example/tickets'
+        """
+        if not isinstance(text, str) or not text:
+            raise ParameterError("ledger", type(text).__name__ if text else text, _FORM)
+        if text == IN_MEMORY:
+            return cls(sa.URL.create("sqlite"), text, "the in-memory ledger")
+        if is_address(text):
+            return _server(text)
+        return cls(sa.URL.create("sqlite", database=text), text, Path(text).name)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it forgets."""
+        return self.shown == IN_MEMORY
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it is a PostgreSQL database."""
+        return self.url.drivername.startswith("postgresql")
+
+    @property
+    def file(self) -> str | None:
+        """The file, if it is one."""
+        return None if self.in_memory or self.is_server else self.shown
+
+    def without_password(self, text: str) -> str:
+        """The text with every password of this address taken out."""
+        for secret in (self.url.password, *self.options.values()):
+            text = text.replace(str(secret), "***") if secret else text
+        return text
+
+
+def is_address(text: str) -> bool:
+    """Whether it is the address of a database server and not a file's name.
+
+    Example:
+        >>> is_address("postgresql:///tickets"), is_address("tickets.db")
+        (True, False)
+    """
+    return _SCHEME.match(text) is not None
+
+
+def _server(text: str) -> Address:
+    scheme = text.partition("://")[0]
+    if scheme.lower() not in _SERVERS:
+        raise ParameterError("ledger", f"{scheme}://...", _FORM)
+    try:
+        url = sa.make_url(text).set(drivername="postgresql+psycopg")
+        secrets = {key: str(url.query[key]) for key in _SECRET if key in url.query}
+    except (sa.exc.ArgumentError, ValueError):
+        raise ParameterError("ledger", f"{scheme}://...", _FORM) from None
+    url = url.difference_update_query(secrets)
+    plain = url.set(drivername="postgresql", password=None)
+    shown = sa.URL.create(
+        "postgresql", plain.username, None, plain.host, plain.port, plain.database, plain.query
+    ).render_as_string(hide_password=False)
+    where = plain.host or "this host"
+    return Address(url, shown, f"{plain.database or 'postgresql'} on {where}", secrets)

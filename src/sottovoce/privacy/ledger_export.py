@@ -1,0 +1,134 @@
+"""A ledger as JSON Lines, for somebody who is to check it without the database.
+
+The first line holds balances, caps and the head; each other line is an entry. Nothing of it comes from private records:
+fingerprints, with which a guess of all the records could be checked, are left out, so an entry that held one is
+followed by its hash alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Final
+
+import sqlalchemy as sa
+
+from sottovoce.errors import InputError
+from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.ledger_address import is_address
+from sottovoce.privacy.ledger_chain import COLUMNS, History
+from sottovoce.privacy.ledger_schema import CAP, DATA_SET
+from sottovoce.privacy.ledger_verify import without_fingerprint
+
+_SQLITE: Final = b"SQLite format 3\0"
+_HEADER: Final = "sottovoce_ledger"
+_KEYS: Final = {*COLUMNS, "hash"}
+
+
+def export(ledger: Ledger, out: str) -> int:
+    """Writes a ledger of one moment to a file that appears whole or not at all; returns the number of entries.
+
+    Raises:
+        InputError: The file cannot be written.
+    """
+    path = Path(out)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with partial.open("w", encoding="utf-8") as stream, ledger.rows() as history:
+            count = write_export(history, stream)
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"{out} cannot be written ({error.strerror}).") from None
+    finally:
+        partial.unlink(missing_ok=True)
+    return count
+
+
+def write_export(history: History, stream: IO[str]) -> int:
+    """Writes a history as lines of JSON; returns the number of entries."""
+    header = {
+        _HEADER: 1,
+        "meta": dict(history.meta),
+        "data_sets": [dict(row) for row in history.data_sets],
+        "caps": [dict(row) for row in history.caps],
+    }
+    stream.write(json.dumps(header) + "\n")
+    count = 0
+    for entry in history.entries:
+        stream.write(json.dumps(without_fingerprint(dict(entry))) + "\n")
+        count += 1
+    return count
+
+
+def read_export(stream: IO[str], name: str) -> History:
+    """Reads what ``write_export`` wrote; entries are read as they are used.
+
+    Raises:
+        InputError: It is not an export; the file and the line are named.
+    """
+    header = _object(stream.readline(), name, 1)
+    if header.get(_HEADER) != 1:
+        raise InputError(f"{name}, line 1: this is no ledger's export. 'sotto ledger export' writes one.")
+    data_sets, caps = (_rows(header.get(key), table) for key, table in (("data_sets", DATA_SET), ("caps", CAP)))
+    meta = header.get("meta")
+    if data_sets is None or caps is None or not isinstance(meta, dict):
+        raise InputError(f"{name}, line 1: meta, data_sets and caps are not as an export has them.")
+    return History(_entries(stream, name), data_sets, caps, None, meta)
+
+
+@contextmanager
+def open_history(where: str) -> Iterator[History]:
+    """The history in an export or in a ledger, whichever it is.
+
+    Raises:
+        InputError: There is no such file, or it is neither.
+    """
+    if not is_address(where):
+        try:
+            with Path(where).open("rb") as raw:
+                start = raw.read(len(_SQLITE))
+        except OSError as error:
+            raise InputError(f"{where} cannot be read ({error.strerror}).") from None
+        if start != _SQLITE:
+            with Path(where).open(encoding="utf-8", errors="replace") as stream:
+                yield read_export(stream, Path(where).name)
+            return
+    with Ledger(where).rows() as history:
+        yield history
+
+
+def _entries(stream: IO[str], name: str) -> Iterator[Mapping[str, Any]]:
+    for line, text in enumerate(stream, 2):
+        entry = _object(text, name, line)
+        if not entry.keys() >= _KEYS:
+            raise InputError(f"{name}, line {line}: the entry lacks {', '.join(sorted(_KEYS - set(entry)))}.")
+        if not type(entry["kind"]) is type(entry["detail"]) is str or type(entry["data_set"]) is not int:
+            raise InputError(f"{name}, line {line}: kind and detail must be texts, data_set a number.")
+        yield entry
+
+
+def _rows(value: Any, table: sa.Table) -> list[Mapping[str, Any]] | None:
+    """Rows of a table as JSON has them; ``None`` where they are not."""
+    kinds = {
+        column.name: (column.type.python_type, *([type(None)] if column.nullable else [])) for column in table.columns
+    }
+    if not isinstance(value, list):
+        return None
+    for row in value:
+        if not isinstance(row, dict) or not row.keys() >= kinds.keys():
+            return None
+        if any(type(row[name]) not in allowed for name, allowed in kinds.items()):
+            return None
+    return value
+
+
+def _object(text: str, name: str, line: int) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(f"{name}, line {line}: this is not valid JSON.") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{name}, line {line}: a JSON object is needed.")
+    return value

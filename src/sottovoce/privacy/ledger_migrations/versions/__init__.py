@@ -1,0 +1,1 @@
+"""One script a format of the ledger. A script never changes once a ledger was written in its format."""

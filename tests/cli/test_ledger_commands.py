@@ -1,0 +1,200 @@
+"""``sotto ledger`` as an owner and an auditor type it, and the options that go with it elsewhere."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import pytest
+
+from sottovoce.cli import run
+
+LABELS = "billing,fraud,shipping"
+
+
+class Desk:
+    """A folder with records and a ledger, and the command to be run in it."""
+
+    def __init__(self, folder, capsys):
+        self.folder, self._capsys = folder, capsys
+        self.ledger = str(folder / "tickets.db")
+        self.private = str(folder / "private.jsonl")
+        rows = [{"text": f"note {i}", "label": LABELS.split(",")[i % 3]} for i in range(6)]
+        (folder / "private.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (folder / "new.jsonl").write_text("".join(f'{{"text": "question {i}"}}\n' for i in range(3)))
+
+    def run(self, *words):
+        self._capsys.readouterr()
+        code = run([str(word) for word in words])
+        told = self._capsys.readouterr()
+        assert "Traceback" not in told.out + told.err
+        assert "Internal error" not in told.err
+        return code, told.out, told.err
+
+    def ask(self, *more):
+        base = ["ask", "A question.", "--private", self.private, "--labels", LABELS, "--model", "fake"]
+        return self.run(
+            *base, "--ledger", self.ledger, *(["--epsilon", "0.5"] if "--epsilon" not in more else []), *more
+        )
+
+    def grant(self, *more):
+        return self.run("ledger", "grant", self.ledger, "--private", self.private, *more)
+
+    def show(self):
+        code, out, _ = self.run("ledger", "show", self.ledger, "--json")
+        assert code == 0
+        return json.loads(out)["data_sets"][0]
+
+
+@pytest.fixture
+def desk(tmp_path, capsys):
+    folder = tmp_path / "desk"
+    folder.mkdir()
+    return Desk(folder, capsys)
+
+
+def test_an_owner_shares_a_budget_out_and_callers_spend_it(desk):
+    assert desk.grant("--budget", "4")[0] == 0
+    code, _, err = desk.grant("--caller", "alice", "--group", "support", "--budget", "1")
+    assert (code, "--group support" in err) == (3, True)
+    assert desk.grant("--group", "support", "--budget", "2")[0] == 0
+    code, _, err = desk.grant("--caller", "alice", "--group", "support", "--budget", "1")
+    assert code == 0
+    assert "caller 'alice'" in err
+    assert "replace-one" in err
+    assert desk.ask("--caller", "alice")[0] == desk.ask("--caller", "alice")[0] == 0
+    code, out, err = desk.ask("--caller", "alice")
+    assert (code, out) == (3, "")
+    assert "0 left of 1 for the caller 'alice'" in err
+    code, out, err = desk.ask("--caller", "mallory")
+    assert (code, out) == (3, "")
+    assert "no caller 'mallory'" in err
+    assert desk.ask()[0] == 0
+    told = desk.show()
+    assert (told["spent"], told["answers"]) == (1.5, 3)
+    assert told["callers"][0]["caller"] == "alice"
+    assert (told["callers"][0]["left"], told["groups"][0]["left"]) == (0.0, 1.0)
+    code, _, err = desk.run("ledger", "show", desk.ledger)
+    assert "caller alice in support: epsilon 1, 1 of 1 spent, 0 left; 2 answers" in err
+    assert "group support" in err
+
+
+def test_a_run_over_a_file_is_charged_to_its_caller(desk):
+    desk.grant("--budget", "4")
+    desk.grant("--caller", "alice", "--budget", "1.4")
+    words = ["classify", "--private", desk.private, "--queries", desk.folder / "new.jsonl", "--labels", LABELS]
+    words += ["--model", "fake", "--ledger", desk.ledger, "--caller", "alice", "--epsilon", "0.5"]
+    code, out, err = desk.run(*words)
+    assert (code, out) == (3, "")
+    assert "for the caller 'alice'" in err
+    assert desk.run(*words, "--limit", "2")[0] == 0
+    assert desk.show()["callers"][0]["answers"] == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "problem"),
+    [
+        (["--caller", "alice"], 2, "--budget"),
+        (["--caller", "", "--budget", "1"], 2, "caller is ''"),
+        (["--group", "a\tb", "--budget", "1"], 2, "group is"),
+        (["--caller", "alice", "--name", "x", "--budget", "1"], 2, "--name and --continues"),
+        (["--caller", "alice", "--budget", "1,1e-6"], 3, "same delta"),
+        (["--budget", "8,1e-6,failure=1"], 2, "budget failure"),
+        (["--budget", "8,1e-6,alpha=0.5"], 2, "budget alpha"),
+    ],
+)
+def test_grants_that_make_no_sense_are_refused(desk, more, code, problem):
+    desk.grant("--budget", "4")
+    found, _, err = desk.grant(*more)
+    assert (found, problem in err) == (code, True), err
+    assert desk.show()["callers"] == []
+
+
+def test_a_cap_for_records_that_no_budget_was_opened_for_is_refused(desk):
+    code, _, err = desk.grant("--caller", "alice", "--budget", "1")
+    assert (code, "Open their budget first" in err) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("budget", "currency"), [("8,1e-6,alpha=16", "rdp at alpha 16"), ("8,1e-6,failure=5e-7", "rho")]
+)
+def test_budgets_of_every_kind_work_from_end_to_end(desk, budget, currency):
+    assert desk.ask("--budget", budget)[0] == 0
+    assert desk.ask("--epsilon", "0.25")[0] == 0
+    told = desk.show()
+    assert (told["currency"], told["answers"]) == (currency, 2)
+    assert (told["budget"]["alpha"], told["budget"]["failure_delta"]) in ((16.0, 0.0), (None, 5e-7))
+    assert desk.run("ledger", "verify", desk.ledger)[0] == desk.run("ledger", "recompute", desk.ledger)[0] == 0
+
+
+# Ids of answers
+
+
+def test_an_answer_that_left_does_not_leave_again_under_its_name(desk):
+    code, out, _ = desk.ask("--release-id", "ticket-17", "--json")
+    assert (code, json.loads(out)["release_id"]) == (0, "ticket-17")
+    code, out, err = desk.ask("--release-id", "ticket-17")
+    assert (code, out) == (3, "")
+    assert "used before" in err
+    assert desk.show()["answers"] == 1
+    code, _, err = desk.ask("--release-id", "a b")
+    assert (code, "release_id" in err) == (2, True)
+
+
+# Exports and recomputations
+
+
+def test_an_auditor_agrees_with_a_ledger_and_its_export(desk):
+    for _ in range(3):
+        assert desk.ask()[0] == 0
+    out = desk.folder / "history.jsonl"
+    code, stdout, err = desk.run("ledger", "export", desk.ledger, "--out", out)
+    assert (code, stdout, "7 entries" in err) == (0, "", True)
+    assert "note 1" not in out.read_text()
+    for source in (out, desk.ledger):
+        for accountant in ("zcdp", "rdp", "pure", "pld"):
+            code, stdout, _ = desk.run("ledger", "recompute", source, "--accountant", accountant, "--json")
+            told = json.loads(stdout)
+            assert (code, told["agrees"], told["entries"], told["problems"]) == (0, True, 7, [])
+            (one,) = told["data_sets"]
+            assert one["spent"]["ledger"] == one["spent"]["recomputed"] == pytest.approx(3 * 0.03114209, abs=1e-7)
+            assert (one["adjacency"], one["unit"], one["answers"]) == ("replace-one", "record", 3)
+            assert one["epsilon_is"] == "valid only for a plan fixed in advance"
+            assert 0.5 < one["epsilon"] <= 1.5 if accountant == "pure" else 0 < one["epsilon"] < 3
+    code, _, err = desk.run("ledger", "recompute", out, "--accountant", "rdp")
+    assert code == 0
+    assert "valid only for a plan fixed in advance" in err
+    assert "whatever was asked, at most the budget: epsilon 8 at delta 1e-06" in err
+
+
+def test_a_disagreement_is_exit_code_three(desk):
+    desk.ask()
+    with sqlite3.connect(desk.ledger) as raw:
+        raw.execute("UPDATE sotto_data_set SET spent = spent - 1")
+    code, out, _ = desk.run("ledger", "recompute", desk.ledger, "--json")
+    assert (code, json.loads(out)["agrees"]) == (3, False)
+    code, _, err = desk.run("ledger", "recompute", desk.ledger)
+    assert (code, "does NOT agree" in err) == (3, True)
+    assert desk.run("ledger", "verify", desk.ledger)[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["recompute", "absent.jsonl"], "absent.jsonl cannot be read"),
+        (["recompute", "private.jsonl"], "no ledger's export"),
+        (["recompute", "tickets.db", "--accountant", "moments"], "zcdp, rdp, pure, pld"),
+        (["recompute"], "Missing argument"),
+        (["export", "tickets.db"], "--out"),
+        (["export", "tickets.db", "--out", "no/such/folder.jsonl"], "cannot be written"),
+        (["recompute", "mysql://a:secret@b/c"], "postgresql://USER@HOST/DATABASE"),
+        (["show"], "a ledger file"),
+    ],
+)
+def test_what_cannot_be_done_is_exit_code_two(desk, monkeypatch, words, problem):
+    desk.ask()
+    monkeypatch.chdir(desk.folder)
+    code, out, err = desk.run("ledger", *words)
+    assert (code, out) == (2, "")
+    assert problem in err
+    assert "secret" not in err

@@ -1,0 +1,268 @@
+"""What an auditor gets, and what an auditor works out from it."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from dataclasses import replace
+
+import pytest
+
+from sottovoce.errors import InputError, ParameterError
+from sottovoce.privacy.accountant import accumulate
+from sottovoce.privacy.budget import SCALE, Budget, amount_of
+from sottovoce.privacy.events import BoundedRange, GaussianDpEvent, PureDP, WithFailure, ZCDpEvent
+from sottovoce.privacy.filter import Amount
+from sottovoce.privacy.ledger import Identity, Ledger, Reservation
+from sottovoce.privacy.ledger_chain import History, hash_of
+from sottovoce.privacy.ledger_export import export, open_history, read_export, write_export
+from sottovoce.privacy.ledger_recompute import ACCOUNTANTS, FIXED_PLAN, Recomputed, recompute
+from sottovoce.privacy.unit import Adjacency
+
+WHO = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")
+APRIL = Identity("cd" * 32, Adjacency.ADD_REMOVE, "patient")
+
+
+@pytest.fixture
+def ledger(address):
+    book = Ledger(address)
+    account = book.open(WHO, Budget(8, 1e-5, 1e-8))
+    account.reserve([Reservation(f"r{i}", BoundedRange(0.1), "poe") for i in range(40)])
+    account.reserve([Reservation("failing", WithFailure(PureDP(0.1), 1e-9), "")])
+    account.mark_released([f"r{i}" for i in range(10)])
+    book.allot(WHO, budget=Budget(1, 1e-5), group="support")
+    book.allot(WHO, budget=Budget(1, 1e-5), caller="alice", group="support")
+    book.open(WHO, None, caller="alice").reserve([Reservation("of-alice", BoundedRange(0.1), "poe")])
+    book.grant(Identity("ef" * 32, WHO.adjacency, WHO.unit), None, continues="data")
+    book.grant(APRIL, Budget(2.0), name="april").reserve([Reservation("april", PureDP(0.5), "")])
+    return book
+
+
+def exported(ledger, tmp_path):
+    out = tmp_path / "history.jsonl"
+    assert export(ledger, str(out)) == ledger.count()
+    return out
+
+
+def again(where, accountant="zcdp"):
+    with open_history(str(where)) as history:
+        return recompute(history, accountant)
+
+
+def test_an_export_is_the_whole_history_and_no_fingerprint(ledger, tmp_path):
+    out = exported(ledger, tmp_path)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    told = ("seq", "data_set", "kind", "release_id", "amount", "at", "previous", "hash")
+    assert [[line[name] for name in told] for line in lines[1:]] == [
+        [entry[name] for name in told] for entry in ledger.history()
+    ]
+    assert lines[0]["meta"]["head"].split() == [str(lines[-1]["seq"]), lines[-1]["hash"]]
+    for who in (WHO, APRIL):
+        assert who.fingerprint not in out.read_text()
+    assert "ef" * 32 not in out.read_text()
+    assert [line["kind"] for line in lines[1:] if line.get("redacted")] == ["open", "version", "open"]
+    assert list(tmp_path.glob("*.partial")) == []
+
+
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+def test_a_third_party_finds_what_the_ledger_says(ledger, tmp_path, accountant):
+    data_sets, problems, entries = again(exported(ledger, tmp_path), accountant)
+    assert (problems, entries) == ([], ledger.count())
+    data, april = data_sets
+    expected = 41 * amount_of(BoundedRange(0.1), "rho") + amount_of(PureDP(0.1), "rho")
+    assert (data.spent.loss, data.spent.failure, data.answers) == (expected, 10**9, 42)
+    assert (april.spent.loss, april.answers) == (SCALE // 2, 1)
+    assert data.agrees
+    assert april.agrees
+    told = data.as_dict()
+    assert told["epsilon_is"] == FIXED_PLAN
+    assert (told["adjacency"], told["unit"], told["spent"]["ledger"]) == ("replace-one", "record", expected / SCALE)
+
+
+def test_figures_are_those_of_the_specification(tmp_path):
+    # Specification 3, the table under T18: eta .1, 100 steps, delta 1e-5.
+    account = Ledger(str(tmp_path / "t.db")).open(WHO, Budget(20, 1e-5))
+    account.reserve([Reservation(f"r{i}", BoundedRange(0.1), "") for i in range(100)])
+    found = {name: again(tmp_path / "t.db", name)[0][0].epsilon for name in ACCOUNTANTS}
+    assert found["pure"] == pytest.approx(10)
+    assert found["zcdp"] == pytest.approx(2.166, abs=1e-3)
+    assert found["rdp"] == pytest.approx(2.152, abs=1e-3)
+    # Between the exact worst case (T6) and the dominating pair's rounding up.
+    assert 2.0 < found["pld"] <= found["rdp"] * 1.1
+
+
+def test_mixed_events_are_added_as_an_accountant_adds_them(tmp_path):
+    account = Ledger(str(tmp_path / "t.db")).open(WHO, Budget(20, 1e-5))
+    events = [BoundedRange(0.2)] * 3 + [GaussianDpEvent(8.0)] * 2 + [ZCDpEvent(0.01), PureDP(0.1)]
+    account.reserve([Reservation(f"r{i}", event, f"note {i}") for i, event in enumerate(events)])
+    report = accumulate(events, WHO.adjacency).report(1e-5, ["RDP"])
+    assert again(tmp_path / "t.db", "rdp")[0][0].epsilon == pytest.approx(report.epsilon)
+    (one,) = again(tmp_path / "t.db", "pure")[0]
+    assert one.epsilon is None
+    assert "not bounded by pure" in one.as_dict()["epsilon_is"]
+    assert one.agrees
+
+
+def test_a_ledger_without_answers_costs_nothing(address):
+    ledger = Ledger(address)
+    for accountant in ACCOUNTANTS:
+        with ledger.rows() as history:
+            assert recompute(history, accountant) == ([], [], 0)
+    ledger.open(WHO, Budget(1, 1e-6))
+    for accountant in ACCOUNTANTS:
+        with ledger.rows() as history:
+            (one,), problems, entries = recompute(history, accountant)
+        assert (one.epsilon, one.spent.loss, problems, entries) == (0.0, 0, [], 1)
+
+
+def _entry(line, **values):
+    return lambda lines: [{**one, **values} if i == line else one for i, one in enumerate(lines)]
+
+
+def _head(lines):
+    """Cuts off the newest entry and forges head and answers, but not what was spent."""
+    kept = lines[:-1]
+    meta = {**lines[0]["meta"], "head": f"{kept[-1]['seq']} {kept[-1]['hash']}"}
+    return [{**lines[0], "meta": meta}, *kept[1:]]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda lines: lines[:-1],
+        lambda lines: [*lines[:3], *lines[4:]],
+        lambda lines: [lines[0], lines[2], lines[1], *lines[3:]],
+        _head,
+        _entry(2, amount=1),
+        _entry(2, detail='{"event": {"event": "BoundedRange", "eta": 0.01}, "note": "poe"}'),
+        _entry(2, detail='{"event": {"event": "Nothing"}, "note": "poe"}'),
+        _entry(2, detail="not JSON"),
+        _entry(2, redacted=True, amount=1),
+        _entry(1, amount=1),
+        _entry(1, detail='{"epsilon": "80.0", "cap": 1}'),
+        lambda lines: [{**lines[0], "data_sets": lines[0]["data_sets"][:1]}, *lines[1:]],
+        lambda lines: [{**lines[0], "caps": []}, *lines[1:]],
+        lambda lines: [{**lines[0], "meta": {}}, *lines[1:]],
+        lambda lines: [
+            {**lines[0], "data_sets": [{**row, "spent": row["spent"] - 1} for row in lines[0]["data_sets"]]},
+            *lines[1:],
+        ],
+        lambda lines: [
+            {**lines[0], "data_sets": [{**row, "spent": row["spent"] * 2} for row in lines[0]["data_sets"]]},
+            *lines[1:],
+        ],
+    ],
+)
+def test_an_export_that_was_changed_does_not_agree(tmp_path, change):
+    ledger = Ledger(":memory:")
+    account = ledger.open(WHO, Budget(8, 1e-5))
+    account.reserve([Reservation(f"r{i}", BoundedRange(0.1), "poe") for i in range(5)])
+    ledger.allot(WHO, budget=Budget(1, 1e-5), caller="alice")
+    ledger.grant(APRIL, Budget(2.0), name="april").reserve([Reservation("april", PureDP(0.5), "")])
+    out = exported(ledger, tmp_path)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert agrees(again(out))
+    out.write_text("".join(json.dumps(line) + "\n" for line in change(lines)))
+    assert not agrees(again(out))
+
+
+def test_behind_a_broken_entry_the_events_are_still_summed(tmp_path):
+    ledger = Ledger(":memory:")
+    account = ledger.open(WHO, Budget(8, 1e-5))
+    account.reserve([Reservation(f"r{i}", BoundedRange(0.1), "poe") for i in range(5)])
+    with ledger.rows() as history:
+        entries = [{**entry, "hash": "0" * 64} for entry in history.entries]
+        (one,), problems, count = recompute(replace(history, entries=iter(entries)), "zcdp")
+    assert problems == ["entry 1 was changed, or one before it is missing"]
+    assert (count, one.answers, one.spent.loss) == (6, 5, 5 * amount_of(BoundedRange(0.1), "rho"))
+
+
+@pytest.mark.parametrize(
+    ("said", "failure", "agreed"),
+    [(1000, 7, True), (1003, 7, True), (999, 7, False), (1004, 7, False), (1000, 6, False), (1000, 8, False)],
+)
+def test_a_ledger_may_say_no_less_and_no_more_than_rounding_explains(said, failure, agreed):
+    row = {"spent": said, "failure_spent": failure}
+    assert Recomputed(row, Amount(1000, 7), 3, 0, None, None).agrees is agreed
+    assert not Recomputed(row, Amount(1000, 7), 3, 1, None, None).agrees
+
+
+def agrees(found):
+    data_sets, problems, _ = found
+    return not problems and all(one.agrees for one in data_sets)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("", "line 1: this is not valid JSON"),
+        ("{}", "line 1: this is no ledger's export"),
+        ("[]", "line 1: a JSON object"),
+        ('{"sottovoce_ledger": 1}', "line 1: meta, data_sets and caps"),
+        ('{"sottovoce_ledger": 1, "meta": {}, "data_sets": [{}], "caps": []}', "line 1: meta, data_sets and caps"),
+        ('{"sottovoce_ledger": 1, "meta": {}, "data_sets": [], "caps": []}\n{"seq": 1}', "line 2: the entry lacks"),
+        ('{"sottovoce_ledger": 1, "meta": {}, "data_sets": [], "caps": []}\n\x00', "line 2: this is not valid JSON"),
+        ("[" * 100_000, "line 1: this is not valid JSON"),
+    ],
+)
+def test_what_is_no_export_is_named_by_its_line(tmp_path, content, problem):
+    (tmp_path / "x.jsonl").write_text(content)
+    with pytest.raises(InputError, match=problem):
+        again(tmp_path / "x.jsonl")
+
+
+def test_what_cannot_be_read_or_written_is_named(tmp_path):
+    for name in ("absent.jsonl", "."):
+        with pytest.raises(InputError, match="cannot be read"):
+            again(tmp_path / name)
+    with pytest.raises(InputError, match="cannot be written"):
+        export(Ledger(":memory:"), str(tmp_path / "no" / "folder.jsonl"))
+    with pytest.raises(ParameterError, match="zcdp, rdp, pure, pld"):
+        again(_empty(tmp_path), "moments")
+
+
+def _empty(tmp_path):
+    path = tmp_path / "empty.db"
+    Ledger(str(path)).close()
+    return path
+
+
+def long_history(pairs):
+    """A history of so many answers, charged and released, as a ledger would have written it."""
+    ledger = Ledger(":memory:")
+    account = ledger.open(WHO, Budget(1000, 1e-6))
+    account.reserve([Reservation("first", BoundedRange(0.02), "poe, embedded, change swap")])
+    account.mark_released(["first"])
+    with ledger.rows() as kept:
+        entries = [dict(entry) for entry in kept.entries]
+    reserved, released = entries[1:3]
+    previous = released["hash"]
+    for i in range(pairs - 1):
+        for entry in (reserved, released):
+            linked = {**entry, "seq": len(entries) + 1, "release_id": f"{i:032x}", "previous": previous}
+            linked["hash"] = previous = hash_of(linked)
+            entries.append(linked)
+    row = {**kept.data_sets[0], "spent": pairs * reserved["amount"], "answers": pairs}
+    return History(entries, [row], [], None, {**kept.meta, "head": f"{len(entries)} {previous}"})
+
+
+def test_a_long_history_is_priced_once_for_each_event_that_differs(tmp_path):
+    stream = io.StringIO()
+    history = long_history(2_000)
+    write_export(history, stream)
+    stream.seek(0)
+    (one,), problems, entries = recompute(read_export(stream, "x"), "rdp")
+    assert (problems, entries, one.answers, one.agrees) == ([], 4_001, 2_000, True)
+    assert one.spent.loss == 2_000 * amount_of(BoundedRange(0.02), "rho")
+
+
+@pytest.mark.slow
+def test_a_million_entries_are_verified_and_summed_in_ten_seconds(tmp_path):
+    path = tmp_path / "long.jsonl"
+    with path.open("w") as stream:
+        write_export(long_history(500_000), stream)
+    started = time.process_time()
+    found = again(path, "rdp")
+    assert time.process_time() - started < 10
+    assert (agrees(found), found[2]) == (True, 1_000_001)

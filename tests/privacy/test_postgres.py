@@ -1,0 +1,277 @@
+"""What only a server can get wrong: snapshots, settings, passwords, and a loss of power."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import pytest
+import sqlalchemy as sa
+from postgres import PASSWORD, Server
+
+from sottovoce.cli import run
+from sottovoce.errors import (
+    BudgetExhaustedError,
+    LedgerUnavailableError,
+    MissingExtraError,
+    ParameterError,
+    SottoError,
+)
+from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.events import BoundedRange, PureDP
+from sottovoce.privacy.ledger import Identity, Ledger, Reservation
+from sottovoce.privacy.ledger_address import Address
+from sottovoce.privacy.ledger_registry import default_path
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.store import home
+
+WHO = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")
+
+
+def charge(name: str, epsilon: float = 0.1) -> Reservation:
+    return Reservation(name, BoundedRange(epsilon), "test")
+
+
+def with_password(server: Server, database: str, password: str) -> str:
+    return server.address(database, "clerk").replace("clerk@", f"clerk:{password.replace(' ', '%20')}@")
+
+
+# Passwords
+
+
+def test_a_password_is_used_and_never_shown_noted_or_kept(postgres_server, postgres_url):
+    database = postgres_url.split("/")[3].split("?")[0]
+    postgres_server.sql("GRANT ALL ON SCHEMA public TO clerk", database)
+    ledger = Ledger(with_password(postgres_server, database, PASSWORD))
+    account = ledger.open(WHO, Budget(1.0))
+    account.reserve([charge("r")])
+    shown = [repr(ledger), ledger.name, ledger.path, repr(ledger._database.address), repr(ledger._database._engine)]
+    shown += [json.dumps(entry) for entry in ledger.history()] + [default_path(WHO.fingerprint)]
+    shown += [path.read_text(errors="replace") for path in home().rglob("*") if path.is_file()]
+    assert not any(word in text for text in shown for word in (PASSWORD, "correct%20horse", "battery"))
+    assert (
+        default_path(WHO.fingerprint)
+        == ledger.path
+        == postgres_server.address(database, "clerk").replace("=/", "=%2F").replace("/sotto", "%2Fsotto")
+    )
+
+
+@pytest.mark.parametrize("word", ["hunter2", "p%40ss w0rd".replace(" ", "%20")])
+def test_no_error_holds_the_password(postgres_server, monkeypatch, word):
+    plain = word.replace("%40", "@").replace("%20", " ")
+    good = with_password(postgres_server, "postgres", "x").replace(":x@", f":{word}@")
+    wrong = [
+        good,
+        good.replace("/postgres?", "/absent?"),
+        f"postgresql://clerk:{word}@127.0.0.1:1/x",
+        f"postgresql://clerk:{word}@127.0.0.1:port/x",
+        f"postgresql://clerk@127.0.0.1:1/x?password={word}",
+        f"postgresql+psycopg2://clerk:{word}@127.0.0.1/x",
+        f"mysql://clerk:{word}@127.0.0.1/x",
+        f"postgresql://clerk:{word}@127.0.0.1:1/x?no_such_option=1",
+    ]
+    for address in wrong:
+        with pytest.raises(SottoError) as error:
+            Ledger(address)
+        for text in (str(error.value), repr(error.value)):
+            assert word not in text
+            assert plain not in text
+        assert "[SQL" not in str(error.value)
+        assert "sqlalche" not in str(error.value)
+
+
+def test_the_command_line_shows_no_password_either(postgres_server, tmp_path, capsys):
+    address = with_password(postgres_server, "postgres", "hunter2")
+    (tmp_path / "p.jsonl").write_text('{"text": "note", "label": "a"}\n')
+    for words in (
+        ["ledger", "show", address],
+        ["ledger", "recompute", address],
+        ["ask", "q", "--private", str(tmp_path / "p.jsonl"), "--labels", "a,b", "--model", "fake", "--ledger", address],
+    ):
+        assert run(words) == 3
+        told = capsys.readouterr()
+        assert "hunter2" not in told.out + told.err
+        assert "LedgerUnavailableError" in told.err
+
+
+def test_without_the_driver_the_install_line_is_named(monkeypatch):
+    def absent(*args, **options):
+        raise ModuleNotFoundError("No module named 'psycopg'")
+
+    monkeypatch.setattr(sa, "create_engine", absent)
+    with pytest.raises(MissingExtraError, match=r"pip install 'sottovoce\[postgres\]'"):
+        Ledger("postgresql://ann@db/tickets")
+
+
+def test_other_databases_are_refused_by_name():
+    for text in ("mysql://a:b@c/d", "sqlite:///x.db", "postgresql+asyncpg://a@b/c", "https://x"):
+        with pytest.raises(ParameterError, match="postgresql://USER@HOST/DATABASE"):
+            Ledger(text)
+    assert Address.parse("postgresql:///x").name == "x on this host"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://ann:hunter2@db/x", "postgresql://ann@db/x"),
+        (
+            "postgresql+psycopg://ann@db:5433/x?password=hunter2&sslmode=require",
+            "postgresql://ann@db:5433/x?sslmode=require",
+        ),
+        ("postgresql://db/x?sslpassword=hunter2", "postgresql://db/x"),
+    ],
+)
+def test_what_is_shown_of_an_address_leads_there_without_the_password(text, shown):
+    address = Address.parse(text)
+    assert address.shown == shown
+    assert "hunter2" not in repr(address) + address.name
+    assert address.without_password("said hunter2") == "said ***"
+    assert Address.parse(shown).shown == shown
+
+
+# Settings of the server
+
+
+@pytest.mark.parametrize("level", ["serializable", "repeatable read"])
+def test_a_stricter_default_of_the_server_does_not_give_a_writer_an_old_snapshot(postgres_server, postgres_url, level):
+    # Under repeatable read the snapshot would be older than the lock: the second writer would not see the first's
+    # charge, and would fail or overspend.
+    database = postgres_url.split("/")[3].split("?")[0]
+    postgres_server.sql(f"ALTER DATABASE {database} SET default_transaction_isolation = '{level}'")
+    account = Ledger(postgres_url).open(WHO, Budget(1.0))
+    held, results = threading.Barrier(2), []
+
+    def second():
+        other = Ledger(postgres_url).open(WHO, None)
+        held.wait()
+        results.append(_outcome(other, "second", 0.7))
+
+    worker = threading.Thread(target=second)
+    worker.start()
+    with account.ledger._database.writing() as connection:
+        held.wait()
+        time.sleep(0.5)  # the second writer's look is over, and it waits for the lock
+        connection.exec_driver_sql("UPDATE sotto_data_set SET answers = answers")
+    results.append(_outcome(account, "first", 0.7))
+    worker.join()
+    assert sorted(results) == ["charged", "refused"]
+    assert account.ledger.verify() == []
+
+
+def _outcome(account, name, epsilon):
+    try:
+        account.reserve([charge(name, epsilon)])
+    except BudgetExhaustedError:
+        return "refused"
+    return "charged"
+
+
+def test_a_charge_waits_for_the_disk_whatever_the_database_is_set_to(postgres_server, postgres_url):
+    database = postgres_url.split("/")[3].split("?")[0]
+    postgres_server.sql(f"ALTER DATABASE {database} SET synchronous_commit = off")
+    ledger = Ledger(postgres_url)
+    with ledger._database.reading() as connection:
+        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "off"
+    with ledger._database.writing() as connection:
+        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+        assert connection.exec_driver_sql("SHOW transaction_isolation").scalar() == "read committed"
+        held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND granted"
+        assert connection.exec_driver_sql(held).scalar() == 1
+
+
+def test_the_lock_is_the_first_thing_that_a_writer_asks_for(postgres_url):
+    account = Ledger(postgres_url).open(WHO, Budget(1.0))
+    seen = []
+    sa.event.listen(account.ledger._database._engine, "before_cursor_execute", lambda *args: seen.append(args[2]))
+    account.record_non_private(["n"], "")
+    asked = [statement for statement in seen if not statement.startswith("SET LOCAL")]
+    assert asked[0].startswith("SELECT pg_advisory_xact_lock(")
+
+
+def test_a_ledger_lives_beside_other_tables_and_in_its_own_schema(postgres_server, postgres_url):
+    database = postgres_url.split("/")[3].split("?")[0]
+    postgres_server.sql("CREATE TABLE theirs (x int)", database)
+    Ledger(postgres_url).open(WHO, Budget(1.0))
+    postgres_server.sql("CREATE SCHEMA other", database)
+    other = Ledger(f"{postgres_url}&options=-csearch_path%3Dother")
+    assert other.balances() == []
+    assert other.open(WHO, Budget(2.0)).balance().left == 2.0
+    assert Ledger(postgres_url).open(WHO, None).balance().left == 1.0
+
+
+# Loss of power
+
+
+def test_charges_stand_after_the_server_lost_its_power_and_a_waiting_one_gives_no_answer(postgres_server, postgres_url):
+    account = Ledger(postgres_url).open(WHO, Budget(1.0))
+    account.reserve([charge("before")])
+    transaction = account.ledger._database.writing()
+    connection = transaction.__enter__()
+    connection.exec_driver_sql("UPDATE sotto_data_set SET answers = answers + 7")
+    postgres_server.stop("immediate")
+    try:
+        with pytest.raises(LedgerUnavailableError):
+            transaction.__exit__(None, None, None)
+        with pytest.raises(LedgerUnavailableError, match="Without a durable charge there is no answer"):
+            account.reserve([charge("lost")])
+    finally:
+        postgres_server.start()
+    assert account.balance().answers == 1
+    account.reserve([charge("after")])
+    assert account.balance().spent == pytest.approx(0.2)
+    assert account.ledger.verify() == []
+
+
+def test_a_server_without_fsync_is_refused(postgres_server, postgres_url):
+    postgres_server.set("fsync", "off")
+    try:
+        with pytest.raises(LedgerUnavailableError, match="fsync off"):
+            Ledger(postgres_url)
+    finally:
+        postgres_server.set("fsync", "on")
+    Ledger(postgres_url)
+
+
+# Threads and the command line
+
+
+def test_threads_of_one_ledger_cannot_overspend_together(postgres_url):
+    account = Ledger(postgres_url).open(WHO, Budget(2.0))
+    admitted = []
+
+    def spend(worker):
+        for i in range(10):
+            if _outcome(account, f"{worker}-{i}", 0.1) == "charged":
+                admitted.append(worker)
+
+    workers = [threading.Thread(target=spend, args=(i,)) for i in range(6)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(admitted) == 20
+    assert account.ledger.verify() == []
+
+
+def test_the_commands_take_an_address_where_they_take_a_file(postgres_url, tmp_path, capsys):
+    (tmp_path / "p.jsonl").write_text("".join(f'{{"text": "note {i}", "label": "a"}}\n' for i in range(5)))
+    private = ["--private", str(tmp_path / "p.jsonl")]
+    ask = ["ask", "q", *private, "--labels", "a,b", "--model", "fake", "--epsilon", "0.5"]
+    assert run([*ask, "--ledger", postgres_url]) == 0
+    assert run(["ledger", "grant", *private, "--ledger", postgres_url, "--caller", "alice", "--budget", "2,1e-6"]) == 0
+    assert run([*ask, "--caller", "alice"]) == 0  # the address is remembered for the records
+    capsys.readouterr()
+    assert run(["ledger", "show", "--json", *private]) == 0
+    (data,) = json.loads(capsys.readouterr().out)["data_sets"]
+    assert (data["answers"], data["callers"][0]["answers"]) == (2, 1)
+    out = str(tmp_path / "h.jsonl")
+    assert run(["ledger", "export", postgres_url, "--out", out]) == 0
+    assert run(["ledger", "verify", postgres_url]) == run(["ledger", "recompute", out]) == 0
+    assert run(["ledger", "recompute", postgres_url, "--accountant", "rdp"]) == 0
+
+
+def test_a_forgotten_reservation_frees_nothing(postgres_url):
+    account = Ledger(postgres_url).open(WHO, Budget(1.0))
+    account.reserve([Reservation("crashed", PureDP(0.6), "")])
+    assert Ledger(postgres_url).open(WHO, None).balance().left == pytest.approx(0.4)
