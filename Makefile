@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 REQUIREMENTS := requirements/torch.txt requirements/base.txt requirements/dev.txt requirements/encoder.txt
 
-.PHONY: install demo test test-slow check clean
+.PHONY: install demo test test-slow check mutants clean
 
 install: $(STAMP)
 
@@ -33,6 +33,9 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 tests/test_floors.py tests/privacy tests/experts tests/methods tests/mechanisms tests/test_tasks.py
 	$(BIN)/python -m pytest -n 2 --doctest-modules src/sottovoce -o testpaths=src
+
+mutants: $(STAMP)
+	$(BIN)/python scripts/run_mutants.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,18 @@
+"""The planted bugs: each a small edit that would pass as working code and break the guarantee or a price."""
+
+from __future__ import annotations
+
+from mutants import in_accounting, in_clustering, in_experts, in_explanations, in_ledger, in_mechanisms
+from mutants.in_experts import PARTITION
+from mutants.mutant import Mutant
+
+__all__ = ["MUTANTS", "PARTITION", "Mutant"]
+
+MUTANTS = [
+    *in_experts.MUTANTS,
+    *in_mechanisms.MUTANTS,
+    *in_clustering.MUTANTS,
+    *in_accounting.MUTANTS,
+    *in_explanations.MUTANTS,
+    *in_ledger.MUTANTS,
+]
