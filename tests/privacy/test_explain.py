@@ -113,8 +113,8 @@ def test_poe_5_1_6_tokens(epsilon, tokens, eta, advanced):
     priced = explain("poe", {"clip": 3, "tokens": tokens}, Setting(delta=1e-6, epsilon=epsilon, adjacency="add-remove"))
     # The best bound allows a little more than T4 does.
     assert eta * (1 - 1e-4) <= priced.side(AR).figures["eta"] <= 1.1 * eta
-    assert priced.side(AR).report.epsilon == pytest.approx(epsilon, rel=1e-6)
-    assert priced.side(AR).report.epsilon <= epsilon * (1 + 1e-12)
+    # Rounded to the safe side, to a few digits.
+    assert epsilon * (1 - 1e-4) <= priced.side(AR).report.epsilon <= epsilon * (1 + 1e-12)
 
 
 def test_amin_1_873_and_4_068():
