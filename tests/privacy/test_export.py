@@ -222,6 +222,54 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path):
         again(_empty(tmp_path), "moments")
 
 
+@pytest.mark.parametrize("out", ["l.db", "./l.db", "l.db-wal", "link.db"])
+def test_an_export_never_takes_the_place_of_its_ledger(tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    account = Ledger("l.db").open(WHO, Budget(8, 1e-5))
+    account.reserve([Reservation("r", BoundedRange(0.1), "poe")])
+    (tmp_path / "link.db").symlink_to("l.db")
+    with pytest.raises(InputError, match="forget what was spent"):
+        export(account.ledger, out)
+    assert Ledger("l.db").balances()[0].answers == 1
+
+
+def test_a_ledger_named_as_the_half_written_export_is_not_written_over(tmp_path):
+    path = tmp_path / "x.partial"
+    Ledger(str(path)).open(WHO, Budget(8, 1e-5))
+    with pytest.raises(InputError, match="forget what was spent"):
+        export(Ledger(str(path)), str(tmp_path / "x"))
+    assert path.read_bytes().startswith(b"SQLite")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"event": "SelfComposedDpEvent", "inner": {"event": "BoundedRange", "eta": 1.0}, "count": 10**400},
+        {"event": "SelfComposedDpEvent", "inner": {"event": "NoOpDpEvent"}, "count": 10**400},
+        {"event": "SelfComposedDpEvent", "inner": {"event": "BoundedRange", "eta": 1.0}, "count": 10**18},
+    ],
+)
+def test_counts_beyond_every_float_in_an_export_disagree_in_words(tmp_path, event):
+    account = Ledger(":memory:").open(WHO, Budget(8, 1e-5))
+    account.reserve([Reservation("r", BoundedRange(0.1), "poe")])
+    out = exported(account.ledger, tmp_path)
+    header, opening, charge = (json.loads(line) for line in out.read_text().splitlines())
+    charge["detail"] = json.dumps({"event": event, "note": ""})
+    out.write_text("".join(json.dumps(line) + "\n" for line in (header, opening, charge)))
+    found = again(out)
+    assert not agrees(found)
+    assert [one.as_dict()["agrees"] for one in found[0]] == [False]
+
+
+def test_a_balance_that_no_column_can_hold_is_no_export(tmp_path):
+    out = exported(Ledger(":memory:").open(WHO, Budget(8, 1e-5)).ledger, tmp_path)
+    header, opening = (json.loads(line) for line in out.read_text().splitlines())
+    header["data_sets"][0]["spent"] = 10**400
+    out.write_text(json.dumps(header) + "\n" + json.dumps(opening) + "\n")
+    with pytest.raises(InputError, match="not as an export has them"):
+        again(out)
+
+
 def _empty(tmp_path):
     path = tmp_path / "empty.db"
     Ledger(str(path)).close()

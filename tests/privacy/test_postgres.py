@@ -105,7 +105,14 @@ def test_without_the_driver_the_install_line_is_named(monkeypatch):
 
 
 def test_other_databases_are_refused_by_name():
-    for text in ("mysql://a:b@c/d", "sqlite:///x.db", "postgresql+asyncpg://a@b/c", "https://x"):
+    for text in (
+        "mysql://a:b@c/d",
+        "sqlite:///x.db",
+        "postgresql+asyncpg://a@b/c",
+        "https://x",
+        " postgresql://a:b@c/d",
+        "jdbc:postgresql://c/d",
+    ):
         with pytest.raises(ParameterError, match="postgresql://USER@HOST/DATABASE"):
             Ledger(text)
     assert Address.parse("postgresql:///x").name == "x on this host"

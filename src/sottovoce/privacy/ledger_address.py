@@ -14,7 +14,7 @@ from sottovoce.errors import ParameterError
 IN_MEMORY: Final = ":memory:"
 """Name of a ledger that forgets when the process ends; it must be asked for by this name."""
 
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_SCHEME: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.:-]*)://")
 _SERVERS: Final = ("postgresql", "postgresql+psycopg")
 _SECRET: Final = ("password", "sslpassword")
 _FORM: Final = f"a file name, {IN_MEMORY} or postgresql://USER@HOST/DATABASE"

@@ -8,6 +8,7 @@ followed by its hash alone.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ from sottovoce.errors import InputError
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.ledger_address import is_address
 from sottovoce.privacy.ledger_chain import COLUMNS, History
-from sottovoce.privacy.ledger_schema import CAP, DATA_SET
+from sottovoce.privacy.ledger_schema import CAP, DATA_SET, MAX_UNITS
 from sottovoce.privacy.ledger_verify import without_fingerprint
 
 _SQLITE: Final = b"SQLite format 3\0"
@@ -31,10 +32,12 @@ def export(ledger: Ledger, out: str) -> int:
     """Writes a ledger of one moment to a file that appears whole or not at all; returns the number of entries.
 
     Raises:
-        InputError: The file cannot be written.
+        InputError: The file cannot be written, or is the ledger itself.
     """
     path = Path(out)
     partial = path.with_name(path.name + ".partial")
+    if {os.path.realpath(path), os.path.realpath(partial)} & _files_of(ledger):
+        raise InputError(f"{out} is a file of the ledger itself, which would forget what was spent. Name another one.")
     try:
         with partial.open("w", encoding="utf-8") as stream, ledger.rows() as history:
             count = write_export(history, stream)
@@ -44,6 +47,12 @@ def export(ledger: Ledger, out: str) -> int:
     finally:
         partial.unlink(missing_ok=True)
     return count
+
+
+def _files_of(ledger: Ledger) -> set[str]:
+    """The ledger's own file and those that SQLite keeps beside it."""
+    file = ledger._database.address.file
+    return set() if file is None else {os.path.realpath(file) + end for end in ("", "-wal", "-shm", "-journal")}
 
 
 def write_export(history: History, stream: IO[str]) -> int:
@@ -120,6 +129,8 @@ def _rows(value: Any, table: sa.Table) -> list[Mapping[str, Any]] | None:
         if not isinstance(row, dict) or not row.keys() >= kinds.keys():
             return None
         if any(type(row[name]) not in allowed for name, allowed in kinds.items()):
+            return None
+        if any(isinstance(row[name], int) and abs(row[name]) > MAX_UNITS for name in kinds):
             return None
     return value
 

@@ -23,6 +23,7 @@ from sottovoce.privacy.filter import FAILURE_SCALE, SCALE, Amount
 from sottovoce.privacy.ledger_caps import budget_of
 from sottovoce.privacy.ledger_chain import History
 from sottovoce.privacy.ledger_events import charged, price_of
+from sottovoce.privacy.ledger_schema import MAX_UNITS
 from sottovoce.privacy.ledger_verify import find_problems
 from sottovoce.privacy.unit import Adjacency
 
@@ -32,6 +33,8 @@ FIXED_PLAN: Final = "valid only for a plan fixed in advance"
 
 _LOOSE: Final = 500_000_000
 """Format 1 rounded charges up by one part in 1e9; a ledger may say more than was spent by twice that."""
+
+_MOST: Final = Amount(MAX_UNITS, MAX_UNITS)
 
 Events = dict[int, Counter[str]]
 
@@ -119,7 +122,10 @@ def _again(row: Mapping[str, Any], texts: Counter[str], accountant: str) -> Reco
     events: dict[str, DpEvent] = {}
     for text, count in texts.items():
         try:
-            spent += price_of(text, budget.currency) * count
+            one = price_of(text, budget.currency)
+            if not one.fits_in(_MOST):
+                raise ValueError("more than any ledger can have charged")
+            spent += one * count
             event = charged(text).event
             key = json.dumps(event_to_json(event), sort_keys=True)
         except (KeyError, TypeError, ValueError, RecursionError, SottoError):
@@ -143,7 +149,7 @@ def _epsilon(
         for event, count in plan:
             total.compose(event, count)
         epsilon = total.report(budget.delta, [ACCOUNTANTS[accountant]]).epsilon
-    except SottoError as error:
+    except (OverflowError, SottoError) as error:
         return None, str(error)
     if not math.isfinite(epsilon):
         return None, f"not bounded by {accountant} for these events at delta {budget.delta:g}"

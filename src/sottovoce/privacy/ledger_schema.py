@@ -12,6 +12,9 @@ import sqlalchemy as sa
 SCHEMA_VERSION: Final = "2"
 NO_HEAD: Final = f"0 {'0' * 64}"
 
+MAX_UNITS: Final = 2**63 - 1
+"""What a column of the ledger can hold; no cap is as large."""
+
 TABLES: Final = sa.MetaData()
 
 META: Final = sa.Table(
