@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 EXPERTS = ("tests/experts/test_outputs.py",)
+HOLES = ("tests/mutants/test_holes.py",)
 VECTORS = ("tests/experts/test_vectors.py",)
 PARTITION = ("tests/experts/test_partition.py",)
 SESSION = ("tests/test_session.py",)
@@ -176,7 +177,7 @@ MUTANTS = [
         "experts/vectors.py",
         "kept = held & (np.cumsum(held, axis=1) <= cap)",
         "held = held[:, held.any(axis=0)] if held.any() else held\n    kept = held & (np.cumsum(held, axis=1) <= cap)",
-        VECTORS,
+        HOLES,
     ),
     Mutant(
         "keyword-cap-missing",

@@ -8,7 +8,6 @@ FILTER = ("tests/privacy/test_filter.py",)
 LAST_UNIT = ("tests/privacy/test_filter.py::test_a_cap_is_filled_to_its_last_unit_and_no_further",)
 ARITHMETIC = ("tests/survival/test_arithmetic.py",)
 _LEDGER = "tests/privacy/test_ledger.py::"
-FAILURES = (_LEDGER + "test_failures_are_kept_within_their_own_share",)
 ADDS_UP = (
     _LEDGER + "test_ten_answers_at_a_tenth_fit_into_one_and_the_eleventh_does_not",
     _LEDGER + "test_against_a_rational_oracle_the_sum_of_true_charges_stays_under_the_cap",
@@ -51,7 +50,7 @@ MUTANTS = [
         "privacy/filter.py",
         "return self.loss <= cap.loss and self.failure <= cap.failure",
         "return self.loss <= cap.loss",
-        FAILURES,
+        LAST_UNIT,
     ),
     Mutant(
         "asked-before-it-is-added",

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 
+from sottovoce.experts.vectors import keyword_counts
 from sottovoce.privacy.accountant import RdpAccountant
 from sottovoce.privacy.amplification import Sampling, SharedSample
 from sottovoce.privacy.calibration import calibrate
@@ -53,3 +54,9 @@ def test_a_parameter_just_past_its_target_is_not_near_enough(digits):
 
 def one_in_the_last_digit(value: float, digits: int) -> Fraction:
     return Fraction(10) ** (math.floor(math.log10(value)) - digits + 1)
+
+
+@pytest.mark.parametrize("responses", [[[0, 1, 0, 0]], [[0, 0, 0, 0]], [[1, 0, 0, 1], [0, 0, 0, 1]]])
+def test_every_public_keyword_has_a_count_whether_or_not_a_response_holds_it(responses):
+    found = keyword_counts(responses, 2, SWAP, Adjacency.REPLACE_ONE)
+    assert found.values.tolist() == [sum(column) for column in zip(*responses, strict=True)]
