@@ -24,6 +24,7 @@ LAPLACE = ("tests/mechanisms/test_laplace.py", "tests/mechanisms/test_discrete_l
 THRESHOLD = ("tests/mechanisms/test_above_threshold.py",)
 PTR = ("tests/mechanisms/test_propose_test_release.py",)
 HISTOGRAM = ("tests/mechanisms/test_stability_histogram.py",)
+HOLES = ("tests/mutants/test_holes.py",)
 RANDOMNESS = ("tests/survival/test_randomness.py", "tests/test_session.py")
 
 MUTANTS = [
@@ -345,7 +346,7 @@ MUTANTS = [
         "randomness.py",
         "return secrets.randbelow(bound)",
         "return secrets.randbits(bound.bit_length()) % bound",
-        RANDOMNESS,
+        HOLES,
     ),
     Mutant(
         "seeded-calls-itself-secure",
