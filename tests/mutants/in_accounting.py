@@ -211,8 +211,8 @@ MUTANTS = [
         "calibrated-to-the-wrong-side",
         "a parameter that is rounded past the target is taken, for being so near",
         "privacy/calibration.py",
-        "if final.epsilon <= epsilon:",
-        "if final.epsilon <= epsilon * (1 + 10.0**-digits):",
+        "if (final := report(parameter)).epsilon <= epsilon:",
+        "if (final := report(parameter)).epsilon <= epsilon * (1 + 10.0**-digits):",
         HOLES,
     ),
     Mutant(

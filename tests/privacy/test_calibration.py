@@ -172,3 +172,10 @@ def test_a_parameter_that_is_not_monotone_is_noticed_when_it_is_checked_again():
 
     with pytest.raises(ParameterError, match="monotone"):
         calibrate(jagged, 1.0, 1e-6, AR)
+
+
+def test_one_digit_is_enough_to_round_to_the_safe_side():
+    # The next parameter below the rounded one would be none: it is not asked for where the rounded one fits.
+    found = calibrate(PureDP, 0.13, 0.0, Adjacency.ADD_REMOVE, 7, digits=1)
+    assert found.parameter == 0.01
+    assert found.report.epsilon <= 0.13

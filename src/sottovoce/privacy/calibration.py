@@ -93,11 +93,13 @@ def calibrate(
     found = _search(fits, increasing, digits)
     rounded = _rounded(found, digits, down=increasing)
     # The decimal on the other side first: where the exact answer is a short decimal, the search ends just beside it.
-    for parameter in (_rounded(found, digits, down=not increasing), rounded, _next(rounded, digits, down=increasing)):
-        final = report(parameter)
-        if final.epsilon <= epsilon:
+    for parameter in (_rounded(found, digits, down=not increasing), rounded):
+        if (final := report(parameter)).epsilon <= epsilon:
             return Calibrated(parameter, final)
-    raise ParameterError("make_event", parameter, "monotone in its parameter: the rounded parameter costs more")
+    further = _next(rounded, digits, down=increasing)
+    if further > 0 and (final := report(further)).epsilon <= epsilon:
+        return Calibrated(further, final)
+    raise ParameterError("make_event", rounded, "monotone in its parameter: the rounded parameter costs more")
 
 
 def eta_of_selection(epsilon: float, delta: float = 0.0) -> float:
@@ -208,4 +210,5 @@ def _rounded(value: float, digits: int, *, down: bool) -> float:
 def _next(value: float, digits: int, *, down: bool) -> float:
     """The next parameter of so many digits on the safe side."""
     step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
-    return _rounded(value - 1.5 * step if down else value + 1.5 * step, digits, down=not down)
+    beyond = value - 1.5 * step if down else value + 1.5 * step
+    return _rounded(beyond, digits, down=not down) if beyond > 0 else 0.0

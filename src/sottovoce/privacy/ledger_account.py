@@ -174,7 +174,8 @@ class Account:
         past: dict[str, list[Any]] = {}
         columns = (ENTRY.c.release_id, ENTRY.c.kind, ENTRY.c.data_set, ENTRY.c.detail)
         for some in _chunks(release_ids):
-            for row in connection.execute(sa.select(*columns).where(ENTRY.c.release_id.in_(some))):
+            found = sa.select(*columns).where(ENTRY.c.release_id.in_(some)).order_by(ENTRY.c.seq)
+            for row in connection.execute(found):
                 past.setdefault(row.release_id, []).append(row)
         return past
 
