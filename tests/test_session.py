@@ -383,8 +383,8 @@ def test_zero_shot_reads_nothing_costs_nothing_and_opens_no_ledger(tmp_path, mon
 
 def test_every_registered_method_answers_and_states_something():
     for name in registered_methods():
-        icl = session(method=name, allow_non_private=True)
-        release = icl.ask("q", epsilon=0.5)
+        icl = session(method=name, allow_non_private=True, budget=Budget(8, 1e-6, failure_delta=1e-7))
+        release = icl.ask("q", epsilon=0.5, delta=1e-9)
         assert release.value in TASK.labels
         assert release.statement.endswith(".")
         assert (release.as_row("1")["epsilon"] is None) == ("NO privacy" in release.statement)

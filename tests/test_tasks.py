@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import string
 
 import pytest
 
 from sottovoce.errors import ParameterError, RecordError, TaskError
+from sottovoce.models.base import require_images, require_text
 from sottovoce.records import Row
 from sottovoce.tasks import Task, load_task, task_names
 
@@ -101,11 +103,42 @@ def test_the_example_is_the_question_its_prefix_the_label_and_its_suffix():
 # Built-in tasks
 
 
+SMALLEST_PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n and so on").decode()
+
+
+def test_an_image_field_takes_png_and_jpeg_in_base64_and_nothing_else():
+    task = load_task("pseudonames")
+    jpeg = base64.b64encode(b"\xff\xd8\xff and so on").decode()
+    for good in (SMALLEST_PNG, jpeg):
+        assert task.query_of(Row(1, {"image": good}), "f")["image"] == good
+    for bad in ("cat.png", "####", base64.b64encode(b"GIF89a").decode(), SMALLEST_PNG[:-1], SMALLEST_PNG + "\n" + jpeg):
+        with pytest.raises(RecordError, match="line 7, field 'image': the field is not a PNG or JPEG") as caught:
+            task.query_of(Row(7, {"image": bad}), "f")
+        assert bad not in str(caught.value)
+
+
+def test_the_image_field_must_stand_once_in_the_query():
+    for query in ("{text} Name:", "{image} {image} Name:"):
+        with pytest.raises(TaskError, match="'image' once"):
+            Task(labels=["a", "b"], query=query, example=query + " {label}", image="image")
+
+
+def test_a_model_of_texts_refuses_images_and_a_model_of_images_refuses_texts():
+    with pytest.raises(TaskError, match="--model embedded-image"):
+        require_text(load_task("pseudonames"), "embedded")
+    with pytest.raises(TaskError, match="--model embedded or hf"):
+        require_images(load_task("agnews"), "embedded-image")
+    require_text(load_task("agnews"), "embedded")
+    require_images(load_task("pseudonames"), "embedded-image")
+
+
 @pytest.mark.parametrize("name", task_names())
 def test_every_built_in_task_loads_and_renders(name):
     task = load_task(name)
     assert len(set(task.labels)) == len(task.labels) >= 2
     fields = {field: f"some {field}" for field in task.fields}
+    if task.image:
+        fields[task.image] = SMALLEST_PNG
     value = "#### 7" if task.answer == "first_digit" else task.labels[-1]
     example = task.example_of(Row(1, {**fields, task.label_field: value}), "memory")
     assert task.labels[example.label] in task.render_example(example)

@@ -25,7 +25,7 @@ class Terms:
         price: Epsilon and delta asked for one answer.
         adjacency: What one change is.
         unit: Who is protected.
-        units_per_expert: g.
+        units_per_expert: g; ``None`` where prompts hold random samples.
         change: The change type; ``None`` where no private record is read.
         isolation: Whether the model was seen to keep experts apart.
         seeded: Whether the noise came from a seeded source, so that nothing is promised.
@@ -36,7 +36,7 @@ class Terms:
     price: Price
     adjacency: Adjacency
     unit: str
-    units_per_expert: int
+    units_per_expert: int | None
     change: ChangeType | None
     isolation: Isolation
     seeded: bool
@@ -55,7 +55,8 @@ class Terms:
 
     @property
     def _slack(self) -> float:
-        return 0.0 if math.isfinite(charge_of(self.event).epsilon) else self.price.delta
+        charge = charge_of(self.event)
+        return 0.0 if math.isfinite(charge.epsilon) and charge.delta == 0 else self.price.delta
 
     @property
     def is_private(self) -> bool:
@@ -80,10 +81,16 @@ class Terms:
         claim = (
             f"{self.adjacency.sentence(self.unit).capitalize()} changes the probability of this answer by {bound} "
             f"(epsilon {self.price.epsilon:g}, delta {self._slack:g}, {self.adjacency.value} adjacency, "
-            f"unit '{self.unit}', {self.units_per_expert} unit{'s' * (self.units_per_expert > 1)} an expert, "
+            f"unit '{self.unit}', {self._prompts}, "
             f"change type {self.change.name if self.change else 'none'}, method {self.method.name})"
         )
         return f"{claim}." if self.isolation.holds else f"{claim}; but {self.isolation.value}."
+
+
+    @property
+    def _prompts(self) -> str:
+        g = self.units_per_expert
+        return "random samples of units in each prompt" if g is None else f"{g} unit{'s' * (g > 1)} an expert"
 
 
 @final

@@ -17,14 +17,15 @@ from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoE
 from sottovoce.experts.ensemble import Ensemble
 from sottovoce.experts.outputs import ExpertOutputs
 from sottovoce.experts.partition import Partition
-from sottovoce.methods.base import Method, Price, Reads, make_method
+from sottovoce.experts.subsample import SampledEnsemble
+from sottovoce.methods.base import Method, Price, Reads, Subsampling, make_method
 from sottovoce.models.base import FloatArray, Isolation, LabelScorer, PreparedContexts
 from sottovoce.models.catalog import load_scorer
 from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.ledger import Account, Identity, Ledger, Reservation, require_release_id
 from sottovoce.privacy.ledger_balance import NOT_VERIFIED_NOTE, Balance
 from sottovoce.privacy.ledger_registry import default_path
-from sottovoce.privacy.unit import DROP, Adjacency
+from sottovoce.privacy.unit import DROP, SWAP, Adjacency, ChangeType
 from sottovoce.randomness import Randomness, SystemRandomness
 from sottovoce.records import PrivateRecords, Row
 from sottovoce.release import Release, Terms
@@ -96,16 +97,13 @@ class PrivateICL:
         self._randomness = randomness or SystemRandomness()
         self._public: PreparedContexts | None = None
         self._records = self._usable(records, allow_non_private)
-        change = self.partition.rule(self.adjacency)[1]
+        change = self._rule()
         self.model = load_scorer(model) if isinstance(model, str) else model
         self._change = change if self._records else None
-        self._ensemble: Ensemble | None = None
+        self._ensemble: Ensemble | SampledEnsemble | None = None
         self._account: Account | None = None
         if self._records is not None:
-            together = self.method.reads is Reads.EVERYTHING
-            self._ensemble = Ensemble(
-                self._records, task, self.model, self.partition, self.adjacency, together=together
-            )
+            self._ensemble = self._experts(self._records)
             identity = Identity(self._records.fingerprint, self.adjacency, self._records.unit)
             if not isinstance(ledger, Ledger):
                 ledger = Ledger(ledger or default_path(self._records.fingerprint))
@@ -137,14 +135,14 @@ class PrivateICL:
             delta: Of one answer, for methods that need one; by default the budget's.
         """
         budget = self._account.balance().budget if self._account else Budget(1, 1e-6)
-        price = Price(epsilon, budget.delta if delta is None else delta)
+        price = Price(epsilon, self._delta(budget) if delta is None else delta)
         return Terms(
             method=type(self.method),
-            event=self.method.event(price),
+            event=self.method.event(price, self.adjacency),
             price=price,
             adjacency=self.adjacency,
             unit=self._records.unit if self._records else "record",
-            units_per_expert=self.partition.units_per_expert,
+            units_per_expert=None if isinstance(self.method, Subsampling) else self.partition.units_per_expert,
             change=self._change,
             isolation=self.model.isolation,
             seeded=not self._randomness.secure,
@@ -192,6 +190,18 @@ class PrivateICL:
         if self._account and self.method.private:
             self._account.check([Reservation(f"check {i}", terms.event, "") for i in range(count)])
 
+    def _delta(self, budget: Budget) -> float:
+        """Delta of one answer where none was named."""
+        if not self.method.can_fail:
+            return budget.delta
+        raise ParameterError(
+            "delta",
+            None,
+            f"given: with {self.method.name!r} each answer spends its delta from the budget's share for failures, "
+            f"here {budget.failure_delta:g}. Grant a share on first use, such as --budget 8,1e-6,failure=5e-7, and "
+            "name one answer's part, such as --delta 1e-9",
+        )
+
     def close(self) -> None:
         """Frees the model's caches of private prompts."""
         if self._ensemble:
@@ -199,6 +209,30 @@ class PrivateICL:
         if self._public:
             self._public.close()
             self._public = None
+
+    def _rule(self) -> ChangeType:
+        """How one change of the data can change the prompts, from parameters alone."""
+        if not isinstance(self.method, Subsampling):
+            return self.partition.rule(self.adjacency)[1]
+        for name, usual in (("units_per_expert", 1), ("capacity", None)):
+            if (given := getattr(self.partition, name)) != usual:
+                raise ParameterError(name, given, f"left out: the prompts of {self.method.name!r} hold random samples")
+        return SWAP
+
+    def _experts(self, records: PrivateRecords) -> Ensemble | SampledEnsemble:
+        if isinstance(self.method, Subsampling):
+            return SampledEnsemble(
+                records,
+                self.task,
+                self.model,
+                self.adjacency,
+                sampling_probability=self.method.sampling_probability,
+                subsamples=self.method.subsamples,
+                randomness=self._randomness,
+                max_records=self.partition.max_records,
+            )
+        together = self.method.reads is Reads.EVERYTHING
+        return Ensemble(records, self.task, self.model, self.partition, self.adjacency, together=together)
 
     def _usable(self, records: PrivateRecords | None, allow_non_private: bool) -> PrivateRecords | None:
         if self.method.reads is Reads.NOTHING:
@@ -226,11 +260,9 @@ class PrivateICL:
         while batch := [self._fields(question) for question in islice(waiting, BATCH)]:
             terms = self.terms(epsilon, delta)
             ids = given or [secrets.token_hex(16) for _ in batch]
-            if self.method.reads is not Reads.NOTHING:
-                if self._account and self.method.private:
-                    self._account.check(self._reservations(ids, terms))
-                self._rehearse(batch)
-            yield self._answer(batch, ids, terms)
+            if self._account and self.method.private and self.method.reads is not Reads.NOTHING:
+                self._account.check(self._reservations(ids, terms))
+            yield self._answer(batch, ids, terms, self._rehearse(batch))
 
     def _fields(self, question: str | Query) -> Query:
         if isinstance(question, Mapping):
@@ -241,12 +273,12 @@ class PrivateICL:
             raise ParameterError("question", question, "a text that is not empty")
         return {self.task.fields[0]: question}
 
-    def _answer(self, batch: Sequence[Query], ids: Sequence[str], terms: Terms) -> list[Release]:
+    def _answer(self, batch: Sequence[Query], ids: Sequence[str], terms: Terms, public: FloatArray) -> list[Release]:
         if self._account is None or self._ensemble is None:
-            outputs = self._zero_shot(batch)
+            outputs = [ExpertOutputs(rows, DROP, self.adjacency) for rows in public]
         else:
             self._charge(self._account, ids, terms)
-            outputs = self._ensemble.ask(batch)
+            outputs = self._ensemble.ask(batch, public[:, 0])
         values = [self.method.choose(output, terms.price, self._randomness) for output in outputs]
         if self._account:
             self._account.mark_released(ids)
@@ -271,11 +303,9 @@ class PrivateICL:
     def _note(self, terms: Terms) -> str:
         return f"{self.method.name}, {self.model.name}, change {terms.change.name if terms.change else 'none'}"
 
-    def _zero_shot(self, batch: Sequence[Query]) -> list[ExpertOutputs]:
-        return [ExpertOutputs(rows, DROP, self.adjacency) for rows in self._rehearse(batch)]
-
     def _rehearse(self, batch: Sequence[Query]) -> FloatArray:
-        """Lets the model answer from public input alone, so that what fails for everybody fails before a charge."""
+        """The model's answer from public input alone, shape (questions, 1, labels): what fails for everybody fails
+        before a charge, and some methods compare with it."""
         scores = self._score_without_examples(batch)
         if not np.isfinite(scores).all():
             raise ModelError(

@@ -6,6 +6,8 @@ collected from private rows. Built-in tasks are the files ``tasks/*.toml``; a us
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +21,9 @@ from sottovoce.errors import InputError, ParameterError, RecordError, TaskError
 from sottovoce.records import Opaque, Row, is_missing
 
 Query = Mapping[str, str]
-"""The text fields of one question: field name to text. Public, and possibly adversarial."""
+"""The fields of one question: field name to text, an image as base64. Public, and possibly adversarial."""
+
+_IMAGE_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 
 
 @final
@@ -51,6 +55,7 @@ class Task:
         label_field: The column that holds the label.
         answer: How the label is read from that column: ``"label"`` by name or index, ``"first_digit"`` the first digit
             of the number after the last ``####``.
+        image: The field that holds an image, a PNG or JPEG file in base64; empty for tasks of text alone.
 
     Raises:
         TaskError: The labels or templates are not usable.
@@ -68,6 +73,7 @@ class Task:
     example: str = "Text: {text}\nLabel: {label}"
     label_field: str = "label"
     answer: str = "label"
+    image: str = ""
     fields: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,6 +91,8 @@ class Task:
                 f"such as {self.query + ' {label}'!r}."
             )
         object.__setattr__(self, "fields", tuple(dict.fromkeys(fields)))
+        if self.image and fields.count(self.image) != 1:
+            raise TaskError(f"The query template must name the image field {self.image!r} once.")
 
     @property
     def answer_prefix(self) -> str:
@@ -112,9 +120,14 @@ class Task:
         """Reads a question from a row.
 
         Raises:
-            RecordError: A field is missing, empty or not a text; the line is named, the content is not.
+            RecordError: A field is missing, empty, not a text or not an image; the line is named, the content is not.
         """
-        return {name: _text(row, name, file) for name in self.fields}
+        query = {name: _text(row, name, file) for name in self.fields}
+        if self.image and not _is_image(query[self.image]):
+            raise RecordError(
+                "the field is not a PNG or JPEG image in base64", file=file, line=row.line, field=self.image
+            )
+        return query
 
     def label_of(self, row: Row, file: str) -> int:
         """Reads the index of a row's label.
@@ -181,7 +194,7 @@ def _parse(text: str, name: str) -> Task:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise TaskError(f"The task file {name!r} is not valid TOML: {error}.") from None
-    known = {"name", "labels", "instruction", "query", "example", "label_field", "answer"}
+    known = {"name", "labels", "instruction", "query", "example", "label_field", "answer", "image"}
     if unknown := sorted(set(values) - known):
         raise TaskError(
             f"The task file {name!r} has the unknown key {unknown[0]!r}. Known: {', '.join(sorted(known))}."
@@ -232,6 +245,15 @@ def _text(row: Row, name: str, file: str) -> str:
     if not value.strip():
         raise RecordError("the field holds only blanks", file=file, line=row.line, field=name)
     return value
+
+
+def _is_image(value: str) -> bool:
+    """Whether it is base64 throughout and begins as a PNG or JPEG file does."""
+    try:
+        content = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return content.startswith(_IMAGE_STARTS)
 
 
 def _by_name_or_index(value: object, labels: Sequence[str]) -> int | None:

@@ -555,7 +555,7 @@ def test_a_model_is_opened_by_its_name(folder):
 
 
 def test_an_unknown_model_or_option_is_refused_with_what_exists(folder):
-    with pytest.raises(ParameterError, match="embedded, hf:NAME_OR_PATH, fake"):
+    with pytest.raises(ParameterError, match="embedded, hf:NAME_OR_PATH, embedded-image, vision:NAME_OR_PATH, fake"):
         load_scorer("gpt5")
     with pytest.raises(ParameterError, match="hf:NAME"):
         load_scorer("hf:")
@@ -564,4 +564,4 @@ def test_an_unknown_model_or_option_is_refused_with_what_exists(folder):
 
 
 def test_the_catalog_names_every_kind_of_model():
-    assert [entry.spec for entry in model_catalog()] == ["embedded", "hf:NAME_OR_PATH", "fake"]
+    assert [entry.spec for entry in model_catalog()] == ["embedded", "hf:NAME_OR_PATH", "embedded-image", "vision:NAME_OR_PATH", "fake"]

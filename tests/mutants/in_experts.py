@@ -9,6 +9,8 @@ HOLES = ("tests/mutants/test_holes.py",)
 VECTORS = ("tests/experts/test_vectors.py",)
 PARTITION = ("tests/experts/test_partition.py",)
 SESSION = ("tests/test_session.py",)
+PRIOR_POE = ("tests/methods/test_prior_poe.py",)
+PBS = ("tests/methods/test_pbs.py",)
 
 MUTANTS = [
     Mutant(
@@ -23,8 +25,8 @@ MUTANTS = [
         "clip-after-sum",
         "the sum is clamped instead of each expert's summand",
         "experts/outputs.py",
-        "summands = on_grid(normalized(self._rows, normalization), width)",
-        "summands = on_grid(np.nansum(normalized(self._rows, normalization), axis=0, keepdims=True), width)",
+        "on_grid(rows, width).sum(axis=0, dtype=np.int64),",
+        "on_grid(np.nansum(rows, axis=0, keepdims=True), width).sum(axis=0, dtype=np.int64),",
         EXPERTS,
     ),
     Mutant(
@@ -119,9 +121,59 @@ MUTANTS = [
         "read-before-charge",
         "the experts are asked before the ledger is charged",
         "session.py",
-        "            self._charge(self._account, ids, terms)\n            outputs = self._ensemble.ask(batch)",
-        "            outputs = self._ensemble.ask(batch)\n            self._charge(self._account, ids, terms)",
+        "            self._charge(self._account, ids, terms)\n"
+        "            outputs = self._ensemble.ask(batch, public[:, 0])",
+        "            outputs = self._ensemble.ask(batch, public[:, 0])\n"
+        "            self._charge(self._account, ids, terms)",
         SESSION,
+    ),
+    Mutant(
+        "difference-to-the-experts",
+        "each expert is compared with the mean of the experts, which is private, instead of the public prediction",
+        "experts/outputs.py",
+        "self._rows - self.log_prior(), ",
+        "self._rows - np.nan_to_num(self._rows, neginf=-9).mean(axis=0), ",
+        PRIOR_POE,
+    ),
+    Mutant(
+        "null-expert-votes-against-the-public",
+        "an expert that could not be read is compared with the public prediction and speaks against it",
+        "experts/outputs.py",
+        "self._rows - self.log_prior(), ",
+        "np.nan_to_num(self._rows) - self.log_prior(), ",
+        PRIOR_POE,
+    ),
+    Mutant(
+        "pbs-sensitivity-of-1",
+        "a probability vector is taken to move by 1, as published, and not by the square root of 2",
+        "experts/outputs.py",
+        "squared_l2=2 * one * one",
+        "squared_l2=one * one",
+        PBS,
+    ),
+    Mutant(
+        "pbs-one-sample",
+        "all prompts of a question hold the same sample",
+        "experts/subsample.py",
+        "contexts = [self._sample() for _ in range(self._subsamples)]",
+        "contexts = [self._sample()] * self._subsamples",
+        PBS,
+    ),
+    Mutant(
+        "pbs-one-coin",
+        "one coin decides for all units",
+        "experts/subsample.py",
+        "drawn = [unit for unit in self._units if self._toss()]",
+        "drawn = self._units if self._toss() else []",
+        PBS,
+    ),
+    Mutant(
+        "pbs-amplified-as-one",
+        "the price of all prompts is that of a single one",
+        "methods/pbs.py",
+        "return SelfComposedDpEvent(sample.amplified(), subsamples)",
+        "return SelfComposedDpEvent(sample.amplified(), 1)",
+        PBS,
     ),
     Mutant(
         "doubled-sensitivity",

@@ -37,9 +37,12 @@ def ask(
     dtype: o.Dtype = None,
     clip: o.Clip = None,
     noise: o.Noise = None,
+    prior_weight: o.PriorWeight = None,
+    sampling_probability: o.SamplingProbability = None,
+    subsamples: o.Subsamples = None,
     per_expert: o.PerExpert = 1,
     capacity: o.Capacity = None,
-    max_characters: o.MaxCharacters = 8_000,
+    max_characters: o.MaxCharacters = None,
     truncate: o.Truncate = False,
     allow_non_private: o.AllowNonPrivate = False,
     as_json: o.AsJson = False,
@@ -51,6 +54,7 @@ def ask(
     setup = o.Setup(
         private, labels, task, method, model, adjacency, unit, ledger, budget, device, dtype, clip, noise, per_expert,
         capacity, max_characters, truncate, allow_non_private, caller,
+        prior_weight, sampling_probability, subsamples,
     )  # fmt: skip
     session = setup.session(setup.load_task())
     release = session.ask(question, epsilon=price, delta=slack, release_id=release_id)

@@ -40,9 +40,12 @@ def classify(
     dtype: o.Dtype = None,
     clip: o.Clip = None,
     noise: o.Noise = None,
+    prior_weight: o.PriorWeight = None,
+    sampling_probability: o.SamplingProbability = None,
+    subsamples: o.Subsamples = None,
     per_expert: o.PerExpert = 1,
     capacity: o.Capacity = None,
-    max_characters: o.MaxCharacters = 8_000,
+    max_characters: o.MaxCharacters = None,
     truncate: o.Truncate = False,
     allow_non_private: o.AllowNonPrivate = False,
     out: Annotated[str | None, typer.Option("--out", help="Answer rows; without it they go to stdout.")] = None,
@@ -62,9 +65,10 @@ def classify(
     setup = o.Setup(
         private, labels, task, method, model, adjacency, unit, ledger, budget, device, dtype, clip, noise, per_expert,
         capacity, max_characters, truncate, allow_non_private, caller,
+        prior_weight, sampling_probability, subsamples,
     )  # fmt: skip
     the_task = setup.load_task()
-    questions = read_public(queries, max_characters=max_characters, truncate=truncate)
+    questions = read_public(queries, max_characters=setup.longest(the_task), truncate=truncate)
     truth, fields = _read(questions, the_task, limit)
     session = setup.session(the_task)
     started = time.perf_counter()

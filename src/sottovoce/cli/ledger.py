@@ -87,7 +87,7 @@ def grant(
     continues: Annotated[
         str | None, typer.Option("--continues", help="These records are a new version of that data set.")
     ] = None,
-    max_characters: o.MaxCharacters = 8_000,
+    max_characters: o.MaxCharacters = None,
     truncate: o.Truncate = False,
 ) -> None:
     """The data owner opens a budget, raises one, shares it out, or lets a new version of the records go on with it."""
@@ -105,7 +105,9 @@ def grant(
         raise ParameterError("--budget", None, "given: the part of the budget that the caller or group may spend")
     if shares and (name or continues):
         raise ParameterError("--name and --continues", name or continues, "absent beside --caller and --group")
-    records = read_private(private, unit=unit, max_characters=max_characters, truncate=truncate)
+    records = read_private(
+        private, unit=unit, max_characters=8_000 if max_characters is None else max_characters, truncate=truncate
+    )
     book = Ledger(path or ledger or default_path(records.fingerprint))
     identity = Identity(records.fingerprint, relation, records.unit)
     if shares and limit is not None:

@@ -21,6 +21,7 @@ def methods(as_json: o.AsJson = False) -> None:
     from sottovoce.mechanisms.base import registered
     from sottovoce.methods.base import Price, make_method, registered_methods
     from sottovoce.privacy.events import describe
+    from sottovoce.privacy.unit import Adjacency
 
     rows: list[dict[str, Any]] = [
         {
@@ -30,7 +31,7 @@ def methods(as_json: o.AsJson = False) -> None:
             "reads": cls.reads.value,
             "needs": cls.needs,
             "options": [f"{f.name}={f.default!r}" for f in fields(cls)] if is_dataclass(cls) else [],
-            "event_at_epsilon_1": describe(make_method(name).event(Price(1.0, 1e-6))),
+            "event_at_epsilon_1": describe(make_method(name).event(Price(1.0, 1e-6), Adjacency.REPLACE_ONE)),
             "source": cls.source,
         }
         for name, cls in registered_methods().items()

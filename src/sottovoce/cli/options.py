@@ -47,13 +47,23 @@ BudgetText = Annotated[
 ModelName = Annotated[str, typer.Option("--model", help="embedded, or hf:NAME_OR_PATH. See 'sotto models'.")]
 Device = Annotated[str | None, typer.Option("--device", help="For hf: models: cpu, cuda, cuda:1.")]
 Dtype = Annotated[str | None, typer.Option("--dtype", help="For hf: models: float32 or bfloat16.")]
-Clip = Annotated[float | None, typer.Option("--clip", help="For poe: clip in nats.")]
+Clip = Annotated[float | None, typer.Option("--clip", help="For poe and prior-poe: clip in nats.")]
+PriorWeight = Annotated[
+    float | None, typer.Option("--prior-weight", help="For poe and prior-poe: power of the answer without examples.")
+]
+SamplingProbability = Annotated[
+    float | None, typer.Option("--sampling-probability", help="For pbs: chance of each unit to be in a prompt.")
+]
+Subsamples = Annotated[int | None, typer.Option("--subsamples", help="For pbs: prompts for each question.")]
 Noise = Annotated[str | None, typer.Option("--noise", help="For rnm: exponential, permute_and_flip or gaussian.")]
 PerExpert = Annotated[int, typer.Option("--per-expert", "-g", help="Units an expert sees.")]
 Capacity = Annotated[
     int | None, typer.Option("--capacity", help="Under add-remove: a public number of experts; needs stable ids.")
 ]
-MaxCharacters = Annotated[int, typer.Option("--max-characters", help="Longest text of one field.")]
+MaxCharacters = Annotated[
+    int | None,
+    typer.Option("--max-characters", help="Longest text of one field [8000; 8000000 where a field is an image]."),
+]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut longer texts instead of refusing them.")]
 AllowNonPrivate = Annotated[
     bool, typer.Option("--allow-non-private", help="Let a method without a guarantee answer; the ledger notes it.")
@@ -80,10 +90,19 @@ class Setup:
     noise: str | None
     per_expert: int
     capacity: int | None
-    max_characters: int
+    max_characters: int | None
     truncate: bool
     allow_non_private: bool
     caller: str | None = None
+    prior_weight: float | None = None
+    sampling_probability: float | None = None
+    subsamples: int | None = None
+
+    def longest(self, task: Task) -> int:
+        """Characters of the longest field that is read."""
+        if self.max_characters is None:
+            return 8_000_000 if task.image else 8_000
+        return self.max_characters
 
     def load_task(self) -> Task:
         """The task, from --task or --labels."""
@@ -106,14 +125,14 @@ class Setup:
         from sottovoce.readers import read_private
         from sottovoce.session import PrivateICL
 
-        method = make_method(self.method, **_given(clip=self.clip, noise=self.noise))
+        method = make_method(self.method, **self._method_options())
         reads = method.reads is not Reads.NOTHING
         if reads and self.private is None:
             raise ParameterError("--private", None, f"given: the method {self.method!r} answers from private records")
         records = None
         if reads:
             records = read_private(
-                str(self.private), unit=self.unit, max_characters=self.max_characters, truncate=self.truncate
+                str(self.private), unit=self.unit, max_characters=self.longest(task), truncate=self.truncate
             )
         session = PrivateICL(
             records=records,
@@ -133,6 +152,15 @@ class Setup:
                 "up, and neither knows of the other. Leave --ledger out to go on with that one."
             )
         return session
+
+    def _method_options(self) -> dict[str, Any]:
+        return _given(
+            clip=self.clip,
+            noise=self.noise,
+            prior_weight=self.prior_weight,
+            sampling_probability=self.sampling_probability,
+            subsamples=self.subsamples,
+        )
 
     def _budget(self, fingerprint: str) -> Any:
         from pathlib import Path

@@ -1,8 +1,9 @@
-"""What the experts said, and the two ways it is summed: clipped log-probabilities and votes.
+"""What the experts said, and how it is summed: clipped log-probabilities, clipped differences to the public, votes.
 
 Guarantee   Each expert's summand lies in a set of the stated width and is computed from that expert's row alone; a null
             expert adds the zero vector. The integer sum does not depend on order.
-Sources     specification 1.4, 5.1.1, 5.1.2 (clamp, never zeroing), 5.2 (votes), 9.1 (order of operations, grid).
+Sources     specification 1.4, 5.1.1, 5.1.2 (clamp, never zeroing), 5.1.8 (difference to the public prediction), 5.2
+            (votes), 5.3 (probability vectors), 9.1 (order of operations, grid).
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from numpy.typing import NDArray
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.scores import IntArray, Scores
 from sottovoce.privacy.unit import Adjacency, ChangeType
+from sottovoce.privacy.vectors import VectorSum
 from sottovoce.records import Opaque
 
 FloatArray = NDArray[np.float64]
 GRID_BITS: Final = 10
 """Log-probabilities are put on a grid of 2**-10 nats."""
+PROBABILITY_GRID_BITS: Final = 20
+"""Probabilities are put on a grid of 2**-20."""
 NORMALIZATIONS: Final = ("labels", "vocabulary", "max")
 
 
@@ -32,14 +36,26 @@ class ExpertOutputs(Opaque):
         log_probabilities: Shape (experts, labels), float64; a row of NaN is a null expert.
         change: How one change of the data can change the rows.
         adjacency: The relation that ``change`` is for.
+        public: Log-probabilities of the labels without any private record, shape (labels,), where a method needs them.
+
+    Attributes:
+        labels: Number of labels.
+        public: As given.
     """
 
-    __slots__ = ("_adjacency", "_change", "_rows", "labels")
+    __slots__ = ("_adjacency", "_change", "_rows", "labels", "public")
 
-    def __init__(self, log_probabilities: FloatArray, change: ChangeType, adjacency: Adjacency) -> None:
+    def __init__(
+        self,
+        log_probabilities: FloatArray,
+        change: ChangeType,
+        adjacency: Adjacency,
+        public: FloatArray | None = None,
+    ) -> None:
         self._rows = sanitized(log_probabilities)
         self._change, self._adjacency = change, adjacency
         self.labels = int(log_probabilities.shape[1])
+        self.public = public
 
     def _public_face(self) -> str:
         return f"{self.labels} labels, {self._adjacency.value}, {self._change.name}"
@@ -51,13 +67,53 @@ class ExpertOutputs(Opaque):
             ParameterError: ``clip`` is below 2**-10 or above 1000, or the normalization is unknown.
         """
         require_clipping(clip, normalization)
+        return self._summed(normalized(self._rows, normalization), clip)
+
+    def clipped_difference_sum(self, clip: float) -> Scores:
+        """Sums what the records add to the public prediction: differences in log-probability, the best at 0, clamped.
+
+        An expert that says what the public model says adds the zero vector, as a null expert does. Each summand is a
+        function of its expert's row and of public numbers, and lies in [-clip, 0].
+
+        Raises:
+            ParameterError: ``clip`` is below 2**-10 or above 1000, or there is no public prediction to compare with.
+        """
+        require_clipping(clip, "max")
+        return self._summed(normalized(self._rows - self.log_prior(), "max"), clip)
+
+    def log_prior(self) -> FloatArray:
+        """The public prediction, log-softmaxed over the labels, shape (labels,), finite.
+
+        Raises:
+            ParameterError: There is none, or it is not finite.
+        """
+        if self.public is None or self.public.shape != (self.labels,) or not np.isfinite(self.public).all():
+            raise ParameterError("public", "no finite prediction", "one finite log-probability for each label")
+        return np.asarray(normalized(self.public[None, :], "labels")[0])
+
+    def _summed(self, rows: FloatArray, clip: float) -> Scores:
         width = int(Fraction(repr(float(clip))) * 2**GRID_BITS)
-        summands = on_grid(normalized(self._rows, normalization), width)
         return Scores(
-            summands.sum(axis=0, dtype=np.int64),
+            on_grid(rows, width).sum(axis=0, dtype=np.int64),
             sensitivity=width * self._change.widths,
             adjacency=self._adjacency,
         )
+
+    def probability_vectors(self) -> list[VectorSum]:
+        """Each row as probabilities of the labels, a release of its own, for prediction by subsampling.
+
+        Rounded down to the grid, entries are at least 0 and sum to at most 1, so that any two vectors, the zero vector
+        of a prompt that could not be read among them, are at most the square root of 2 apart.
+        """
+        one = 1 << PROBABILITY_GRID_BITS
+        shares = np.floor(np.exp(normalized(self._rows, "labels")) * (one - self.labels))
+        whole = np.where(np.isnan(shares), 0, np.maximum(shares, 0)).astype(np.int64)
+        if whole.size and int(whole.sum(axis=1).max()) > one:
+            raise AssertionError("a prediction left the simplex")
+        return [
+            VectorSum(row, squared_l2=2 * one * one, adjacency=self._adjacency, grid_step=Fraction(1, one))
+            for row in whole
+        ]
 
     def votes(self) -> Scores:
         """Counts for each label the experts that prefer it; a tie inside an expert goes to the lower index."""

@@ -5,17 +5,20 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 from typing import ClassVar, TypeVar, final
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.experts.outputs import ExpertOutputs, FloatArray
 from sottovoce.mechanisms.base import SelectionMechanism
+from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.numbers import require_delta, require_epsilon
 from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 
 
@@ -42,6 +45,7 @@ class Reads(Enum):
 
     NOTHING = "no private record"
     ONE_EXPERT_EACH = "each expert its own units"
+    SAMPLES = "fresh Poisson samples of the units"
     EVERYTHING = "all records in one context"
 
 
@@ -55,10 +59,16 @@ class Method(ABC):
     """Whether its answers have a guarantee."""
     reads: ClassVar[Reads] = Reads.ONE_EXPERT_EACH
     needs: ClassVar[str] = "LabelScorer"
+    can_fail: ClassVar[bool] = False
+    """Whether every answer spends its delta as a probability of failure, from the budget's share for failures."""
 
     @abstractmethod
-    def event(self, price: Price) -> DpEvent:
-        """What one answer costs, from parameters alone."""
+    def event(self, price: Price, adjacency: Adjacency) -> DpEvent:
+        """What one answer costs under this adjacency, from parameters alone.
+
+        Raises:
+            AssignmentError: The method has no guarantee under it.
+        """
 
     @abstractmethod
     def choose(self, experts: ExpertOutputs, price: Price, randomness: Randomness) -> int:
@@ -76,13 +86,47 @@ class Selecting(Method):
     def scores(self, experts: ExpertOutputs) -> Scores:
         """The experts' outputs as scores with their sensitivity."""
 
+    def log_prior(self, experts: ExpertOutputs) -> FloatArray | None:
+        """A public prior over the labels, as log-weights; ``None`` for a flat one. It is free (specification 5.1.3)."""
+        return None
+
     @final
-    def event(self, price: Price) -> DpEvent:
+    def event(self, price: Price, adjacency: Adjacency) -> DpEvent:
         return self.mechanism(price).event
 
     @final
     def choose(self, experts: ExpertOutputs, price: Price, randomness: Randomness) -> int:
-        return self.mechanism(price).select(self.scores(experts), randomness)
+        mechanism, prior = self.mechanism(price), self.log_prior(experts)
+        if prior is None:
+            return mechanism.select(self.scores(experts), randomness)
+        return _with_prior(mechanism).select(self.scores(experts), randomness, prior)
+
+    @final
+    def law(self, experts: ExpertOutputs, price: Price) -> Sequence[Fraction] | Sequence[float]:
+        """Probability of each label under ``choose``. Never released; for tests, benchmarks and audits only."""
+        mechanism, prior = self.mechanism(price), self.log_prior(experts)
+        if prior is None:
+            return mechanism.law(self.scores(experts))
+        return _with_prior(mechanism).law(self.scores(experts), prior)
+
+
+class Subsampling(Method):
+    """A method whose prompts hold fresh Poisson samples of the units.
+
+    Attributes:
+        sampling_probability: Chance of each unit to be in a prompt.
+        subsamples: Prompts for each question.
+    """
+
+    reads: ClassVar[Reads] = Reads.SAMPLES
+    sampling_probability: float
+    subsamples: int
+
+
+def _with_prior(mechanism: SelectionMechanism) -> Exponential:
+    if not isinstance(mechanism, Exponential):
+        raise ParameterError("prior", type(mechanism).__name__, "used with the exponential mechanism alone")
+    return mechanism
 
 
 _REGISTRY: dict[str, type[Method]] = {}

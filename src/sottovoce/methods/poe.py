@@ -3,7 +3,8 @@
 Guarantee   epsilon-bounded-range an answer: weights exp(epsilon * sum / (width * change)), the change type from the
             specification's table 2.2. Under replace-one that is twice the noise of the paper's exponent.
 Assumes     Isolation: an expert's prediction depends on its own records, the question and public inputs.
-Sources     Private PoEtry; specification 5.1. Clipping clamps; it never sets a bad label to zero, the best score.
+Sources     Private PoEtry; specification 5.1, 5.1.3 for the public prior. Clipping clamps; it never sets a bad label to
+            zero, the best score.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from sottovoce.experts.outputs import ExpertOutputs, require_clipping
+from sottovoce.errors import ParameterError
+from sottovoce.experts.outputs import ExpertOutputs, FloatArray, require_clipping
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price, Selecting, register_method
 from sottovoce.privacy.scores import Scores
@@ -26,19 +28,32 @@ class PoE(Selecting):
     Attributes:
         clip: C, in nats: an expert's log-probabilities are clamped to [-C, 0]. Chosen on public tasks.
         normalization: ``labels``, ``vocabulary`` or ``max`` (specification 5.1.1); privacy is the same.
+        prior_weight: a: the model's answer without any example multiplies each label's weight by its probability to
+            this power. Public, hence free. 0 for none.
 
     Raises:
-        ParameterError: ``clip`` or ``normalization`` is out of range.
+        ParameterError: A parameter is out of range.
     """
 
     clip: float = 2.3
     normalization: str = "labels"
+    prior_weight: float = 0.0
 
     def __post_init__(self) -> None:
         require_clipping(self.clip, self.normalization)
+        require_prior_weight(self.prior_weight)
 
     def mechanism(self, price: Price) -> Exponential:
         return Exponential(price.epsilon)
 
     def scores(self, experts: ExpertOutputs) -> Scores:
         return experts.clipped_sum(self.clip, self.normalization)
+
+    def log_prior(self, experts: ExpertOutputs) -> FloatArray | None:
+        return self.prior_weight * experts.log_prior() if self.prior_weight else None
+
+
+def require_prior_weight(weight: float) -> None:
+    """Checks the weight of the public prediction, which a method does before anything is charged."""
+    if not isinstance(weight, int | float) or isinstance(weight, bool) or not 0 <= weight <= 1_000:
+        raise ParameterError("prior_weight", weight, "from 0 to 1000")

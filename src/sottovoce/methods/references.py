@@ -15,6 +15,7 @@ import numpy as np
 from sottovoce.experts.outputs import ExpertOutputs
 from sottovoce.methods.base import Method, Price, Reads, register_method
 from sottovoce.privacy.events import DpEvent, NonPrivateDpEvent, NoOpDpEvent
+from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 
 
@@ -23,7 +24,7 @@ class _MostLikely(Method):
 
     private: ClassVar[bool] = False
 
-    def event(self, price: Price) -> DpEvent:
+    def event(self, price: Price, adjacency: Adjacency) -> DpEvent:
         return NonPrivateDpEvent()
 
     def choose(self, experts: ExpertOutputs, price: Price, randomness: Randomness) -> int:
@@ -39,7 +40,7 @@ class ZeroShot(_MostLikely):
     private: ClassVar[bool] = True
     reads: ClassVar[Reads] = Reads.NOTHING
 
-    def event(self, price: Price) -> DpEvent:
+    def event(self, price: Price, adjacency: Adjacency) -> DpEvent:
         return NoOpDpEvent()
 
 

@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.errors import TaskError
 from sottovoce.tasks import Example, Query, Task
 
 FloatArray = NDArray[np.float64]
@@ -71,3 +72,21 @@ class LabelScorer(Protocol):
             TaskError: A label means nothing to this model (it has no tokens).
             ModelError: The model cannot run at all.
         """
+
+
+def require_text(task: Task, model: str) -> None:
+    """Refuses a task with images, for a model that reads texts alone."""
+    if task.image:
+        raise TaskError(
+            f"The model {model!r} reads texts, and the task {task.name!r} has images. Use --model embedded-image, or "
+            "vision:NAME_OR_PATH for a vision-language model."
+        )
+
+
+def require_images(task: Task, model: str) -> None:
+    """Refuses a task of text alone, for a model that reads images."""
+    if not task.image:
+        raise TaskError(
+            f"The model {model!r} reads images, and the task {task.name!r} names no image field. Set 'image' in the "
+            "task's file, or use --model embedded or hf:NAME_OR_PATH."
+        )

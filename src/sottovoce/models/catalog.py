@@ -1,4 +1,4 @@
-"""Which models there are, and how one is opened by name: ``embedded``, ``hf:NAME_OR_PATH``, ``fake``.
+"""Which models there are, and how one is opened by name, such as ``embedded`` or ``hf:NAME_OR_PATH``.
 
 Nothing heavy is imported before a model that needs it is opened.
 """
@@ -35,6 +35,12 @@ class ModelEntry:
 _ENTRIES = (
     ModelEntry("embedded", ("LabelScorer",), "embedded", "Small encoder that learns in context; offline, the default."),
     ModelEntry("hf:NAME_OR_PATH", ("LabelScorer",), "local", "Any causal language model of the transformers library."),
+    ModelEntry(
+        "embedded-image", ("LabelScorer",), "vision", "Small image encoder that learns names in context; offline."
+    ),
+    ModelEntry(
+        "vision:NAME_OR_PATH", ("LabelScorer",), "vision", "A vision-language model of the transformers library."
+    ),
     ModelEntry("fake", ("LabelScorer",), "", "Counts the labels of its demonstrations; for tests and first tries."),
 )
 
@@ -48,7 +54,7 @@ def load_scorer(spec: str, **options: Any) -> LabelScorer:
     """Opens a model that scores labels.
 
     Args:
-        spec: ``embedded``, ``hf:`` and a folder or a name on the hub, or ``fake``.
+        spec: ``embedded``, ``embedded-image``, ``fake``, or ``hf:`` or ``vision:`` and a folder or a name on the hub.
         options: Passed to the model, such as ``device="cpu"`` or ``cache_bytes=2**30`` for ``hf:``.
 
     Raises:
@@ -66,6 +72,14 @@ def load_scorer(spec: str, **options: Any) -> LabelScorer:
             from sottovoce.models.transformers import TransformersScorer
 
             return _open(TransformersScorer, (rest,), options)
+        if kind == "vision" and rest:
+            from sottovoce.models.vision import VisionScorer
+
+            return _open(VisionScorer, (rest,), options)
+        if spec == "embedded-image":
+            from sottovoce.models.embedded_image import EmbeddedImageScorer
+
+            return _open(EmbeddedImageScorer, (), options)
         if kind == "embedded" and not colon:
             from sottovoce.models.embedded import EmbeddedScorer
 
@@ -73,7 +87,8 @@ def load_scorer(spec: str, **options: Any) -> LabelScorer:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("sottovoce"):
             raise
-        raise MissingExtraError(error.name or "transformers", "local" if kind == "hf" else "embedded") from None
+        extra = {"hf": "local", "embedded": "embedded"}.get(kind, "vision")
+        raise MissingExtraError(error.name or "transformers", extra) from None
     if kind == "fake" and not colon:
         from sottovoce.models.fake import FakeScorer
 

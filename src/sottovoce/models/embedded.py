@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ModelError, ParameterError, TaskError
-from sottovoce.models.base import Context, FloatArray, Isolation
+from sottovoce.models.base import Context, FloatArray, Isolation, require_text
 from sottovoce.models.embedding_cache import EmbeddingCache
 from sottovoce.models.encoder import SentenceEncoder, VectorArray, cut_text
 from sottovoce.models.head import Head, load_head
@@ -109,6 +109,7 @@ class EmbeddedScorer:
             TaskError: The encoder can read nothing of a label's name, or an example's label is not in the task.
             ModelError: The encoder cannot run.
         """
+        require_text(task, self.name)
         names = self._names(task)
         examples = [example for context in contexts for example in context]
         owners = np.array([example.label for example in examples], dtype=np.intp)

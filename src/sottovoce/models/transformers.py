@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import final
 
 from sottovoce.errors import MissingExtraError, ParameterError
-from sottovoce.models.base import Context, Isolation
+from sottovoce.models.base import Context, Isolation, require_text
 from sottovoce.tasks import Task
 
 try:
@@ -130,6 +130,7 @@ class TransformersScorer:
             TaskError: A label has no tokens, or two labels have the same.
             ModelError: The model's chat template cannot be used, or the device ran out of memory.
         """
+        require_text(task, self.name)
         _ = self.isolation
         return self.prepare_unchecked(task, contexts, self._layout)
 

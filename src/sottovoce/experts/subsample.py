@@ -1,0 +1,102 @@
+"""Fresh Poisson samples: for every question and every prompt each unit tosses its own coin.
+
+Guarantee   The coins are independent of each other, of all content and of all former coins; no sampled index is kept.
+            A unit's presence changes the prompts that it is in and no other.
+Sources     specification 5.3 and 7 (row 1: true Poisson, from a secure source, fresh for every prompt and question).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+
+from sottovoce.errors import ParameterError
+from sottovoce.experts.ensemble import examples_of, of_shape, withheld
+from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.models.base import FloatArray, LabelScorer
+from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.unit import SWAP, Adjacency
+from sottovoce.randomness import Randomness
+from sottovoce.records import Opaque, PrivateRecords
+from sottovoce.tasks import Example, Query, Task
+
+
+@final
+class SampledEnsemble(Opaque):
+    """Prompts that each hold a fresh Poisson sample of the units. Nothing is given to a model before ``ask``.
+
+    Args:
+        records: Sealed records; every row is checked against the task here.
+        task: Labels and templates.
+        scorer: The model.
+        adjacency: The relation to be protected under.
+        sampling_probability: Chance of each unit to be in a prompt, above 0 and below 1.
+        subsamples: Prompts for each question.
+        randomness: Source of the coins.
+        max_records: Most records of one unit in a prompt; the first ones of that unit.
+
+    Raises:
+        RecordError: A row does not suit the task.
+    """
+
+    __slots__ = ("_adjacency", "_randomness", "_rate", "_subsamples", "_units", "scorer", "task")
+
+    def __init__(
+        self,
+        records: PrivateRecords,
+        task: Task,
+        scorer: LabelScorer,
+        adjacency: Adjacency,
+        *,
+        sampling_probability: float,
+        subsamples: int,
+        randomness: Randomness,
+        max_records: int,
+    ) -> None:
+        examples = examples_of(records, task, blank_allowed=adjacency is Adjacency.ZERO_OUT)
+        self._units = [unit[:max_records] for unit in examples]
+        self._rate, self._subsamples = exact(sampling_probability), subsamples
+        self._adjacency, self._randomness = adjacency, randomness
+        self.task, self.scorer = task, scorer
+
+    def ask(self, queries: Sequence[Query], public: FloatArray | None = None) -> list[ExpertOutputs]:
+        """Scores every label by every prompt, one sealed result a question. This is the private read.
+
+        Raises:
+            ModelError: The model failed. What it said of it stays here, for it could quote a record.
+        """
+        rows = [withheld(self.scorer, lambda query=query: self._score(query)) for query in queries]  # type: ignore[misc]
+        return [
+            ExpertOutputs(scores, SWAP, self._adjacency, None if public is None else public[index])
+            for index, scores in enumerate(rows)
+        ]
+
+    def close(self) -> None:
+        """Nothing is kept between questions."""
+
+    def _score(self, query: Query) -> FloatArray:
+        contexts = [self._sample() for _ in range(self._subsamples)]
+        prepared = self.scorer.prepare(self.task, contexts)
+        try:
+            said = of_shape(prepared.score([query]), (1, len(contexts), len(self.task.labels)))
+            return np.asarray(said[0])
+        finally:
+            prepared.close()
+
+    def _sample(self) -> list[Example]:
+        drawn = [unit for unit in self._units if self._toss()]
+        return [example for unit in drawn for example in unit]
+
+    def _toss(self) -> bool:
+        return self._randomness.below(self._rate.denominator) < self._rate.numerator
+
+
+def require_sampling(sampling_probability: float, subsamples: int) -> None:
+    """Checks both parameters, which a method does before anything is charged."""
+    number = isinstance(sampling_probability, int | float) and not isinstance(sampling_probability, bool)
+    if not number or not 1e-6 <= sampling_probability <= 0.999_999:
+        raise ParameterError("sampling_probability", sampling_probability, "from 1e-6 to 0.999999")
+    if not isinstance(subsamples, int) or isinstance(subsamples, bool) or not 1 <= subsamples <= 10_000:
+        raise ParameterError("subsamples", subsamples, "a whole number from 1 to 10000")

@@ -1,0 +1,101 @@
+"""Prediction by subsampling (PbS): noisy label probabilities of prompts with random samples of records, averaged.
+
+Guarantee   (epsilon, delta)-DP an answer: k releases of a probability vector, each from a fresh Poisson sample, priced
+            by the dominating pair of the declared adjacency (specification T10). delta is a probability of failure and
+            is charged as such.
+Assumes     True Poisson sampling with coins from a secure source. A record's presence re-evaluates a prompt, which can
+            move a probability vector by the square root of 2, not by 1 as the paper has it (specification 11, item 5).
+Sources     Private PoEtry, appendix; specification 5.3, 7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, final
+
+import numpy as np
+
+from sottovoce.errors import ParameterError
+from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.experts.subsample import require_sampling
+from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
+from sottovoce.methods.base import Price, Subsampling, register_method
+from sottovoce.privacy.amplification import Sampling, SharedSample
+from sottovoce.privacy.calibration import calibrate
+from sottovoce.privacy.events import ApproximateDP, DpEvent, GaussianDpEvent, SelfComposedDpEvent
+from sottovoce.privacy.unit import SWAP, Adjacency
+from sottovoce.randomness import Randomness
+
+
+@final
+@register_method(
+    "pbs", summary="prediction by subsampling: noisy predictions of random samples, averaged", source="Private PoEtry"
+)
+@dataclass(frozen=True)
+class PbS(Subsampling):
+    """Prediction by subsampling.
+
+    Attributes:
+        sampling_probability: q, the chance of each unit to be in a prompt.
+        subsamples: k, the number of prompts for each question. Every one of them is a new prompt: an answer costs k
+            forward passes over about q n examples, and nothing of them can be kept for the next question.
+
+    Raises:
+        ParameterError: A parameter is out of range.
+    """
+
+    can_fail: ClassVar[bool] = True
+
+    sampling_probability: float = 0.1
+    subsamples: int = 10
+
+    def __post_init__(self) -> None:
+        require_sampling(self.sampling_probability, self.subsamples)
+
+    def noise_multiplier(self, price: Price, adjacency: Adjacency) -> float:
+        """Deviation of the noise over the sensitivity, the least within the price.
+
+        Raises:
+            ParameterError: The price has no delta.
+            AssignmentError: There is no amplification by Poisson sampling under this adjacency.
+        """
+        return _noise_multiplier(self.sampling_probability, self.subsamples, price.epsilon, price.delta, adjacency)
+
+    def event(self, price: Price, adjacency: Adjacency) -> DpEvent:
+        self.noise_multiplier(price, adjacency)
+        return ApproximateDP(price.epsilon, price.delta)
+
+    def choose(self, experts: ExpertOutputs, price: Price, randomness: Randomness) -> int:
+        vectors = experts.probability_vectors()
+        if len(vectors) != self.subsamples:
+            raise AssertionError("the noise was worked out for another number of prompts")
+        noise = RoundedGaussian(self.noise_multiplier(price, vectors[0].adjacency))
+        noisy = [noise.release(vector, randomness).steps for vector in vectors]
+        return int(np.argmax([sum(column) for column in zip(*noisy, strict=True)]))
+
+
+def sampled_event(
+    sampling_probability: float, subsamples: int, noise_multiplier: float, adjacency: Adjacency
+) -> DpEvent:
+    """What k noisy predictions from k fresh Poisson samples cost together.
+
+    Raises:
+        AssignmentError: There is no amplification by Poisson sampling under this adjacency.
+    """
+    sample = SharedSample(Sampling.POISSON, adjacency, change=SWAP, grouped=True, rate=sampling_probability)
+    sample.release(GaussianDpEvent(noise_multiplier))
+    return SelfComposedDpEvent(sample.amplified(), subsamples)
+
+
+@lru_cache(maxsize=256)
+def _noise_multiplier(
+    sampling_probability: float, subsamples: int, epsilon: float, delta: float, adjacency: Adjacency
+) -> float:
+    if delta == 0:
+        raise ParameterError("delta", delta, "above 0 for Gaussian noise on samples, such as 1e-9")
+
+    def event(noise_multiplier: float) -> DpEvent:
+        return sampled_event(sampling_probability, subsamples, noise_multiplier, adjacency)
+
+    return calibrate(event, epsilon, delta, adjacency, increasing=False, digits=4).parameter
