@@ -31,7 +31,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness, SystemRandomness
 from sottovoce.records import PrivateRecords, Row, unseal
 from sottovoce.session import BATCH, PrivateICL
-from sottovoce.tasks import Task
+from sottovoce.tasks import Task, load_task
 
 TASK = Task(labels=["billing", "fraud"])
 
@@ -71,8 +71,8 @@ class Trace:
     def _wrap(self, monkeypatch, owner, name):
         original = getattr(owner, name)
 
-        def traced(account, entries, *rest):
-            result = original(account, entries, *rest)
+        def traced(account, entries, *rest, **named):
+            result = original(account, entries, *rest, **named)
             self.events.append(f"{name} {len(entries)}")
             return result
 
@@ -379,6 +379,25 @@ def test_zero_shot_reads_nothing_costs_nothing_and_opens_no_ledger(tmp_path, mon
         assert "No private record was read" in release.statement
     assert model.contexts_read == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bare_text_is_checked_like_a_question_with_fields():
+    icl = session(task=load_task("pseudonames"), records=None, method="zero-shot", model=FakeScorer())
+    with pytest.raises(RecordError, match="not a PNG or JPEG"):
+        icl.ask("hello, I am no image", epsilon=1)
+
+
+def test_a_public_answer_of_another_shape_is_refused_before_a_charge():
+    class Wrong(FakeScorer):
+        def prepare(self, task, contexts):
+            prepared = super().prepare(task, contexts)
+            prepared.score = lambda queries: np.zeros((len(queries), len(task.labels)))
+            return prepared
+
+    icl = session(model=Wrong())
+    with pytest.raises(ModelError, match="Nothing was charged"):
+        icl.ask("q", epsilon=1)
+    assert "reserve" not in kinds(icl)
 
 
 def test_every_registered_method_answers_and_states_something():

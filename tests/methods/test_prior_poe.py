@@ -107,6 +107,13 @@ def test_poe_with_a_prior_multiplies_the_public_prediction_in():
     assert [float(p) for p in tilted] == pytest.approx(list(expected / expected.sum()), abs=1e-3)
 
 
+def test_an_extreme_public_prediction_is_no_trouble_after_the_charge():
+    outputs = said([(0.0, -1.0)], Adjacency.REPLACE_ONE, (0.0, -1e300))
+    for epsilon in (1e-6, 60.0):
+        law = PriorPoE(clip=1000, prior_weight=100).law(outputs, Price(epsilon))
+        assert float(sum(law)) == pytest.approx(1)
+
+
 def test_without_a_finite_public_prediction_there_is_no_answer():
     for public in (None, np.array([0.0]), np.array([0.0, -math.inf]), np.array([NAN, 0.0])):
         outputs = ExpertOutputs(np.zeros((2, 2)), change_of(Adjacency.REPLACE_ONE), Adjacency.REPLACE_ONE, public)
@@ -120,6 +127,7 @@ def test_without_a_finite_public_prediction_there_is_no_answer():
         ("prior-poe", {"clip": 0}),
         ("prior-poe", {"clip": math.nan}),
         ("prior-poe", {"prior_weight": -1}),
+        ("prior-poe", {"prior_weight": 101}),
         ("poe", {"prior_weight": math.inf}),
         ("poe", {"prior_weight": math.nan}),
         ("poe", {"prior_weight": True}),

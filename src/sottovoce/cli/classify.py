@@ -115,7 +115,12 @@ def _same_run(
     from sottovoce.errors import InputError
 
     terms = session.terms(price, delta)
-    now = {"method": session.method.name, "epsilon": terms.epsilon, "adjacency": session.adjacency.value}
+    now = {
+        "method": session.method.name,
+        "epsilon": terms.epsilon,
+        "delta": terms.delta,
+        "adjacency": session.adjacency.value,
+    }
     same_terms = all(row.get(key) == value for row in done for key, value in now.items())
     if [row.get("id") for row in done] != ids[: len(done)] or not same_terms:
         raise InputError(

@@ -106,7 +106,7 @@ def grant(
     if shares and (name or continues):
         raise ParameterError("--name and --continues", name or continues, "absent beside --caller and --group")
     records = read_private(
-        private, unit=unit, max_characters=8_000 if max_characters is None else max_characters, truncate=truncate
+        private, unit=unit, max_characters=8_000_000 if max_characters is None else max_characters, truncate=truncate
     )
     book = Ledger(path or ledger or default_path(records.fingerprint))
     identity = Identity(records.fingerprint, relation, records.unit)

@@ -44,9 +44,14 @@ BudgetText = Annotated[
         help=f"The whole budget, on first use: EPSILON,DELTA[,failure=DELTA][,alpha=ORDER] [{DEFAULT_BUDGET}].",
     ),
 ]
-ModelName = Annotated[str, typer.Option("--model", help="embedded, or hf:NAME_OR_PATH. See 'sotto models'.")]
-Device = Annotated[str | None, typer.Option("--device", help="For hf: models: cpu, cuda, cuda:1.")]
-Dtype = Annotated[str | None, typer.Option("--dtype", help="For hf: models: float32 or bfloat16.")]
+ModelName = Annotated[
+    str,
+    typer.Option(
+        "--model", help="embedded, embedded-image, hf:NAME_OR_PATH or vision:NAME_OR_PATH. See 'sotto models'."
+    ),
+]
+Device = Annotated[str | None, typer.Option("--device", help="For hf: and vision: models: cpu, cuda, cuda:1.")]
+Dtype = Annotated[str | None, typer.Option("--dtype", help="For hf: and vision: models: float32 or bfloat16.")]
 Clip = Annotated[float | None, typer.Option("--clip", help="For poe and prior-poe: clip in nats.")]
 PriorWeight = Annotated[
     float | None, typer.Option("--prior-weight", help="For poe and prior-poe: power of the answer without examples.")
@@ -100,6 +105,8 @@ class Setup:
 
     def longest(self, task: Task) -> int:
         """Characters of the longest field that is read."""
+        if task.image and self.truncate:
+            raise ParameterError("--truncate", True, "left out: an image cannot be cut")
         if self.max_characters is None:
             return 8_000_000 if task.image else 8_000
         return self.max_characters

@@ -82,14 +82,14 @@ class ExpertOutputs(Opaque):
         return self._summed(normalized(self._rows - self.log_prior(), "max"), clip)
 
     def log_prior(self) -> FloatArray:
-        """The public prediction, log-softmaxed over the labels, shape (labels,), finite.
+        """The public prediction, log-softmaxed over the labels and kept within 1000 nats, shape (labels,).
 
         Raises:
             ParameterError: There is none, or it is not finite.
         """
         if self.public is None or self.public.shape != (self.labels,) or not np.isfinite(self.public).all():
             raise ParameterError("public", "no finite prediction", "one finite log-probability for each label")
-        return np.asarray(normalized(self.public[None, :], "labels")[0])
+        return np.asarray(np.maximum(normalized(self.public[None, :], "labels")[0], -1_000.0))
 
     def _summed(self, rows: FloatArray, clip: float) -> Scores:
         width = int(Fraction(repr(float(clip))) * 2**GRID_BITS)

@@ -1,6 +1,7 @@
 """Fresh Poisson samples: for every question and every prompt each unit tosses its own coin.
 
-Guarantee   The coins are independent of each other, of all content and of all former coins; no sampled index is kept.
+Guarantee   The coins are independent of each other, of all content and of all former coins; no sampled index is kept,
+            and a model that keeps something of what it read (``read_once``) reads every unit before the first sample.
             A unit's presence changes the prompts that it is in and no other.
 Sources     specification 5.3 and 7 (row 1: true Poisson, from a secure source, fresh for every prompt and question).
 """
@@ -41,7 +42,7 @@ class SampledEnsemble(Opaque):
         RecordError: A row does not suit the task.
     """
 
-    __slots__ = ("_adjacency", "_randomness", "_rate", "_subsamples", "_units", "scorer", "task")
+    __slots__ = ("_adjacency", "_randomness", "_rate", "_read", "_subsamples", "_units", "scorer", "task")
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class SampledEnsemble(Opaque):
         self._rate, self._subsamples = exact(sampling_probability), subsamples
         self._adjacency, self._randomness = adjacency, randomness
         self.task, self.scorer = task, scorer
+        self._read = False
 
     def ask(self, queries: Sequence[Query], public: FloatArray | None = None) -> list[ExpertOutputs]:
         """Scores every label by every prompt, one sealed result a question. This is the private read.
@@ -77,6 +79,9 @@ class SampledEnsemble(Opaque):
         """Nothing is kept between questions."""
 
     def _score(self, query: Query) -> FloatArray:
+        if not self._read:
+            getattr(self.scorer, "read_once", _nothing)(self.task, [e for unit in self._units for e in unit])
+            self._read = True
         contexts = [self._sample() for _ in range(self._subsamples)]
         prepared = self.scorer.prepare(self.task, contexts)
         try:
@@ -93,10 +98,14 @@ class SampledEnsemble(Opaque):
         return self._randomness.below(self._rate.denominator) < self._rate.numerator
 
 
+def _nothing(task: Task, examples: Sequence[Example]) -> None:
+    """For models that keep nothing of what they read."""
+
+
 def require_sampling(sampling_probability: float, subsamples: int) -> None:
     """Checks both parameters, which a method does before anything is charged."""
     number = isinstance(sampling_probability, int | float) and not isinstance(sampling_probability, bool)
     if not number or not 1e-6 <= sampling_probability <= 0.999_999:
         raise ParameterError("sampling_probability", sampling_probability, "from 1e-6 to 0.999999")
-    if not isinstance(subsamples, int) or isinstance(subsamples, bool) or not 1 <= subsamples <= 10_000:
-        raise ParameterError("subsamples", subsamples, "a whole number from 1 to 10000")
+    if not isinstance(subsamples, int) or isinstance(subsamples, bool) or not 1 <= subsamples <= 1_000:
+        raise ParameterError("subsamples", subsamples, "a whole number from 1 to 1000")

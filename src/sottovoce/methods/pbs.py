@@ -63,7 +63,7 @@ class PbS(Subsampling):
         return _noise_multiplier(self.sampling_probability, self.subsamples, price.epsilon, price.delta, adjacency)
 
     def event(self, price: Price, adjacency: Adjacency) -> DpEvent:
-        self.noise_multiplier(price, adjacency)
+        RoundedGaussian(self.noise_multiplier(price, adjacency))  # refuses noise out of range before anything is read
         return ApproximateDP(price.epsilon, price.delta)
 
     def choose(self, experts: ExpertOutputs, price: Price, randomness: Randomness) -> int:
@@ -98,4 +98,13 @@ def _noise_multiplier(
     def event(noise_multiplier: float) -> DpEvent:
         return sampled_event(sampling_probability, subsamples, noise_multiplier, adjacency)
 
-    return calibrate(event, epsilon, delta, adjacency, increasing=False, digits=4).parameter
+    sampled_event(sampling_probability, subsamples, 1.0, adjacency)
+    try:
+        return calibrate(event, epsilon, delta, adjacency, increasing=False, digits=4).parameter
+    except ParameterError:
+        raise ParameterError(
+            "delta",
+            delta,
+            f"within what noise can be worked out for at epsilon {epsilon:g}: well below q k = "
+            f"{sampling_probability * subsamples:g}, and above about {1e-13 * subsamples:g}",
+        ) from None

@@ -55,5 +55,5 @@ class PoE(Selecting):
 
 def require_prior_weight(weight: float) -> None:
     """Checks the weight of the public prediction, which a method does before anything is charged."""
-    if not isinstance(weight, int | float) or isinstance(weight, bool) or not 0 <= weight <= 1_000:
-        raise ParameterError("prior_weight", weight, "from 0 to 1000")
+    if not isinstance(weight, int | float) or isinstance(weight, bool) or not 0 <= weight <= 100:
+        raise ParameterError("prior_weight", weight, "from 0 to 100")

@@ -74,6 +74,15 @@ class LabelScorer(Protocol):
         """
 
 
+def require_suited(task: Task, model: LabelScorer) -> None:
+    """Refuses a task that the model cannot read, where the model says what it reads (``reads``, texts or images)."""
+    kind = getattr(model, "reads", None)
+    if kind == "texts":
+        require_text(task, model.name)
+    elif kind == "images":
+        require_images(task, model.name)
+
+
 def require_text(task: Task, model: str) -> None:
     """Refuses a task with images, for a model that reads texts alone."""
     if task.image:

@@ -30,11 +30,11 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ModelError, ParameterError, TaskError
 from sottovoce.models.base import Context, FloatArray, Isolation, require_text
-from sottovoce.models.embedding_cache import EmbeddingCache
+from sottovoce.models.embedding_cache import EmbeddingCache, EmbeddingStore
 from sottovoce.models.encoder import SentenceEncoder, VectorArray, cut_text
 from sottovoce.models.head import Head, load_head
 from sottovoce.records import Opaque
-from sottovoce.tasks import Query, Task
+from sottovoce.tasks import Example, Query, Task
 
 TEMPLATES = ("{}", "This text is about {}.", "A text of type {}.")
 STEEPNESS = 20.0
@@ -52,6 +52,8 @@ class EmbeddedScorer:
         head: A head file (see ``scripts/fit_head.py``); ``None`` for the one that ships.
         store: Where embeddings of private texts are kept, encrypted: ``None`` for the trusted store, a cache of your
             own, or ``False`` to keep none.
+        questions: Where embeddings of questions are kept between runs. ``None`` in use, since the time it takes would
+            tell what was asked before; benchmarks on public rows name a store.
 
     Attributes:
         name: ``embedded``, followed by the encoder's name if it is not the default one.
@@ -74,12 +76,14 @@ class EmbeddedScorer:
     """
 
     isolation = Isolation.BY_CONSTRUCTION
+    reads = "texts"
 
     def __init__(
         self,
         encoder: str | os.PathLike[str] | None = None,
         head: str | os.PathLike[str] | None = None,
-        store: EmbeddingCache | Literal[False] | None = None,
+        store: EmbeddingStore | Literal[False] | None = None,
+        questions: EmbeddingStore | None = None,
     ) -> None:
         if encoder is not None and head is None:
             raise ParameterError("head", head, "a head file fitted for this encoder, as scripts/fit_head.py writes it")
@@ -87,7 +91,8 @@ class EmbeddedScorer:
         self.head = load_head(None if head is None else Path(head))
         self._encoder = SentenceEncoder(encoder)
         _refuse_strangers(self.head, self._encoder)
-        self._cache = EmbeddingCache() if store is None else store
+        self._cache: EmbeddingStore | Literal[False] = EmbeddingCache() if store is None else store
+        self._questions = questions
         self._public: dict[str, VectorArray] = {}
 
     def load(self) -> None:
@@ -119,16 +124,25 @@ class EmbeddedScorer:
         sizes = [len(context) for context in contexts]
         return EmbeddedContexts(self, task, names, vectors, owners, sizes)
 
+    def read_once(self, task: Task, examples: Sequence[Example]) -> None:
+        """Embeds private examples now, so that which of them a random sample holds leaves no trace in the store."""
+        self._embed_private([task.text_of(example.fields) for example in examples])
+
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         """Embeds public texts, shape (texts, dimension), float64; the latest few thousand stay in memory."""
         cut = [cut_text(text) for text in texts]
         known = {text: self._public[text] for text in cut if text in self._public}
         missing = [text for text in dict.fromkeys(cut) if text not in known]
         if missing:
-            fresh = dict(zip(missing, self._encoder.encode(missing), strict=True))
+            fresh = dict(zip(missing, self._encode_questions(missing), strict=True))
             known |= fresh
             self._public = dict([*self._public.items(), *fresh.items()][-PUBLIC_TEXTS_HELD:])
         return _stacked([known[text] for text in cut], self._encoder.dimension)
+
+    def _encode_questions(self, texts: Sequence[str]) -> Sequence[VectorArray]:
+        if self._questions is None:
+            return list(self._encoder.encode(texts))
+        return _kept(self._questions, self._encoder, texts)
 
     def _names(self, task: Task) -> FloatArray:
         """The labels' names as unit vectors off their mean, shape (labels, dimension)."""
@@ -145,16 +159,7 @@ class EmbeddedScorer:
             return np.empty((0, self._encoder.dimension))
         if self._cache is False:
             return self._encoder.encode(cut).astype(np.float64)
-        identity = self._encoder.identity
-        found = self._cache.find(identity, cut)
-        missing = [index for index, vector in enumerate(found) if not _intact(vector, self._encoder.dimension)]
-        if missing:
-            texts_missing = [cut[index] for index in missing]
-            computed = self._encoder.encode(texts_missing)
-            self._cache.keep(identity, texts_missing, list(computed))
-            for index, vector in zip(missing, computed, strict=True):
-                found[index] = vector
-        return _stacked([vector for vector in found if vector is not None], self._encoder.dimension)
+        return _stacked(_kept(self._cache, self._encoder, cut), self._encoder.dimension)
 
 
 @final
@@ -213,6 +218,19 @@ class EmbeddedContexts(Opaque):
         pooled = np.where(self._filled, summed / np.where(self._filled, total, 1.0) * self._bonus, 0.0)
         scores = names + pooled.reshape(self._sizes, len(self._task.labels))
         return np.asarray(scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True), dtype=np.float64)
+
+
+def _kept(store: EmbeddingStore, encoder: SentenceEncoder, texts: Sequence[str]) -> list[VectorArray]:
+    """Vectors from the store where it has them intact; the others are computed and kept."""
+    found = store.find(encoder.identity, texts)
+    missing = [index for index, vector in enumerate(found) if not _intact(vector, encoder.dimension)]
+    if missing:
+        texts_missing = [texts[index] for index in missing]
+        computed = encoder.encode(texts_missing)
+        store.keep(encoder.identity, texts_missing, list(computed))
+        for index, vector in zip(missing, computed, strict=True):
+            found[index] = vector
+    return [vector for vector in found if vector is not None]
 
 
 def _unit(vectors: FloatArray) -> FloatArray:

@@ -24,7 +24,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import final
+from typing import Protocol, final
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -50,6 +50,16 @@ CREATE TABLE IF NOT EXISTS entry (age INTEGER PRIMARY KEY AUTOINCREMENT, name BL
 def default_folder() -> Path:
     """Where the cache lies unless the caller names a folder."""
     return home() / "embeddings"
+
+
+class EmbeddingStore(Protocol):
+    """Where embeddings are kept between runs."""
+
+    def find(self, encoder: str, texts: Sequence[str]) -> list[VectorArray | None]:
+        """For each text its vector, or ``None``."""
+
+    def keep(self, encoder: str, texts: Sequence[str], vectors: Sequence[VectorArray]) -> None:
+        """Stores vectors under their texts."""
 
 
 @final

@@ -67,10 +67,15 @@ class Account:
         self.ledger, self.caller, self.other_ledger = ledger, caller, other_ledger
         self._number, self._currency = int(row.id), currency
 
-    def reserve(self, reservations: Sequence[Reservation]) -> None:
+    def reserve(self, reservations: Sequence[Reservation], *, again: bool = True) -> None:
         """Charges all of them durably, or none, to every cap that they count against.
 
         An id that is already reserved with the same event, and not yet released, is not charged again.
+
+        Args:
+            reservations: What to charge.
+            again: Whether an id may be reserved already. Not where a second try would toss new coins over the records:
+                how often it fails is then a statistic of theirs that nobody paid for.
 
         Raises:
             BudgetExhaustedError: They do not fit; nothing was charged.
@@ -85,6 +90,8 @@ class Account:
             self._admit(connection, reservations, amounts)
         with self.ledger._database.writing() as connection:
             fresh, levels = self._admit(connection, reservations, amounts)
+            if not again and len(fresh) < len(reservations):
+                raise _used(next(one.release_id for i, one in enumerate(reservations) if i not in fresh))
             if not fresh:
                 return
             group = next((level.name for level in levels if level.kind == GROUP), None)

@@ -52,10 +52,12 @@ def _next_step(budget: Budget, short: Level, events: Sequence[DpEvent], failing:
             "This release can fail outright, and no share of delta is set aside for that: let the data owner open a "
             f"ledger with one, such as --budget {share}."
         )
+    if failing:
+        return "Ask with a smaller delta. The share of delta for failures stays as it was when the ledger was opened."
     count = len(events)
     fit = price(events[0], budget.currency).times_in(short.left) or 0
     more = f"At this price {fit} more would fit. " if count > 1 or fit else ""
-    largest = 0.0 if failing else largest_epsilon(short.left.loss // count, budget.currency)
+    largest = largest_epsilon(short.left.loss // count, budget.currency)
     ask = f"Ask at epsilon {largest:.4g} or less, or let" if largest >= 1e-4 else "Let"
     return f"{more}{ask} the data owner grant more with 'sotto ledger grant'."
 
