@@ -1,4 +1,4 @@
-"""Readers: JSON Lines (also gzip), CSV, Parquet and pandas data frames become rows.
+"""Readers: JSON Lines (also gzip), CSV, Parquet, pandas data frames and folders of pictures become rows.
 
 A reader checks what can be checked without a task: that a row parses, that it is an object, that no text is over the
 limit. Errors name file, line and field and never quote the row.
@@ -6,6 +6,7 @@ limit. Errors name file, line and field and never quote the row.
 
 from __future__ import annotations
 
+import base64
 import csv
 import gzip
 import json
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 MAX_CHARACTERS = 8_000
 """Longest text of one field unless the caller says otherwise; a public parameter."""
 
+PICTURES = (".png", ".jpg", ".jpeg")
+
 
 def read_private(
     source: str | os.PathLike[str] | pd.DataFrame,
@@ -36,7 +39,8 @@ def read_private(
     """Reads private records and seals them.
 
     Args:
-        source: A ``.jsonl``, ``.jsonl.gz``, ``.csv``, ``.csv.gz`` or ``.parquet`` file, or a pandas data frame.
+        source: A ``.jsonl``, ``.jsonl.gz``, ``.csv``, ``.csv.gz`` or ``.parquet`` file, a pandas data frame, or a
+            folder of PNG and JPEG pictures, in one folder for each label (``dax/1.png``) or, for questions, without.
         unit: The privacy unit: a column name or ``"record"``; by default the column ``group`` where there is one.
         max_characters: Longest text of one field.
         truncate: Cut longer texts instead of refusing the file.
@@ -77,7 +81,7 @@ def _rows(source: Any) -> Iterable[Row]:
         return _from_frame(source)
     path = Path(source)
     if os.path.isdir(path):
-        raise RecordError("this is a folder", file=path.name, hint="Name a file.")
+        return _from_pictures(path)
     if not os.path.exists(path):
         raise RecordError("there is no such file", file=str(source), hint="Check the path.")
     suffixes = [suffix.lower() for suffix in path.suffixes]
@@ -166,6 +170,29 @@ def _columns(names: list[str], file: str, line: int | None = None) -> list[str]:
     if len(set(names)) != len(names) or "" in names:
         raise RecordError("column names must be unique and not empty", file=file, line=line)
     return names
+
+
+def _from_pictures(folder: Path) -> Iterator[Row]:
+    """A row for each picture: ``id`` its path in the folder, ``image`` the file in base64, ``label`` its own folder.
+
+    A picture is named by its number in the order of paths: file names may be private.
+    """
+    found = [*folder.glob("*"), *folder.glob("*/*")]
+    paths = sorted(path for path in found if path.suffix.lower() in PICTURES and path.is_file())
+    if not paths:
+        raise RecordError(
+            "this is a folder without pictures",
+            file=folder.name,
+            hint="Name a file of rows, or a folder of .png and .jpg files, in one folder for each label.",
+        )
+    for number, path in enumerate(paths, 1):
+        place = path.relative_to(folder)
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise RecordError(f"the picture cannot be read ({error.strerror})", file=folder.name, line=number) from None
+        label = {"label": place.parts[-2]} if len(place.parts) > 1 else {}
+        yield Row(number, {"id": place.as_posix(), "image": base64.b64encode(content).decode(), **label})
 
 
 def _from_parquet(path: Path) -> Iterator[Row]:

@@ -23,7 +23,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def classify(
-    queries: Annotated[str, typer.Option("--queries", help="Questions: .jsonl[.gz], .csv or .parquet.")],
+    queries: Annotated[
+        str, typer.Option("--queries", help="Questions: .jsonl[.gz], .csv, .parquet, or a folder of pictures.")
+    ],
     private: o.Private = None,
     labels: o.Labels = None,
     task: o.TaskName = None,

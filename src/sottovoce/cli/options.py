@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 DEFAULT_BUDGET = "8,1e-6"
 """The whole budget of a data set whose owner named none."""
 
-Private = Annotated[str | None, typer.Option("--private", help="Private records: .jsonl[.gz], .csv or .parquet.")]
+Private = Annotated[
+    str | None, typer.Option("--private", help="Private records: .jsonl[.gz], .csv, .parquet, or a folder of pictures.")
+]
 Labels = Annotated[str | None, typer.Option("--labels", help="The public label set, such as billing,fraud,shipping.")]
 TaskName = Annotated[str | None, typer.Option("--task", help="A built-in task, or your own .toml file.")]
 MethodName = Annotated[str, typer.Option("--method", help="See 'sotto methods'.")]
