@@ -1,20 +1,41 @@
-"""``sotto bench list|run``: experiments and speed measurements, each a module of ``sottovoce.benchmarks``."""
+"""``sotto bench list|run|report``: experiments and speed measurements, each a module of ``sottovoce.benchmarks``."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sottovoce.cli.console import table
+from sottovoce.cli.console import say, table
 
-EXPERIMENTS = {
-    "hf-cache": ("hf_cache", "hf: models, prefixes kept against recomputed: answers a second"),
-    "in-context": ("in_context", "embedded model, real and made-up labels: does it use the examples?"),
-    "noise": ("noise", "samplers at up to 260,000 candidates, beside OpenDP's: milliseconds a draw"),
-    "classification": ("classification", "every method on rows of a task, both adjacencies, any model"),
-    "clustering": ("clustering", "private clustering of embeddings and mixtures: what it finds, in which coordinates"),
+PAPER = {
+    "poetry": "all of the following, one after another",
+    "poetry-table1": "Table 1: news topics, ontology classes, question types, by every method",
+    "poetry-table2": "Table 2: first digit of a grade-school answer",
+    "poetry-table3": "Table 3: pictures with made-up names",
+    "poetry-table4": "Table 4: membership attack, on scores and on released answers",
+    "poetry-soft-hard": "soft against hard predictions",
+    "poetry-records": "accuracy by number of records, 1 to 64",
+    "poetry-clip": "accuracy by clip",
+    "poetry-groups": "accuracy by records an expert",
+    "poetry-epsilon": "accuracy by epsilon, 0.25 to 8",
+    "poetry-time": "time of an answer by method",
+    "prior-choice": "prior x PoE: clip and weight, chosen on public tasks",
+    "prior-poe": "prior x PoE on tasks that it never met, and on uneven labels",
+    "plan-grid": "every method, group and clip at every price: what 'sotto plan' advises from; not part of poetry",
 }
+"""Experiments with common options, resumable: Private PoEtry, and our own upgrade of it."""
+
+OTHERS = {
+    "classification": ("classification", "every method on your rows of a task, through the ledger"),
+    "in-context": ("in_context", "embedded model, real and made-up labels: does it use the examples?"),
+    "clustering": ("clustering", "private clustering of embeddings and mixtures: what it finds, in which coordinates"),
+    "noise": ("noise", "samplers at up to 260,000 candidates, beside OpenDP's: milliseconds a draw"),
+    "hf-cache": ("hf_cache", "hf: models, prefixes kept against recomputed: answers a second"),
+    "gpu-experts": ("gpu_experts", "an accelerator: experts a second in the shape of Qwen3-4B, share of its peak"),
+}
+"""Measurements with options of their own."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -24,20 +45,46 @@ def add_to(app: typer.Typer) -> None:
     group.command(
         "run", context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
     )(run)
+    group.command("report")(report)
     app.add_typer(group, name="bench")
 
 
 def list_experiments() -> None:
     """List the experiments."""
-    table("Experiments", ["name", "what it measures"], [[name, what] for name, (_, what) in EXPERIMENTS.items()])
+    table("Private PoEtry", ["name", "what it measures"], [[name, what] for name, what in PAPER.items()])
+    table("Others", ["name", "what it measures"], [[name, what] for name, (_, what) in OTHERS.items()])
 
 
 def run(context: typer.Context, name: Annotated[str, typer.Argument(help="A name from 'sotto bench list'.")]) -> None:
-    """Run one experiment; further arguments are its own (try --help behind the name)."""
+    """Run one experiment; further arguments are its own (try --help behind the name).
+
+    Experiments of a paper take --model, --seeds, --queries, --adjacency, --epsilon, --records, --tasks, --results and
+    more. An interrupted one goes on where it stopped.
+    """
     from importlib import import_module
 
     from sottovoce.errors import ParameterError
 
-    if name not in EXPERIMENTS:
-        raise ParameterError("experiment", name, f"one of {', '.join(EXPERIMENTS)}")
-    import_module(f"sottovoce.benchmarks.{EXPERIMENTS[name][0]}").main(context.args)
+    if name in PAPER:
+        from sottovoce.benchmarks.runner import main
+
+        main(name, context.args)
+    elif name in OTHERS:
+        import_module(f"sottovoce.benchmarks.{OTHERS[name][0]}").main(context.args)
+    else:
+        raise ParameterError("experiment", name, f"one of {', '.join([*PAPER, *OTHERS])}")
+
+
+def report(
+    results: Annotated[Path, typer.Option("--results", help="Folder of the result files.")] = Path("bench-results"),
+    out: Annotated[Path | None, typer.Option("--out", help="The page [report.html beside the results].")] = None,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", help="Folder for PNG and SVG [figures beside the results].")
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option("--markdown", help="A Markdown page too.")] = None,
+) -> None:
+    """Make one self-contained HTML page of all results, and every figure as PNG and SVG."""
+    from sottovoce.benchmarks.gather import gather
+
+    written = gather(results, out or results / "report.html", figures=figures or results / "figures", markdown=markdown)
+    say(f"Written: {written[0]} and {len(written) - 1} other files")

@@ -1,0 +1,240 @@
+"""Runs experiments: piece by piece, each kept when it is done, so that an interrupted run goes on where it stopped."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from sottovoce.benchmarks.experiment import Bench, Cell, Experiment, Key, Piece, Result, Settings
+from sottovoce.benchmarks.machine import describe
+from sottovoce.benchmarks.score_store import ScoreStore, StoredScorer
+from sottovoce.benchmarks.worlds import default_data
+from sottovoce.errors import InputError, ParameterError
+from sottovoce.models.base import LabelScorer
+from sottovoce.models.catalog import load_scorer
+from sottovoce.store import home
+
+MODULES: Final = {
+    "poetry-table1": "poetry_table1",
+    "poetry-table2": "poetry_table2",
+    "poetry-table3": "poetry_table3",
+    "poetry-table4": "poetry_table4",
+    "poetry-soft-hard": "poetry_soft_hard",
+    "poetry-records": "poetry_records",
+    "poetry-clip": "poetry_clip",
+    "poetry-groups": "poetry_groups",
+    "poetry-epsilon": "poetry_epsilon",
+    "poetry-time": "poetry_time",
+    "prior-choice": "prior_choice",
+    "prior-poe": "prior_poe",
+    "plan-grid": "plan_grid",
+}
+"""Experiments that this runner runs: name to module."""
+
+
+def load_experiment(name: str) -> Experiment:
+    """Loads an experiment by name.
+
+    Raises:
+        ParameterError: There is none.
+    """
+    if name not in MODULES:
+        raise ParameterError("experiment", name, f"one of {', '.join(MODULES)}")
+    experiment: Experiment = import_module(f"sottovoce.benchmarks.{MODULES[name]}").EXPERIMENT
+    return experiment
+
+
+def open_model(spec: str, store: ScoreStore) -> LabelScorer:
+    """Opens a model for public rows: embeddings are kept in the store, of questions too."""
+    if spec == "embedded":
+        from sottovoce.models.embedded import EmbeddedScorer
+
+        return EmbeddedScorer(store=store, questions=store)
+    if spec == "embedded-image":
+        return load_scorer(spec, store=store)
+    return load_scorer(spec)
+
+
+def run(
+    experiment: Experiment,
+    settings: Settings,
+    *,
+    results: Path,
+    cache: Path,
+    data: Path | None = None,
+    restart: bool = False,
+) -> Path:
+    """Runs an experiment to its end, going on behind what an interrupted run left.
+
+    Args:
+        experiment: What to run.
+        settings: With which choices.
+        results: Folder of the result file.
+        cache: Folder of the kept model scores.
+        data: Folder of the benchmark rows.
+        restart: Throw away what an interrupted run left.
+
+    Returns:
+        The result file.
+
+    Raises:
+        InputError: An interrupted run had other settings, or rows are missing.
+    """
+    file = results / f"{experiment.name}{_suffix(settings.model)}.json"
+    pieces = experiment.pieces(settings)
+    store = ScoreStore(cache / "scores.db")
+    try:
+        diary = _Diary(file.with_suffix(".partial"), experiment, settings, restart=restart)
+        bench = Bench(settings, StoredScorer(open_model(settings.model, store), store), data or default_data())
+        for task in settings.tasks:
+            bench.world(task)
+        _work(experiment, bench, [piece for piece in pieces if piece not in diary.done], diary, len(pieces))
+        before, started = (bench.scorer.asked, bench.scorer.found), time.perf_counter()
+        extra = experiment.whole(bench, pieces) if experiment.whole else {}
+        asked, found = (bench.scorer.asked - before[0], bench.scorer.found - before[1])
+        seconds = diary.seconds + time.perf_counter() - started
+    finally:
+        store.close()
+    scores = {"asked": diary.asked + asked, "found": diary.found + found}
+    Result(experiment.name, settings, diary.cells(pieces), describe(), round(seconds, 1), scores, extra).write(file)
+    diary.file.unlink()
+    return file
+
+
+def _work(experiment: Experiment, bench: Bench, pieces: Sequence[Piece], diary: _Diary, total: int) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        doing = bar.add_task(experiment.name, total=total, completed=total - len(pieces))
+        for piece in pieces:
+            started, asked, found = time.perf_counter(), bench.scorer.asked, bench.scorer.found
+            numbers = list(experiment.measure(bench, piece))
+            spent = time.perf_counter() - started
+            diary.add(piece, numbers, spent, bench.scorer.asked - asked, bench.scorer.found - found)
+            bar.update(doing, advance=1)
+
+
+class _Diary:
+    """What was done so far, a line a piece; the first line says of what."""
+
+    def __init__(self, file: Path, experiment: Experiment, settings: Settings, *, restart: bool) -> None:
+        self.file, self.done = file, dict[Piece, dict[Key, float]]()
+        self.seconds, self.asked, self.found = 0.0, 0, 0
+        head = json.loads(json.dumps({"experiment": experiment.name, "settings": asdict(settings)}))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        whole: list[Any] = []
+        if file.exists() and not restart:
+            first, *rest = file.read_text("utf-8").splitlines() or [""]
+            whole = [entry for entry in map(_parsed, rest) if entry]
+            if whole and _parsed(first) != head:
+                raise InputError(
+                    f"{file.name} holds an interrupted run with other settings. Run with those, or throw it away with "
+                    "--restart."
+                )
+            for entry in whole:
+                self._note(entry)
+        # A torn line is left out, and a run that is killed here leaves the old file.
+        fresh = file.with_suffix(".rewritten")
+        fresh.write_text("".join(json.dumps(entry) + "\n" for entry in [head, *whole]), "utf-8")
+        fresh.replace(file)
+
+    def add(self, piece: Piece, numbers: Sequence[tuple[Key, float]], seconds: float, asked: int, found: int) -> None:
+        entry = {
+            "piece": asdict(piece),
+            "numbers": [[asdict(key), _shortened(value)] for key, value in numbers],
+            "seconds": seconds,
+            "asked": asked,
+            "found": found,
+        }
+        with self.file.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(entry) + "\n")
+        self._note(entry)
+
+    def cells(self, pieces: Sequence[Piece]) -> list[Cell]:
+        """One cell for every key, its values by seed."""
+        found: dict[Key, list[float]] = {}
+        for piece in pieces:
+            for key, value in self.done[piece].items():
+                found.setdefault(key, []).append(value)
+        return [Cell(key, tuple(values)) for key, values in found.items()]
+
+    def _note(self, entry: dict[str, Any]) -> None:
+        self.done[Piece(**entry["piece"])] = {Key(**key): value for key, value in entry["numbers"]}
+        self.seconds += entry["seconds"]
+        self.asked, self.found = self.asked + entry["asked"], self.found + entry["found"]
+
+
+def _shortened(value: float) -> float:
+    """Three decimals; three digits of a number below 1, such as the probability of a rare label."""
+    return round(float(value), 3) if abs(value) >= 1 else float(f"{value:.3g}")
+
+
+def _parsed(line: str) -> Any:
+    """A line's JSON; ``None`` for the torn last line of a run that was killed."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def _suffix(model: str) -> str:
+    if model.startswith("embedded"):
+        return ""
+    return "-" + "".join(c if c.isalnum() else "-" for c in model.rpartition("/")[2] or model).strip("-")
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """The options of every experiment."""
+    parser = argparse.ArgumentParser(prog=f"sotto bench run {name}")
+    parser.add_argument("--model", help="embedded, hf:NAME_OR_PATH, embedded-image, vision:NAME_OR_PATH")
+    parser.add_argument("--seeds", type=int, help="draws of records, questions and names")
+    parser.add_argument("--queries", type=int, help="questions a seed")
+    parser.add_argument("--adjacency", dest="adjacencies", nargs="+", help="add-remove, replace-one")
+    parser.add_argument("--epsilon", dest="epsilons", type=float, nargs="+", help="of one answer")
+    parser.add_argument("--records", type=int, nargs="+", help="numbers of private records")
+    parser.add_argument("--groups", type=int, nargs="+", help="records an expert")
+    parser.add_argument("--clip", dest="clips", type=float, nargs="+", help="clips, where they are varied")
+    parser.add_argument("--tasks", nargs="+", help="which worlds")
+    parser.add_argument("--names", nargs="+", choices=["own", "made up"], help="kinds of label names")
+    parser.add_argument("--data", type=Path, help="folder of the benchmark rows")
+    parser.add_argument("--results", type=Path, default=Path("bench-results"), help="folder of the result files")
+    parser.add_argument("--cache", type=Path, help="folder of kept model scores [your data folder]")
+    parser.add_argument("--restart", action="store_true", help="throw away what an interrupted run left")
+    return parser
+
+
+def main(name: str, argv: Sequence[str]) -> None:
+    """Runs one experiment and prints its tables, or all of them for the name ``poetry``."""
+    from sottovoce.benchmarks.report import text_tables
+
+    given = vars(parser_of(name).parse_args(list(argv)))
+    places = {place: given.pop(place) for place in ("data", "results", "cache", "restart")}
+    places["cache"] = places["cache"] or home() / "benchmarks"
+    for each in _named(name):
+        experiment = load_experiment(each)
+        settings = experiment.settings.changed(**_suited(experiment, given, alone=name != "poetry"))
+        file = run(experiment, settings, **places)
+        print(text_tables(experiment.exhibit(Result.read(file))))
+        print(f"Written: {file}", file=sys.stderr)
+
+
+def _named(name: str) -> Iterator[str]:
+    """Every experiment for the name ``poetry``, but for the grid behind ``sotto plan``, which is no table of its own."""
+    yield from (each for each in MODULES if each != "plan-grid") if name == "poetry" else [name]
+
+
+def _suited(experiment: Experiment, given: dict[str, Any], *, alone: bool) -> dict[str, Any]:
+    """In a run of all experiments, only what every one of them has; a model of texts cannot read images."""
+    if alone:
+        return given
+    kept = {name: given[name] for name in ("seeds", "queries", "adjacencies", "epsilons")}
+    return kept | ({} if "image" in experiment.settings.model else {"model": given["model"]})
