@@ -400,6 +400,19 @@ def test_a_prefix_has_the_same_tokens_whatever_is_asked(folder):
     )
 
 
+def test_a_label_is_spelled_as_the_templates_demonstrations_spell_it(folder):
+    # "Assistant: x": the prompt ends with the colon, so that the blank belongs to the label.
+    template = (
+        "{% for m in messages %}{{ m['role'] | capitalize }}: {{ m['content'] }}\n{% endfor %}"
+        "{% if add_generation_prompt %}Assistant:{% endif %}"
+    )
+    writer = PromptWriter(TransformersScorer(folder("llama", template)).model.tokenizer, TASK)
+    decode = writer._tokenizer.decode
+    assert decode(writer.prefix(CONTEXTS[0])).endswith("Assistant: billing\nUser: Text:")
+    assert decode(writer.suffix(QUERIES[0])).endswith("Assistant:")
+    assert [decode(path) for path in writer.label_paths()] == [" billing", " fraud", " shipping"]
+
+
 def test_without_a_template_demonstrations_follow_each_other_as_the_task_writes_them(llama):
     writer = PromptWriter(llama.model.tokenizer, TASK)
     decode = llama.model.tokenizer.decode

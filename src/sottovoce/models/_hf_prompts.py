@@ -85,13 +85,12 @@ class PromptWriter:
 
     def label_paths(self) -> list[Tokens]:
         """Tokens of each label in the position after a question."""
-        lead = self._task.answer_prefix
-        lead = lead.lstrip() if self._chat else lead
+        lead = self._around_an_answer()[0] if self._chat else self._task.answer_prefix
         return [tuple(self._continue(lead + label)) for label in self._task.labels]
 
     def ends(self) -> list[int]:
         """Tokens that may close a label, the one that follows it in demonstrations first."""
-        following = self._continue(self._after_an_answer() if self._chat else self._task.answer_suffix)[:1]
+        following = self._continue(self._around_an_answer()[1] if self._chat else self._task.answer_suffix)[:1]
         end = self._tokenizer.eos_token_id
         return [*following, *([] if end is None else [end])]
 
@@ -116,9 +115,12 @@ class PromptWriter:
             cut -= 1
         return text[:cut], text[cut:]
 
-    def _after_an_answer(self) -> str:
+    def _around_an_answer(self) -> tuple[str, str]:
+        """What a template has between the end of a question and its answer, such as a blank, and what follows that."""
         answer = f"{self._nonce}answer"
-        return self._render(self._turns(["hello", "hello"], [answer])).rpartition(answer)[2]
+        asked = self._render(self._turns(["hello"], []))
+        before, _, after = self._render(self._turns(["hello", "hello"], [answer])).rpartition(answer)
+        return (before[len(asked) :] if before.startswith(asked) else ""), after
 
     @property
     def _pattern(self) -> str:
