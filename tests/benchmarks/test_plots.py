@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from sottovoce.benchmarks import plots
+from sottovoce.benchmarks import plot_scales, plot_styles, plots
 from sottovoce.benchmarks.exhibits import Exhibit, Figure, Series
 from sottovoce.errors import MissingExtraError, ParameterError
 
@@ -125,13 +125,13 @@ def test_a_roc_on_logarithmic_axes_shows_its_start_at_zero():
 
 
 def test_zeros_stand_apart_below_the_least_positive_value():
-    scale = plots._Scale.of(np.array([0.0, 0.01, 1.0, math.nan]), log=True)
+    scale = plot_scales.Scale.of(np.array([0.0, 0.01, 1.0, math.nan]), log=True)
     placed = scale.place(np.array([0.0, 0.01, math.nan]))
     # Two decades: a tenth of them, 0.2 decades, lies between zero's place and 0.01.
     assert placed[:2].tolist() == pytest.approx([0.01 / 10**0.2, 0.01])
     assert math.isnan(placed[2])
-    assert plots._Scale.of(np.array([-1.0, 2.0]), log=True).strip == "≤ 0"
-    assert not plots._Scale.of(np.array([0.0, -1.0]), log=True).log  # nothing positive: a linear axis
+    assert plot_scales.Scale.of(np.array([-1.0, 2.0]), log=True).strip == "≤ 0"
+    assert not plot_scales.Scale.of(np.array([0.0, -1.0]), log=True).log  # nothing positive: a linear axis
     assert "≤ 0" in texts(svg(figure(Series("a", [1, 2], [1, 2], [-1, 1], [2, 3]), log_y=True)))
 
 
@@ -145,8 +145,8 @@ def test_zeros_stand_apart_below_the_least_positive_value():
     ],
 )
 def test_logarithmic_ticks_are_plain_numbers(least, most, ticks):
-    assert plots._log_ticks(least, most) == ticks
-    assert len(plots._log_ticks(1e-20, 1e20)) <= 14
+    assert plot_scales.log_ticks(least, most) == ticks
+    assert len(plot_scales.log_ticks(1e-20, 1e20)) <= 14
 
 
 @pytest.mark.parametrize(("count", "kind"), [(3, "lines"), (7, "lines"), (12, "lines"), (30, "points"), (9, "bars")])
@@ -154,7 +154,7 @@ def test_the_legend_lists_every_series_and_covers_neither_axes_nor_edge(count, k
     groups = tuple(f"data set {place}" for place in range(14)) if kind == "bars" else EPSILONS
     drawn = figure(*several(count, groups), kind=kind)
     with plots._look("salt"):
-        canvas = plots._Painter(drawn, plots._curves(drawn, plots.assign_styles(drawn.series))).paint()
+        canvas = plots._Painter(drawn, plots._curves(drawn, plot_styles.assign_styles(drawn.series))).paint()
         canvas.draw_without_rendering()
         legend = canvas.legends[0].get_window_extent()
         axes = canvas.axes[0].get_tightbbox()
@@ -171,7 +171,7 @@ def test_the_legend_lists_every_series_and_covers_neither_axes_nor_edge(count, k
 def test_bars_of_a_group_stand_side_by_side_with_their_intervals_from_end_to_end():
     drawn = figure(*several(3, ("sst2", "trec")), kind="bars")
     with plots._look("salt"):
-        painter = plots._Painter(drawn, plots._curves(drawn, plots.assign_styles(drawn.series)))
+        painter = plots._Painter(drawn, plots._curves(drawn, plot_styles.assign_styles(drawn.series)))
         painter.paint()
     bars = sorted(painter.axes.patches, key=lambda bar: bar.get_x())
     assert len(bars) == 3 * 2
@@ -193,7 +193,7 @@ def test_a_name_is_shown_letter_by_letter():
 def test_a_reference_of_one_value_is_a_level_across_the_axes():
     levels = [Series(name, x, [60.0], reference=True) for name, x in (("soft sum", []), ("full context", [1.0]))]
     drawn = figure(*several(1), *levels)
-    curves = plots._curves(drawn, plots.assign_styles(drawn.series))
+    curves = plots._curves(drawn, plot_styles.assign_styles(drawn.series))
     assert [curve.is_level for curve in curves] == [False, True, True]
     assert {"soft sum", "full context"} <= set(texts(svg(drawn)))
 
@@ -202,7 +202,7 @@ def test_a_series_looks_alike_in_every_figure(tmp_path):
     both = Figure("both", "t", "x", "y", [Series("other", [1], [2]), Series("mine", [1], [2])])
     alone = Figure("alone", "t", "x", "y", [Series("mine", [1], [2])])
     exhibit = Exhibit("e", "t", "s", [], [], [both, alone], [])
-    color = plots.assign_styles(plots.series_of([exhibit]))["mine", False].color.lower().encode()
+    color = plot_styles.assign_styles(plot_styles.series_of([exhibit]))["mine", False].color.lower().encode()
     paths = plots.draw_all([exhibit], tmp_path)
     assert [path.name for path in paths] == ["e-both.png", "e-both.svg", "e-alone.png", "e-alone.svg"]
     assert all(color in path.read_bytes() for path in paths if path.suffix == ".svg")
@@ -212,11 +212,11 @@ def test_a_series_looks_alike_in_every_figure(tmp_path):
 def test_known_names_keep_their_colour_and_none_is_given_twice():
     known = ["PoE", "prior × PoE", "votes, exponential", "PbS", "votes, Gaussian (as published)"]
     names = ["unknown", *known, *(f"another {place}" for place in range(30))]
-    styles = plots.assign_styles(Series(name, [], []) for name in names)
+    styles = plot_styles.assign_styles(Series(name, [], []) for name in names)
     for name in known:
-        assert styles[name, False] == plots.assign_styles([Series(name, [], [])])[name, False]
+        assert styles[name, False] == plot_styles.assign_styles([Series(name, [], [])])[name, False]
     assert len({(style.color, style.dash) for style in styles.values()}) == len(names)
-    grey = plots.assign_styles(Series(name, [], [], reference=True) for name in plots.KNOWN_REFERENCES)
+    grey = plot_styles.assign_styles(Series(name, [], [], reference=True) for name in plot_styles.KNOWN_REFERENCES)
     assert all(style.color[1:3] == style.color[3:5] == style.color[5:7] for style in grey.values())
     assert all(style.dash != "-" for style in grey.values())
 
@@ -247,5 +247,5 @@ def least_distance(colors: tuple[str, ...]) -> float:
 
 def test_colours_stay_apart_without_red_or_green_cones():
     # A difference of about 2 is just noticeable; the tab10 colours of matplotlib are the version that fails.
-    assert least_distance(plots.PALETTE) > 15
+    assert least_distance(plot_styles.PALETTE) > 15
     assert least_distance(tuple(matplotlib.colors.TABLEAU_COLORS.values())) < 10

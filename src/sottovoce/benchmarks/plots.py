@@ -11,8 +11,6 @@ positive one, on a tick that says so.
 With one version of matplotlib, equal numbers give equal files: no date or program name is kept, ids are hashed with a
 fixed salt, text is drawn as outlines, and the user's matplotlibrc is not consulted. matplotlib's settings belong to the
 whole process: draw from one thread.
-
-Sources     Okabe and Ito (2008) for six of the ten colours; Tol (2021) for indigo and wine.
 """
 
 from __future__ import annotations
@@ -20,16 +18,18 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.benchmarks.exhibits import Exhibit, Figure, Series
+from sottovoce.benchmarks.exhibits import Exhibit, Figure
+from sottovoce.benchmarks.plot_scales import Scale
+from sottovoce.benchmarks.plot_styles import Style, Styles, assign_styles, series_of
 from sottovoce.errors import MissingExtraError, ParameterError
 
 FloatArray = NDArray[np.float64]
@@ -41,34 +41,6 @@ BELOW_UP_TO = 6
 """Entries of a legend below the axes; a longer one stands to the right."""
 BANDS_UP_TO = 3
 """Lines with intervals drawn as shaded bands; with more, bands would hide each other and bars are drawn."""
-
-PALETTE = (
-    "#0072B2",  # blue
-    "#D55E00",  # vermillion
-    "#009E73",  # green
-    "#882255",  # wine
-    "#E69F00",  # orange
-    "#332288",  # indigo
-    "#56B4E9",  # sky
-    "#6B4A1E",  # brown
-    "#CC79A7",  # pink
-    "#111111",  # near black
-)
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
-LAPS = (("-", ""), ((0, (7, 1, 1, 1)), "///"), ((0, (3, 1)), "..."), ((0, (1, 1)), "xx"))
-"""Dash and hatch of the first ten names, the next ten, and so on."""
-GREYS = ("#4D4D4D", "#767676", "#8F8F8F", "#A8A8A8")
-GREY_DASHES = ((0, (6, 2)), (0, (2, 2)), (0, (6, 2, 1, 2)), (0, (1, 1)))
-KNOWN = {
-    "poe": 0,
-    "votes, exponential": 1,
-    "votes, permute-and-flip": 2,
-    "votes, gaussian (as published)": 3,
-    "prior x poe": 4,
-    "pbs": 5,
-    "poe groups": 6,
-}
-KNOWN_REFERENCES = {"full context": 0, "zero-shot": 1, "soft sum": 2, "hard votes": 3}
 
 _LOOK = {
     "svg.fonttype": "path",
@@ -87,55 +59,6 @@ _LOOK = {
     "hatch.linewidth": 0.6,
 }
 _WIDTH, _HEIGHT, _WIDEST = 6.6, 4.2, 10.5
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Style:
-    """How one series looks.
-
-    Attributes:
-        color: As ``#RRGGBB``.
-        marker: A marker of matplotlib.
-        dash: A line style of matplotlib.
-        hatch: The pattern of its bars, or empty.
-    """
-
-    color: str
-    marker: str
-    dash: Any
-    hatch: str
-
-
-Styles = Mapping[tuple[str, bool], Style]
-"""By name and by whether it is a reference."""
-
-
-def assign_styles(series: Iterable[Series]) -> dict[tuple[str, bool], Style]:
-    """Gives every name its style: known names their own, others the free ones by first appearance.
-
-    Args:
-        series: All series of a report, in order; the result suits all of its figures.
-
-    Example:
-        >>> styles = assign_styles([Series("mine", [1], [2]), Series("PoE", [1], [3])])
-        >>> styles["PoE", False].color, styles["mine", False].color
-        ('#0072B2', '#D55E00')
-    """
-    names = dict.fromkeys((one.name, one.reference) for one in series)
-    styles: dict[tuple[str, bool], Style] = {}
-    for reference, known, make in ((False, KNOWN, _private_style), (True, KNOWN_REFERENCES, _reference_style)):
-        wanted = [name for name, is_reference in names if is_reference is reference]
-        places = {name: known[_plain(name)] for name in wanted if _plain(name) in known}
-        free = (place for place in range(len(names) + len(known)) if place not in set(places.values()))
-        for name in wanted:
-            styles[name, reference] = make(places[name] if name in places else next(free))
-    return styles
-
-
-def series_of(exhibits: Iterable[Exhibit]) -> Iterator[Series]:
-    """Every series of every figure, in order."""
-    return (one for exhibit in exhibits for figure in exhibit.figures for one in figure.series)
 
 
 def draw(figure: Figure, folder: Path, prefix: str, *, styles: Styles | None = None) -> list[Path]:
@@ -263,66 +186,6 @@ def _group(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-@dataclass(frozen=True)
-class _Scale:
-    """One axis: where values stand and what its ticks say.
-
-    Attributes:
-        log: Whether it is logarithmic, which needs a positive value.
-        least, most: Of the values with a place of their own.
-        below: Where values of 0 or less stand on a logarithmic axis.
-        strip: What the tick there says, empty if there are none.
-    """
-
-    log: bool
-    least: float
-    most: float
-    below: float
-    strip: str
-
-    @classmethod
-    def of(cls, values: FloatArray, log: bool) -> _Scale:
-        values = values[np.isfinite(values)]
-        positive = values[values > 0]
-        if not (log and positive.size):
-            least, most = (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
-            return cls(False, least, most, 0.0, "")
-        least, most = float(positive.min()), float(positive.max())
-        gap = 0.1 * max(np.log10(most / least), 1.0)
-        strip = "" if (values > 0).all() else "0" if (values >= 0).all() else "≤ 0"
-        return cls(True, least, most, least / 10**gap, strip)
-
-    def place(self, values: FloatArray) -> FloatArray:
-        return np.where(values <= 0, self.below, values) if self.log else values
-
-    def apply(self, axis: Any, limit: Any, span: Any) -> None:
-        """Sets scale, limits and ticks of a logarithmic axis; a linear one is left to matplotlib."""
-        from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
-
-        margin = 10 ** (0.05 * max(np.log10(self.most / self.least), 0.5))
-        bottom = self.below / margin**0.5 if self.strip else self.least / margin
-        limit(bottom, self.most * margin)
-        ticks = _log_ticks(self.least, self.most)
-        names = [f"{tick:g}" for tick in ticks]
-        if self.strip:
-            span(bottom, (self.below * self.least) ** 0.5, color="#000000", alpha=0.06, linewidth=0, zorder=0)
-            ticks, names = [self.below, *ticks], [self.strip, *names]
-        axis.set_major_locator(FixedLocator(ticks))
-        axis.set_major_formatter(FixedFormatter(names))
-        axis.set_minor_locator(NullLocator())
-
-
-def _log_ticks(least: float, most: float) -> list[float]:
-    """Powers of ten, every few if there are many; with few, also their multiples by 2 and 5, or by 1 to 9."""
-    powers = range(int(np.floor(np.log10(least))), int(np.ceil(np.log10(most))) + 1)
-    for multiples in ((1,), (1, 2, 5), range(1, 10)):
-        ticks = [float(f"{multiple}e{power}") for power in powers for multiple in multiples]
-        ticks = [tick for tick in ticks if least * 0.97 <= tick <= most * 1.03]
-        if len(ticks) >= 4:
-            return ticks[:: -(-len(ticks) // 12)]
-    return ticks if len(ticks) >= 2 else sorted({least, most})
-
-
 class _Painter:
     """Draws one figure; used once."""
 
@@ -330,8 +193,8 @@ class _Painter:
         from matplotlib.figure import Figure as Canvas
 
         self.figure, self.curves, self.groups = figure, curves, _groups(figure)
-        self.x = _Scale.of(_joined(curve.x for curve in curves), figure.log_x and not self.groups)
-        self.y = _Scale.of(_joined(part for one in curves for part in (one.y, one.low, one.high)), figure.log_y)
+        self.x = Scale.of(_joined(curve.x for curve in curves), figure.log_x and not self.groups)
+        self.y = Scale.of(_joined(part for one in curves for part in (one.y, one.low, one.high)), figure.log_y)
         self.side_by_side = [curve for curve in curves if not curve.is_level]
         each = max(0.45, 0.1 * len(self.side_by_side)) * len(self.groups)
         self.canvas = Canvas(figsize=(min(max(_WIDTH, each + 1.2), _WIDEST), _HEIGHT), layout="constrained", dpi=100)
@@ -479,22 +342,6 @@ class _Painter:
             self.canvas.set_size_inches(width + box.width / dots, max(height, box.height / dots + 0.3))
         else:
             self.canvas.set_size_inches(max(width, box.width / dots + 0.2), height + box.height / dots)
-
-
-def _private_style(place: int) -> Style:
-    lap, place = divmod(place, len(PALETTE))
-    dash, hatch = LAPS[lap % len(LAPS)]
-    return Style(PALETTE[place], MARKERS[(place + 3 * lap) % len(MARKERS)], dash, hatch)
-
-
-def _reference_style(place: int) -> Style:
-    lap, place = divmod(place, len(GREYS))
-    dash = GREY_DASHES[(place + lap) % len(GREY_DASHES)]
-    return Style(GREYS[place], MARKERS[(place + lap) % len(MARKERS)], dash, ("", "////", "....", "xxx")[place])
-
-
-def _plain(name: str) -> str:
-    return " ".join(name.replace("×", "x").lower().split())
 
 
 def _clean(text: str) -> str:

@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from urllib.parse import quote
 
-from sottovoce.benchmarks import plots
+from sottovoce.benchmarks import plot_styles, plots
 from sottovoce.benchmarks.exhibits import Exhibit, Figure, Table
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -37,7 +37,7 @@ def write_report(exhibits: Sequence[Exhibit], file: Path, *, title: str, introdu
     Raises:
         MissingExtraError: If there is a figure and matplotlib is not installed.
     """
-    styles = plots.assign_styles(plots.series_of(exhibits))
+    styles = plot_styles.assign_styles(plot_styles.series_of(exhibits))
     anchors = _anchors([exhibit.experiment for exhibit in exhibits])
     entries = [
         f'<li><a href="#{anchor}">{_text(exhibit.title)}</a> <span class="source">{_text(exhibit.source)}</span></li>'
@@ -129,7 +129,7 @@ def alternative(figure: Figure) -> str:
     return f"{figure.title}. {kind}: {figure.y_label} against {figure.x_label}{axes}, for: {names or 'nothing'}."
 
 
-def _section(anchor: str, exhibit: Exhibit, styles: plots.Styles) -> str:
+def _section(anchor: str, exhibit: Exhibit, styles: plot_styles.Styles) -> str:
     lines = [
         f'<section id="{anchor}" aria-labelledby="{anchor}-title">',
         f'<h2 id="{anchor}-title">{_text(exhibit.title)}</h2>',
@@ -160,7 +160,7 @@ def _html_table(anchor: str, table: Table) -> str:
     return "\n".join([*lines, "</tbody>", "</table>", "</div>"])
 
 
-def _html_figure(figure: Figure, styles: plots.Styles) -> str:
+def _html_figure(figure: Figure, styles: plot_styles.Styles) -> str:
     drawing = b64encode(plots.render(figure, ("svg",), styles=styles)["svg"]).decode("ascii")
     image = f'<img alt="{_text(alternative(figure))}" src="data:image/svg+xml;base64,{drawing}">'
     caption = f"\n<figcaption>{_text(figure.note)}</figcaption>" if figure.note else ""

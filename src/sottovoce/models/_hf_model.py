@@ -20,6 +20,9 @@ from torch import Tensor
 from sottovoce.errors import ModelError, ParameterError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+Loaded = tuple[Any, Any]
+"""A tokenizer and a causal language model of the transformers library, already in memory."""
+
 HeadRows = Callable[[Tensor], Tensor]
 """Features of shape (..., width) to float32 logits of shape (..., tokens)."""
 
@@ -32,6 +35,8 @@ class CausalModel:
         name_or_path: A folder, or a name on the hub. Code from the hub is never run.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:i``.
         dtype: ``auto`` (float32 on the CPU, bfloat16 on CUDA), ``float32``, ``bfloat16`` or, on CUDA, ``float16``.
+        loaded: A tokenizer and a model to be used as they are, in place of loading; ``auto`` is then the model's own
+            device and dtype. The model is set to evaluation and frozen.
 
     Attributes:
         limit: Most tokens that the model can read, or ``None``. Frequencies that change with the longest text read
@@ -40,14 +45,18 @@ class CausalModel:
         head_note: Why the whole output head is multiplied, or an empty text where only a task's rows are.
 
     Raises:
-        ParameterError: The device or dtype does not exist.
+        ParameterError: The device or dtype does not exist, or is not a loaded model's dtype.
         ModelError: The model cannot be loaded or run.
     """
 
-    def __init__(self, name_or_path: str, *, device: str = "auto", dtype: str = "auto") -> None:
+    def __init__(
+        self, name_or_path: str, *, device: str = "auto", dtype: str = "auto", loaded: Loaded | None = None
+    ) -> None:
+        if loaded is not None:
+            device, dtype = _as_loaded(loaded[1], device, dtype)
         self.device = _device(device)
         self.dtype = _dtype(dtype, self.device)
-        self.tokenizer, self.model = _load(name_or_path, self.dtype)
+        self.tokenizer, self.model = loaded or _load(name_or_path, self.dtype)
         self.model.to(self.device).eval().requires_grad_(False)
         self.body = self.model.base_model
         config = self.model.config.get_text_config(decoder=True)
@@ -168,6 +177,14 @@ def _dtype(dtype: str, device: torch.device) -> torch.dtype:
             "dtype", dtype, "float32 or bfloat16 on the CPU, where float16 is hundreds of times slower"
         )
     return DTYPES[dtype]
+
+
+def _as_loaded(model: Any, device: str, dtype: str) -> tuple[str, str]:
+    """Device and dtype of a model in memory. It is never cast: that would round its rotary frequencies too."""
+    own = str(model.dtype).removeprefix("torch.")
+    if dtype not in ("auto", own):
+        raise ParameterError("dtype", dtype, f"auto or {own}, in which the model was loaded")
+    return (str(model.device) if device == "auto" else device), own
 
 
 def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any]:

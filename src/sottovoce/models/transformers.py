@@ -29,7 +29,7 @@ except ModuleNotFoundError as error:
 
 from sottovoce.models._hf_cache import PrefixStore
 from sottovoce.models._hf_contexts import HFContexts
-from sottovoce.models._hf_model import CausalModel
+from sottovoce.models._hf_model import CausalModel, Loaded
 from sottovoce.models._hf_selftest import SelfTestReport, isolation_holds, run_self_test
 
 LAYOUTS = ("auto", "queries", "experts")
@@ -56,11 +56,16 @@ class TransformersScorer:
         layout: ``queries`` (one expert at a time), ``experts`` (one expert in each row), or ``auto``: ``queries``,
             except on CUDA for four questions or fewer. Under ``auto`` on CUDA
             values may thus differ in the last digits with the number of questions.
+        loaded: A tokenizer and a model that are in memory already, to be used as they are;
+            ``name_or_path`` is then its name alone, and ``auto`` its own device and dtype. The model is set to
+            evaluation and frozen.
 
     Raises:
         ParameterError: An argument is out of range.
         ModelError: The model cannot be loaded or run here.
     """
+
+    reads = "texts"
 
     def __init__(
         self,
@@ -73,6 +78,7 @@ class TransformersScorer:
         rows: int | None = None,
         score: str = "labels",
         layout: str = "auto",
+        loaded: Loaded | None = None,
     ) -> None:
         if score not in SCORES:
             raise ParameterError("score", score, f"one of {', '.join(SCORES)}")
@@ -84,7 +90,7 @@ class TransformersScorer:
             raise ParameterError("rows", rows, "between 1 and 4096")
         if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 0:
             raise ParameterError("cache_bytes", cache_bytes, "0 or more")
-        self.model = CausalModel(name_or_path, device=device, dtype=dtype)
+        self.model = CausalModel(name_or_path, device=device, dtype=dtype, loaded=loaded)
         self.reuse_cache, self.restricted = reuse_cache, score == "labels"
         self.on_cuda = self.model.device.type == "cuda"
         self.rows = rows or (32 if self.on_cuda else 4)
