@@ -131,6 +131,16 @@ def test_pictures_are_of_five_characters_an_episode_that_the_model_never_saw(tmp
     assert len(kinds) == 12
 
 
+def test_photographs_are_of_five_kinds_an_episode(tmp_path):
+    for split, count in (("train", 3), ("test", 2)):
+        rows = [{"class": f"kind {k}", "image_b64": f"{split} {k} {i}"} for k in range(6) for i in range(count)]
+        write_rows(tmp_path, "caltech101_small", split, rows)
+    episode = read_world(tmp_path, "photographs").episode(3, 100, OWN)
+    assert (len(episode.records), len(episode.questions)) == (5 * 3, 5 * 2)
+    kinds = {(int(e.label), e.fields["image"].split()[1]) for e in episode.records}
+    assert len(kinds) == len({kind for _, kind in kinds}) == 5
+
+
 def test_the_bundled_tickets_need_no_folder_and_ask_nothing_that_is_a_record(tmp_path):
     world = read_world(tmp_path / "nowhere", "tickets")
     assert (len(world.train), len(world.test)) == (440, 160)

@@ -286,7 +286,7 @@ class Experiment:
         ]
 
 
-ALREADY_NAMED: Final = ("gsm8k", "pseudonames")
+ALREADY_NAMED: Final = ("gsm8k", "pseudonames", "photographs")
 """Worlds with one kind of names: digits, and names that are made up to begin with."""
 
 

@@ -48,7 +48,7 @@ def exhibit(result: Result) -> Exhibit:
 
 
 def _at(result: Result, method: str, **key: Any) -> Any:
-    return result.cell(task="pseudonames", names=result.settings.names[0], method=method, **key)
+    return result.cell(task=result.settings.tasks[0], names=result.settings.names[0], method=method, **key)
 
 
 def _interval(result: Result, cell: Any) -> str:

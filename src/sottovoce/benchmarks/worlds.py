@@ -168,14 +168,23 @@ def _sources(data: Path, name: str) -> World:
 def _pseudonames(data: Path, name: str) -> World:
     """Characters that the embedded image model never saw, five an episode; a record is one drawing with its name."""
     card = json.loads((resources.files("sottovoce") / "data" / "embedded_image" / "encoder.json").read_text("utf-8"))
-    unseen = sorted(card["characters"]["unseen"])
+    return _pictures(data / "omniglot", name, sorted(card["characters"]["unseen"]))
+
+
+def _photographs(data: Path, name: str) -> World:
+    """Photographs of things, five kinds an episode under made-up names; for vision-language models."""
+    rows = _rows(data / "caltech101_small" / "train.jsonl.gz")
+    return _pictures(data / "caltech101_small", name, sorted({row["class"] for row in rows}))
+
+
+def _pictures(folder: Path, name: str, classes: Sequence[str]) -> World:
     task = load_task("pseudonames")
 
-    def drawings(split: str) -> list[Example]:
-        rows = _rows(data / "omniglot" / f"{split}.jsonl.gz")
-        return [Example({"image": r["image_b64"]}, unseen.index(r["class"])) for r in rows if r["class"] in unseen]
+    def half(split: str) -> list[Example]:
+        rows = _rows(folder / f"{split}.jsonl.gz")
+        return [Example({"image": r["image_b64"]}, classes.index(r["class"])) for r in rows if r["class"] in classes]
 
-    return World(name, task, drawings("train"), drawings("test"), classes=len(task.labels))
+    return World(name, task, half("train"), half("test"), classes=len(task.labels))
 
 
 WORLDS: Final[Mapping[str, Callable[[Path, str], World]]] = {
@@ -189,6 +198,7 @@ WORLDS: Final[Mapping[str, Callable[[Path, str], World]]] = {
     "agnews-uneven": _uneven,
     "sources": _sources,
     "pseudonames": _pseudonames,
+    "photographs": _photographs,
 }
 
 
