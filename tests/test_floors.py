@@ -18,7 +18,7 @@ FLOORS = (
     {"privacy", "models"},
     {"mechanisms", "experts"},
     {"methods"},
-    {"session", "release", "estimator", "estimator_data", "planner"},
+    {"session", "release", "estimator", "estimator_data", "planner", "planner_data"},
     {"audits", "benchmarks"},
     {"cli", "server"},
 )

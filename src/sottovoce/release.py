@@ -86,7 +86,6 @@ class Terms:
         )
         return f"{claim}." if self.isolation.holds else f"{claim}; but {self.isolation.value}."
 
-
     @property
     def _prompts(self) -> str:
         g = self.units_per_expert

@@ -577,4 +577,10 @@ def test_an_unknown_model_or_option_is_refused_with_what_exists(folder):
 
 
 def test_the_catalog_names_every_kind_of_model():
-    assert [entry.spec for entry in model_catalog()] == ["embedded", "hf:NAME_OR_PATH", "embedded-image", "vision:NAME_OR_PATH", "fake"]
+    assert [entry.spec for entry in model_catalog()] == [
+        "embedded",
+        "hf:NAME_OR_PATH",
+        "embedded-image",
+        "vision:NAME_OR_PATH",
+        "fake",
+    ]

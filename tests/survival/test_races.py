@@ -70,7 +70,7 @@ def test_a_look_at_the_balance_without_the_lock_is_caught(tmp_path, monkeypatch)
     # The planted mistake: the balance is read in one transaction and written in another.
     where = str(tmp_path / "race.db")
 
-    def two_steps(account: Account, asked) -> None:
+    def two_steps(account: Account, asked, again: bool = True) -> None:
         account.check(asked)
         admitted.append(len(asked))
 

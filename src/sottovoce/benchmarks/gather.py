@@ -15,8 +15,8 @@ from sottovoce.errors import InputError
 INTRODUCTION = (
     "Every released answer counts with its exact probability under the method's law; spreads are standard errors over "
     "seeds, that is over draws of records, questions and made-up names.",
-    "All methods of a table have the same epsilon and adjacency. Under replace-one a selection has half the "
-    "exponent of add-remove with one record an expert. delta is 1e-5 for votes with Gaussian noise and for PbS, else 0.",
+    "All methods of a table have the same epsilon and adjacency. Under replace-one a selection has half the exponent "
+    "of add-remove with one record an expert. delta is 1e-5 for votes with Gaussian noise and for PbS, else 0.",
     "Zero-shot reads no record and is free. Full context, soft sum and hard votes have no guarantee.",
 )
 

@@ -10,7 +10,7 @@ from sottovoce.cli import options as o
 from sottovoce.cli.console import progress, put, say, table
 
 if TYPE_CHECKING:
-    from sottovoce.planner import Accuracy
+    from sottovoce.planner import Accuracy, Option, Plan
 
 
 def add_to(app: typer.Typer) -> None:
@@ -36,7 +36,7 @@ def plan(
     as_json: o.AsJson = False,
 ) -> None:
     """Say what a budget affords, and which method to expect most from. Reads nothing private and charges nothing."""
-    from sottovoce.planner import KNOWN, UNKNOWN, make_plan
+    from sottovoce.planner import KNOWN, UNKNOWN, make_plan, measured_tasks
     from sottovoce.privacy.budget import Budget
 
     floor = _zero_shot(queries, task, labels, model) if queries else None
@@ -46,33 +46,55 @@ def plan(
         budget=Budget(epsilon, delta),  # type: ignore[arg-type]
         adjacency=adjacency,
         labels=UNKNOWN if made_up else KNOWN,
-        task=task if task in ("agnews", "trec") else None,
+        task=task if task in measured_tasks() else None,
         zero_shot=floor,
     )
     if as_json:
         put(advice.as_dict())
         return
-    rows = [
-        [
-            option.method,
-            f"{option.epsilon:g}" if option.epsilon else "does not fit",
-            str(option.accuracy) if option.accuracy else "not measured",
-        ]
-        for option in advice.options
-    ]
-    rows.append(["zero-shot", "free", str(advice.zero_shot)])
-    kind = "mean nothing to the model" if made_up else "it knows"
+    kind = "the model knows" if advice.labels == KNOWN else "mean nothing to the model"
     table(
-        f"{questions} answers from {records} units within {advice.budget}, {advice.adjacency.value} adjacency",
-        ["method", "epsilon an answer", f"expected accuracy, labels that {kind}"],
-        rows,
+        f"{questions} answers from {records} units within {advice.budget}, {advice.adjacency.value} adjacency, labels "
+        f"that {kind}",
+        ["method", "g", "clip", "epsilon each", "expected accuracy"],
+        [_row(option) for option in advice.options] + [["zero-shot", "", "", "free", str(advice.zero_shot)]],
     )
-    measured = task if task in ("agnews", "trec") else "public tasks (agnews, trec)"
-    say(
-        f"Accuracies: embedded model, {advice.measured_at} records of {measured}, two standard errors; zero-shot on "
-        f"{'your questions' if floor else measured}."
-    )
+    for line in _sources(advice, task, floor is not None):
+        say(line)
     say(advice.advice)
+
+
+def _row(option: Option) -> list[str]:
+    return [
+        option.method,
+        str(option.units_per_expert) if option.accuracy else "",
+        f"{option.clip:g}" if option.clip is not None else "",
+        f"{option.epsilon:g}" if option.epsilon else "does not fit",
+        str(option.accuracy) if option.accuracy else "not measured",
+    ]
+
+
+def _sources(advice: Plan, task: str | None, own_floor: bool) -> list[str]:
+    """What the figures were measured on, and how far they carry."""
+    told = []
+    if task is not None and list(advice.tasks) != [task]:
+        told.append(f"The task {task!r} was not measured: what follows is the average over public tasks.")
+    ratio = advice.records / advice.measured_at
+    spread = "over tasks" if len(advice.tasks) > 1 else "over draws of records and questions"
+    at = "" if ratio == 1 else f" at {ratio:.3g} times the price, which is what {advice.records} amount to,"
+    asked = "your questions" if own_floor else "the same questions"
+    measured = f"{advice.model} model, {advice.measured_at} records{at} of {', '.join(advice.tasks)}"
+    told.append(
+        f"Accuracies: {measured}; 95 % intervals {spread}; zero-shot on {asked}. No figure was used to choose the "
+        "setting it stands for."
+    )
+    if advice.options[0].by_task and len(advice.tasks) > 1:
+        by_task = ", ".join(f"{name} {value:.0f} %" for name, value in advice.options[0].by_task.items())
+        told.append(
+            f"The first row by task, each with what is best on the others: {by_task}. One more task may well lie "
+            "outside of the interval."
+        )
+    return told
 
 
 def _zero_shot(queries: str, task: str | None, labels: str | None, model: str) -> Accuracy:
