@@ -65,7 +65,7 @@ ROWS = {
 
 
 def load(data: Path, name: str, split: str, most: int) -> Corpus:
-    """Reads up to ``most`` rows from the end of a split, so that experiments may keep its beginning to themselves.
+    """Reads up to ``most`` rows from the end of a split; experiments leave these rows out (``worlds.FITTED``).
 
     Raises:
         FileNotFoundError: The data folder lacks the corpus.

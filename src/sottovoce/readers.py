@@ -11,6 +11,7 @@ import csv
 import gzip
 import json
 import os
+import stat
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -24,15 +25,18 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS = 8_000
 """Longest text of one field unless the caller says otherwise; a public parameter."""
+MAX_PICTURE_CHARACTERS = 8_000_000
+"""The same for a folder of pictures: files of up to 6 MB, in base64."""
 
 PICTURES = (".png", ".jpg", ".jpeg")
+OTHER_PICTURES = (".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jpe", ".tif", ".tiff", ".webp")
 
 
 def read_private(
     source: str | os.PathLike[str] | pd.DataFrame,
     *,
     unit: str | None = None,
-    max_characters: int = MAX_CHARACTERS,
+    max_characters: int | None = None,
     truncate: bool = False,
     synthetic: bool = False,
 ) -> PrivateRecords:
@@ -42,16 +46,18 @@ def read_private(
         source: A ``.jsonl``, ``.jsonl.gz``, ``.csv``, ``.csv.gz`` or ``.parquet`` file, a pandas data frame, or a
             folder of PNG and JPEG pictures, in one folder for each label (``dax/1.png``) or, for questions, without.
         unit: The privacy unit: a column name or ``"record"``; by default the column ``group`` where there is one.
-        max_characters: Longest text of one field.
-        truncate: Cut longer texts instead of refusing the file.
+        max_characters: Longest text of one field; by default 8,000, and 8,000,000 for a folder of pictures.
+        truncate: Cut longer texts instead of refusing the file. A picture that is cut is a picture no more: a task with
+            images then refuses its row.
         synthetic: Declares that the rows are made up or published, so that tests may use seeded noise on them.
 
     Raises:
         RecordError: The file cannot be used; it names file, line and field.
     """
-    rows = list(_rows(source))
+    limit = _limit(source, max_characters)
+    rows = list(_rows(source, None if truncate else limit))
     return PrivateRecords(
-        _checked(rows, _name(source), max_characters, truncate),
+        _checked(rows, _name(source), limit, truncate),
         source=_name(source),
         unit=unit,
         synthetic=synthetic,
@@ -62,26 +68,39 @@ def read_private(
 def read_public(
     source: str | os.PathLike[str] | pd.DataFrame,
     *,
-    max_characters: int = MAX_CHARACTERS,
+    max_characters: int | None = None,
     truncate: bool = False,
 ) -> PublicRecords:
     """Reads public rows, such as queries. Arguments and errors as for ``read_private``."""
-    rows = _checked(list(_rows(source)), _name(source), max_characters, truncate)
+    limit = _limit(source, max_characters)
+    rows = _checked(list(_rows(source, None if truncate else limit)), _name(source), limit, truncate)
     if not rows:
         raise RecordError("there is no row", file=_name(source), hint="Give at least one row.")
     return PublicRecords(rows, _name(source))
 
 
 def _name(source: Any) -> str:
-    return Path(source).name if isinstance(source, str | os.PathLike) else type(source).__name__
+    if not isinstance(source, str | os.PathLike):
+        return type(source).__name__
+    return Path(source).name or Path(source).resolve().name or str(source)
 
 
-def _rows(source: Any) -> Iterable[Row]:
+def _limit(source: Any, given: int | None) -> int:
+    if given is not None:
+        if given < 1:
+            raise ParameterError("max_characters", given, "1 or more")
+        return given
+    folder = isinstance(source, str | os.PathLike) and os.path.isdir(source)
+    return MAX_PICTURE_CHARACTERS if folder else MAX_CHARACTERS
+
+
+def _rows(source: Any, picture_limit: int | None) -> Iterable[Row]:
+    """The rows of a source; pictures of a folder above a limit, in characters of base64, are not read."""
     if not isinstance(source, str | os.PathLike):
         return _from_frame(source)
     path = Path(source)
     if os.path.isdir(path):
-        return _from_pictures(path)
+        return _from_pictures(path, picture_limit)
     if not os.path.exists(path):
         raise RecordError("there is no such file", file=str(source), hint="Check the path.")
     suffixes = [suffix.lower() for suffix in path.suffixes]
@@ -172,27 +191,79 @@ def _columns(names: list[str], file: str, line: int | None = None) -> list[str]:
     return names
 
 
-def _from_pictures(folder: Path) -> Iterator[Row]:
+def _from_pictures(folder: Path, limit: int | None) -> Iterator[Row]:
     """A row for each picture: ``id`` its path in the folder, ``image`` the file in base64, ``label`` its own folder.
 
-    A picture is named by its number in the order of paths: file names may be private.
+    A picture is named by its number in the order of paths: file names may be private. What is hidden (its name begins
+    with a full stop) is left alone, as are files that are no pictures.
     """
-    found = [*folder.glob("*"), *folder.glob("*/*")]
-    paths = sorted(path for path in found if path.suffix.lower() in PICTURES and path.is_file())
+    paths = sorted(_picture_paths(folder))
     if not paths:
         raise RecordError(
             "this is a folder without pictures",
-            file=folder.name,
+            file=_name(folder),
             hint="Name a file of rows, or a folder of .png and .jpg files, in one folder for each label.",
         )
     for number, path in enumerate(paths, 1):
         place = path.relative_to(folder)
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise RecordError(f"the picture cannot be read ({error.strerror})", file=folder.name, line=number) from None
-        label = {"label": place.parts[-2]} if len(place.parts) > 1 else {}
-        yield Row(number, {"id": place.as_posix(), "image": base64.b64encode(content).decode(), **label})
+        content = _picture(path, _name(folder), number, limit)
+        label = {"label": _spelled(place.parts[-2])} if len(place.parts) > 1 else {}
+        yield Row(number, {"id": _spelled(place.as_posix()), "image": base64.b64encode(content).decode(), **label})
+
+
+def _picture_paths(folder: Path) -> Iterator[Path]:
+    for entry, is_folder in _entries(folder, _name(folder)):
+        inner = _entries(entry, _name(folder)) if is_folder else [(entry, False)]
+        for path, too_deep in inner:
+            if too_deep:
+                raise RecordError(
+                    "a folder lies inside a label's folder",
+                    file=_name(folder),
+                    hint="Pictures are read from the folder itself and from one folder for each label: move them up.",
+                )
+            kind = path.suffix.lower()
+            if kind in OTHER_PICTURES:
+                raise RecordError(
+                    f"it holds pictures of the kind {kind}, which are not read",
+                    file=_name(folder),
+                    hint="Save them as .png or .jpg, or move them out of the folder.",
+                )
+            if kind in PICTURES:
+                yield path
+
+
+def _entries(folder: Path, name: str) -> list[tuple[Path, bool]]:
+    """What is not hidden in a folder, and whether it is a folder itself."""
+    try:
+        with os.scandir(folder) as found:
+            return [(Path(entry.path), os.path.isdir(entry.path)) for entry in found if not entry.name.startswith(".")]
+    except OSError as error:
+        raise RecordError(
+            f"a folder cannot be read ({error.strerror})", file=name, hint="Make it readable, or move it away."
+        ) from None
+
+
+def _picture(path: Path, name: str, number: int, limit: int | None) -> bytes:
+    hint = "Pictures are counted in the order of their paths. Make it a readable file, or move it away."
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise RecordError("the picture is not a file", file=name, line=number, hint=hint)
+        if limit is not None and (found.st_size + 2) // 3 * 4 > limit:
+            raise RecordError(
+                f"the picture is larger than {limit // 4 * 3:,} bytes",
+                file=name,
+                line=number,
+                hint=f"Save it smaller, or raise --max-characters above {limit:,}: 3 bytes take 4 characters.",
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"the picture cannot be read ({error.strerror})", file=name, line=number, hint=hint) from None
+
+
+def _spelled(name: str) -> str:
+    """A file name as a text, also where it is not UTF-8."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _from_parquet(path: Path) -> Iterator[Row]:
@@ -223,8 +294,6 @@ def _from_frame(frame: Any) -> Iterator[Row]:
 
 
 def _checked(rows: Sequence[Row], file: str, limit: int, truncate: bool) -> list[Row]:
-    if limit < 1:
-        raise ParameterError("max_characters", limit, "1 or more")
     return [_within(row, file, limit, truncate) for row in rows]
 
 
@@ -245,10 +314,17 @@ def _within(row: Row, file: str, limit: int, truncate: bool) -> Row:
                 file=file,
                 line=row.line,
                 field=_shown(name, row),
-                hint="Shorten it, raise --max-characters, or pass --truncate to cut every text there.",
+                hint="Shorten it, raise --max-characters, or pass --truncate to cut every text there."
+                if not text.startswith(_ENCODED_PICTURES)
+                else "Save the picture smaller, or raise --max-characters; a picture cannot be cut.",
             )
-    cut = {name: text[:limit] for name, text in texts.items() if len(text) > limit}
+    cut = {name: _cut(text, limit) for name, text in texts.items() if len(text) > limit}
     return Row(row.line, {**row.values, **cut}) if cut else row
+
+
+def _cut(text: str, limit: int) -> str:
+    """The beginning of a text. That of a picture is no base64, lest half a picture pass for a whole one."""
+    return text[: limit - 1 if text.startswith(_ENCODED_PICTURES) and limit % 4 == 0 else limit]
 
 
 def _encodable(text: str) -> bool:
@@ -259,7 +335,9 @@ def _encodable(text: str) -> bool:
     return True
 
 
-_SHOWN = ("text", "label", "group", "id", "question", "answer", "dialogue", "summary")
+_ENCODED_PICTURES = ("iVBORw0KGgo", "/9j/")
+"""How PNG and JPEG files begin in base64."""
+_SHOWN = ("text", "image", "label", "group", "id", "question", "answer", "dialogue", "summary")
 
 
 def _shown(name: str, row: Row) -> str:

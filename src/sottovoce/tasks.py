@@ -125,7 +125,11 @@ class Task:
         query = {name: _text(row, name, file) for name in self.fields}
         if self.image and not _is_image(query[self.image]):
             raise RecordError(
-                "the field is not a PNG or JPEG image in base64", file=file, line=row.line, field=self.image
+                "the field is not a PNG or JPEG image in base64",
+                file=file,
+                line=row.line,
+                field=self.image,
+                hint="Give the whole file in base64, without line breaks and without 'data:' in front.",
             )
         return query
 

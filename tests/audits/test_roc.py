@@ -15,8 +15,10 @@ from sottovoce.audits.roc import (
     auroc,
     bootstrap_interval,
     caps,
+    caps_of_curve,
     resolution_note,
     roc_of,
+    roc_of_laws,
     tpr_at,
     tpr_interval,
 )
@@ -117,6 +119,42 @@ def test_pure_privacy_caps_area_and_accuracy_alike():
 
 def test_a_cap_without_a_guarantee_is_one():
     assert caps(math.inf, 0.0, 0.0).tpr == caps(1e5, 0.0, 0.001).auroc == caps(0.0, 1.0, 0.0).tpr == 1.0
+
+
+def test_the_curve_of_a_gaussian_leaves_what_the_gaussian_itself_shows():
+    # The best attack on N(mu, 1) against N(0, 1) has TPR Phi(Phi^-1(FPR) + mu) and area Phi(mu / sqrt 2).
+    mu = 0.9249
+    grid = np.linspace(0, 8, 401)
+    points = [(x, norm.cdf(mu / 2 - x / mu) - math.exp(x) * norm.cdf(-mu / 2 - x / mu)) for x in grid]
+    for fpr in (0.001, 0.01, 0.1, 0.5):
+        assert caps_of_curve(points, fpr).tpr == pytest.approx(norm.cdf(norm.ppf(fpr) + mu), rel=2e-4)
+    area = caps_of_curve(points, 0.5).auroc
+    assert 0 <= area - norm.cdf(mu / math.sqrt(2)) < 1e-4
+    # Few points are a weaker cap and still one; the point that was asked for, (4, 1e-5), is the weakest.
+    assert area < caps_of_curve(points[::50], 0.5).auroc < caps_of_curve(points[200:201], 0.5).auroc
+    assert caps_of_curve(points[200:201], 0.5) == caps(*points[200], 0.5)
+
+
+def test_a_curve_never_leaves_less_than_an_exact_pair_of_laws_with_that_profile_shows():
+    rng = np.random.default_rng(31)
+    tight = 0
+    for _ in range(20):
+        p, q = rng.dirichlet([0.5] * 4, size=2)
+        # Exact hockey-stick divergences, both ways; the pair is no better protected than they say.
+        points = [
+            (x, max(np.maximum(p - math.exp(x) * q, 0).sum(), np.maximum(q - math.exp(x) * p, 0).sum()))
+            for x in np.linspace(0, 10, 81)
+        ]
+        roc = roc_of_laws(np.log(p) - np.log(q), p, q)
+        found = caps_of_curve(points, 0.1)
+        assert roc.area <= found.auroc + 1e-12
+        for fpr in (0.0, 0.01, 0.1, 0.5):
+            assert tpr_at(roc, fpr, randomised=True) <= caps_of_curve(points, fpr).tpr + 1e-12
+        tight += found.auroc - roc.area < 0.05
+        # A tenth of the deltas would be passed: the check can fail.
+        weak = caps_of_curve([(x, delta / 10) for x, delta in points], 0.1)
+        assert roc.area > weak.auroc
+    assert tight > 5
 
 
 def simulated(rng: np.random.Generator, spread: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -222,6 +260,8 @@ def test_scores_that_make_no_curve_are_refused(scores, member, message):
         (lambda: caps(math.nan, 0.0, 0.1), "epsilon is nan"),
         (lambda: caps(1.0, 1.1, 0.1), "delta is 1.1; it must be from 0 to 1"),
         (lambda: caps(1.0, 0.0, -0.1), "fpr is -0.1"),
+        (lambda: caps_of_curve([], 0.1), "points is 0; it must be 1 or more"),
+        (lambda: caps_of_curve([(1.0, 2.0)], 0.1), "delta is 2.0"),
     ],
 )
 def test_parameters_out_of_range_are_refused_with_value_and_limit(call, message):

@@ -198,7 +198,7 @@ def test_what_a_reader_needs_is_told():
     told = dict(about(result()))
     assert told["Model"] == "hf:some/model"
     assert "3 seeds x 100 questions" in told["Protocol"]
-    assert told["Command"] == "sotto bench run trial --model hf:some/model"
+    assert told["Command"].startswith("sotto bench run trial --model hf:some/model --seeds 3 --queries 100 --tasks ")
     assert told["Model asked"] == "3 pairs of prompt and question; 4 were known"
     assert "numpy" in told["Packages"]
 

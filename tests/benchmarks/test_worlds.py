@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
+from importlib import resources
 
 import numpy as np
 import pytest
 from tiny_rows import UNSEEN, write_drawings, write_news, write_rows, write_sources
 
-from sottovoce.benchmarks.worlds import MADE_UP, MOST_RECORDS, OWN, SOURCES, UNKNOWN, WORLDS, default_data, read_world
+from sottovoce.benchmarks.worlds import (
+    FITTED,
+    MADE_UP,
+    MOST_RECORDS,
+    OWN,
+    SOURCES,
+    UNKNOWN,
+    WORLDS,
+    default_data,
+    read_world,
+)
 from sottovoce.errors import InputError, ParameterError, RecordError
 from sottovoce.tasks import load_task, task_names
 
@@ -168,11 +180,30 @@ def test_an_unknown_world_is_refused_by_name(tmp_path):
 
 
 def test_a_row_that_does_not_suit_the_task_is_named_and_not_quoted(tmp_path):
-    write_rows(tmp_path, "subj", "train", [{"text": "fine", "label": 0}, {"text": "a secret", "label": 9}])
-    write_rows(tmp_path, "subj", "test", [{"text": "fine", "label": 0}])
+    write_rows(tmp_path, "trec", "train", [{"text": "fine", "label": 0}, {"text": "a secret", "label": 9}])
+    write_rows(tmp_path, "trec", "test", [{"text": "fine", "label": 0}])
     with pytest.raises(RecordError, match=r"train\.jsonl\.gz, line 2") as caught:
-        read_world(tmp_path, "subj")
+        read_world(tmp_path, "trec")
     assert "secret" not in str(caught.value)
+
+
+def test_the_rows_that_the_model_was_fitted_on_are_those_that_its_card_counts():
+    card = json.loads((resources.files("sottovoce") / "data" / "embedded" / "head.json").read_text("utf-8"))
+    counts = {name: about["rows"] for name, about in card["fitted_on"].items()}
+    assert {"dbpedia": counts["dbpedia"], "subj": counts["subjectivity"]} == FITTED
+    # The others of the card are cut from data sets of which no world is made, or that ``SOURCES`` names.
+    assert set(counts) == {"dbpedia", "subjectivity", "film genres", "medical questions", "medical answers"}
+
+
+def test_a_world_leaves_out_the_rows_that_the_model_was_fitted_on(tmp_path, monkeypatch):
+    whole = read_world(write_news(tmp_path / "whole"), "agnews")
+    monkeypatch.setitem(FITTED, "agnews", 200)
+    cut = read_world(write_news(tmp_path / "cut"), "agnews")
+    assert told(cut.train) == told(whole.train)[:40]
+    assert told(cut.test) == told(whole.test)
+    monkeypatch.setitem(FITTED, "agnews", 240)
+    with pytest.raises(InputError, match="no training row but the last 240"):
+        read_world(write_news(tmp_path / "gone"), "agnews")
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import importlib.util
 import json
 import logging
@@ -415,8 +416,7 @@ def test_a_broken_question_spoils_its_own_answer_and_no_other(scorer):
     contexts = [[], EXAMPLES[:1], EXAMPLES]
     scores = scorer.prepare(TASK, contexts).score([QUERIES[0], {"image": BROKEN}, QUERIES[1]])
     assert np.array_equal(scores[[0, 2]], scorer.prepare(TASK, contexts).score(QUERIES[:2]))
-    assert np.isnan(scores[1, 1:]).all()
-    assert np.array_equal(scores[1, 0], scores[0, 0])
+    assert np.isnan(scores[1]).all()  # without examples too: that is how a session finds out before a charge
 
 
 # What it keeps and what it tells
@@ -463,7 +463,7 @@ def test_memory_of_questions_is_bounded_and_private_pictures_never_enter_it(monk
     monkeypatch.setattr(module, "PUBLIC_IMAGES_HELD", 4)
     fresh = EmbeddedImageScorer(store=False)
     fresh.prepare(TASK, [EXAMPLES]).score(QUERIES[:10])
-    assert set(fresh._public) == {query["image"] for query in QUERIES[6:10]}
+    assert set(fresh._public) == {hashlib.sha256(query["image"].encode()).digest() for query in QUERIES[6:10]}
 
 
 def test_prepared_contexts_do_not_print_or_pickle_and_can_be_closed(scorer):

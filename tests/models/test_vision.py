@@ -647,3 +647,75 @@ def test_a_question_that_cannot_be_read_is_an_error_before_any_charge(scorer_of,
 def test_the_catalog_opens_a_folder_by_name(folder):
     scorer = load_scorer(f"vision:{folder('internvl')}", device="cpu", max_pixels=400)
     assert isinstance(scorer, VisionScorer)
+
+
+# Hostile pictures
+
+
+def odd_pictures():
+    """What one record may hold besides what cannot be decoded: thin, tiny, of other depths, several in a file."""
+    grey = worlds.Image.fromarray((np.arange(64 * 48).reshape(48, 64) * 21).astype(np.uint16))
+    drawn = worlds.Image.open(worlds.BytesIO(worlds.base64.b64decode(worlds.picture(3))))
+    return {
+        "a dot": worlds.picture(1, (4, 4)),
+        "a line": worlds.packed(worlds.Image.new("1", (65_535, 1), 1)),
+        "a column": worlds.packed(worlds.Image.new("1", (1, 65_535), 1)),
+        "a line of a million": worlds.packed(worlds.Image.new("1", (1_000_000, 1), 1)),
+        "sixteen bits": worlds.packed(grey),
+        "CMYK": worlds.packed(drawn.convert("CMYK"), "JPEG"),
+        "animated": worlds.packed(drawn, save_all=True, append_images=[drawn.rotate(90)]),
+    }
+
+
+@each_way
+def test_no_picture_fails_the_call_or_changes_another_expert_or_is_logged(scorer_of, family, split, caplog, recwarn):
+    caplog.set_level("DEBUG", logger="PIL")
+    scorer, mine, odd = scorer_of(family, split=split), CONTEXTS[1], odd_pictures().values()
+    alone = scores(scorer, [mine], QUERIES[:1])
+    caplog.clear()
+    found = scores(scorer, [*([Example({"image": each}, 0)] for each in odd), mine], QUERIES[:1])
+    assert found[:, -1].tobytes() == alone[:, 0].tobytes()
+    readable = np.isfinite(found).all(axis=(0, 2))
+    assert readable[[0, 4, 5, 6, 7]].all()
+    assert not readable[3]
+    assert not caplog.records
+    assert not recwarn.list
+
+
+SHAPES = [
+    {"num_hidden_layers": 1, "intermediate_size": 16, "num_key_value_heads": 1},
+    {"num_hidden_layers": 3, "intermediate_size": 72, "num_key_value_heads": 4},
+]
+SETTINGS = [
+    {"dtype": "bfloat16", "cache_bytes": 20_000, "max_pixels": 300},
+    {"dtype": "float32", "cache_bytes": 0, "max_pixels": 2_000},
+    {"dtype": "float32", "reuse_cache": False},
+]
+
+
+@pytest.mark.slow
+@each_family
+@pytest.mark.parametrize("shape", SHAPES, ids=["small", "large"])
+def test_an_expert_is_bit_equal_beside_others_whatever_the_model_and_the_memory(tmp_path, family, shape):
+    chance = np.random.default_rng(17)
+    path = worlds.save(family, tmp_path, **shape)
+    for settings in SETTINGS:
+        scorer = VisionScorer(path, device="cpu", **settings)
+        world = [
+            [
+                example(int(chance.integers(999)), k % 5, size=tuple(map(int, chance.integers(5, 70, 2))))
+                for k in range(n)
+            ]
+            for n in (1, 0, 3, 2)
+        ]
+        together = scores(scorer, world)
+        for index, context in enumerate(world):
+            beside = scores(scorer, [[Example({"image": "no"}, 0)], world[index - 1], context], QUERIES[::-1])
+            assert beside[::-1][:, 2].tobytes() == together[:, index].tobytes()
+            assert scores(scorer, [context]).tobytes() == together[:, index].tobytes()
+        # One prepared object, asked again and in another order: nothing of a question stays for the next.
+        prepared = scorer.prepare(TASK, world)
+        first, again = prepared.score(QUERIES[:1]), [prepared.score(QUERIES[::-1])[::-1], prepared.score(QUERIES)]
+        prepared.close()
+        assert first[0].tobytes() == together[0].tobytes()
+        assert all(np.ascontiguousarray(each).tobytes() == together.tobytes() for each in again)

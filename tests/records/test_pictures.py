@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
+import re
 
 import pytest
 
 from sottovoce.errors import RecordError
 from sottovoce.readers import read_private, read_public
-from sottovoce.records import unseal
+from sottovoce.records import Row, unseal
 from sottovoce.tasks import load_task
 
 Image = pytest.importorskip("PIL.Image")
@@ -96,3 +98,158 @@ def test_the_command_line_learns_names_from_a_folder(folder, tmp_path, monkeypat
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     # Six easy drawings, each an example itself: epsilon 30 leaves hardly any noise.
     assert sum(row["value"] == row["id"].split("/")[0] for row in rows) >= 5
+
+
+# Folders as they are found
+
+
+def refused(folder, **options) -> str:
+    with pytest.raises(RecordError) as caught:
+        read_private(folder, **options)
+    assert folder.name in str(caught.value)
+    assert "secret" not in str(caught.value)
+    return str(caught.value)
+
+
+def link(folder, name, target):
+    (folder / name).symlink_to(target)
+
+
+ODD = {
+    "pipe": (lambda folder: os.mkfifo(folder / "dax" / "secret.png"), r"line 7: the picture is not a file"),
+    "folder with the name of a picture": (lambda folder: (folder / "dax" / "secret.png").mkdir(), "a folder lies"),
+    "link to nothing": (lambda folder: link(folder, "dax/secret.png", "absent"), r"line 7: .*No such file"),
+    "link to itself": (lambda folder: link(folder, "dax/secret.png", "secret.png"), r"line 7: .*(oo many|oop)"),
+    "link to a device": (lambda folder: link(folder, "dax/secret.png", os.devnull), r"line 7: .*not a file"),
+    "link to the folder above": (lambda folder: link(folder, "dax/secret", ".."), "a folder lies inside"),
+    "folder in a label's folder": (lambda folder: (folder / "dax" / "secret").mkdir(), "a folder lies inside"),
+    "another kind of picture": (lambda folder: (folder / "dax" / "secret.webp").write_bytes(b""), r"kind \.webp"),
+}
+
+
+@pytest.mark.parametrize(("make", "problem"), ODD.values(), ids=ODD.keys())
+def test_what_cannot_be_read_as_a_picture_is_an_error_with_a_next_step_and_not_left_out(folder, make, problem):
+    make(folder)
+    message = refused(folder)
+    assert re.search(problem, message)
+    assert re.search(r"move (it|them)", message)
+
+
+def test_a_folder_that_may_not_be_read_is_an_error_and_not_left_out(folder, monkeypatch):
+    scan = os.scandir
+
+    def closed(path):
+        if str(path).endswith("dax"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    message = refused(folder)
+    assert "a folder cannot be read (Permission denied)" in message
+    assert "dax" not in message
+
+
+def test_hidden_files_and_folders_are_left_alone(folder):
+    # macOS writes ._0.png beside 0.png, editors and file managers keep folders of their own.
+    (folder / "dax" / "._0.png").write_bytes(b"\0\5\26\7")
+    (folder / ".thumbnails").mkdir()
+    (folder / ".thumbnails" / "0.png").write_bytes(drawing("dax"))
+    assert len(read_public(folder)) == 6
+
+
+def test_a_name_that_is_not_utf_8_is_still_an_id(folder):
+    path = os.fsencode(folder / "dax") + b"/\xff.png"
+    try:
+        with open(path, "wb") as file:
+            file.write(drawing("dax"))
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names alone")
+    assert [row.values["id"] for row in read_public(folder)][-1] == "dax/\\xff.png"
+
+
+def test_a_folder_without_a_name_of_its_own_is_named_in_errors(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "dax" / "a.gif").write_bytes(b"")
+    with pytest.raises(RecordError, match=r"^pictures: it holds"):
+        read_private(".")
+
+
+def test_a_folder_of_photographs_needs_no_limit_and_a_larger_file_is_not_read(folder, monkeypatch):
+    noise = Image.effect_noise((300, 300), 100)
+    out = io.BytesIO()
+    noise.save(out, "PNG")
+    assert len(out.getvalue()) > 8_000
+    (folder / "dax" / "9.png").write_bytes(out.getvalue())
+    assert len(read_public(folder)) == 7
+    with pytest.raises(
+        RecordError, match=r"line 7: the picture is larger than 6,000 bytes.*--max-characters"
+    ) as caught:
+        read_public(folder, max_characters=8_000)
+    assert "truncate" not in str(caught.value)
+    monkeypatch.setattr(type(folder), "read_bytes", lambda self: pytest.fail("a file above the limit was read"))
+    with open(folder / "blicket" / "0.png", "wb") as file:
+        file.truncate(1 << 40)  # a terabyte of nothing
+    with pytest.raises(RecordError, match="line 1: the picture is larger than 6,000,000 bytes"):
+        read_public(folder)
+
+
+@pytest.mark.parametrize("limit", range(40, 60))
+def test_half_a_picture_never_passes_for_a_whole_one(tmp_path, limit):
+    task, whole = load_task("pseudonames"), base64.b64encode(drawing("dax")).decode()
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps({"image": whole, "label": "dax"}) + "\n")
+    with pytest.raises(RecordError, match=r"field 'image'.*a picture cannot be cut"):
+        read_public(file, max_characters=limit)
+    (row,) = read_public(file, max_characters=limit, truncate=True)
+    with pytest.raises(RecordError, match="whole file in base64"):
+        task.query_of(row, "rows.jsonl")
+
+
+def test_a_cut_names_the_same_data_set_with_any_limit(folder):
+    whole = read_private(folder)
+    assert read_private(folder, max_characters=100, truncate=True).fingerprint == whole.fingerprint
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda text: f"data:image/png;base64,{text}",
+        lambda text: "\n".join(text[start : start + 76] for start in range(0, len(text), 76)),
+        lambda text: f"{text}\n",
+        lambda text: f" {text}",
+        lambda text: text.rstrip("=") if text.endswith("=") else text[:-1],
+        lambda text: f"{text}====",
+        lambda text: text.replace("+", "-").replace("/", "_"),
+        lambda text: f"{text[:-4]}é==",
+        lambda text: f"{text}{text}",
+    ],
+    ids=["data address", "lines", "line break", "blank", "no padding", "padding", "other alphabet", "letters", "twice"],
+)
+def test_base64_of_other_kinds_is_refused_with_the_next_step_and_without_the_picture(spoil):
+    # A comment of 254 bytes has both letters that alphabets differ in, and makes the length no multiple of 3.
+    whole = base64.b64encode(drawing("dax") + bytes(range(1, 255)) + b"\xfb\xff\xfe").decode()
+    whole = whole if whole.endswith("=") else base64.b64encode(base64.b64decode(whole) + b"x").decode()
+    assert whole.endswith("=")
+    task = load_task("pseudonames")
+    assert task.query_of(Row(1, {"image": whole}), "rows.jsonl")
+    with pytest.raises(RecordError, match=r"line 1, field 'image'.*without line breaks and without 'data:'") as caught:
+        task.query_of(Row(1, {"image": spoil(whole)}), "rows.jsonl")
+    assert whole[:40] not in str(caught.value)
+
+
+def test_the_order_in_which_a_file_system_lists_a_folder_does_not_matter(folder, monkeypatch):
+    before = [(row.line, row.values["id"]) for row in read_public(folder)]
+    scan = os.scandir
+
+    class Backwards:
+        def __init__(self, path):
+            self.entries = scan(path)
+
+        def __enter__(self):
+            return reversed(list(self.entries))
+
+        def __exit__(self, *error):
+            self.entries.close()
+
+    monkeypatch.setattr(os, "scandir", Backwards)
+    assert [(row.line, row.values["id"]) for row in read_public(folder)] == before

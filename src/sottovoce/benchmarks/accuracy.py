@@ -7,15 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce.benchmarks import evaluation as e
 from sottovoce.benchmarks.exhibits import Series, Table
 from sottovoce.benchmarks.experiment import Bench, Cell, Key, Measurements, Piece, Result
 from sottovoce.benchmarks.worlds import Episode
+from sottovoce.errors import ParameterError
 from sottovoce.experts.outputs import sanitized
 from sottovoce.methods.base import Price, Selecting
 from sottovoce.methods.pbs import PbS
 from sottovoce.models.base import FloatArray
+
+BoolArray = NDArray[np.bool_]
 
 SHORT: Final = {
     e.VOTES: "votes, exp.",
@@ -74,9 +78,14 @@ def soft(said: FloatArray) -> FloatArray:
 def hard(said: FloatArray) -> FloatArray:
     """Votes, shape (questions, labels)."""
     said = _sanitized(said)
-    valid = ~np.isnan(said).all(axis=2)
+    valid = readable(said)
     best = np.where(valid, np.nan_to_num(said, nan=-np.inf).argmax(axis=2), -1)
     return np.stack([(best == label).sum(axis=1) for label in range(said.shape[2])], axis=1).astype(float)
+
+
+def readable(said: FloatArray) -> BoolArray:
+    """Which experts say anything, shape (questions, experts)."""
+    return np.asarray(~np.isnan(_sanitized(said)).all(axis=2))
 
 
 def _sanitized(said: FloatArray) -> FloatArray:
@@ -164,9 +173,17 @@ def _reference(result: Result, task: str, names: str, method: str, records: int)
 
 
 def difference(one: Cell | None, other: Cell | None) -> tuple[float, float]:
-    """Mean and standard error of the difference, seed by seed; NaN where a cell is missing."""
+    """Mean and standard error of the difference, seed by seed; NaN where a cell is missing.
+
+    The error is that of other seeds: other records and questions, drawn from the same rows by the same rule.
+
+    Raises:
+        ParameterError: The cells hold another number of seeds each, so that there are no pairs.
+    """
     if one is None or other is None:
         return math.nan, math.nan
+    if len(one.values) != len(other.values):
+        raise ParameterError("seeds", (len(one.values), len(other.values)), "the same in both cells")
     gaps = np.subtract(one.values, other.values)
     return float(gaps.mean()), float(gaps.std(ddof=1) / math.sqrt(len(gaps))) if len(gaps) > 1 else math.nan
 

@@ -297,7 +297,7 @@ def about(result: Result) -> list[tuple[str, str]]:
     return [
         ("Model", s.model),
         ("Protocol", f"{s.seeds} seeds x {s.queries} questions; intervals are standard errors over seeds"),
-        ("Command", f"sotto bench run {result.experiment}" + (f" --model {s.model}" if s.model != "embedded" else "")),
+        ("Command", _command(result)),
         (
             "Machine",
             f"{machine['processor']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']}",
@@ -310,3 +310,11 @@ def about(result: Result) -> list[tuple[str, str]]:
             f"{result.scores['asked']:,} pairs of prompt and question; {result.scores['found']:,} were known",
         ),
     ]
+
+
+def _command(result: Result) -> str:
+    """With the settings that are often changed."""
+    s = result.settings
+    words = ["sotto bench run", result.experiment]
+    words += [f"--model {s.model}"] if s.model != "embedded" else []
+    return " ".join([*words, f"--seeds {s.seeds}", f"--queries {s.queries}", "--tasks", *s.tasks])

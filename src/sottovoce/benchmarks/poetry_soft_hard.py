@@ -7,12 +7,18 @@ from dataclasses import replace
 import numpy as np
 
 from sottovoce.benchmarks import evaluation as e
-from sottovoce.benchmarks.accuracy import difference, hard, kinds, series
+from sottovoce.benchmarks.accuracy import difference, hard, kinds, readable, series, soft
 from sottovoce.benchmarks.exhibits import Exhibit, Figure, Series, Table
 from sottovoce.benchmarks.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
+from sottovoce.experts.outputs import sanitized
 from sottovoce.models.base import FloatArray
 
 WAYS = ("full context", "soft", "hard", "one expert")
+NOTE = (
+    "Mean and standard error over seeds. Soft is the geometric mean of the experts, which gets no sharper with more of "
+    "them; a plain product would, so its size says less than its ranks. Hard is the share of votes. Nothing here is "
+    "private or released."
+)
 TARGET, INFINITY, RANK = "probability of the right label", "largest probability", "probability by rank"
 
 
@@ -22,13 +28,13 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     for records in bench.settings.records:
         alone = e.ask(bench.scorer, episode, [[i] for i in range(records)])
         whole = e.ask(bench.scorer, episode, [range(records)])[:, 0]
-        votes = hard(alone)
+        votes, voters = hard(alone), readable(alone).sum(axis=1, keepdims=True)
         found = {
             "full context": shares(whole),
             # The mean of log-probabilities: the geometric mean of the experts, the product of experts at weight 1/n.
-            "soft": shares(np.nanmean(np.maximum(alone, -1e6), axis=1)),
-            "hard": votes / votes.sum(axis=1, keepdims=True),
-            "one expert": np.exp(alone[:, 0]),
+            "soft": shares(soft(alone) / np.maximum(voters, 1)),
+            "hard": np.where(voters, votes / np.maximum(voters, 1), 1 / votes.shape[1]),
+            "one expert": shares(alone[:, 0]),
         }
         for way, share in found.items():
             key = Key(piece.task, piece.names, way, TARGET, records)
@@ -39,8 +45,10 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
 
 
 def shares(log_weights: FloatArray) -> FloatArray:
-    """Probabilities from log-weights, row by row."""
-    weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
+    """Probabilities from log-weights, row by row; all alike where a prompt could not be read."""
+    known = sanitized(log_weights)
+    known = np.where(np.isnan(known).all(axis=1, keepdims=True), 0.0, known)
+    weights = np.exp(known - known.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
@@ -73,7 +81,7 @@ def _table(result: Result, quantity: str) -> Table:
             told = [f"{c.mean:.3f} ± {c.standard_error:.3f}" if c else "" for c in cells]
             rows.append((task, names, str(records), *told))
     title = "Mean probability of the right label" if quantity == TARGET else "Mean infinity norm of the prediction"
-    return Table(title, ("task", "label names", "records", *WAYS), rows, "Nothing here is private or released.")
+    return Table(title, ("task", "label names", "records", *WAYS), rows, NOTE)
 
 
 def _figures(result: Result) -> list[Figure]:

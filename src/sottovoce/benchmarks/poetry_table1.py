@@ -44,7 +44,9 @@ def gains(result: Result, method: str) -> list[Table]:
                     f"{method} ahead by, in points, at epsilon {epsilon:g}, {adjacency}",
                     ("task", "label names", "records", *(f"over {r}" for r in RIVALS)),
                     rows,
-                    "Differences seed by seed, with their standard error. Above two errors the method is ahead.",
+                    "Differences seed by seed, with their standard error; two errors tell one cell, not the best of "
+                    "many. Other rows of DBpedia were among those that the embedded model, prior x PoE and PbS were "
+                    "set on.",
                 )
             )
     return tables

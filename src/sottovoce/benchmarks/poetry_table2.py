@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from sottovoce.benchmarks import evaluation as e
 from sottovoce.benchmarks.accuracy import accuracy_tables
 from sottovoce.benchmarks.exhibits import Exhibit, Figure, Series, Table
@@ -14,42 +16,52 @@ from sottovoce.benchmarks.poetry_table1 import METHODS, gains, measure, reading
 
 
 def imbalance(bench: Bench, pieces: Sequence[Piece]) -> dict[str, Any]:
-    """How often each digit comes first, in training and test rows."""
-    world = bench.world("gsm8k")
-    counts = {name: Counter(x.label for x in rows) for name, rows in (("train", world.train), ("test", world.test))}
-    return {name: [count[digit] for digit in range(10)] for name, count in counts.items()}
+    """For every task its labels, and how often each is right in training and test rows."""
+    found = {}
+    for task in dict.fromkeys(piece.task for piece in pieces):
+        world = bench.world(task)
+        labels = range(len(world.task.labels))
+        counts = {name: Counter(x.label for x in rows) for name, rows in (("train", world.train), ("test", world.test))}
+        told = {name: [count[label] for label in labels] for name, count in counts.items()}
+        found[task] = {"labels": list(world.task.labels), **told}
+    return found
 
 
 def exhibit(result: Result) -> Exhibit:
-    """The table, and what always answering the commonest digit would give."""
+    """The table, and what always answering the commonest label would give."""
     tables = [*accuracy_tables(result, METHODS), *gains(result, e.POE)]
     figures = []
-    lines = reading(result)
-    if result.extra:
-        shares = {name: [100 * n / sum(counts) for n in counts] for name, counts in result.extra.items()}
-        digits = [str(digit) for digit in range(10)]
-        rows = [(digit, *(f"{shares[name][i]:.1f}" for name in shares)) for i, digit in enumerate(digits)]
-        tables.append(Table("How often each digit comes first, percent", ("digit", *shares), rows))
+    lines = []
+    for task, told in result.extra.items():
+        labels, shares = told["labels"], {name: _percent(told[name]) for name in ("train", "test")}
+        rows = [(label, *(f"{shares[name][i]:.1f}" for name in shares)) for i, label in enumerate(labels)]
+        tables.append(Table(f"How often each label is right, {task}, percent", ("label", *shares), rows))
         figures.append(
             Figure(
-                "imbalance",
-                "The labels are uneven",
-                "first digit of the answer",
-                "percent of problems",
-                [Series(name, digits, values) for name, values in shares.items()],
+                f"imbalance-{task}",
+                f"How even the labels are, {task}",
+                "first digit of the answer" if task == "gsm8k" else "label",
+                "percent of rows",
+                [Series(name, labels, values) for name, values in shares.items()],
                 kind="bars",
             )
         )
-        best = max(shares["train"])
-        digit = shares["train"].index(best)
-        lines = [
-            f"Always answering {digit}, the commonest digit of the training rows, is right "
-            f"{shares['test'][digit]:.1f} % of the time: any method has to be read against that.",
-            "The embedded model compares sentences and cannot calculate; what it gains from records is the label "
-            "frequencies.",
-            *lines,
-        ]
+        commonest = int(np.argmax(shares["train"]))
+        lines.append(
+            f"{task}: always answering {labels[commonest]}, the commonest label of the training rows, is right "
+            f"{shares['test'][commonest]:.1f} % of the time: any method has to be read against that."
+        )
+    if result.settings.model == "embedded":
+        lines.append(
+            "The embedded model compares sentences and cannot calculate: on gsm8k, records can tell it how frequent a "
+            "label is and which problems look alike, and nothing else."
+        )
+    lines += reading(result)
     return Exhibit(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
+
+
+def _percent(counts: Sequence[int]) -> list[float]:
+    return [100 * count / max(1, sum(counts)) for count in counts]
 
 
 EXPERIMENT = Experiment(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from sottovoce.benchmarks import evaluation as e
 from sottovoce.benchmarks.accuracy import SHORT, difference, measure_accuracy, said_of, series
 from sottovoce.benchmarks.exhibits import Exhibit, Figure, Table
@@ -43,8 +41,15 @@ def exhibit(result: Result) -> Exhibit:
         _reading(result),
         tables,
         _figures(result),
-        about(result),
+        [(name, _protocol(result) if name == "Protocol" else told) for name, told in about(result)],
     )
+
+
+def _protocol(result: Result) -> str:
+    """With the questions that there were: an episode may have fewer than were asked for."""
+    asked = _at(result, "questions", quantity=TRIALS)
+    count = f"{asked.mean:g}" if asked else f"up to {result.settings.queries}"
+    return f"{result.settings.seeds} seeds x {count} questions; standard errors over seeds, Clopper-Pearson in brackets"
 
 
 def _at(result: Result, method: str, **key: Any) -> Any:
@@ -52,14 +57,18 @@ def _at(result: Result, method: str, **key: Any) -> Any:
 
 
 def _interval(result: Result, cell: Any) -> str:
-    """The share with a Clopper-Pearson interval, as if each question's answer had been drawn once."""
-    if cell is None:
-        return ""
+    """The mean, its error over seeds, and the Clopper-Pearson interval as if each question were answered once.
+
+    The expected number of right answers is rounded once, over all seeds: rounded seed by seed, 30 questions each, the
+    interval could lie beside its mean.
+    """
     asked = _at(result, "questions", quantity=TRIALS)
-    trials = int(sum(asked.values))
-    right = sum(round(v / 100 * n) for v, n in zip(cell.values, asked.values, strict=True))
-    found = proportion(right, trials)
-    return f"{cell.mean:.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})"
+    if cell is None or asked is None:
+        return str(cell or "")
+    trials = round(sum(asked.values))
+    right = sum(v / 100 * n for v, n in zip(cell.values, asked.values, strict=True))
+    found = proportion(round(right), trials)
+    return f"{cell} ({100 * found.low:.1f} to {100 * found.high:.1f})"
 
 
 def _references(result: Result) -> Table:
@@ -77,9 +86,11 @@ def _references(result: Result) -> Table:
         "Percent right without noise, five names (chance 20)",
         ("records", "pairs an expert", *e.REFERENCES),
         rows,
-        "Mean over seeds with the 95 % Clopper-Pearson interval of as many drawn answers as there were questions. "
-        "Questions of one seed share their records, so the interval is too narrow for a claim about other records; the "
-        "figures show two standard errors over seeds.",
+        "Mean over seeds, its standard error over seeds, and in brackets the 95 % Clopper-Pearson interval of as many "
+        "answers as there were questions, each drawn once and all independent. They are not: questions of one seed "
+        "share their records, and nothing was drawn, since every answer counts with its probability. So the brackets "
+        "are what the paper prints and no claim about other records; for that, take two standard errors. Neither "
+        "covers other characters: all seeds draw from the same ones.",
     )
 
 
@@ -135,10 +146,11 @@ def _reading(result: Result) -> list[str]:
                 at = {"records": records, "adjacency": adjacency, "epsilon": epsilon}
                 mine = _at(result, e.POE, **at)
                 votes = [_at(result, m, **at) for m in (e.VOTES, e.VOTES_PF, e.VOTES_GAUSSIAN)]
-                best = max((cell for cell in votes if cell), key=lambda cell: float(np.mean(cell.values)))
+                best = max((cell for cell in votes if cell), key=lambda cell: cell.mean, default=None)
                 told.append(f"{said_of(difference(mine, best))} at {records} records")
             lines.append(
-                f"{adjacency}, epsilon {epsilon:g}: PoE over the best votes, a pair an expert: {', '.join(told)}."
+                f"{adjacency}, epsilon {epsilon:g}: PoE over the votes that did best here, a pair an expert: "
+                f"{', '.join(told)}."
             )
     return lines
 

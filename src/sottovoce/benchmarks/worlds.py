@@ -32,6 +32,11 @@ MADE_UP: Final = (
 OWN, UNKNOWN = "own", "made up"
 """Whether the labels have their own names."""
 
+FITTED: Final = {"dbpedia": 2500, "subj": 1500}
+"""Rows at the end of the training file that the embedded model's six numbers and two means were fitted on. They play no
+part in any world. (Where they did, it could not be told from the figures: DBpedia, 25 seeds, 25 records, PoE at epsilon
+4, 67.6 +- 1.1 with them alone against 68.0 +- 0.9 without any of them.)"""
+
 MOST_RECORDS: Final = 128
 """Records drawn for every episode, so that fewer records are the first of more."""
 
@@ -113,7 +118,11 @@ def read_world(data: Path, name: str) -> World:
 def _of_task(data: Path, name: str) -> World:
     task = load_task(name)
     folder = data / {"sarcasm": "sarcasm_headlines"}.get(name, name)
-    return World(name, task, _examples(task, folder / "train.jsonl.gz"), _examples(task, folder / "test.jsonl.gz"))
+    train, test = (_examples(task, folder / f"{split}.jsonl.gz") for split in ("train", "test"))
+    kept = len(train) - FITTED.get(name, 0)
+    if kept < 1:
+        raise InputError(f"{name} has no training row but the last {len(train)}, which a model was fitted on.")
+    return World(name, task, train[:kept], test)
 
 
 def _tickets(data: Path, name: str) -> World:
@@ -146,7 +155,8 @@ SOURCES: Final = {
     "medical answer": ("medquad", "answer"),
     "movie article": ("wikimovies", "extract"),
 }
-"""A task that no part of the embedded model has seen: what kind of text is it? Name of the kind, data set, field."""
+"""What kind of text is it? Name of the kind, data set, field. No part of the embedded model was fitted on this
+question; other rows of two of the data sets (medquad, wikimovies) were among the texts that it was fitted on."""
 
 
 def _sources(data: Path, name: str) -> World:

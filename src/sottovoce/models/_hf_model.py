@@ -54,13 +54,13 @@ class CausalModel:
     ) -> None:
         if loaded is not None:
             device, dtype = _as_loaded(loaded[1], device, dtype)
-        self.device = _device(device)
-        self.dtype = _dtype(dtype, self.device)
+        self.device = device_of(device)
+        self.dtype = dtype_of(dtype, self.device)
         self.tokenizer, self.model = loaded or _load(name_or_path, self.dtype)
         self.model.to(self.device).eval().requires_grad_(False)
         self.body = self.model.base_model
         config = self.model.config.get_text_config(decoder=True)
-        self.limit = _limit(config)
+        self.limit = token_limit(config)
         self._scale, self._cap = _final_rule(config)
         self._takes_positions = "position_ids" in inspect.signature(self.body.forward).parameters
         self.pad = self.tokenizer.pad_token_id or self.tokenizer.eos_token_id or 0
@@ -156,7 +156,8 @@ class CausalModel:
             )
 
 
-def _device(device: str) -> torch.device:
+def device_of(device: str) -> torch.device:
+    """The device of this name; errors as for ``CausalModel``."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     kind, _, index = device.partition(":")
@@ -167,7 +168,8 @@ def _device(device: str) -> torch.device:
     return torch.device(device)
 
 
-def _dtype(dtype: str, device: torch.device) -> torch.dtype:
+def dtype_of(dtype: str, device: torch.device) -> torch.dtype:
+    """The dtype of this name, where the device is fit for it; errors as for ``CausalModel``."""
     if dtype == "auto":
         return torch.float32 if device.type == "cpu" else torch.bfloat16
     if dtype not in DTYPES:
@@ -198,11 +200,11 @@ def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any]:
         try:
             config = transformers.AutoConfig.from_pretrained(place, **source)
         except Exception:
-            raise ModelError(_not_found(name, local, "config.json"), retryable=not local) from None
+            raise ModelError(not_found(name, local, "config.json"), retryable=not local) from None
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(place, **source)
         except Exception:
-            raise ModelError(_not_found(name, local, "a tokenizer"), retryable=not local) from None
+            raise ModelError(not_found(name, local, "a tokenizer"), retryable=not local) from None
         softcap = getattr(config.get_text_config(decoder=True), "attn_logit_softcapping", None)
         attention = "sdpa" if softcap is None else "eager"
         try:
@@ -211,7 +213,7 @@ def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any]:
             )
         except Exception:
             what = "the weights of a causal language model"
-            raise ModelError(_not_found(name, local, what), retryable=not local) from None
+            raise ModelError(not_found(name, local, what), retryable=not local) from None
     if report.get("missing_keys"):
         raise ModelError(
             f"The model {name!r} lacks {len(report['missing_keys'])} weights of a causal language model. "
@@ -220,7 +222,8 @@ def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any]:
     return tokenizer, model
 
 
-def _not_found(name: str, local: bool, what: str) -> str:
+def not_found(name: str, local: bool, what: str) -> str:
+    """What to say where part of a model is missing, and what to do."""
     if local:
         return f"The folder {name!r} does not hold {what} that can be read. Save the model and its tokenizer there."
     return (
@@ -244,7 +247,8 @@ def quiet() -> Iterator[None]:
             log.enable_progress_bar()
 
 
-def _limit(config: Any) -> int | None:
+def token_limit(config: Any) -> int | None:
+    """Most tokens that a model of this configuration can read; see ``CausalModel.limit``."""
     names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
     stated = [value for name in names if isinstance(value := getattr(config, name, None), int) and value > 0]
     limit = min(stated) if stated else None

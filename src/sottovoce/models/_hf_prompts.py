@@ -23,7 +23,7 @@ Tokens = tuple[int, ...]
 
 @final
 @dataclass(frozen=True, repr=False)
-class _Piece:
+class Piece:
     """A stretch of a prompt: the template's own words, or a text that somebody wrote."""
 
     text: str
@@ -41,6 +41,9 @@ class PromptWriter:
         tokenizer: Of the transformers library.
         task: Labels and templates.
 
+    Attributes:
+        nonce: Opens every placeholder; nobody can guess it, so no text can write one.
+
     Raises:
         ModelError: The chat template cannot hold a conversation of questions and labels.
     """
@@ -48,7 +51,7 @@ class PromptWriter:
     def __init__(self, tokenizer: Any, task: Task) -> None:
         self._tokenizer, self._task = tokenizer, task
         self._chat = bool(getattr(tokenizer, "chat_template", None))
-        self._nonce = secrets.token_hex(8)
+        self.nonce = secrets.token_hex(8)
         self._controls = _control_tokens(tokenizer)
         self._control_ids = frozenset(self._controls.values())
         breaks = "|".join(re.escape(text) for text in sorted(self._controls, key=len, reverse=True) if len(text) > 1)
@@ -69,10 +72,10 @@ class PromptWriter:
         if tail != self._tail:
             raise ModelError(_CHANGING_TEMPLATE)
         values = [example.fields for example in context]
-        ids = self._encode(self._fill(drawn, values), first=True)
+        ids = self.encode(self._fill(drawn, values), first=True)
         if ids is None:
             return None
-        start = () if self._chat else _leading_tokens(self._tokenizer)
+        start = () if self._chat else leading_tokens(self._tokenizer)
         return (*start, *ids) or (self._any_start(),)
 
     def suffix(self, query: Query) -> Tokens | None:
@@ -81,16 +84,16 @@ class PromptWriter:
         Raises:
             TaskError: The question lacks a field of the task's query template.
         """
-        return self._encode(self._fill(self._tail, [query]), first=False)
+        return self.encode(self._fill(self._tail, [query]), first=False)
 
     def label_paths(self) -> list[Tokens]:
         """Tokens of each label in the position after a question."""
         lead = self._around_an_answer()[0] if self._chat else self._task.answer_prefix
-        return [tuple(self._continue(lead + label)) for label in self._task.labels]
+        return [tuple(self.continued(lead + label)) for label in self._task.labels]
 
     def ends(self) -> list[int]:
         """Tokens that may close a label, the one that follows it in demonstrations first."""
-        following = self._continue(self._around_an_answer()[1] if self._chat else self._task.answer_suffix)[:1]
+        following = self.continued(self._around_an_answer()[1] if self._chat else self._task.answer_suffix)[:1]
         end = self._tokenizer.eos_token_id
         return [*following, *([] if end is None else [end])]
 
@@ -110,24 +113,24 @@ class PromptWriter:
         expected = re.findall(self._pattern, "".join(questions))
         if re.findall(self._pattern, text) != expected:
             raise ModelError("The chat template does not show every turn exactly once; the model cannot be asked.")
-        cut = text.index(f"{self._nonce}q")
+        cut = text.index(f"{self.nonce}q")
         while cut and text[cut - 1] == " ":
             cut -= 1
         return text[:cut], text[cut:]
 
     def _around_an_answer(self) -> tuple[str, str]:
         """What a template has between the end of a question and its answer, such as a blank, and what follows that."""
-        answer = f"{self._nonce}answer"
+        answer = f"{self.nonce}answer"
         asked = self._render(self._turns(["hello"], []))
         before, _, after = self._render(self._turns(["hello", "hello"], [answer])).rpartition(answer)
         return (before[len(asked) :] if before.startswith(asked) else ""), after
 
     @property
     def _pattern(self) -> str:
-        return f"{self._nonce}(?:[0-9]+|q)x[0-9]+z"
+        return f"{self.nonce}(?:[0-9]+|q)x[0-9]+z"
 
     def _mark(self, turn: int | str, name: str) -> str:
-        return f"{self._nonce}{turn}x{self._task.fields.index(name)}z"
+        return f"{self.nonce}{turn}x{self._task.fields.index(name)}z"
 
     def _turns(self, questions: Sequence[str], answers: Sequence[str]) -> list[dict[str, str]]:
         turns = [{"role": "system", "content": self._task.instruction}] if self._task.instruction else []
@@ -152,27 +155,27 @@ class PromptWriter:
     def _template_takes_system(self) -> bool:
         if not self._task.instruction:
             return True
-        word = f"{self._nonce}system"
+        word = f"{self.nonce}system"
         try:
             text = self._render([{"role": "system", "content": word}, {"role": "user", "content": "hello"}])
         except ModelError:
             return False
         return word in text
 
-    def _fill(self, drawn: str, values: Sequence[Mapping[str, str]]) -> list[_Piece]:
+    def _fill(self, drawn: str, values: Sequence[Mapping[str, str]]) -> list[Piece]:
         pieces, last = [], 0
-        for found in re.finditer(f"{self._nonce}([0-9]+|q)x([0-9]+)z", drawn):
-            pieces.append(_Piece(drawn[last : found.start()], trusted=True))
+        for found in re.finditer(f"{self.nonce}([0-9]+|q)x([0-9]+)z", drawn):
+            pieces.append(Piece(drawn[last : found.start()], trusted=True))
             turn = -1 if found[1] == "q" else int(found[1])
             name = self._task.fields[int(found[2])]
             value = values[turn].get(name)
             if not isinstance(value, str):
                 raise TaskError(f"A row lacks the text field {name!r} that the task {self._task.name!r} asks for.")
-            pieces.append(_Piece(value.encode("utf-8", "replace").decode("utf-8"), trusted=False))
+            pieces.append(Piece(value.encode("utf-8", "replace").decode("utf-8"), trusted=False))
             last = found.end()
-        return [*pieces, _Piece(drawn[last:], trusted=True)]
+        return [*pieces, Piece(drawn[last:], trusted=True)]
 
-    def _encode(self, pieces: Sequence[_Piece], *, first: bool) -> Tokens | None:
+    def encode(self, pieces: Sequence[Piece], *, first: bool) -> Tokens | None:
         """Tokens of the pieces; texts are cut inside whatever would read as a control token."""
         chunks = [""]
         for piece in pieces:
@@ -184,7 +187,7 @@ class PromptWriter:
             chunks += parts[1:]
         ids: list[int] = []
         for number, chunk in enumerate(chunks):
-            ids += self._tokens(chunk) if first and number == 0 else self._continue(chunk)
+            ids += self._tokens(chunk) if first and number == 0 else self.continued(chunk)
         expected = self._tokens("".join(piece.text if piece.trusted else "x" for piece in pieces))
         if self._controls_in(ids) != self._controls_in(expected):
             return None
@@ -196,7 +199,7 @@ class PromptWriter:
     def _tokens(self, text: str) -> list[int]:
         return list(self._tokenizer.encode(text, add_special_tokens=False, verbose=False)) if text else []
 
-    def _continue(self, text: str) -> list[int]:
+    def continued(self, text: str) -> list[int]:
         """Tokens of a text that follows another one: without the blank some tokenizers put before a first word."""
         if not self._glues or not text:
             return self._tokens(text)
@@ -231,7 +234,7 @@ def _adds_blank(tokenizer: Any) -> bool:
     return list(tokenizer.encode("\nword", add_special_tokens=False)) != anchor + plain
 
 
-def _leading_tokens(tokenizer: Any) -> Tokens:
+def leading_tokens(tokenizer: Any) -> Tokens:
     """What the tokenizer puts before a text, such as a start token."""
     bare = list(tokenizer.encode("word", add_special_tokens=False))
     full = list(tokenizer.encode("word"))

@@ -18,7 +18,7 @@ import transformers
 from torch import Tensor
 
 from sottovoce.errors import ModelError
-from sottovoce.models._hf_model import HeadRows, _device, _dtype, _limit, _not_found, quiet
+from sottovoce.models._hf_model import HeadRows, device_of, dtype_of, not_found, quiet, token_limit
 from sottovoce.models._vision_families import FAMILIES, Grid, Pixels, places
 from sottovoce.models._vision_images import UnreadableError, read_picture
 from sottovoce.records import Opaque
@@ -61,14 +61,14 @@ class VisionModel:
     """
 
     def __init__(self, name_or_path: str, *, device: str, dtype: str, max_pixels: int, split: bool) -> None:
-        self.device = _device(device)
-        self.dtype = _dtype(dtype, self.device)
+        self.device = device_of(device)
+        self.dtype = dtype_of(dtype, self.device)
         loaded = _load(name_or_path, self.dtype)
         self.model, self.tokenizer, self.image_processor, self.template = loaded
         self.model.to(self.device).eval().requires_grad_(False)
         self.body = self.model.base_model
         self.family = FAMILIES[self.model.config.model_type]
-        self.limit = _limit(self.model.config.get_text_config(decoder=True))
+        self.limit = token_limit(self.model.config.get_text_config(decoder=True))
         self.image_token = int(self.model.config.image_token_id)
         self.placeholder = str(self.tokenizer.convert_ids_to_tokens(self.image_token))
         candidates = (self.tokenizer.pad_token_id, self.tokenizer.eos_token_id, 0, 1)
@@ -221,7 +221,7 @@ def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any, Any, str]:
         except ModelError:
             raise
         except Exception:
-            raise ModelError(_not_found(name, local, what), retryable=not local) from None
+            raise ModelError(not_found(name, local, what), retryable=not local) from None
     if report.get("missing_keys"):
         raise ModelError(
             f"The model {name!r} lacks {len(report['missing_keys'])} weights of a vision-language model. "

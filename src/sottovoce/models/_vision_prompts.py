@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 from sottovoce.errors import ModelError, TaskError
-from sottovoce.models._hf_prompts import PromptWriter, Tokens, _leading_tokens, _Piece
+from sottovoce.models._hf_prompts import Piece, PromptWriter, Tokens, leading_tokens
 from sottovoce.tasks import Query, Task
 
 _CHANGING = "The chat template writes a question differently after demonstrations; it cannot be used."
@@ -39,7 +39,7 @@ class VisionPromptWriter:
         if any(placeholder in words for words in (task.instruction, task.example, *task.labels)):
             raise TaskError(f"The task {task.name!r} writes the model's image token {placeholder!r}. Leave it out.")
         self._cutter = PromptWriter(tokenizer, task)
-        self._nonce = self._cutter._nonce
+        self._nonce = self._cutter.nonce
         self._pattern = re.compile(f"{self._nonce}([0-9]+|q)x([0-9]+)z|{re.escape(placeholder)}")
         self._folds = bool(task.instruction) and not self._takes_system()
         self._tail = self._draw(())[1]
@@ -60,10 +60,10 @@ class VisionPromptWriter:
         drawn, tail = self._draw(labels)
         if tail != self._tail:
             raise ModelError(_CHANGING)
-        ids = self._cutter._encode(self._fill(drawn, fields, pictures), first=True)
+        ids = self._cutter.encode(self._fill(drawn, fields, pictures), first=True)
         if ids is None:
             return None
-        start = _leading_tokens(self._tokenizer)
+        start = leading_tokens(self._tokenizer)
         return ids if ids[: len(start)] == start else (*start, *ids)
 
     def suffix(self, query: Query, picture: str) -> Tokens | None:
@@ -72,17 +72,17 @@ class VisionPromptWriter:
         Raises:
             TaskError: The question lacks a field of the task's query template.
         """
-        return self._cutter._encode(self._fill(self._tail, [query], [picture]), first=False)
+        return self._cutter.encode(self._fill(self._tail, [query], [picture]), first=False)
 
     def label_paths(self) -> list[Tokens]:
         """Tokens of each label in the position after a question."""
         lead = self._lead + self._task.answer_prefix.lstrip()
-        return [tuple(self._cutter._continue(lead + label)) for label in self._task.labels]
+        return [tuple(self._cutter.continued(lead + label)) for label in self._task.labels]
 
     def ends(self) -> list[int]:
         """Tokens that may close a label, the one that follows it in demonstrations first."""
         end = self._tokenizer.eos_token_id
-        return [*self._cutter._continue(self._after)[:1], *([] if end is None else [end])]
+        return [*self._cutter.continued(self._after)[:1], *([] if end is None else [end])]
 
     def _draw(self, labels: Sequence[int]) -> tuple[str, str]:
         """The prompt with placeholders, cut before the first thing that the question brings."""
@@ -152,20 +152,20 @@ class VisionPromptWriter:
         before, _, after = self._render(self._turns(["0", "q"], [answer])).rpartition(answer)
         return (before[len(asked) :] if before.startswith(asked) else ""), after
 
-    def _fill(self, drawn: str, fields: Sequence[Mapping[str, str]], pictures: Sequence[str]) -> list[_Piece]:
+    def _fill(self, drawn: str, fields: Sequence[Mapping[str, str]], pictures: Sequence[str]) -> list[Piece]:
         pieces, last, shown = [], 0, iter(pictures)
         for found in self._pattern.finditer(drawn):
-            pieces.append(_Piece(drawn[last : found.start()], trusted=True))
+            pieces.append(Piece(drawn[last : found.start()], trusted=True))
             last = found.end()
             if found[1] is None:
-                pieces.append(_Piece(next(shown), trusted=True))
+                pieces.append(Piece(next(shown), trusted=True))
                 continue
             name = self._task.fields[int(found[2])]
             value = fields[-1 if found[1] == "q" else int(found[1])].get(name)
             if not isinstance(value, str):
                 raise TaskError(f"A row lacks the text field {name!r} that the task {self._task.name!r} asks for.")
-            pieces.append(_Piece(value.encode("utf-8", "replace").decode("utf-8"), trusted=False))
-        return [*pieces, _Piece(drawn[last:], trusted=True)]
+            pieces.append(Piece(value.encode("utf-8", "replace").decode("utf-8"), trusted=False))
+        return [*pieces, Piece(drawn[last:], trusted=True)]
 
 
 def _turn(role: str, *parts: Any) -> _Turn:

@@ -98,7 +98,7 @@ class EmbeddedImageScorer:
         self._encoder = ImageEncoder(None if weights is None else Path(weights))
         self.numbers = dict(self._encoder.numbers)
         self._store: Store | Literal[False] = EmbeddingCache() if store is None else store
-        self._public: dict[str, VectorArray] = {}
+        self._public: dict[bytes, VectorArray] = {}
 
     def prepare(self, task: Task, contexts: Sequence[Context]) -> EmbeddedImageContexts:
         """Embeds the examples of every expert.
@@ -125,13 +125,18 @@ class EmbeddedImageScorer:
 
     def embed_queries(self, images: Sequence[str]) -> FloatArray:
         """Embeds public pictures, shape (images, dimension), float64; the latest few thousand stay in memory."""
-        known = {image: self._public[image] for image in images if image in self._public}
-        missing = [image for image in dict.fromkeys(images) if image not in known]
+        held, names = (
+            self._public,
+            [hashlib.sha256(image.encode("utf-8", "surrogatepass")).digest() for image in images],
+        )
+        known = {name: held[name] for name in names if name in held}
+        missing = {name: image for name, image in zip(names, images, strict=True) if name not in known}
         if missing:
-            fresh = dict(zip(missing, self._encoder.encode(missing).astype(np.float32), strict=True))
+            vectors = self._encoder.encode(list(missing.values())).astype(np.float32)
+            fresh = dict(zip(missing, vectors, strict=True))
             known |= fresh
-            self._public = dict([*self._public.items(), *fresh.items()][-PUBLIC_IMAGES_HELD:])
-        return _stacked([known[image] for image in images], self._encoder.dimension)
+            self._public = dict([*held.items(), *fresh.items()][-PUBLIC_IMAGES_HELD:])
+        return _stacked([known[name] for name in names], self._encoder.dimension)
 
     def _embed_private(self, images: Sequence[str]) -> FloatArray:
         if self._store is False or not images:
@@ -180,7 +185,7 @@ class EmbeddedImageContexts(Opaque):
         """Natural-log probabilities of the labels, shape (queries, contexts, labels), float64.
 
         A context with a picture that cannot be read has NaN in its row, and no other row is touched. After a question
-        that cannot be read every context that holds examples has NaN.
+        that cannot be read every context has NaN, an empty one too, so that it is found out before a charge.
 
         Raises:
             ModelError: The contexts were closed, or the machine ran out of memory.
@@ -191,7 +196,7 @@ class EmbeddedImageContexts(Opaque):
         scores = np.empty((len(queries), self._sizes, len(self._task.labels)))
         with np.errstate(all="ignore"):
             for row, question in zip(scores, asked, strict=True):
-                row[...] = self._score_one(question, self._examples)
+                row[...] = self._score_one(question, self._examples) if np.isfinite(question).all() else np.nan
         return scores
 
     def close(self) -> None:

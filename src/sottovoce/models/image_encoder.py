@@ -40,6 +40,10 @@ FAINT = 0.35
 """What is fainter than this share of the darkest ink does not widen the crop."""
 MOST_PIXELS = 1 << 20
 """Larger pictures are shrunk to this before anything else."""
+MOST_SIDE = 4096
+"""Longer pictures too: the square around a line of a million pixels would fill any memory."""
+READING = 2
+"""Goes up with every change of how a file becomes ink, so that embeddings of an earlier version are not found."""
 NUMBERS = ("scale", "threshold", "charge", "steepness", "sharpness", "growth")
 LAYERS = (*(f"block{block}" for block in range(BLOCKS)), "linear")
 
@@ -109,9 +113,15 @@ class ImageEncoder:
     @cached_property
     def identity(self) -> str:
         """Names everything that the bits of an embedding depend on: weights, versions, and how this machine rounds."""
+        from PIL import features
+
         pattern = np.linspace(0, 1, SIDE * SIDE, dtype=np.float32).reshape(SIDE, SIDE)
         rounding = hashlib.sha256(self._embed(pattern).tobytes()).hexdigest()[:16]
-        return f"image {self._weights.digest} numpy {version('numpy')} pillow {version('pillow')} {rounding}"
+        jpeg = features.version("libjpeg_turbo") or features.version("jpg")
+        return (
+            f"image {READING} {self._weights.digest} numpy {version('numpy')} pillow {version('pillow')} "
+            f"jpeg {jpeg} {rounding}"
+        )
 
     def _embed(self, canvas: PixelArray) -> FloatArray:
         maps = canvas[:, :, None]
@@ -211,7 +221,10 @@ def _grey(image: str) -> PixelArray:
     """Grey levels of the picture, upright and on white, 0 to 1."""
     from sottovoce.models._vision_images import read_picture
 
-    return np.asarray(np.asarray(read_picture(image, MOST_PIXELS).convert("L"), np.float32) / 255, np.float32)
+    picture = read_picture(image, MOST_PIXELS)
+    if (longest := max(picture.size)) > MOST_SIDE:
+        picture = picture.resize(tuple(max(1, side * MOST_SIDE // longest) for side in picture.size))
+    return np.asarray(np.asarray(picture.convert("L"), np.float32) / 255, np.float32)
 
 
 def _centred(grey: PixelArray, side: int) -> PixelArray:
