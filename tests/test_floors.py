@@ -14,11 +14,11 @@ SOURCE = Path(sottovoce.__file__).parent
 PACKAGE = "sottovoce"
 
 FLOORS = (
-    {"records", "readers", "tasks", "errors", "randomness", "store", "intervals", "bundled"},
+    {"records", "readers", "tasks", "errors", "randomness", "store", "intervals", "bundled", "writing", "staging"},
     {"privacy", "models"},
     {"mechanisms", "experts"},
     {"methods"},
-    {"session", "release", "estimator", "estimator_data", "planner", "planner_data"},
+    {"session", "synthesis", "certificate", "release", "estimator", "estimator_data", "planner", "planner_data"},
     {"audits", "benchmarks"},
     {"cli", "server"},
 )
@@ -29,6 +29,7 @@ MAY_UNSEAL = ("experts",)
 MAY_DRAW = {
     "randomness.py": "the source of noise",
     "session.py": "ids of releases",
+    "synthesis.py": "ids of runs",
     "store.py": "the key of the store's file names",
     "models/_hf_prompts.py": "a sentinel that no text can hold",
     "models/embedding_cache.py": "keys and nonces of a cipher",

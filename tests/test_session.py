@@ -31,7 +31,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness, SystemRandomness
 from sottovoce.records import PrivateRecords, Row, unseal
 from sottovoce.session import BATCH, PrivateICL
-from sottovoce.tasks import Task, load_task
+from sottovoce.tasks import Example, Task, load_task
 
 TASK = Task(labels=["billing", "fraud"])
 
@@ -402,7 +402,9 @@ def test_a_public_answer_of_another_shape_is_refused_before_a_charge():
 
 def test_every_registered_method_answers_and_states_something():
     for name in registered_methods():
-        icl = session(method=name, allow_non_private=True, budget=Budget(8, 1e-6, failure_delta=1e-7))
+        shown = [Example({"text": "x"}, 0)] if name == "demonstrations" else ()
+        budget = Budget(8, 1e-6, failure_delta=1e-7)
+        icl = session(method=name, allow_non_private=True, budget=budget, demonstrations=shown)
         release = icl.ask("q", epsilon=0.5, delta=1e-9)
         assert release.value in TASK.labels
         assert release.statement.endswith(".")

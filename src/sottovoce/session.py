@@ -19,6 +19,7 @@ from sottovoce.experts.outputs import ExpertOutputs
 from sottovoce.experts.partition import Partition
 from sottovoce.experts.subsample import SampledEnsemble
 from sottovoce.methods.base import Method, Price, Reads, Subsampling, make_method
+from sottovoce.methods.references import Demonstrations
 from sottovoce.models.base import FloatArray, Isolation, LabelScorer, PreparedContexts, require_suited
 from sottovoce.models.catalog import load_scorer
 from sottovoce.privacy.amplification import Sampling, SharedSample
@@ -30,10 +31,12 @@ from sottovoce.privacy.unit import DROP, SWAP, Adjacency, ChangeType
 from sottovoce.randomness import Randomness, SystemRandomness
 from sottovoce.records import PrivateRecords, Row
 from sottovoce.release import Release, Terms
-from sottovoce.tasks import Query, Task
+from sottovoce.tasks import Example, Query, Task
 
 BATCH = 32
 """Questions charged and read together: what an interruption can cost at most."""
+NO_CONTENT = ("N/A", "[MASK]", "none")
+"""Questions without content, for contextual calibration."""
 
 
 @final
@@ -51,6 +54,7 @@ class PrivateICL:
             fingerprint.
         caller: Who asks, where the owner allotted each caller a part of the budget; charged beside the data set.
         partition: How units are shared out among experts.
+        demonstrations: Examples that anybody may see, for the method ``demonstrations``.
         randomness: Source of noise; anything but the operating system's is refused unless the records are synthetic.
         allow_non_private: Let methods without a guarantee answer; the ledger notes every such answer.
 
@@ -93,11 +97,16 @@ class PrivateICL:
         ledger: Ledger | str | None = None,
         caller: str | None = None,
         partition: Partition | None = None,
+        demonstrations: Sequence[Example] = (),
         randomness: Randomness | None = None,
         allow_non_private: bool = False,
     ) -> None:
         self.task = task
         self.method = make_method(method) if isinstance(method, str) else method
+        if bool(demonstrations) != isinstance(self.method, Demonstrations):
+            told = f"{len(demonstrations)} with the method {self.method.name!r}"
+            raise ParameterError("demonstrations", told, "given with the method 'demonstrations', and with it alone")
+        self._shown = tuple(demonstrations)
         self.adjacency = Adjacency.parse(adjacency)
         self.partition = partition or Partition()
         self._randomness = randomness or SystemRandomness()
@@ -320,16 +329,19 @@ class PrivateICL:
         scores = self._score_without_examples(batch)
         if not np.isfinite(scores).all():
             raise ModelError(
-                f"The model {self.model.name} gave numbers that are not finite for a question without any example, or "
-                "the question is too long for it or its picture cannot be read. Nothing was charged for it. Shorten "
-                "the question, check the model's weights, or try --dtype float32."
+                f"The model {self.model.name} gave numbers that are not finite for a question without any private "
+                "example, or the question (with its demonstrations) is too long for it or its picture cannot be read. "
+                "Nothing was charged for it. Shorten the question, show fewer demonstrations, check the model's "
+                "weights, or try --dtype float32."
             )
         return scores
 
     def _score_without_examples(self, batch: Sequence[Query]) -> FloatArray:
         try:
             if self._public is None:
-                self._public = self.model.prepare(self.task, [()])
+                self._public = self.model.prepare(self.task, [self._shown])
+            if isinstance(self.method, Demonstrations) and self.method.calibrate:
+                return self._calibrated(self._public, batch)
             return of_shape(self._public.score(batch), (len(batch), 1, len(self.task.labels)))
         except SottoError:
             raise
@@ -338,3 +350,9 @@ class PrivateICL:
                 f"The model {self.model.name} failed on a question without any example ({type(error).__name__}). "
                 "Nothing was charged for it."
             ) from error
+
+    def _calibrated(self, prepared: PreparedContexts, batch: Sequence[Query]) -> FloatArray:
+        """Scores less the mean scores of questions without content."""
+        empty = [dict.fromkeys(self.task.fields, text) for text in NO_CONTENT]
+        scores = of_shape(prepared.score([*batch, *empty]), (len(batch) + len(empty), 1, len(self.task.labels)))
+        return np.asarray(scores[: len(batch)] - scores[len(batch) :].mean(axis=0))

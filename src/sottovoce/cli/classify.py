@@ -27,6 +27,7 @@ def classify(
         str, typer.Option("--queries", help="Questions: .jsonl[.gz], .csv, .parquet, or a folder of pictures.")
     ],
     private: o.Private = None,
+    demonstrations: o.ShownRows = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
     method: o.MethodName = "poe",
@@ -45,6 +46,7 @@ def classify(
     prior_weight: o.PriorWeight = None,
     sampling_probability: o.SamplingProbability = None,
     subsamples: o.Subsamples = None,
+    calibrate: o.Calibrate = False,
     per_expert: o.PerExpert = 1,
     capacity: o.Capacity = None,
     max_characters: o.MaxCharacters = None,
@@ -67,7 +69,7 @@ def classify(
     setup = o.Setup(
         private, labels, task, method, model, adjacency, unit, ledger, budget, device, dtype, clip, noise, per_expert,
         capacity, max_characters, truncate, allow_non_private, caller,
-        prior_weight, sampling_probability, subsamples,
+        prior_weight, sampling_probability, subsamples, demonstrations, calibrate,
     )  # fmt: skip
     the_task = setup.load_task()
     questions = read_public(queries, max_characters=setup.longest(the_task), truncate=truncate)

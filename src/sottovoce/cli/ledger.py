@@ -29,7 +29,7 @@ def show(
     path: LedgerArgument = None, ledger: o.LedgerPath = None, private: o.Private = None, as_json: o.AsJson = False
 ) -> None:
     """Show every data set's budget, what was spent and what is left, with its adjacency, unit and callers."""
-    book = _existing(path or ledger, private)
+    book = existing_ledger(path or ledger, private)
     balances = book.balances()
     if as_json:
         put({"ledger": book.name, "data_sets": [balance.as_dict() for balance in balances]})
@@ -59,7 +59,7 @@ def verify(
     path: LedgerArgument = None, ledger: o.LedgerPath = None, private: o.Private = None, as_json: o.AsJson = False
 ) -> None:
     """Check the chained history, every price and every balance against it. Exit code 3 if anything is wrong."""
-    book = _existing(path or ledger, private)
+    book = existing_ledger(path or ledger, private)
     problems, entries = book.verify(), book.count()
     if as_json:
         put({"ledger": book.name, "entries": entries, "intact": not problems, "problems": problems})
@@ -132,7 +132,7 @@ def export(
     """Write the history for an auditor: a header, then one entry a line. Nothing of it is private."""
     from sottovoce.privacy.ledger_export import export as write
 
-    book = _existing(path or ledger, private)
+    book = existing_ledger(path or ledger, private)
     say(f"{book.name}: {write(book, out)} entries are in {out}. Check them with 'sotto ledger recompute {out}'.")
 
 
@@ -180,7 +180,7 @@ def _left(level: Any) -> str:
     return f"{level.left.loss / SCALE:.6g}"
 
 
-def _existing(path: str | None, private: str | None) -> Ledger:
+def existing_ledger(path: str | None, private: str | None) -> Ledger:
     from pathlib import Path
 
     from sottovoce.errors import LedgerUnavailableError, ParameterError

@@ -11,7 +11,7 @@ from sottovoce.errors import ParameterError
 
 if TYPE_CHECKING:
     from sottovoce.session import PrivateICL
-    from sottovoce.tasks import Task
+    from sottovoce.tasks import Example, Task
 
 DEFAULT_BUDGET = "8,1e-6"
 """The whole budget of a data set whose owner named none."""
@@ -72,6 +72,13 @@ MaxCharacters = Annotated[
     typer.Option("--max-characters", help="Longest text of one field [8000; 8000000 where a field is an image]."),
 ]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut longer texts instead of refusing them.")]
+ShownRows = Annotated[
+    str | None,
+    typer.Option("--demonstrations", help="Public or synthetic rows shown as examples; free. See 'sotto synthesize'."),
+]
+Calibrate = Annotated[
+    bool, typer.Option("--calibrate", help="With --demonstrations: take off what is said to questions without content.")
+]
 AllowNonPrivate = Annotated[
     bool, typer.Option("--allow-non-private", help="Let a method without a guarantee answer; the ledger notes it.")
 ]
@@ -104,6 +111,8 @@ class Setup:
     prior_weight: float | None = None
     sampling_probability: float | None = None
     subsamples: int | None = None
+    demonstrations: str | None = None
+    calibrate: bool = False
 
     def longest(self, task: Task) -> int:
         """Characters of the longest field that is read."""
@@ -127,14 +136,14 @@ class Setup:
 
     def session(self, task: Task) -> PrivateICL:
         """Reads the records and opens the ledger; nothing is charged."""
-        from sottovoce.cli.console import say
         from sottovoce.experts.partition import Partition
         from sottovoce.methods.base import Reads, make_method
         from sottovoce.models.catalog import load_scorer
         from sottovoce.readers import read_private
         from sottovoce.session import PrivateICL
 
-        method = make_method(self.method, **self._method_options())
+        shown = self._demonstrations(task)
+        method = make_method("demonstrations" if shown else self.method, **self._method_options())
         reads = method.reads is not Reads.NOTHING
         if reads and self.private is None:
             raise ParameterError("--private", None, f"given: the method {self.method!r} answers from private records")
@@ -147,31 +156,43 @@ class Setup:
             records=records,
             task=task,
             method=method,
-            model=load_scorer(self.model, **_given(device=self.device, dtype=self.dtype)),
+            model=load_scorer(self.model, **given(device=self.device, dtype=self.dtype)),
             adjacency=self.adjacency,
-            budget=self._budget(records.fingerprint) if records else None,
+            budget=self.first_budget(records.fingerprint) if records else None,
             ledger=self.ledger,
             caller=self.caller,
             partition=Partition(units_per_expert=self.per_expert, capacity=self.capacity),
+            demonstrations=shown,
             allow_non_private=self.allow_non_private,
         )
-        if session.other_ledger:
-            say(
-                f"WARNING: these records already have the ledger {session.other_ledger}. Its budget and this one's add "
-                "up, and neither knows of the other. Leave --ledger out to go on with that one."
-            )
+        warn_of(session.other_ledger)
         return session
 
+    def _demonstrations(self, task: Task) -> list[Example]:
+        """Rows that anybody may see, read as examples of the task."""
+        if self.demonstrations is None:
+            return []
+        if self.private is not None:
+            raise ParameterError(
+                "--demonstrations", self.demonstrations, "given without --private: they are shown as they are"
+            )
+        from sottovoce.readers import read_public
+
+        rows = read_public(self.demonstrations, max_characters=self.longest(task), truncate=self.truncate)
+        return [task.example_of(row, rows.source) for row in rows]
+
     def _method_options(self) -> dict[str, Any]:
-        return _given(
+        return given(
             clip=self.clip,
             noise=self.noise,
             prior_weight=self.prior_weight,
             sampling_probability=self.sampling_probability,
             subsamples=self.subsamples,
+            calibrate=self.calibrate or None,
         )
 
-    def _budget(self, fingerprint: str) -> Any:
+    def first_budget(self, fingerprint: str) -> Any:
+        """The budget that was named, or the default one where the ledger is new."""
         from pathlib import Path
 
         from sottovoce.privacy.budget import Budget
@@ -189,5 +210,17 @@ class Setup:
         return Budget.parse(DEFAULT_BUDGET) if is_new else None
 
 
-def _given(**values: Any) -> dict[str, Any]:
+def warn_of(other_ledger: str | None) -> None:
+    """Says that the records have another ledger on this machine, if they have."""
+    from sottovoce.cli.console import say
+
+    if other_ledger:
+        say(
+            f"WARNING: these records already have the ledger {other_ledger}. Its budget and this one's add up, and "
+            "neither knows of the other. Leave --ledger out to go on with that one."
+        )
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """The values that are not ``None``."""
     return {name: value for name, value in values.items() if value is not None}

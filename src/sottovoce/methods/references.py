@@ -1,8 +1,8 @@
 """References: what a private method is measured against.
 
-Guarantee   ``zero-shot`` reads no private record and costs nothing. The other three have **none**: they answer from
-            private records without noise, and a ledger refuses them unless the owner allows it by name.
-Sources     Private PoEtry, section 4; specification 8 (item 7).
+Guarantee   ``zero-shot`` and ``demonstrations`` read no private record and cost nothing. The others have **none**: they
+            answer from private records without noise, and a ledger refuses them unless the owner allows it by name.
+Sources     Private PoEtry, section 4; Zhao et al. (2021, arXiv:2102.09690) for calibration; specification 8 (item 7).
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ class _MostLikely(Method):
         return int(np.argmax(experts.summed_without_noise()))
 
 
-@final
 @register_method("zero-shot", summary="the model alone, no private record read, free", source="reference")
 @dataclass(frozen=True)
 class ZeroShot(_MostLikely):
@@ -42,6 +41,21 @@ class ZeroShot(_MostLikely):
 
     def event(self, price: Price, adjacency: Adjacency) -> DpEvent:
         return NoOpDpEvent()
+
+
+@final
+@register_method(
+    "demonstrations", summary="public or synthetic demonstrations in one prompt, free", source="post-processing"
+)
+@dataclass(frozen=True)
+class Demonstrations(ZeroShot):
+    """The model with demonstrations that anybody may see, such as those that ``sotto synthesize`` wrote.
+
+    Attributes:
+        calibrate: Whether to take off what the model says to questions without content (contextual calibration).
+    """
+
+    calibrate: bool = False
 
 
 @final

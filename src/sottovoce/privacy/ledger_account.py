@@ -7,7 +7,7 @@ under the lock, where it counts. What was spent never falls, so a first look tha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -130,8 +130,13 @@ class Account:
             raised = {"non_private": DATA_SET.c.non_private + len(fresh)}
             connection.execute(sa.update(DATA_SET).where(DATA_SET.c.id == self._number).values(**raised))
 
-    def mark_released(self, release_ids: Sequence[str]) -> None:
+    def mark_released(self, release_ids: Sequence[str], content: Mapping[str, str] | None = None) -> None:
         """Notes durably that these answers are drawn and about to leave; they can never be drawn again.
+
+        Args:
+            release_ids: The answers.
+            content: For some of them a hash of what leaves, so that a copy set aside before a crash can be told from a
+                draw that never left.
 
         Raises:
             LedgerMismatchError: One of them was never charged, or was released already; then none of them may leave.
@@ -148,7 +153,21 @@ class Account:
                     )
                 if not any(entry.data_set == self._number for entry in entries):
                     raise LedgerMismatchError(f"The release id {release_id!r} was never charged.")
-            append(connection, [Entry(self._number, "release", release_id) for release_id in release_ids])
+            told = {one: {"content": (content or {})[one]} for one in release_ids if one in (content or {})}
+            append(connection, [Entry(self._number, "release", one, detail=told.get(one, {})) for one in release_ids])
+
+    def charged(self, release_ids: Sequence[str]) -> set[str]:
+        """Those of these answers that were charged to this data set."""
+        with self.ledger._database.reading() as connection:
+            past = self._past(connection, release_ids)
+        return {one for one, entries in past.items() for entry in entries if entry.data_set == self._number}
+
+    def released(self, release_ids: Sequence[str]) -> dict[str, str | None]:
+        """Those of these answers that have left, with the hash that was noted of each."""
+        with self.ledger._database.reading() as connection:
+            past = self._past(connection, release_ids)
+        left = ((one, entry) for one, entries in past.items() for entry in entries if entry.kind == "release")
+        return {one: detail_of(entry.detail).get("content") for one, entry in left if entry.data_set == self._number}
 
     def balance(self) -> Balance:
         """How the data set stands, and what limits this account."""

@@ -1,0 +1,93 @@
+"""Who writes what: units become experts of disjoint batches, a batch writes texts of one label.
+
+A unit goes into a batch of its own label by a coin of its own, so it is in one batch, alone in its slot. A change of
+the data touches the slots that table 2.2 says for own slots: one drop under add-remove; under replace-one a swap in one
+batch or, where the label changes, a drop in each of two, which costs less than the swap that is charged
+(``methods.decoding``). How many units a batch has is private; what it writes is divided by a public number.
+
+Guarantee   A unit's batch is a function of that unit and of a coin that looks at nothing (specification 2.2, 5.10).
+Sources     specification 2.2.1 (no m anywhere, a public divisor), 2.2.5, 2.6 (all records of a unit in one slot), T13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+from sottovoce.models.stepping import Group, Prompt
+from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
+from sottovoce.randomness import Randomness, SystemRandomness
+from sottovoce.records import Opaque, PrivateRecords, Row, is_missing, unseal
+from sottovoce.tasks import Task
+from sottovoce.writing import Writing
+
+
+@final
+class Batches(Opaque):
+    """Private units, dealt out to ``labels x per_label`` batches.
+
+    Args:
+        records: Sealed records; every row is checked here.
+        task: The public label set.
+        writing: How a text is shown and asked for.
+        per_label: Batches for every label, a public number.
+        adjacency: The relation to be protected under.
+        max_records: Most records of one unit that its expert sees; those of the label of its first record.
+        randomness: Of the coins.
+
+    Attributes:
+        labels: For each batch the index of its label. Public.
+        change: How one change of the data can change one batch.
+
+    Raises:
+        RecordError: A row has no text or no label of the task; its line is named, its content is not.
+    """
+
+    __slots__ = ("_members", "_task", "_writing", "change", "labels")
+
+    def __init__(
+        self,
+        records: PrivateRecords,
+        task: Task,
+        writing: Writing,
+        *,
+        per_label: int,
+        adjacency: Adjacency,
+        max_records: int = 4,
+        randomness: Randomness | None = None,
+    ) -> None:
+        coin = randomness or SystemRandomness()
+        self._task, self._writing = task, writing
+        self.change: ChangeType = change_type(Assignment.OWN_SLOT, adjacency)
+        self.labels = [label for label in range(len(task.labels)) for _ in range(per_label)]
+        self._members: list[list[Sequence[Row]]] = [[] for _ in self.labels]
+        for unit in unseal(records):
+            batch = coin.below(per_label)
+            rows = [row for row in unit if not (adjacency is Adjacency.ZERO_OUT and self._is_blank(row))]
+            read = [(row, self._label_of(row, records.source)) for row in rows]
+            if not read:
+                continue
+            label = read[0][1]
+            kept = [row for row, its in read if its == label][:max_records]
+            self._members[label * per_label + batch].append(kept)
+
+    def groups(self) -> list[Group]:
+        """The prompts, to be given to a model. This is the private read."""
+        return [
+            Group(self._prompt(label, ()), [self._prompt(label, unit) for unit in units])
+            for label, units in zip(self.labels, self._members, strict=True)
+        ]
+
+    def _prompt(self, label: int, unit: Sequence[Row]) -> Prompt:
+        before = self._writing.before.format(label=self._task.labels[label])
+        return Prompt(before, "".join(self._writing.show(row.values) for row in unit), self._writing.after)
+
+    def _label_of(self, row: Row, source: str) -> int:
+        self._writing.check(row, source)
+        return self._task.label_of(row, source)
+
+    def _is_blank(self, row: Row) -> bool:
+        return all(is_missing(row.values.get(name)) for name in (*self._writing.fields, self._task.label_field))
+
+    def _public_face(self) -> str:
+        return f"{len(self.labels)} batches, {self.change.name}"

@@ -1,0 +1,94 @@
+"""Rounds on their way out: nothing half-written, nothing handed over that the ledger does not know, nothing lost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+
+import pytest
+
+from sottovoce.errors import InputError
+from sottovoce.staging import Staging
+
+ROWS = [{"text": "The fee is wrong.", "label": "billing"}, {"text": "Ça va 漢字", "label": "fraud"}]
+TERMS = {"method": "prism", "epsilon": 1.0, "labels": ["billing", "fraud"]}
+
+
+def begun(tmp_path, **changed):
+    return Staging(tmp_path / "demos.jsonl", {**TERMS, **changed}, {"run": "abc"}, resume=False)
+
+
+def resumed(tmp_path, **changed):
+    return Staging(tmp_path / "demos.jsonl", {**TERMS, **changed}, {"run": "another"}, resume=True)
+
+
+def test_a_round_that_was_put_is_found_again_by_its_hash(tmp_path):
+    content = begun(tmp_path).put(1, ROWS)
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS)
+    assert content == hashlib.sha256(lines.encode()).hexdigest()
+    assert resumed(tmp_path).get(1, content) == ROWS
+    assert resumed(tmp_path).get(2, content) is None
+
+
+@pytest.mark.parametrize("known", [None, "0" * 64])
+def test_a_round_that_the_ledger_does_not_know_is_thrown_away(tmp_path, known):
+    content = begun(tmp_path).put(1, ROWS)
+    assert resumed(tmp_path).get(1, known) is None
+    assert resumed(tmp_path).get(1, content) is None, "a draw that never left must not come back later"
+
+
+def test_a_changed_round_is_not_handed_over(tmp_path):
+    staging = begun(tmp_path)
+    content = staging.put(1, ROWS)
+    file = staging.folder / "round-1"
+    file.write_text(file.read_text("utf-8").replace("fee", "fine"), "utf-8")
+    assert resumed(tmp_path).get(1, content) is None
+
+
+def test_a_run_remembers_its_id_and_refuses_other_terms(tmp_path):
+    begun(tmp_path)
+    assert resumed(tmp_path).kept == {"run": "abc"}
+    with pytest.raises(InputError, match=r"has epsilon 1\.0, not 2\.0"):
+        resumed(tmp_path, epsilon=2.0)
+    with pytest.raises(InputError, match="has limit None, not 3"):
+        resumed(tmp_path, limit=3)
+
+
+def test_an_interrupted_run_is_not_overwritten_and_nothing_is_not_resumed(tmp_path):
+    with pytest.raises(InputError, match="nothing to resume"):
+        resumed(tmp_path)
+    begun(tmp_path)
+    with pytest.raises(InputError, match="Pass --resume"):
+        begun(tmp_path)
+
+
+def test_a_folder_without_a_header_is_told_from_a_run(tmp_path):
+    (tmp_path / "demos.jsonl.partial").mkdir()
+    with pytest.raises(InputError, match="nothing was charged"):
+        resumed(tmp_path)
+
+
+def test_the_output_appears_whole_and_the_folder_goes(tmp_path):
+    staging = begun(tmp_path)
+    staging.put(1, ROWS)
+    assert not staging.out.exists()
+    staging.finish(ROWS)
+    assert [json.loads(line) for line in staging.out.read_text("utf-8").splitlines()] == ROWS
+    assert not staging.folder.exists()
+
+
+def test_only_the_owner_may_look_into_the_folder(tmp_path):
+    assert stat.S_IMODE(begun(tmp_path).folder.stat().st_mode) & 0o077 == 0
+
+
+def test_a_place_that_cannot_be_written_is_an_error_before_anything_else(tmp_path):
+    (tmp_path / "demos.jsonl").mkdir()
+    with pytest.raises(InputError, match="a folder or a device"):
+        begun(tmp_path)
+    with pytest.raises(InputError, match="Nothing was charged"):
+        Staging(tmp_path / "absent" / "demos.jsonl", TERMS, {}, resume=False)
+
+
+def test_its_repr_names_the_file_alone(tmp_path):
+    assert repr(begun(tmp_path)) == "Staging('demos.jsonl')"
