@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from sottovoce.errors import RecordError, TaskError
+from sottovoce.errors import InputError, RecordError, TaskError
 from sottovoce.records import Row
 from sottovoce.tasks import Task
 from sottovoce.writing import Writing
@@ -41,7 +43,7 @@ def test_a_text_has_ended_when_the_next_line_begins():
 
 
 def test_a_task_is_written_by_its_fields():
-    assert Writing.of(Task(labels=["a", "b"])) == PLAIN
+    assert Writing.of(Task(labels=["a", "b"])).fields == ("text",)
     two = Task(labels=["a", "b"], query="{question} {answer}", example="{question} {answer} {label}")
     assert Writing.of(two).structured
 
@@ -55,4 +57,44 @@ def test_templates_that_cannot_work_are_refused(wrong):
 def test_rows_that_cannot_be_shown_are_refused_by_line():
     for writing, values in ((PLAIN, {"text": "  "}), (RECORD, {"other": 1})):
         with pytest.raises(RecordError, match="line 9"):
-            writing.check(Row(9, values), "films.jsonl")
+            writing.label_of(Row(9, values), "films.jsonl")
+
+
+def schema_file(tmp_path, schema) -> str:
+    (tmp_path / "movie.schema.json").write_text(json.dumps(schema), "utf-8")
+    return str(tmp_path / "movie.schema.json")
+
+
+MOVIE = {
+    "title": "film",
+    "type": "object",
+    "properties": {"title": {"type": "string"}, "year": {"type": "integer"}},
+    "required": ["title"],
+    "additionalProperties": False,
+}
+
+
+def test_a_schema_gives_fields_and_opening_and_judges_what_was_written(tmp_path):
+    writing = Writing.of_schema(schema_file(tmp_path, MOVIE))
+    assert (writing.fields, writing.opening("")) == (("title", "year"), "Here are records of type film.\n")
+    assert writing.read(' {"title": "x", "year": 1949}') == {"title": "x", "year": 1949}
+    for wrong in (' {"title": 3}', ' {"year": 1949}', ' {"title": "x", "cast": []}', " {"):
+        assert writing.read(wrong) is None
+
+
+def test_rows_without_labels_have_one_nameless_kind(tmp_path):
+    writing = Writing.of_schema(schema_file(tmp_path, MOVIE))
+    assert list(writing.labels) == [""]
+    assert writing.label_of(Row(1, {"title": "x"}), "films.jsonl") == 0
+    assert writing.row_of('{"title": "x"}', "") == {"title": "x"}
+    labelled = Writing.of_schema(schema_file(tmp_path, MOVIE), Task(labels=["good", "bad"]))
+    assert labelled.opening("good") == "Here are records of type film and good.\n"
+    assert labelled.row_of('{"title": "x"}', "good") == {"title": "x", "label": "good"}
+
+
+@pytest.mark.parametrize("wrong", [[], {"properties": {}}, {"properties": {"a": {}}, "type": "thing"}])
+def test_what_is_no_schema_is_refused(tmp_path, wrong):
+    with pytest.raises(InputError):
+        Writing.of_schema(schema_file(tmp_path, wrong))
+    with pytest.raises(InputError, match=r"absent\.json"):
+        Writing.of_schema(tmp_path / "absent.json")

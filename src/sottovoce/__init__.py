@@ -23,18 +23,22 @@ if TYPE_CHECKING:
     from sottovoce.records import PrivateRecords, PublicRecords
     from sottovoce.release import Release
     from sottovoce.session import PrivateICL
+    from sottovoce.synthesis import Synthesizer
+    from sottovoce.synthesis_order import Order
     from sottovoce.tasks import Task, load_task
 
 __all__ = [
     "Adjacency",
     "Budget",
     "Ledger",
+    "Order",
     "Partition",
     "PrivateICL",
     "PrivateRecords",
     "PublicRecords",
     "RdpAccountant",
     "Release",
+    "Synthesizer",
     "Task",
     "errors",
     "load_scorer",
@@ -50,11 +54,13 @@ _HOMES = {
     "Budget": "privacy.budget",
     "Ledger": "privacy.ledger",
     "Partition": "experts.partition",
+    "Order": "synthesis_order",
     "PrivateICL": "session",
     "PrivateRecords": "records",
     "PublicRecords": "records",
     "RdpAccountant": "privacy.accountant",
     "Release": "release",
+    "Synthesizer": "synthesis",
     "Task": "tasks",
     "load_scorer": "models.catalog",
     "load_task": "tasks",

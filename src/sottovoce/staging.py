@@ -39,6 +39,8 @@ class Staging:
     """
 
     def __init__(self, out: Path, terms: Mapping[str, Any], fresh: Mapping[str, Any], *, resume: bool) -> None:
+        if not out.name or (out.exists() and not out.is_file()):
+            raise InputError(f"{str(out)!r} is a folder or a device, not a file. Nothing was charged.")
         self.out, self.folder = out, out.with_name(out.name + ".partial")
         try:
             if self.folder.exists() and not resume:
@@ -92,8 +94,6 @@ class Staging:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _begun(self, terms: Mapping[str, Any], fresh: Mapping[str, Any]) -> dict[str, Any]:
-        if self.out.exists() and not self.out.is_file():
-            raise InputError(f"{self.out} is a folder or a device, not a file.")
         self.folder.mkdir(mode=0o700)
         self._write(self.folder / _HEADER, json.dumps({"terms": terms, "kept": fresh}, indent=1).encode("utf-8"))
         return dict(fresh)

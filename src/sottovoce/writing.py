@@ -1,6 +1,6 @@
 """How a model is asked for one more text like those it is shown, and how what it wrote becomes a row.
 
-Everything here is public: templates, the label, the schema. A private row enters through ``show`` alone.
+Everything here is public: templates, labels, schema. A private row enters through ``show`` alone.
 """
 
 from __future__ import annotations
@@ -8,62 +8,106 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
 
-from sottovoce.errors import RecordError, TaskError
+from sottovoce.errors import InputError, MissingExtraError, ParameterError, RecordError, TaskError
 from sottovoce.records import Row, is_missing
 from sottovoce.tasks import Task
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+NO_LABEL: Final = ""
+"""The one kind of texts where rows have no label."""
 
 
 @final
 @dataclass(frozen=True)
 class Writing:
-    """Templates for writing, with one field as plain text or several as a JSON object.
+    """Templates for writing: one field as plain text, or several as a JSON object.
 
     Attributes:
         fields: Columns that a text is made of.
-        before: Public opening, with ``{label}``.
+        task: Whose public labels are written about, and how a row's label is read; ``None`` for rows without labels.
+        before: Public opening, with ``{label}`` where there are labels.
         lead: What stands before every shown text, and at the end of the prompt, where the new one begins.
+        schema: JSON schema that a written object must meet; public. ``None`` for any object.
 
     Raises:
         TaskError: There is no field, or a template is not usable.
 
     Example:
-        >>> plain = Writing(("text",))
-        >>> plain.before.format(label="billing") + plain.show({"text": "Charged twice."}) + plain.after
+        >>> plain = Writing(("text",), Task(labels=["billing", "fraud"]))
+        >>> plain.opening("billing") + plain.show({"text": "Charged twice."}) + plain.lead
         'Here are texts of type billing.\\nText: Charged twice.\\nText:'
         >>> plain.read(" The fee is wrong.\\nText: another")
         {'text': 'The fee is wrong.'}
     """
 
     fields: tuple[str, ...]
-    before: str = "Here are texts of type {label}.\n"
+    task: Task | None = None
+    before: str = ""
     lead: str = "Text:"
+    schema: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not self.fields:
             raise TaskError("A text to be written needs at least one field.")
         if not self.lead.strip() or self.lead != self.lead.strip():
             raise TaskError(f"The lead {self.lead!r} must be a text without blanks around it, such as 'Text:'.")
+        if not self.before:
+            object.__setattr__(
+                self, "before", "Here are texts of type {label}.\n" if self.task else "Here are texts.\n"
+            )
         try:
-            self.before.format(label="")
+            self.opening(NO_LABEL)
         except (KeyError, IndexError, ValueError):
             raise TaskError("The opening of a prompt for writing may hold {label} alone.") from None
 
     @staticmethod
-    def of(task: Task, fields: Sequence[str] | None = None) -> Writing:
-        """For a task's own fields, or for those of a schema."""
-        return Writing(tuple(fields or task.fields), lead="Record:" if len(fields or task.fields) > 1 else "Text:")
+    def of(task: Task) -> Writing:
+        """For a task's own fields and labels."""
+        if task.image:
+            raise TaskError(f"The task {task.name!r} has images; texts alone can be written.")
+        return Writing(task.fields, task, lead="Record:" if len(task.fields) > 1 else "Text:")
+
+    @staticmethod
+    def of_schema(file: str | Path, task: Task | None = None) -> Writing:
+        """For JSON objects that meet a schema, whose ``properties`` are the fields, in their order.
+
+        Raises:
+            InputError: The file cannot be read, or is no schema of an object.
+            MissingExtraError: jsonschema is not installed.
+        """
+        path = Path(file)
+        try:
+            schema = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError):
+            raise InputError(f"The schema {path.name!r} cannot be read as JSON. Check the path.") from None
+        properties = schema.get("properties") if isinstance(schema, dict) else None
+        if not isinstance(properties, dict) or not properties:
+            raise InputError(f"The schema {path.name!r} names no properties. Give a JSON schema of an object.")
+        kind = str(schema.get("title", "record")).replace("{", "{{").replace("}", "}}")
+        before = f"Here are records of type {kind}" + (" and {label}.\n" if task else ".\n")
+        writing = Writing(tuple(properties), task, before, "Record:", schema)
+        _ = writing._validator
+        return writing
 
     @property
-    def after(self) -> str:
-        """The end of every prompt."""
-        return self.lead
+    def labels(self) -> Sequence[str]:
+        """The public label set, or one nameless label."""
+        return self.task.labels if self.task else (NO_LABEL,)
 
     @property
     def structured(self) -> bool:
         """Whether a text is a JSON object."""
-        return len(self.fields) > 1
+        return len(self.fields) > 1 or self.schema is not None
+
+    def opening(self, label: str) -> str:
+        """The public begin of every prompt about a label."""
+        return self.before.format(label=label)
 
     def show(self, values: Mapping[str, object]) -> str:
         """One shown text, as private as its values. Line breaks become blanks: a line is a text."""
@@ -72,26 +116,33 @@ class Writing:
         kept = {name: values[name] for name in self.fields if not is_missing(values.get(name))}
         return f"{self.lead} {json.dumps(kept, ensure_ascii=False, default=str)}\n"
 
-    def check(self, row: Row, file: str) -> None:
-        """Refuses a row that cannot be shown.
+    def label_of(self, row: Row, file: str) -> int:
+        """Checks a row that is to be shown, and reads the index of its label.
 
         Raises:
-            RecordError: A field is missing; the line is named, the content is not.
+            RecordError: A field or the label is not usable; the line is named, the content is not.
         """
         if self.structured:
             if all(is_missing(row.values.get(name)) for name in self.fields):
                 raise RecordError("all fields are missing", file=file, line=row.line, field=self.fields[0])
-            return
-        value = row.values.get(self.fields[0])
-        if not isinstance(value, str) or not value.strip():
-            raise RecordError("the field is missing, blank or no text", file=file, line=row.line, field=self.fields[0])
+        else:
+            value = row.values.get(self.fields[0])
+            if not isinstance(value, str) or not value.strip():
+                problem = "the field is missing, blank or no text"
+                raise RecordError(problem, file=file, line=row.line, field=self.fields[0])
+        return self.task.label_of(row, file) if self.task else 0
+
+    def is_blank(self, row: Row) -> bool:
+        """Whether nothing is left of a row: the blank of zero-out adjacency."""
+        names = (*self.fields, *([self.task.label_field] if self.task else []))
+        return all(is_missing(row.values.get(name)) for name in names)
 
     def ended(self, text: str) -> bool:
         """Whether what was written has come to another text, so that the rest is not needed."""
         return "\n" in text.lstrip()
 
     def read(self, text: str) -> dict[str, Any] | None:
-        """The row that was written; ``None`` where it is blank or, for several fields, no JSON object."""
+        """The row that was written; ``None`` where it is blank or, for objects, not what was asked for."""
         line = text.strip().partition("\n")[0].strip()
         if not line:
             return None
@@ -101,7 +152,30 @@ class Writing:
             values = json.loads(line)
         except ValueError:
             return None
-        return values if isinstance(values, dict) else None
+        if not isinstance(values, dict) or (self._validator and not self._validator.is_valid(values)):
+            return None
+        return values
+
+    def row_of(self, text: str, label: str) -> dict[str, Any] | None:
+        """As ``read``, with the label it was written about."""
+        values = self.read(text)
+        return values if values is None or self.task is None else {**values, self.task.label_field: label}
+
+    @cached_property
+    def _validator(self) -> Validator | None:
+        if self.schema is None:
+            return None
+        try:
+            from jsonschema.exceptions import SchemaError
+            from jsonschema.validators import validator_for
+        except ModuleNotFoundError:
+            raise MissingExtraError("jsonschema", "schema") from None
+        kind = validator_for(self.schema)
+        try:
+            kind.check_schema(self.schema)
+        except SchemaError as error:
+            raise ParameterError("schema", "the file given", f"a JSON schema: {error.message}") from None
+        return kind(self.schema)
 
 
 def _one_line(text: str) -> str:

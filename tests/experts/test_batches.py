@@ -23,7 +23,7 @@ def rows(count: int, labels=TASK.labels) -> list[Row]:
 def dealt(held, *, per_label=2, adjacency=Adjacency.REPLACE_ONE, seed=7, **options) -> Batches:
     records = PrivateRecords(held, source="notes", unit=options.pop("unit", None))
     return Batches(
-        records, TASK, WRITING, per_label=per_label, adjacency=adjacency, randomness=SeededRandomness(seed), **options
+        records, WRITING, per_label=per_label, adjacency=adjacency, randomness=SeededRandomness(seed), **options
     )
 
 

@@ -36,6 +36,7 @@ class Settings:
         epsilons: Of one answer.
         adjacencies: What one change is.
         clips: For experiments that vary it.
+        shots: Demonstrations in a prompt, for experiments that vary it.
     """
 
     model: str = "embedded"
@@ -48,6 +49,7 @@ class Settings:
     epsilons: tuple[float, ...] = (1.0, 4.0)
     adjacencies: tuple[str, ...] = BOTH
     clips: tuple[float, ...] = ()
+    shots: tuple[int, ...] = ()
 
     def changed(self, **given: Any) -> Settings:
         """With the values that are not ``None`` put in.

@@ -35,6 +35,7 @@ MODULES: Final = {
     "prior-choice": "prior_choice",
     "prior-poe": "prior_poe",
     "plan-grid": "plan_grid",
+    "prism-kshot": "prism_kshot",
 }
 """Experiments that this runner runs: name to module."""
 
@@ -203,6 +204,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     parser.add_argument("--records", type=int, nargs="+", help="numbers of private records")
     parser.add_argument("--groups", type=int, nargs="+", help="records an expert")
     parser.add_argument("--clip", dest="clips", type=float, nargs="+", help="clips, where they are varied")
+    parser.add_argument("--shots", type=int, nargs="+", help="demonstrations in a prompt, where they are varied")
     parser.add_argument("--tasks", nargs="+", help="which worlds")
     parser.add_argument("--names", nargs="+", choices=["own", "made up"], help="kinds of label names")
     parser.add_argument("--data", type=Path, help="folder of the benchmark rows")
@@ -228,8 +230,8 @@ def main(name: str, argv: Sequence[str]) -> None:
 
 
 def _named(name: str) -> Iterator[str]:
-    """Every experiment for the name ``poetry``, but for the grid behind ``sotto plan``."""
-    yield from (each for each in MODULES if each != "plan-grid") if name == "poetry" else [name]
+    """Every experiment of Private PoEtry for the name ``poetry``, our upgrade of it included."""
+    yield from (each for each in MODULES if each.startswith(("poetry", "prior"))) if name == "poetry" else [name]
 
 
 def _suited(experiment: Experiment, given: dict[str, Any], *, alone: bool) -> dict[str, Any]:

@@ -25,9 +25,9 @@ app = typer.Typer(
 
 @cache
 def _build() -> typer.Typer:
-    from sottovoce.cli import account, ask, bench, classify, demo, ledger, methods, models, plan
+    from sottovoce.cli import account, ask, bench, classify, demo, ledger, methods, models, plan, synthesize, verify
 
-    for module in (demo, classify, ask, plan, account, methods, bench):
+    for module in (demo, classify, ask, synthesize, verify, plan, account, methods, bench):
         module.add_to(app)
     for module_with_group in (ledger, models):
         module_with_group.add_to(app)

@@ -24,8 +24,9 @@ PAPER = {
     "prior-choice": "prior x PoE: clip and weight, chosen on public tasks",
     "prior-poe": "prior x PoE on tasks that it never met, and on uneven labels",
     "plan-grid": "every method, group and clip at every price: what 'sotto plan' advises from; not part of poetry",
+    "prism-kshot": "synthetic demonstrations by every decoding method: accuracy in context, 1 to 12 shots",
 }
-"""Experiments with common options, resumable: Private PoEtry, and our own upgrade of it."""
+"""Experiments with common options, resumable: Private PoEtry, our own upgrade of it, PRISM and its rivals."""
 
 OTHERS = {
     "classification": ("classification", "every method on your rows of a task, through the ledger"),

@@ -17,8 +17,7 @@ from typing import final
 from sottovoce.models.stepping import Group, Prompt
 from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
 from sottovoce.randomness import Randomness, SystemRandomness
-from sottovoce.records import Opaque, PrivateRecords, Row, is_missing, unseal
-from sottovoce.tasks import Task
+from sottovoce.records import Opaque, PrivateRecords, Row, unseal
 from sottovoce.writing import Writing
 
 
@@ -28,8 +27,7 @@ class Batches(Opaque):
 
     Args:
         records: Sealed records; every row is checked here.
-        task: The public label set.
-        writing: How a text is shown and asked for.
+        writing: The public labels, and how a text is shown and asked for.
         per_label: Batches for every label, a public number.
         adjacency: The relation to be protected under.
         max_records: Most records of one unit that its expert sees; those of the label of its first record.
@@ -43,12 +41,11 @@ class Batches(Opaque):
         RecordError: A row has no text or no label of the task; its line is named, its content is not.
     """
 
-    __slots__ = ("_members", "_task", "_writing", "change", "labels")
+    __slots__ = ("_members", "_writing", "change", "labels")
 
     def __init__(
         self,
         records: PrivateRecords,
-        task: Task,
         writing: Writing,
         *,
         per_label: int,
@@ -57,14 +54,14 @@ class Batches(Opaque):
         randomness: Randomness | None = None,
     ) -> None:
         coin = randomness or SystemRandomness()
-        self._task, self._writing = task, writing
+        self._writing = writing
         self.change: ChangeType = change_type(Assignment.OWN_SLOT, adjacency)
-        self.labels = [label for label in range(len(task.labels)) for _ in range(per_label)]
+        self.labels = [label for label in range(len(writing.labels)) for _ in range(per_label)]
         self._members: list[list[Sequence[Row]]] = [[] for _ in self.labels]
         for unit in unseal(records):
             batch = coin.below(per_label)
-            rows = [row for row in unit if not (adjacency is Adjacency.ZERO_OUT and self._is_blank(row))]
-            read = [(row, self._label_of(row, records.source)) for row in rows]
+            rows = [row for row in unit if not (adjacency is Adjacency.ZERO_OUT and writing.is_blank(row))]
+            read = [(row, writing.label_of(row, records.source)) for row in rows]
             if not read:
                 continue
             label = read[0][1]
@@ -79,15 +76,8 @@ class Batches(Opaque):
         ]
 
     def _prompt(self, label: int, unit: Sequence[Row]) -> Prompt:
-        before = self._writing.before.format(label=self._task.labels[label])
-        return Prompt(before, "".join(self._writing.show(row.values) for row in unit), self._writing.after)
-
-    def _label_of(self, row: Row, source: str) -> int:
-        self._writing.check(row, source)
-        return self._task.label_of(row, source)
-
-    def _is_blank(self, row: Row) -> bool:
-        return all(is_missing(row.values.get(name)) for name in (*self._writing.fields, self._task.label_field))
+        before = self._writing.opening(self._writing.labels[label])
+        return Prompt(before, "".join(self._writing.show(row.values) for row in unit), self._writing.lead)
 
     def _public_face(self) -> str:
         return f"{len(self.labels)} batches, {self.change.name}"

@@ -127,7 +127,7 @@ def make_recipe(name: str, **options: object) -> Recipe:
         100
     """
     if name not in recipes():
-        raise ParameterError("method", name, f"one of {', '.join([*_RECIPES, 'events'])}")
+        raise ParameterError("method", name, f"one of {', '.join([*sorted(_RECIPES), 'events'])}")
     cls = _RECIPES[name]
     known = {field.name: field for field in fields(cls)}
     for option, value in options.items():

@@ -1,0 +1,230 @@
+"""``sotto synthesize``: private records in, synthetic rows and a certificate out, paid for once."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sottovoce.cli import options as o
+from sottovoce.cli.console import left_in_words, progress, put, say, table
+
+if TYPE_CHECKING:
+    from sottovoce.methods.decoding import Decoder, DecodingPlan
+    from sottovoce.synthesis import Synthesizer
+    from sottovoce.synthesis_order import Order
+    from sottovoce.writing import Writing
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("synthesize")(synthesize)
+
+
+def synthesize(
+    out: Annotated[str, typer.Option("--out", help="The rows; the certificate goes beside them.")],
+    private: o.Private = None,
+    labels: o.Labels = None,
+    task: o.TaskName = None,
+    method: Annotated[
+        str, typer.Option("--method", help="invisible-ink, prism, amin, tang or poe-decoding.")
+    ] = "invisible-ink",
+    per_label: Annotated[int, typer.Option("--per-label", help="Texts of each label.")] = 4,
+    tokens: Annotated[int, typer.Option("--tokens", help="Most tokens of a text.")] = 64,
+    texts_per_batch: Annotated[
+        int | None, typer.Option("--texts-per-batch", help="Texts each batch of records writes [all of a label's].")
+    ] = None,
+    experts: Annotated[
+        int | None,
+        typer.Option("--experts", help="Units a batch is expected to have; needed under add-remove."),
+    ] = None,
+    inside_tokens: Annotated[int, typer.Option("--inside-tokens", help="Room for a unit's records in a prompt.")] = 96,
+    max_records: Annotated[int, typer.Option("--max-records", help="Most records of one unit that are shown.")] = 4,
+    epsilon: Annotated[str, typer.Option("--epsilon", help="Price of the whole file.")] = "1",
+    delta: Annotated[str, typer.Option("--delta", help="Delta of the whole file.")] = "1e-6",
+    adjacency: o.AdjacencyName = "replace-one",
+    unit: o.UnitName = None,
+    ledger: o.LedgerPath = None,
+    caller: o.CallerName = None,
+    budget: o.BudgetText = None,
+    model: o.ModelName = "embedded",
+    device: o.Device = None,
+    dtype: o.Dtype = None,
+    clip: Annotated[float | None, typer.Option("--clip", help="Clip, in nats.")] = None,
+    temperature: Annotated[float | None, typer.Option("--temperature", help="Temperature.")] = None,
+    top_k: Annotated[int | None, typer.Option("--top-k", help="Public candidates a token is chosen from.")] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option("--schema", help="Write JSON objects that meet this JSON schema; its properties are the fields."),
+    ] = None,
+    max_characters: o.MaxCharacters = None,
+    truncate: o.Truncate = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say the price; read and charge nothing.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an interrupted run; it is not paid again.")
+    ] = False,
+    as_json: o.AsJson = False,
+) -> None:
+    """Write rows like the private ones, for any use, at one price for the whole file.
+
+    OUT holds a JSON object a line, with the task's fields and 'label'; OUT.certificate.json says what they cost and
+    what is guaranteed. Use them with 'sotto classify --demonstrations OUT'; check them with 'sotto verify certificate'.
+    """
+    from sottovoce.methods.decoding import make_decoder
+    from sottovoce.privacy.numbers import require_delta, require_epsilon
+    from sottovoce.synthesis_order import Order
+    from sottovoce.writing import Writing
+
+    price, slack = require_epsilon(epsilon), require_delta(delta)
+    setup = o.Setup(
+        private, labels, task, method, model, adjacency, unit, ledger, budget, device, dtype, None, None, 1, None,
+        max_characters, truncate, False, caller,
+    )  # fmt: skip
+    the_task = setup.load_task() if setup.task or setup.labels or not schema else None
+    writing = Writing.of_schema(schema, the_task) if schema else Writing.of(setup.load_task())
+    given = {"clip": clip, "temperature": temperature, "top_k": top_k}
+    decoder = make_decoder(method, **{name: value for name, value in given.items() if value is not None})
+    order = Order(per_label, tokens, texts_per_batch, experts, inside_tokens, max_records)
+    if dry_run:
+        _dry_run(decoder, order, writing, price, slack, setup, as_json)
+        return
+    writer = _writer(decoder, order, writing, price, slack, setup)
+    _run(writer, Path(out), resume=resume, as_json=as_json)
+
+
+def _writer(
+    decoder: Decoder, order: Order, writing: Writing, price: float, delta: float, setup: o.Setup
+) -> Synthesizer:
+    from sottovoce.errors import ParameterError
+    from sottovoce.models.catalog import load_stepper
+    from sottovoce.readers import read_private
+    from sottovoce.synthesis import Synthesizer
+
+    if setup.private is None:
+        raise ParameterError("--private", None, "given: synthetic rows are written from private records")
+    longest = setup.longest(writing.task) if writing.task else setup.max_characters
+    records = read_private(setup.private, unit=setup.unit, max_characters=longest, truncate=setup.truncate)
+    writer = Synthesizer(
+        records,
+        writing,
+        order,
+        epsilon=price,
+        delta=delta,
+        method=decoder,
+        model=load_stepper(setup.model, **o.given(device=setup.device, dtype=setup.dtype)),
+        adjacency=setup.adjacency,
+        budget=setup.first_budget(records.fingerprint),
+        ledger=setup.ledger,
+        caller=setup.caller,
+    )
+    o.warn_of(writer.other_ledger)
+    return writer
+
+
+def _run(writer: Synthesizer, out: Path, *, resume: bool, as_json: bool) -> None:
+    from sottovoce.staging import Staging
+
+    started = time.perf_counter()
+    if not resume:
+        writer.affords()
+    staging = Staging(out, writer.terms, writer.fresh(), resume=resume)
+    rows: list[Any] = []
+    unreadable = written = 0
+    total = writer.order.rounds * len(writer.labels) * writer.order.tokens
+    try:
+        with progress() as bar:
+            doing = bar.add_task("writing", total=total, rate="")
+
+            def advance(tokens: int) -> None:
+                done = bar.tasks[0].completed + tokens
+                bar.update(doing, completed=done, rate=f"{done / (time.perf_counter() - started):.0f} tokens/s")
+
+            for one in writer.rounds(staging, on_token=advance):
+                rows += one.rows
+                unreadable, written = unreadable + one.unreadable, written + one.tokens
+                if one.again:
+                    advance(len(writer.labels) * writer.order.tokens)
+    except BaseException:
+        if not writer.was_charged(staging.kept):
+            staging.abandon()
+        else:
+            say(f"The run is paid for and kept in {staging.folder}; repeat the command with --resume to go on with it.")
+        raise
+    certificate = writer.certificate(staging.kept, rows)
+    proof = out.with_name(out.name + ".certificate.json")
+    certificate.write(proof)
+    staging.finish(rows)
+    seconds = time.perf_counter() - started
+    summary = {
+        "rows": len(rows),
+        "unreadable": unreadable,
+        "tokens": written,
+        "epsilon": certificate.epsilon,
+        "delta": certificate.delta,
+        "method": certificate.method,
+        "model": certificate.model,
+        "adjacency": certificate.adjacency,
+        "remaining": writer.balance.as_dict(),
+        "seconds": round(seconds, 3),
+        "certificate": str(proof),
+        "statement": certificate.statement,
+    }
+    if as_json:
+        put(summary)
+        return
+    table(
+        "",
+        ["", ""],
+        [
+            ["rows", str(len(rows)) + (f", {unreadable} more could not be read as rows" if unreadable else "")],
+            ["method", certificate.method],
+            ["model", certificate.model],
+            ["ledger", left_in_words(writer.balance, writer.plan.event)],
+            ["tokens", f"{written}, {written / seconds:.0f} a second"],
+        ],
+    )
+    say(certificate.statement)
+    say(f"Rows: {out}. Certificate: {proof.name}. To use them: sotto classify --demonstrations {out} ...")
+
+
+def _dry_run(
+    decoder: Decoder, order: Order, writing: Writing, price: float, delta: float, setup: o.Setup, as_json: bool
+) -> None:
+    """The price under every adjacency that it can be said for, from the command line alone."""
+    from sottovoce.errors import ParameterError
+    from sottovoce.methods.base import Price
+    from sottovoce.privacy.unit import Adjacency
+    from sottovoce.synthesis_order import plan_of
+
+    if order.experts is None:
+        raise ParameterError("--experts", None, "given with --dry-run, which reads no file: units a batch may have")
+    plans = [
+        plan_of(decoder, order, Price(price, delta), adjacency, setup.unit or "record", order.experts)
+        for adjacency in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
+    ]
+    told = [_told(plan) for plan in plans]
+    if as_json:
+        put({"plans": told, "texts": order.per_label * len(writing.labels)})
+        return
+    names = [field.name for field in fields(decoder)]
+    shown = ("adjacency", "epsilon", "delta", "eta")
+    table(
+        f"{order.per_label} texts of {len(writing.labels)} labels each, {order.tokens} tokens, {order.experts} experts",
+        [*shown, *names],
+        [[*(str(one[key]) for key in shown), *(str(one["parameters"][name]) for name in names)] for one in told],
+    )
+    say("Nothing was read and nothing was charged.")
+
+
+def _told(plan: DecodingPlan) -> dict[str, Any]:
+    return {
+        "adjacency": plan.setting.adjacency.value,
+        "epsilon": round(plan.report.epsilon, 6),
+        "delta": plan.report.delta,
+        "eta": None if plan.eta is None else round(plan.eta, 6),
+        "parameters": dict(plan.parameters),
+        "sentence": plan.sentence,
+    }

@@ -1,0 +1,60 @@
+"""``sotto verify``: whether a certificate says what is so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sottovoce.cli import options as o
+from sottovoce.cli.console import put, say, table
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the group."""
+    group = typer.Typer(help="Check what sottovoce wrote.", no_args_is_help=True)
+    group.callback()(_group)
+    group.command("certificate")(certificate)
+    app.add_typer(group, name="verify")
+
+
+def _group() -> None:
+    """Check what sottovoce wrote."""
+
+
+def certificate(
+    file: Annotated[Path, typer.Argument(help="A certificate, such as demos.jsonl.certificate.json.")],
+    rows: Annotated[
+        Path | None, typer.Option("--rows", help="The synthetic rows; by default the file beside it, where it is.")
+    ] = None,
+    ledger: o.LedgerPath = None,
+    private: o.Private = None,
+    unit: o.UnitName = None,
+    as_json: o.AsJson = False,
+) -> None:
+    """Check a certificate of 'sotto synthesize': its figures, its rows and, with the ledger, its charges.
+
+    Exit code 2 where something does not hold; what could not be looked at is said.
+    """
+    from sottovoce.certificate import Certificate
+    from sottovoce.cli.ledger import existing_ledger
+    from sottovoce.errors import InputError
+    from sottovoce.readers import read_private, read_public
+
+    told = Certificate.read(file)
+    beside = file.with_name(file.name.removesuffix(".certificate.json"))
+    rows = rows or (beside if beside != file and beside.exists() else None)
+    found = told.checks(
+        [dict(row.values) for row in read_public(rows, max_characters=10**7)] if rows else None,
+        existing_ledger(ledger, None) if ledger else None,
+        read_private(private, unit=unit) if private else None,
+    )
+    if as_json:
+        put({"checks": [vars(check) for check in found], "statement": told.statement})
+    else:
+        marks = {True: "yes", False: "NO", None: "not looked at"}
+        table("", ["", "holds", ""], [[check.what, marks[check.holds], check.told] for check in found])
+        say(told.statement)
+    if wrong := [check.what for check in found if check.holds is False]:
+        raise InputError(f"The certificate does not hold: {wrong[0]}.")

@@ -1,0 +1,198 @@
+"""Amin et al.: private tokens only where a noisy test says that the experts disagree with the public model.
+
+Guarantee   A run of the test ends with one private token, and both are charged when the run's threshold is drawn: the
+            run as pure DP, 2 / (s threshold_scale), the token as bounded range, 2c / (s temperature), each doubled
+            for a swap. At most ``private_tokens`` runs start in a text; a last run that is never crossed costs as much.
+            Which tokens are private is part of what the test releases.
+Assumes     Isolation, and s a public constant. Public tokens come from public logits alone.
+Sources     Amin et al. (2024); specification 5.9, corrected there for a swap. Above-threshold with discrete Laplace
+            noise: mechanisms.above_threshold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, Self, final
+
+import numpy as np
+
+from sottovoce.errors import ParameterError
+from sottovoce.experts.lockstep import log_prior_of, scores_of, summed
+from sottovoce.experts.lockstep_rules import Candidates, ClippedLogits, Probabilities, require_clip
+from sottovoce.experts.outputs import FloatArray
+from sottovoce.mechanisms.above_threshold import AboveThreshold, ThresholdRun
+from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.methods.base import Price
+from sottovoce.methods.decoding import Chooser, Decoder, DecodingPlan, Part, Setting, register_decoder
+from sottovoce.models.stepping import Step
+from sottovoce.privacy.checked import Positive, Share, Whole
+from sottovoce.privacy.histograms import Counts
+from sottovoce.privacy.master_table_decoding import ClippedLogits as ClippedRow
+from sottovoce.privacy.master_table_decoding import SparseVector
+from sottovoce.privacy.renyi import rho_of_budget, rho_of_pure
+from sottovoce.privacy.scores import IntArray, Scores
+from sottovoce.randomness import Randomness
+
+DISTANCE_BITS: Final = 22
+"""Probabilities under the test are on a grid of 2**-22."""
+
+_PUBLIC_STEPS: Final = 1 << 20
+"""Grid steps in a nat, for tokens drawn from public weights."""
+
+
+@final
+@register_decoder(
+    "amin", summary="clipped private logits, public tokens where they agree", source="Amin et al. (2024); spec. 5.9"
+)
+@dataclass(frozen=True)
+class Amin(Decoder):
+    """Clipped-logit decoding with public tokens.
+
+    Attributes:
+        clip: c, in nats: logits are lifted to at least the best less 2c.
+        temperature: tau of private tokens; by default settled by the price.
+        private_tokens: r, the most private tokens of a text; ``None`` for as many as it has tokens. After them the text
+            goes on in public tokens.
+        threshold: Distance, from 0 to 2, between the experts' mean distribution and the public one above which a token
+            should be private.
+        threshold_scale: Laplace scale of the threshold's noise, as a distance; a test's own noise has twice that. By
+            default such that the tests take ``test_share`` of the price.
+        test_share: Share of the price, in zCDP, for the tests. Without a ``threshold_scale`` only.
+        public_temperature: Of public tokens.
+        top_k: Only the k tokens that the public prompt finds likeliest; ``None``, as published, for all.
+    """
+
+    clip: Positive = 10.0
+    temperature: Positive | None = None
+    private_tokens: Whole | None = None
+    threshold: Positive = 0.5
+    threshold_scale: Positive | None = None
+    test_share: Share = 0.3
+    public_temperature: Positive = 1.5
+    top_k: Whole | None = None
+    dials: ClassVar[Mapping[str, bool]] = {"temperature": False}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_clip(self.clip)
+
+    def runs(self, setting: Setting) -> int:
+        """r: the most tests that may start in one text."""
+        return min(self.private_tokens or setting.tokens, setting.tokens)
+
+    def parts(self, setting: Setting) -> Sequence[Part]:
+        token = ClippedRow(self.clip, setting.experts, self.temperature or 0)
+        test = SparseVector(setting.experts, self.threshold_scale or 0)
+        return [Part(token, self.runs(setting)), Part(test, self.runs(setting))]
+
+    def settled(self, price: Price | None, setting: Setting, bounds: Collection[str]) -> Self:
+        if self.threshold_scale is not None:
+            return super().settled(price, setting, bounds)
+        if price is None or price.delta == 0:
+            raise ParameterError("threshold_scale", None, "given where no price with a delta above 0 would settle it")
+        rho = self.test_share * rho_of_budget(price.epsilon, price.delta)
+        rho /= setting.texts * self.runs(setting) * (2 if setting.two_batches else 1)
+        scale = setting.change.widths * 2 / (setting.experts * _pure_of(rho))
+        return replace(self, threshold_scale=_up(scale)).settled(price, setting, bounds)
+
+    def start(
+        self, plan: DecodingPlan, randomness: Randomness, *, ends: Sequence[int], unwritable: Sequence[int] = ()
+    ) -> AminChooser:
+        return AminChooser(plan, randomness, ends, unwritable)
+
+
+@final
+class AminChooser(Chooser):
+    """Chooses private tokens where a test is crossed, and public ones elsewhere.
+
+    Attributes:
+        tests: Runs of the test that were started. Public: it follows from the tests' answers.
+        private_tokens: Private tokens so far. Public, as above.
+    """
+
+    def __init__(
+        self, plan: DecodingPlan, randomness: Randomness, ends: Sequence[int], unwritable: Sequence[int]
+    ) -> None:
+        super().__init__(plan, randomness, ends, unwritable)
+        if not isinstance(plan.decoder, Amin):
+            raise ParameterError("plan", plan.decoder.name, "one of the method 'amin'")
+        self._decoder, setting = plan.decoder, plan.setting
+        token, test = (part.row.event(setting.change) for part in plan.decoder.parts(setting))
+        self._select, self._above = Exponential(token.eta), AboveThreshold(test.epsilon)
+        self._clipped, self._shares = ClippedLogits(plan.decoder.clip), Probabilities(DISTANCE_BITS)
+        self._most = plan.decoder.runs(setting)
+        self._run: ThresholdRun | None = None
+        self.tests = self.private_tokens = 0
+
+    @property
+    def needs_experts(self) -> bool:
+        """Whether any further token can depend on the experts. Public: it follows from the tests' answers."""
+        return self._run is not None or self.tests < self._most
+
+    def _executed(self) -> Sequence[int]:
+        return [self.private_tokens, self.tests]
+
+    def _public_rule(self) -> tuple[int | None, float | None]:
+        return self._decoder.top_k, None
+
+    def _draw(self, step: Step, public: Candidates) -> int:
+        if not self.needs_experts:
+            for _ in step.blocks:  # let the model keep in step; nothing is read
+                pass
+            return self._public_token(public)
+        if self._run is None:
+            self.tests += 1
+            self._run = self._above.start(
+                math.floor(self._decoder.threshold * (self._plan.setting.experts << DISTANCE_BITS)),
+                sensitivity=self._sensitivity,
+                adjacency=self._plan.setting.adjacency,
+                randomness=self._randomness,
+            )
+        logits, shares = summed(step.blocks, public, [self._clipped, self._shares])
+        if not self._run.above(self._query(shares, public)):
+            return self._public_token(public)
+        self._run = None
+        self.private_tokens += 1
+        return public.token(self._select.select(self._scores(logits), self._randomness))
+
+    def _law(self, step: Step, public: Candidates) -> FloatArray:
+        """Of a private token: that of a run's last one."""
+        (logits,) = summed(step.blocks, public, [self._clipped])
+        return np.array([float(p) for p in self._select.law(self._scores(logits))])
+
+    def _scores(self, logits: IntArray) -> Scores:
+        return scores_of(logits, self._clipped, self._plan.setting.change, self._plan.setting.adjacency)
+
+    @property
+    def _sensitivity(self) -> int:
+        """A distribution sums to one at most, so a vanished one moves the distance by one, an exchanged one by two."""
+        return self._shares.high * self._plan.setting.change.widths
+
+    def _query(self, shares: IntArray, public: Candidates) -> Counts:
+        """s times the L1 distance between the experts' mean and the public distribution, in grid steps."""
+        expected = self._shares.on_grid(public.logits[None], Candidates(None, public.logits))[0].double().cpu().numpy()
+        distance = np.abs(shares - self._plan.setting.experts * expected.astype(np.int64)).sum()
+        return Counts([int(distance)], l1=self._sensitivity, adjacency=self._plan.setting.adjacency)
+
+    def _public_token(self, public: Candidates) -> int:
+        """A token from the public model at its own temperature. Scores of zero: nothing private is in it."""
+        nothing = Scores([0] * len(public), sensitivity=_PUBLIC_STEPS, adjacency=self._plan.setting.adjacency)
+        prior = log_prior_of(public, self._decoder.public_temperature)
+        return public.token(Exponential(1.0).select(nothing, self._randomness, prior))
+
+
+def _pure_of(rho: float) -> float:
+    """The epsilon of a pure release whose zCDP parameter is at most rho (specification T7)."""
+    low, high = 0.0, 2 * math.sqrt(rho) + 2 * rho + 1e-9
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rho_of_pure(middle) <= rho else (low, middle)
+    return low
+
+
+def _up(scale: float) -> float:
+    """To six digits, upwards."""
+    step = 10.0 ** (math.floor(math.log10(scale)) - 5)
+    return float(f"{math.ceil(scale / step) * step:.6g}")

@@ -1,0 +1,94 @@
+"""InvisibleInk: tokens from the public logits plus the mean of clipped differences. The recommended decoder.
+
+Guarantee   eta-bounded-range a token, eta = 2C / (B temperature) for a drop and twice that for a swap. The public
+            logits are a free prior; only what the records add to them is clipped, so that C is a nat or less where
+            PRISM needs ten.
+Assumes     Isolation, and B a public constant. A null expert adds zero *difference*: leaving out its whole row, public
+            part and all, would have no bounded width.
+Sources     Vinod, Pillutla and Thakurta (2025); specification 5.11. Candidates are Top-k+: all tokens whose public
+            logit is at least l_k - 2C. They hold the top k of the sum, which itself must not be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Final, Self, final
+
+from sottovoce.experts.lockstep import log_prior_of
+from sottovoce.experts.lockstep_rules import CENTRES, Candidates, ClippedDifferences, require_clip
+from sottovoce.experts.outputs import FloatArray
+from sottovoce.methods.base import Price
+from sottovoce.methods.decoding import Part, Setting, register_decoder
+from sottovoce.methods.decoding_selection import SelectingDecoder
+from sottovoce.privacy.accountant import RdpAccountant
+from sottovoce.privacy.checked import OneOf, Positive, Whole
+from sottovoce.privacy.master_table_decoding import InvisibleInk as InkRow
+
+MOST_SETTLED: Final = 10.0
+"""Nats. The largest clip that a price settles: beyond, hardly anything is clipped, and no token is left out."""
+
+
+@final
+@register_decoder(
+    "invisible-ink",
+    summary="public logits plus clipped differences to them (recommended)",
+    source="Vinod et al. (2025); spec. 5.11",
+)
+@dataclass(frozen=True)
+class InvisibleInk(SelectingDecoder):
+    """InvisibleInk (DClip with Top-k+).
+
+    The price settles the clip, at a temperature chosen for its texts, as published; or the temperature, where a clip
+    is given and no temperature.
+
+    Attributes:
+        clip: C, in nats: an expert's differences are clamped to [-C, C]; by default settled by the price, at 10 or
+            less.
+        temperature: tau.
+        top_k: k of Top-k+; ``None`` for the whole vocabulary.
+        centre: What is taken off an expert's differences before they are clipped: ``median``, ``midrange`` or, as
+            published, ``none``. A function of one expert, hence free.
+
+    Example:
+        >>> from sottovoce.methods.base import Price
+        >>> from sottovoce.privacy.unit import DROP, Adjacency
+        >>> plan = InvisibleInk().plan(
+        ...     Price(9.185, 1e-5), tokens=200, experts=8, adjacency=Adjacency.ADD_REMOVE, change=DROP
+        ... )
+        >>> round(plan.decoder.clip, 3)
+        1.0
+    """
+
+    clip: Positive | None = None
+    temperature: Positive | None = 1.0
+    top_k: Whole | None = 100
+    centre: Annotated[str, OneOf(CENTRES)] = "median"
+    dials: ClassVar[Mapping[str, bool]] = {"clip": True, "temperature": False}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.clip is not None:
+            require_clip(self.clip)
+
+    @property
+    def rule(self) -> ClippedDifferences:
+        return ClippedDifferences(self.clip or 0, self.centre)
+
+    @property
+    def margin(self) -> float:
+        return 2 * (self.clip or 0)
+
+    def parts(self, setting: Setting) -> Sequence[Part]:
+        return [Part(InkRow(self.clip or 0, setting.experts, self.temperature or 0), setting.tokens)]
+
+    def settled(self, price: Price | None, setting: Setting, bounds: Collection[str]) -> Self:
+        if price is not None and self.clip is None and self.temperature is not None:
+            widest = replace(self, clip=MOST_SETTLED)
+            accountant = RdpAccountant(setting.adjacency).compose(widest.event(setting))
+            if accountant.report(price.delta, bounds).epsilon <= price.epsilon:
+                return widest
+        return super().settled(price, setting, bounds)
+
+    def log_prior(self, public: Candidates) -> FloatArray:
+        return log_prior_of(public, self.temperature or 0)

@@ -1,0 +1,69 @@
+"""PRISM: tokens from the mean of clipped private logits, blended with the public ones.
+
+Guarantee   eta-bounded-range a token, eta = c / (s temperature) for a drop and twice that for a swap. The blend buys no
+            privacy: softmax((mean + u) / (2 temperature)) is the exponential mechanism on the mean at the doubled
+            temperature, times the public factor exp(u / (2 temperature)).
+Assumes     Isolation, and s a public constant. The published total, eta sqrt(2 T ln(1/delta)), is not used: it is not a
+            bound (specification 11, 17).
+Sources     Privacy-Aware ICL (PRISM); specification 5.9, 5.10. Clipping lifts every token to at most 2c / temperature
+            nats below the best, so that long vocabularies want ``top_k``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import numpy as np
+
+from sottovoce.experts.lockstep import log_prior_of
+from sottovoce.experts.lockstep_rules import Candidates, ClippedLogits, require_clip
+from sottovoce.experts.outputs import FloatArray
+from sottovoce.methods.decoding import Part, Setting, register_decoder
+from sottovoce.methods.decoding_selection import SelectingDecoder
+from sottovoce.privacy.checked import Positive, Whole
+from sottovoce.privacy.master_table_decoding import Prism
+
+
+@final
+@register_decoder("prism", summary="clipped private logits blended with public ones", source="PRISM; spec. 5.10")
+@dataclass(frozen=True)
+class PRISM(SelectingDecoder):
+    """PRISM.
+
+    Attributes:
+        clip: c, in nats: logits are lifted to at least the best less 2c.
+        temperature: tau; by default settled by the price.
+        top_k: Only the k tokens that the public prompt finds likeliest; ``None``, as published, for all.
+
+    Example:
+        >>> from sottovoce.methods.base import Price
+        >>> from sottovoce.privacy.unit import DROP, Adjacency
+        >>> plan = PRISM().plan(
+        ...     Price(1.0, 1e-5), tokens=100, experts=255, adjacency=Adjacency.ADD_REMOVE, change=DROP
+        ... )
+        >>> round(plan.decoder.temperature, 4), round(plan.eta, 6)
+        (0.7891, 0.049697)
+    """
+
+    clip: Positive = 10.0
+    temperature: Positive | None = None
+    top_k: Whole | None = None
+    dials: ClassVar[Mapping[str, bool]] = {"temperature": False}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_clip(self.clip)
+
+    @property
+    def rule(self) -> ClippedLogits:
+        return ClippedLogits(self.clip)
+
+    def parts(self, setting: Setting) -> Sequence[Part]:
+        return [Part(Prism(self.clip, setting.experts, self.temperature or 0), setting.tokens)]
+
+    def log_prior(self, public: Candidates) -> FloatArray:
+        logits = log_prior_of(public, 1.0)
+        clipped = np.maximum(-self.clip, logits - logits.max() + self.clip)
+        return np.asarray(clipped / (2 * (self.temperature or 0)))

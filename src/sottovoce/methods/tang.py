@@ -1,0 +1,154 @@
+"""Few-shot generation (Tang et al.): tokens from the mean of the experts' distributions over a public list.
+
+Guarantee   A token's loss, for a swap: ``gaussian``, discrete noise of deviation sigma on the mean of M distributions
+            and the largest taken, rho = (sqrt(2) / (M sigma))^2 / 2; ``exponential``, noise of scale b on the mean of
+            distributions divided by their largest entry, which is permute-and-flip, pure 2 / (M b); ``em``, weights
+            exp(rate * mean), bounded range 2 rate / M.
+Assumes     Isolation, and M a public constant. Amplification holds for the samplings and adjacencies of specification 7
+            alone, and once for whatever one sample is used for: ``fresh`` says what that is, and whoever prepares the
+            experts has to draw accordingly.
+Sources     Tang et al. (2024); specification 5.8, 7, T10 to T12. Their sqrt(2) / M is right; their accountant for
+            Poisson samples of what is drawn without replacement is not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Final, final
+
+from sottovoce.errors import ParameterError
+from sottovoce.experts.lockstep import scores_of, summed
+from sottovoce.experts.lockstep_rules import BestIsOne, Candidates, Probabilities
+from sottovoce.mechanisms.base import SelectionMechanism
+from sottovoce.mechanisms.gaussian import GaussianNoisyMax
+from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
+from sottovoce.methods.decoding import PLAN_BOUNDS, DecodingPlan, Part, Setting, register_decoder
+from sottovoce.methods.decoding_selection import SelectingDecoder
+from sottovoce.models.stepping import Step
+from sottovoce.privacy.amplification import Sampling, SharedSample
+from sottovoce.privacy.checked import OneOf, Positive, Several, Share, Whole
+from sottovoce.privacy.events import DpEvent, PureDP, SelfComposedDpEvent, ZCDpEvent
+from sottovoce.privacy.master_table import Row
+from sottovoce.privacy.master_table_decoding import TangExponential, TangSelection
+from sottovoce.privacy.master_table_vectors import TangGaussian
+from sottovoce.privacy.scores import Scores
+
+NOISES: Final = ("gaussian", "exponential", "em")
+FRESH: Final = ("never", "batch", "token")
+BITS: Final = 20
+"""Probabilities are on a grid of 2**-20."""
+
+_DIALS: Final = {"gaussian": "sigma", "exponential": "scale", "em": "rate"}
+
+
+@final
+@register_decoder(
+    "tang", summary="noise on the experts' mean distribution over a public list", source="Tang et al. (2024); spec. 5.8"
+)
+@dataclass(frozen=True)
+class Tang(SelectingDecoder):
+    """Few-shot generation.
+
+    Attributes:
+        noise: ``gaussian`` (as published, needs a delta), ``exponential`` (as published), or ``em`` (composes best).
+        sigma: Deviation on the mean, for ``gaussian``; by default settled by the price, like those that follow.
+        scale: b, on the mean, for ``exponential``.
+        rate: lambda, the weight of one unit of probability, for ``em``.
+        top_k: K, the tokens that the public prompt finds likeliest.
+        fresh: What a sample of the records serves: ``never`` (a fixed batch, no sample), a whole ``batch`` with all its
+            texts, or one ``token``, as published, for which every prompt is read anew at every token.
+        sampling_rate: Chance of a record to be in a sample, its slot drawn with it (``Sampling.CATEGORICAL``).
+        sample: Records in a sample without replacement; replace-one alone.
+        population: Records in all, public, for a sample without replacement.
+    """
+
+    noise: Annotated[str, OneOf(NOISES)] = "gaussian"
+    sigma: Positive | None = None
+    scale: Positive | None = None
+    rate: Positive | None = None
+    top_k: Several = 100
+    fresh: Annotated[str, OneOf(FRESH)] = "never"
+    sampling_rate: Share | None = None
+    sample: Whole | None = None
+    population: Whole | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for noise, dial in _DIALS.items():
+            if noise != self.noise and getattr(self, dial) is not None:
+                raise ParameterError(dial, getattr(self, dial), f"absent: it belongs to noise '{noise}'")
+        given = [name for name in ("sampling_rate", "sample", "population") if getattr(self, name) is not None]
+        wanted = {"sampling_rate"} if "sampling_rate" in given else {"sample", "population"}
+        if set(given) != (set() if self.fresh == "never" else wanted):
+            needs = "none of its numbers" if self.fresh == "never" else "sampling_rate, or sample and population"
+            raise ParameterError("sampling", ", ".join(given) or None, f"{needs}, where fresh is '{self.fresh}'")
+        if self.fresh == "token" and self.noise == "gaussian":
+            raise ParameterError("fresh", "token", "'batch' or 'never' with integer Gaussian noise: no bound is known")
+
+    @property
+    def dials(self) -> Mapping[str, bool]:  # type: ignore[override]
+        return {_DIALS[self.noise]: self.noise == "em"}
+
+    @property
+    def rule(self) -> Probabilities | BestIsOne:
+        return BestIsOne(BITS) if self.noise == "exponential" else Probabilities(BITS)
+
+    def parts(self, setting: Setting) -> Sequence[Part]:
+        return [Part(self._row(setting.experts), setting.tokens)]
+
+    def alternatives(self, setting: Setting) -> Sequence[DpEvent]:
+        if self.fresh == "never":
+            return super().alternatives(setting)
+        if setting.two_batches:
+            raise ParameterError("labels_public", False, "true with samples: their rate would follow private labels")
+        one, steps = self._row(setting.experts).event(setting.change), setting.tokens * setting.texts
+        sample = self._sample(setting)
+        sample.release(one, steps if self.fresh == "batch" else 1)
+        return [sample.amplified() if self.fresh == "batch" else SelfComposedDpEvent(sample.amplified(), steps)]
+
+    @property
+    def refundable(self) -> bool:
+        return self.fresh == "never"
+
+    @property
+    def bounds(self) -> Collection[str]:
+        return PLAN_BOUNDS if self.fresh == "never" else ("pure", "amplified", "PLD")
+
+    def mechanism(self, plan: DecodingPlan) -> SelectionMechanism:
+        match plan.token_event:
+            case ZCDpEvent() as event:
+                return GaussianNoisyMax(event.rho)
+            case PureDP() as event:
+                return PermuteAndFlip(event.epsilon)
+        return super().mechanism(plan)
+
+    def scores(self, plan: DecodingPlan, step: Step, public: Candidates) -> Scores:
+        (sums,) = summed(step.blocks, public, [self.rule])
+        row, setting = self._row(plan.setting.experts), plan.setting
+        squared = None
+        if isinstance(row, TangGaussian):
+            squared = math.ceil((Fraction(row.norm(setting.change)) * row.experts * row.grid) ** 2)
+        return scores_of(sums, self.rule, setting.change, setting.adjacency, squared)
+
+    def _row(self, experts: int) -> Row:
+        match self.noise:
+            case "exponential":
+                return TangExponential(experts, self.scale or 0)
+            case "em":
+                return TangSelection(experts, self.rate or 0)
+        return TangGaussian(experts, self.sigma or 0, self.top_k, grid=1 << BITS)
+
+    def _sample(self, setting: Setting) -> SharedSample:
+        sampling = Sampling.CATEGORICAL if self.sampling_rate else Sampling.WITHOUT_REPLACEMENT
+        return SharedSample(
+            sampling,
+            setting.adjacency,
+            change=setting.change,
+            grouped=True,
+            rate=self.sampling_rate,
+            size=self.sample,
+            population=self.population,
+        )

@@ -1,0 +1,112 @@
+"""What is asked of a synthesis run, and what that costs: public numbers alone, settled before anything is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+from sottovoce.errors import ParameterError
+from sottovoce.methods.base import Price
+from sottovoce.methods.decoding import Decoder, DecodingPlan
+from sottovoce.privacy.plan import require_whole
+from sottovoce.privacy.unit import DROP, Adjacency, Assignment, change_type
+from sottovoce.writing import Writing
+
+MOST_TEXTS: Final = 100_000
+
+
+@final
+@dataclass(frozen=True)
+class Order:
+    """What is asked for. Every attribute is public.
+
+    Attributes:
+        per_label: Texts of each label.
+        tokens: Most tokens of a text.
+        texts_per_batch: Texts that each batch of units writes, one after another; ``None`` for all of a label's. More
+            batches are faster and smaller; fewer are larger, and one record weighs less in them.
+        experts: s, the number of units that a batch is expected to have, by which sums are divided. ``None`` for the
+            number of units shared out evenly, which needs that number to be public.
+        inside_tokens: Room for a unit's own records in its prompt; longer ones are cut.
+        max_records: Most records of one unit that are shown.
+
+    Raises:
+        ParameterError: A number is out of range, or ``per_label`` is no multiple of ``texts_per_batch``.
+    """
+
+    per_label: int = 4
+    tokens: int = 64
+    texts_per_batch: int | None = None
+    experts: int | None = None
+    inside_tokens: int = 96
+    max_records: int = 4
+
+    def __post_init__(self) -> None:
+        for name, most in (("per_label", MOST_TEXTS), ("tokens", 4096), ("inside_tokens", 32_768), ("max_records", 64)):
+            require_whole(name, getattr(self, name), 1, f"from 1 to {most:,}", most)
+        for name, most in (("texts_per_batch", self.per_label), ("experts", 10**9)):
+            if getattr(self, name) is not None:
+                require_whole(name, getattr(self, name), 1, f"from 1 to {most:,}", most)
+        if self.per_label % self.rounds:
+            raise ParameterError("texts_per_batch", self.rounds, f"a divisor of the {self.per_label} texts of a label")
+
+    @property
+    def rounds(self) -> int:
+        """Texts that each batch writes."""
+        return self.texts_per_batch or self.per_label
+
+    @property
+    def batches_per_label(self) -> int:
+        """Disjoint batches that write for one label."""
+        return self.per_label // self.rounds
+
+
+def plan_of(
+    decoder: Decoder, order: Order, price: Price, adjacency: Adjacency, unit: str, experts: int
+) -> DecodingPlan:
+    """What a run costs, from public numbers alone.
+
+    Labels count as private: a replaced unit may leave its batch and join another one, a drop in each. Parameters are
+    settled by the sum that a ledger keeps, rho where there is a delta, so that a budget of this price admits the run.
+
+    Raises:
+        ParameterError: No parameter meets the price, or the method draws fresh samples, for which prompts would have to
+            be read again and again.
+    """
+    if getattr(decoder, "fresh", "never") != "never":
+        raise ParameterError("fresh", getattr(decoder, "fresh", None), "'never': batches are fixed and disjoint here")
+    # A sum of epsilons is rounded upwards: a hair below the price keeps it within a budget of that price.
+    asked = price if price.delta else Price(price.epsilon * (1 - 1e-12))
+    return decoder.plan(
+        asked,
+        tokens=order.tokens,
+        texts=order.rounds,
+        experts=experts,
+        adjacency=adjacency,
+        change=change_type(Assignment.OWN_SLOT, adjacency),
+        labels_public=False,
+        joins=DROP,
+        unit=unit,
+        bounds=("zCDP",) if price.delta else ("pure",),
+    )
+
+
+def terms_of(plan: DecodingPlan, order: Order, writing: Writing) -> dict[str, Any]:
+    """A run in public words."""
+    return {
+        "method": plan.decoder.name,
+        **{f"method's {name}": value for name, value in plan.parameters.items()},
+        "epsilon": plan.report.epsilon,
+        "delta": plan.report.delta,
+        "adjacency": plan.setting.adjacency.value,
+        "labels": list(writing.labels),
+        "fields": list(writing.fields),
+        "opening": writing.before,
+        "schema": writing.schema,
+        "per_label": order.per_label,
+        "texts_per_batch": order.rounds,
+        "tokens": order.tokens,
+        "experts": plan.setting.experts,
+        "inside_tokens": order.inside_tokens,
+        "max_records": order.max_records,
+    }

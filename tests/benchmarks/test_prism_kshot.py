@@ -1,0 +1,87 @@
+"""Accuracy with synthetic demonstrations: what is written is paid for, what is compared is compared alike."""
+
+from __future__ import annotations
+
+import pytest
+from tiny_rows import reader
+
+from sottovoce.benchmarks import evaluation as e
+from sottovoce.benchmarks import prism_kshot, runner
+from sottovoce.benchmarks.experiment import Result, Settings
+from sottovoce.benchmarks.prism_kshot import EXPERIMENT, METHODS, PUBLIC, REAL
+from sottovoce.benchmarks.runner import run
+from sottovoce.errors import ParameterError
+from sottovoce.models.fake import FakeScorer, one_shot
+from sottovoce.models.fake_stepper import FakeStepper
+
+SETTINGS = Settings(
+    model="fake", seeds=2, queries=5, tasks=("tickets",), names=("own",), records=(20,), epsilons=(2.0,),
+    adjacencies=("add-remove", "replace-one"), shots=(1, 3),
+)  # fmt: skip
+PIECES = ("late ", "fee ", "lamp ")
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Short texts, and a model that writes whatever is asked."""
+    prism_kshot._stepper.cache_clear()
+    monkeypatch.setattr(prism_kshot, "TOKENS", 4)
+    monkeypatch.setattr(prism_kshot, "PER_LABEL", 1)
+    monkeypatch.setattr(prism_kshot, "DRAWS", 2)
+    made = FakeStepper(lambda prompt, text: [1.0, 0.5, 0.2, len(text) - 2.0, 0.0], pieces=PIECES)
+    monkeypatch.setattr(prism_kshot, "load_stepper", lambda model: made)
+    yield made
+    prism_kshot._stepper.cache_clear()
+
+
+def measured(tmp_path, monkeypatch, scorer=None, settings=SETTINGS) -> Result:
+    monkeypatch.setattr(runner, "open_model", lambda spec, store: scorer or reader())
+    return Result.read(run(EXPERIMENT, settings, results=tmp_path / "results", cache=tmp_path / "cache"))
+
+
+def test_every_method_price_and_control_is_measured(quick, tmp_path, monkeypatch):
+    result = measured(tmp_path, monkeypatch)
+    at = {"task": "tickets", "names": "own"}
+    for k in (1, 3):
+        assert result.cell(**at, method=REAL, records=20, option=f"k {k}")
+        assert result.cell(**at, method=PUBLIC, option=f"k {k}")
+        for name in METHODS:
+            for adjacency in SETTINGS.adjacencies:
+                price = {"records": 20, "adjacency": adjacency, "epsilon": 2.0}
+                assert len(result.cell(**at, method=name, **price, option=f"k {k}").values) == 2
+                assert result.cell(**at, method=name, **price, quantity="readable").mean >= 50
+    tables = EXPERIMENT.exhibit(result).tables
+    assert [table.title for table in tables][:2] == ["1-shot, add-remove", "1-shot, replace-one"]
+    assert all(len(row) == len(table.columns) for table in tables for row in table.rows)
+    assert not any("-" in row[2:5] for table in tables[:4] for row in table.rows)
+
+
+def test_the_same_run_twice_has_the_same_numbers(quick, tmp_path, monkeypatch):
+    first, second = (measured(tmp_path / name, monkeypatch) for name in ("a", "b"))
+    assert [(cell.key, cell.values) for cell in first.cells] == [(cell.key, cell.values) for cell in second.cells]
+
+
+def test_the_scorer_sees_k_demonstrations_under_their_labels(quick, tmp_path, monkeypatch):
+    seen = []
+
+    def watched(task, context, query):
+        seen.append(tuple((example.fields["text"], example.label) for example in context))
+        return one_shot(task, context, query)
+
+    measured(tmp_path, monkeypatch, FakeScorer(watched))
+    assert {len(context) for context in seen} == {0, 1, 3}
+    written = {text for context in seen for text, _ in context if set(text.split()) <= {"late", "fee", "lamp"}}
+    assert written
+
+
+def test_controls_are_above_or_below_as_they_should_be(quick, tmp_path, monkeypatch):
+    # A model that answers with its demonstration's label: real ones beat none where labels are uneven, by far from 0.
+    result = measured(tmp_path, monkeypatch, FakeScorer())
+    at = {"task": "tickets", "names": "own"}
+    assert result.cell(**at, method=e.ZERO_SHOT).mean == pytest.approx(100 / 8)
+
+
+def test_one_number_of_records_is_asked_for(quick, tmp_path, monkeypatch):
+    for records in ((20, 40), (500,)):
+        with pytest.raises(ParameterError, match="records"):
+            measured(tmp_path, monkeypatch, settings=Settings(**{**vars(SETTINGS), "records": records}))

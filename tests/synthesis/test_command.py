@@ -1,0 +1,118 @@
+"""``sotto synthesize`` and ``sotto verify certificate`` as a user types them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sottovoce.cli import run
+from synthesis.worlds_of_texts import rows
+
+
+@pytest.fixture
+def desk(tmp_path, capfd, monkeypatch):
+    """Types a command in a folder of its own; returns exit code, stdout and stderr."""
+    monkeypatch.setenv("SOTTOVOCE_HOME", str(tmp_path / "home"))
+    lines = "".join(json.dumps(dict(row.values)) + "\n" for row in rows())
+    (tmp_path / "notes.jsonl").write_text(lines, "utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    def typed(*words: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = run(list(words))
+        out = capfd.readouterr()
+        return code, out.out, out.err
+
+    typed.folder = tmp_path
+    return typed
+
+
+COMMAND = (
+    "synthesize", "--private", "notes.jsonl", "--labels", "billing,fraud", "--model", "fake", "--per-label", "2",
+    "--tokens", "12", "--epsilon", "6", "--ledger", "notes.db", "--budget", "20,1e-5", "--out", "demos.jsonl",
+)  # fmt: skip
+
+
+def test_rows_and_a_certificate_appear_and_demonstrations_are_free(desk):
+    code, out, err = desk(*COMMAND)
+    assert (code, out) == (0, "")
+    assert "Replacing any one record changes the probability" in err
+    written = [json.loads(line) for line in (desk.folder / "demos.jsonl").read_text("utf-8").splitlines()]
+    assert {row["label"] for row in written} <= {"billing", "fraud"}
+    assert desk("verify", "certificate", "demos.jsonl.certificate.json", "--ledger", "notes.db")[0] == 0
+    (desk.folder / "q.jsonl").write_text('{"text": "a fee"}\n', "utf-8")
+    asked = ("classify", "--demonstrations", "demos.jsonl", "--queries", "q.jsonl", "--labels", "billing,fraud")
+    code, out, _ = desk(*asked, "--model", "fake")
+    assert (code, json.loads(out)["epsilon"]) == (0, 0.0)
+
+
+def test_the_summary_as_json(desk):
+    code, out, _ = desk(*COMMAND, "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert told["rows"] + told["unreadable"] == 4
+    assert told["epsilon"] <= 6
+    assert told["adjacency"] == "replace-one"
+
+
+def test_a_dry_run_reads_and_charges_nothing(desk):
+    words = [word for word in COMMAND if word not in ("--private", "notes.jsonl", "--ledger", "notes.db")]
+    code, out, _ = desk(*words, "--dry-run", "--experts", "20", "--json")
+    plans = {plan["adjacency"]: plan for plan in json.loads(out)["plans"]}
+    assert code == 0
+    # A swap moves twice as much: the same price leaves half the clip.
+    assert plans["add-remove"]["parameters"]["clip"] == pytest.approx(
+        2 * plans["replace-one"]["parameters"]["clip"], rel=1e-5
+    )
+    assert not list(desk.folder.glob("*.db")) + list(desk.folder.glob("demos*"))
+    assert desk(*words, "--dry-run")[0] == 2
+
+
+def test_a_budget_that_does_not_suffice_leaves_nothing_behind(desk):
+    code, _, err = desk(*COMMAND[:-4], "--budget", "1,1e-9", "--out", "demos.jsonl")
+    assert code == 3
+    assert "BudgetExhaustedError" in err
+    assert not list(desk.folder.glob("demos*"))
+
+
+def test_a_forged_row_makes_verify_fail(desk):
+    desk(*COMMAND)
+    with (desk.folder / "demos.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"text": "made up", "label": "fraud"}\n')
+    code, _, err = desk("verify", "certificate", "demos.jsonl.certificate.json")
+    assert code == 2
+    assert "the rows are those of the certificate" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (("--method", "poe"), "method is 'poe'"),
+        (("--model", "embedded-image"), "one that writes"),
+        (("--per-label", "0"), "per_label is 0"),
+        (("--per-label", "3", "--texts-per-batch", "2"), "a divisor of the 3 texts"),
+        (("--adjacency", "add-remove"), "--experts"),
+        (("--epsilon", "0"), "epsilon"),
+        (("--clip", "3", "--method", "tang"), "no such option"),
+        (("--out", "."), "a folder or a device"),
+        (("--resume",), "nothing to resume"),
+        (("--private", "absent.jsonl"), "no such file"),
+    ],
+)
+def test_bad_input_names_what_is_wrong_and_charges_nothing(desk, change, problem):
+    code, out, err = desk(*COMMAND, *change)
+    assert (code, out) == (2, "")
+    assert problem in err
+    assert not (desk.folder / "notes.db").exists() or '"reserve"' not in desk("ledger", "show", "notes.db", "--json")[1]
+    assert not list(desk.folder.glob("demos*"))
+
+
+def test_no_private_text_is_in_anything_but_the_rows(desk):
+    (desk.folder / "notes.jsonl").write_text(
+        "".join(json.dumps({"text": f"zq{i}xv", "label": "billing"}) + "\n" for i in range(9)), "utf-8"
+    )
+    _, out, err = desk(*COMMAND)
+    ledger = desk("ledger", "show", "notes.db", "--json")[1]
+    proof = (desk.folder / "demos.jsonl.certificate.json").read_text("utf-8")
+    assert not any(f"zq{i}xv" in text for i in range(9) for text in (out, err, ledger, proof))
