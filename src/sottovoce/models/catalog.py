@@ -8,10 +8,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from sottovoce.errors import MissingExtraError, ParameterError
 from sottovoce.models.base import LabelScorer
+from sottovoce.models.stepping import Stepper
+
+M = TypeVar("M")
 
 
 @final
@@ -33,15 +36,24 @@ class ModelEntry:
 
 
 _ENTRIES = (
-    ModelEntry("embedded", ("LabelScorer",), "embedded", "Small encoder that learns in context; offline, the default."),
-    ModelEntry("hf:NAME_OR_PATH", ("LabelScorer",), "local", "Any causal language model of the transformers library."),
+    ModelEntry(
+        "embedded",
+        ("LabelScorer", "Stepper"),
+        "embedded",
+        "Small encoder that learns in context; offline, the default.",
+    ),
+    ModelEntry(
+        "hf:NAME_OR_PATH", ("LabelScorer", "Stepper"), "local", "Any causal language model of the transformers library."
+    ),
     ModelEntry(
         "embedded-image", ("LabelScorer",), "vision", "Small image encoder that learns names in context; offline."
     ),
     ModelEntry(
         "vision:NAME_OR_PATH", ("LabelScorer",), "vision", "A vision-language model of the transformers library."
     ),
-    ModelEntry("fake", ("LabelScorer",), "", "Counts the labels of its demonstrations; for tests and first tries."),
+    ModelEntry(
+        "fake", ("LabelScorer", "Stepper"), "", "Counts the labels of its demonstrations; for tests and first tries."
+    ),
 )
 
 
@@ -96,8 +108,43 @@ def load_scorer(spec: str, **options: Any) -> LabelScorer:
     raise ParameterError("model", spec, f"one of {', '.join(entry.spec for entry in _ENTRIES)}")
 
 
-def _open(scorer: Callable[..., LabelScorer], given: tuple[str, ...], options: dict[str, Any]) -> LabelScorer:
-    known = list(inspect.signature(scorer).parameters)[len(given) :]
+def load_stepper(spec: str, **options: Any) -> Stepper:
+    """Opens a model that writes, token by token.
+
+    Args:
+        spec: ``embedded``, ``fake``, or ``hf:`` and a folder or a name on the hub.
+        options: Passed to the model, such as ``device="cuda"`` for ``hf:``.
+
+    Raises:
+        ParameterError: There is no such model, it cannot write, or it has no such option.
+        MissingExtraError: An optional package is not installed.
+        ModelError: The model cannot be loaded.
+    """
+    kind, _, rest = spec.partition(":")
+    try:
+        if kind == "hf" and rest:
+            from sottovoce.models.hf_stepper import TransformersStepper
+
+            return _open(TransformersStepper, (rest,), options)
+        if spec == "embedded":
+            from sottovoce.models.embedded_language import embedded_language_folder
+            from sottovoce.models.hf_stepper import TransformersStepper
+
+            return _open(TransformersStepper, (str(embedded_language_folder()),), {**options, "named": "embedded"})
+        if spec == "fake":
+            from sottovoce.models.fake_stepper import FakeStepper
+
+            return _open(FakeStepper, (), options)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("sottovoce"):
+            raise
+        raise MissingExtraError(error.name or "transformers", "local") from None
+    can = [entry.spec for entry in _ENTRIES if "Stepper" in entry.capabilities]
+    raise ParameterError("model", spec, f"one that writes: {', '.join(can)}")
+
+
+def _open(model: Callable[..., M], given: tuple[str, ...], options: dict[str, Any]) -> M:
+    known = list(inspect.signature(model).parameters)[len(given) :]
     if unknown := sorted(set(options) - set(known)):
         raise ParameterError("model option", unknown[0], f"one of {', '.join(known)}" if known else "left out")
-    return scorer(*given, **options)
+    return model(*given, **options)
