@@ -34,6 +34,7 @@ OTHERS = {
     "clustering": ("clustering", "private clustering of embeddings and mixtures: what it finds, in which coordinates"),
     "noise": ("noise", "samplers at up to 260,000 candidates, beside OpenDP's: milliseconds a draw"),
     "hf-cache": ("hf_cache", "hf: models, prefixes kept against recomputed: answers a second"),
+    "lockstep": ("lockstep", "prompts that write in lockstep, beside plain loops: milliseconds a token"),
     "gpu-experts": ("gpu_experts", "an accelerator: experts a second in the shape of Qwen3-4B, share of its peak"),
 }
 """Measurements with options of their own."""

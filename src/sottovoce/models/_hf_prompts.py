@@ -52,7 +52,7 @@ class PromptWriter:
         self._tokenizer, self._task = tokenizer, task
         self._chat = bool(getattr(tokenizer, "chat_template", None))
         self.nonce = secrets.token_hex(8)
-        self._controls = _control_tokens(tokenizer)
+        self._controls = control_tokens(tokenizer)
         self._control_ids = frozenset(self._controls.values())
         breaks = "|".join(re.escape(text) for text in sorted(self._controls, key=len, reverse=True) if len(text) > 1)
         self._control_pattern = re.compile(f"(?={breaks})") if breaks else None
@@ -212,7 +212,7 @@ class PromptWriter:
         return next(token for token in candidates if token is not None)
 
 
-def _control_tokens(tokenizer: Any) -> dict[str, int]:
+def control_tokens(tokenizer: Any) -> dict[str, int]:
     """Added tokens that a text must not be able to write: all special ones, and others that are not mere blanks."""
     found: dict[str, int] = {}
     try:
