@@ -41,6 +41,7 @@ def test_a_round_that_the_ledger_does_not_know_is_thrown_away(tmp_path, known):
 def test_a_changed_round_is_not_handed_over(tmp_path):
     staging = begun(tmp_path)
     content = staging.put(1, ROWS)
+    staging.close()
     file = staging.folder / "round-1"
     file.write_text(file.read_text("utf-8").replace("fee", "fine"), "utf-8")
     assert resumed(tmp_path).get(1, content) is None
@@ -76,6 +77,42 @@ def test_the_output_appears_whole_and_the_folder_goes(tmp_path):
     staging.finish(ROWS)
     assert [json.loads(line) for line in staging.out.read_text("utf-8").splitlines()] == ROWS
     assert not staging.folder.exists()
+
+
+def test_line_separators_of_unicode_do_not_cut_a_text(tmp_path):
+    rows = [{"text": "one\u2028two\x85three\x1c"}]
+    content = begun(tmp_path).put(1, rows)
+    assert resumed(tmp_path).get(1, content) == rows
+
+
+def test_a_file_that_is_no_round_is_none(tmp_path):
+    staging = begun(tmp_path)
+    assert staging.found(1) is None
+    (staging.folder / "round-1").write_text('{"text":', "utf-8")
+    assert staging.found(1) is None
+    content = staging.put(1, ROWS)
+    assert staging.found(1) == (ROWS, content)
+
+
+@pytest.mark.parametrize("name", ["demos", "demos.csv", "demos.jsonl.gz", "demos.parquet"])
+def test_an_output_that_would_be_read_as_something_else_is_refused(tmp_path, name):
+    with pytest.raises(InputError, match="must end in"):
+        Staging(tmp_path / name, TERMS, {}, resume=False)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["demos.jsonl", "demos.jsonl.certificate.json"])
+def test_nothing_is_overwritten(tmp_path, name):
+    (tmp_path / name).write_text("paid", "utf-8")
+    with pytest.raises(InputError, match="exists already"):
+        begun(tmp_path)
+    (tmp_path / name).unlink()
+    staging = begun(tmp_path)
+    (tmp_path / name).write_text("mine", "utf-8")
+    with pytest.raises(InputError, match="another file"):
+        staging.finish(ROWS, "{}")
+    assert (tmp_path / name).read_text("utf-8") == "mine"
+    assert staging.folder.exists()
 
 
 def test_only_the_owner_may_look_into_the_folder(tmp_path):

@@ -37,6 +37,26 @@ def test_a_record_is_a_json_object_or_invalid(written, row):
     assert RECORD.read(written) == row
 
 
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", '"\\ud800"', '{"x": [NaN]}', "[" * 5_000 + "]" * 5_000])
+def test_an_object_that_cannot_be_written_again_as_json_is_invalid(value):
+    # Python reads all of these; a file that holds one could be written by nobody, or be read by Python alone.
+    assert RECORD.read(f' {{"title": {value}}}') is None
+
+
+def test_a_text_of_half_characters_is_invalid():
+    assert PLAIN.read("half \ud800") is None
+
+
+def test_a_row_for_a_task_has_each_of_its_fields_as_a_text_and_no_others():
+    task = Task(labels=["a", "b"], query="{question} {answer}", example="{question} {answer} {label}")
+    writing = Writing.of(task)
+    assert writing.row_of('{"answer": "y", "question": "x", "more": 1}', "a") == {
+        "question": "x", "answer": "y", "label": "a",
+    }  # fmt: skip
+    for wrong in ('{"question": "x"}', '{"question": "x", "answer": 3}', '{"question": "x", "answer": " "}'):
+        assert writing.row_of(wrong, "a") is None
+
+
 def test_a_text_has_ended_when_the_next_line_begins():
     assert not PLAIN.ended("\n a fee")
     assert PLAIN.ended(" a fee\n")
@@ -48,7 +68,9 @@ def test_a_task_is_written_by_its_fields():
     assert Writing.of(two).structured
 
 
-@pytest.mark.parametrize("wrong", [{"fields": ()}, {"lead": " "}, {"lead": "Text: "}, {"before": "{labels}"}])
+@pytest.mark.parametrize(
+    "wrong", [{"fields": ()}, {"lead": " "}, {"lead": "Text: "}, {"before": "{labels}"}, {"before": "{label.x}"}]
+)
 def test_templates_that_cannot_work_are_refused(wrong):
     with pytest.raises(TaskError):
         Writing(**{"fields": ("text",), **wrong})
@@ -98,3 +120,31 @@ def test_what_is_no_schema_is_refused(tmp_path, wrong):
         Writing.of_schema(schema_file(tmp_path, wrong))
     with pytest.raises(InputError, match=r"absent\.json"):
         Writing.of_schema(tmp_path / "absent.json")
+
+
+def test_a_schema_that_refers_to_another_file_is_refused_before_anything_is_paid(tmp_path):
+    for name in ("other.json", "https://example.org/schema"):
+        wrong = {"type": "object", "properties": {"a": {"anyOf": [{"$ref": name}]}}}
+        with pytest.raises(InputError, match="stand by itself"):
+            Writing.of_schema(schema_file(tmp_path, wrong))
+    inside = {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"type": "string"}}}
+    writing = Writing.of_schema(schema_file(tmp_path, inside))
+    assert (writing.read('{"a": "x"}'), writing.read('{"a": 1}')) == ({"a": "x"}, None)
+
+
+def test_a_schema_that_turns_out_to_be_broken_makes_rows_invalid_and_no_error(tmp_path):
+    for broken in ({"$ref": "#/absent"}, {"$ref": "#/properties/a"}):
+        writing = Writing.of_schema(schema_file(tmp_path, {"type": "object", "properties": {"a": broken}}))
+        assert writing.read('{"a": "x"}') is None
+
+
+def test_nested_objects_are_shown_and_read():
+    writing = Writing(("title", "cast"), lead="Record:")
+    values = {"title": "x", "cast": [{"name": "a\nb", "age": 3}]}
+    shown = writing.show(values)
+    assert shown.count("\n") == 1
+    assert writing.read(shown.removeprefix(writing.lead)) == values
+
+
+def test_a_shown_text_cannot_pass_for_two():
+    assert PLAIN.show({"text": "one\nText: two\r\nText: three\u2028Text: four"}).count("\n") == 1

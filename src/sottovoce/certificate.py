@@ -1,10 +1,11 @@
 """Certificates: what was paid for a file of synthetic rows, in a form that a stranger can check.
 
 A certificate holds public facts alone: the method with its parameters, the event of one batch, the figures that follow
-from it, the ids of the charges, and hashes. Anybody can check that the figures follow from the event and that the rows
-are the ones it speaks of. Whoever has the ledger can check that they were charged; with the records, that they were
-charged to those. The hash of the records is keyed, with a key that only the ledger knows: a plain one would tell
-whoever guesses the records that the guess is right.
+from it, the ids of the charges, and hashes. Anybody can check that the figures follow from the event, the event from
+the parameters and the statement from all of them, and that the rows are the ones it speaks of. It is not signed: what
+was really charged, and which rows really left, only the ledger can say. Whoever has it can hold the certificate against
+it; with the records, that they are those that were charged. The hash of the records is keyed, with a key that the
+ledger knows: a plain one would tell whoever guesses the records that the guess is right.
 """
 
 from __future__ import annotations
@@ -12,27 +13,63 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from decimal import ROUND_CEILING, Context, Decimal
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
 from sottovoce.errors import InputError, SottoError
 from sottovoce.models.base import Isolation
-from sottovoce.privacy.accountant import RdpAccountant
+from sottovoce.privacy.accountant import RdpAccountant, Report
 from sottovoce.privacy.event_json import event_from_json, event_to_json
-from sottovoce.privacy.unit import Adjacency
+from sottovoce.privacy.ledger_balance import NOT_VERIFIED_NOTE
+from sottovoce.privacy.unit import DROP, Adjacency, Assignment, change_type
 
 if TYPE_CHECKING:
     from sottovoce.methods.decoding import DecodingPlan
+    from sottovoce.privacy.events import DpEvent
     from sottovoce.privacy.ledger import Ledger
     from sottovoce.records import PrivateRecords
     from sottovoce.synthesis_order import Order
 
 FORMAT: Final = 1
 _KEY: Final = re.compile(r"data key ([0-9a-f]{32})")
+_SEEDED: Final = "seeded: no guarantee"
+_UNREADABLE: Final = (SottoError, ValueError, TypeError, OverflowError)
+_SLACK: Final = 1 + 1e-9
+"""Figures are recomputed in floating point."""
+
+
+@final
+@dataclass(frozen=True)
+class Said:
+    """What the note of a charge says of a run; a certificate has to say the same.
+
+    Attributes:
+        method: Name of the decoding method.
+        model: That writes.
+        change: How one change can change a batch.
+        tokens: Most tokens of a text.
+        seeded: Whether the noise comes from a seeded source.
+        isolated: Whether the model was seen to keep experts apart.
+    """
+
+    method: str
+    model: str
+    change: str
+    tokens: int
+    seeded: bool
+    isolated: bool
+
+    def note(self, key: str) -> str:
+        """For the ledger, with the key of the records' hash."""
+        note = f"synthesis, {self.method}, {self.model}, change {self.change}, {self.tokens} tokens, data key {key}"
+        note += "" if self.isolated else f", {NOT_VERIFIED_NOTE}"
+        return note + (f", {_SEEDED}" if self.seeded else "")
 
 
 @final
@@ -121,7 +158,9 @@ class Certificate:
         """For a run that is finished."""
         s = plan.setting
         return Certificate(
-            statement=_statement(plan, isolation, seeded),
+            statement=statement_of(
+                s.adjacency, s.unit, plan.report.epsilon, plan.report.delta, plan.decoder.name, isolation, seeded=seeded
+            ),
             method=plan.decoder.name,
             parameters=dict(plan.parameters),
             adjacency=s.adjacency.value,
@@ -154,15 +193,24 @@ class Certificate:
         try:
             told = json.loads(file.read_text("utf-8"))
             found = Certificate(**told)
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, RecursionError):
             raise InputError(f"{file} is no certificate, or cannot be read.") from None
         if found.format != FORMAT:
             raise InputError(f"{file} has format {found.format!r}; this version reads {FORMAT}.")
+        if wrong := [one.name for one in fields(found) if not _KINDS[str(one.type)](getattr(found, one.name))]:
+            raise InputError(f"{file} is no certificate: its {wrong[0]!r} is of the wrong kind.")
+        if found.isolation not in {one.value for one in Isolation}:
+            raise InputError(f"{file} is no certificate: its 'isolation' is not known.")
         return found
+
+    @property
+    def text(self) -> str:
+        """As JSON, in the form that it is written in."""
+        return json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def write(self, file: Path) -> None:
         """Writes it as JSON."""
-        file.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
+        file.write_text(self.text, "utf-8")
 
     def checks(
         self,
@@ -177,26 +225,65 @@ class Certificate:
             ledger: That was charged.
             records: The private records.
         """
-        found = [self._figures(), *self._promise()]
-        found.append(
-            Check("the rows are those of the certificate", None, "no rows were given")
-            if rows is None
-            else Check(
-                "the rows are those of the certificate", rows_hash(rows) == self.rows_sha256, f"{len(rows)} rows"
-            )
-        )
-        return [*found, *self._charges(ledger, records)]
+        found = [self._figures(), self._parameters(), self._words(), *self._promise()]
+        what = "the rows are those of the certificate"
+        if rows is None:
+            found.append(Check(what, None, "no rows were given"))
+        else:
+            same = len(rows) == self.rows and rows_hash(rows) == self.rows_sha256
+            found.append(Check(what, same, f"{len(rows)} rows"))
+        return [*found, *self._held_against(ledger, rows, records)]
 
     def _figures(self) -> Check:
         what = f"epsilon {self.epsilon:.6g} at delta {self.delta:g} follows from the event"
+        return self._is_covered(what, lambda: [event_from_json(self.event)])
+
+    def _parameters(self) -> Check:
+        what = f"the event is that of {self.method} with its parameters"
         try:
-            accountant = RdpAccountant(Adjacency.parse(self.adjacency), self.unit)
-            report = accountant.compose(event_from_json(self.event)).report(self.delta)
+            costs = [self._cost([event]) for event in (self._event_of_parameters(), event_from_json(self.event))]
+        except _UNREADABLE as error:
+            return Check(what, False, str(error) if isinstance(error, SottoError) else "they cannot be read")
+        words = f"epsilon {costs[0].epsilon:.6g} by the parameters"
+        return Check(what, math.isclose(costs[0].epsilon, costs[1].epsilon, rel_tol=1e-9), words)
+
+    def _event_of_parameters(self) -> DpEvent:
+        """What one batch costs by the method's parameters."""
+        from sottovoce.methods.decoding import Setting, make_decoder
+
+        adjacency = Adjacency.parse(self.adjacency)
+        change = change_type(Assignment.OWN_SLOT, adjacency)
+        if change.name != self.change:
+            raise InputError(f"one change is a {change.name} under {adjacency.value}")
+        decoder = make_decoder(self.method, **self.parameters)
+        if open_dials := [dial for dial in decoder.dials if getattr(decoder, dial) is None]:
+            raise InputError(f"{open_dials[0]} is left open")
+        setting = Setting(
+            self.tokens, self.texts, self.experts, adjacency, change, labels_public=False, joins=DROP, unit=self.unit
+        )
+        return decoder.event(setting)
+
+    def _is_covered(self, what: str, events: Callable[[], Sequence[DpEvent]]) -> Check:
+        """Whether the certificate's epsilon is no less than what events cost together."""
+        try:
+            report = self._cost(events())
+        except _UNREADABLE as error:
+            return Check(what, False, str(error) if isinstance(error, SottoError) else "they cannot be read")
+        return Check(what, report.epsilon <= self.epsilon * _SLACK, f"epsilon {report.epsilon:.6g} by {report.bound}")
+
+    def _cost(self, events: Sequence[DpEvent]) -> Report:
+        return RdpAccountant(Adjacency.parse(self.adjacency), self.unit).compose_all(events).report(self.delta)
+
+    def _words(self) -> Check:
+        what = "its statement says that"
+        try:
+            statement = statement_of(
+                Adjacency.parse(self.adjacency), self.unit, self.epsilon, self.delta, self.method,
+                Isolation(self.isolation), seeded=self.seeded,
+            )  # fmt: skip
         except SottoError as error:
             return Check(what, False, str(error))
-        return Check(
-            what, report.epsilon <= self.epsilon * (1 + 1e-9), f"epsilon {report.epsilon:.6g} by {report.bound}"
-        )
+        return Check(what, statement == self.statement, "word by word")
 
     def _promise(self) -> list[Check]:
         return [
@@ -204,36 +291,127 @@ class Certificate:
             Check("the model kept experts apart", Isolation(self.isolation).holds, self.isolation),
         ]
 
-    def _charges(self, ledger: Ledger | None, records: PrivateRecords | None) -> list[Check]:
-        charged, data = "every text was charged before it left", "the records are those that were charged"
+    def _held_against(
+        self, ledger: Ledger | None, rows: Sequence[Mapping[str, Any]] | None, records: PrivateRecords | None
+    ) -> list[Check]:
+        charged, price = "every text was charged before it left", "the charges are those of the certificate"
+        left, data = "the rows are those that left", "the records are those that were charged"
         if ledger is None:
-            return [Check(charged, None, "no ledger was given"), Check(data, None, "no ledger was given")]
-        history = [entry for entry in ledger.history() if entry["release_id"] in set(self.ledger)]
+            return [Check(what, None, "no ledger was given") for what in (charged, price, left, data)]
+        ids = set(self.ledger)
+        history = [entry for entry in ledger.history() if entry["release_id"] in ids]
         paid = {entry["release_id"]: entry for entry in history if entry["kind"] == "reserve"}
-        left = {entry["release_id"] for entry in history if entry["kind"] == "release"}
-        whole = set(paid) == left == set(self.ledger)
-        found = [Check(charged, whole and ledger.verify() == [], f"{len(paid)} charges, {len(left)} releases")]
-        keys = {match[1] for entry in paid.values() if (match := _KEY.search(json.dumps(entry["detail"])))}
+        gone = {entry["release_id"]: entry for entry in history if entry["kind"] == "release"}
+        whole = bool(ids) and len(ids) == len(self.ledger) and set(paid) == set(gone) == ids
+        return [
+            Check(charged, whole and ledger.verify() == [], f"{len(paid)} charges, {len(gone)} releases"),
+            self._price_of(price, ledger, list(paid.values())),
+            self._left(left, rows, [_detail(gone[one]).get("content") for one in self.ledger if one in gone]),
+            self._records(data, records, list(paid.values())),
+        ]
+
+    def _price_of(self, what: str, ledger: Ledger, paid: Sequence[Mapping[str, Any]]) -> Check:
+        """Whether what was charged is what the certificate says: of whom, for whom, by what, and how much."""
+        with ledger.rows() as kept:
+            sets = {one["id"]: one for one in kept.data_sets}
+        holders = {entry["data_set"] for entry in paid}
+        if len(holders) != 1:
+            return Check(what, False, f"they are of {len(holders)} data sets")
+        holder = sets[holders.pop()]
+        if (holder["adjacency"], holder["unit"]) != (self.adjacency, self.unit):
+            return Check(what, False, f"they are kept under {holder['adjacency']} with unit '{holder['unit']}'")
+        isolated = Isolation(self.isolation).holds
+        said = Said(self.method, self.model, self.change, self.tokens, self.seeded, isolated)
+        for entry in paid:
+            note = str(_detail(entry).get("note"))
+            key = _KEY.search(note)
+            if key is None or note != said.note(key[1]):
+                return Check(what, False, "they were noted for another method, model, change, length or promise")
+        return self._is_covered(what, lambda: [event_from_json(_detail(entry)["event"]) for entry in paid])
+
+    def _left(self, what: str, rows: Sequence[Mapping[str, Any]] | None, noted: Sequence[Any]) -> Check:
+        """Whether rows are, charge by charge, what was noted when they left. What was lost since may be missing."""
+        if rows is None:
+            return Check(what, None, "no rows were given")
+        place = lost = 0
+        for content in noted:
+            _, _, wanted = str(content).partition(" ")
+            digest, end = hashlib.sha256(), place
+            while digest.hexdigest() != wanted and end < len(rows):
+                digest.update(_line(rows[end]))
+                end += 1
+            lost += digest.hexdigest() != wanted
+            place = end if digest.hexdigest() == wanted else place
+        words = f"{place} of {len(rows)} rows" + (f", {lost} charges lost" if lost else "")
+        return Check(what, place == len(rows) and bool(noted), words)
+
+    def _records(self, what: str, records: PrivateRecords | None, paid: Sequence[Mapping[str, Any]]) -> Check:
+        keys = {match[1] for entry in paid if (match := _KEY.search(str(_detail(entry).get("note"))))}
         if records is None or len(keys) != 1:
             told = "no records were given" if records is None else "the ledger has no key for them"
-            return [*found, Check(data, None if records is None else False, told)]
+            return Check(what, None if records is None else False, told)
         digest = hmac.new(bytes.fromhex(keys.pop()), records.fingerprint.encode("ascii"), hashlib.sha256).hexdigest()
-        return [*found, Check(data, hmac.compare_digest(digest, self.data), "by their keyed hash")]
+        return Check(what, hmac.compare_digest(digest, self.data), "by their keyed hash")
 
 
 def rows_hash(rows: Sequence[Mapping[str, Any]]) -> str:
     """SHA-256 of rows as they are written, a JSON object a line."""
-    text = "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(_line(row))
+    return digest.hexdigest()
 
 
-def _statement(plan: DecodingPlan, isolation: Isolation, seeded: bool) -> str:
+def statement_of(
+    adjacency: Adjacency, unit: str, epsilon: float, delta: float, method: str, isolation: Isolation, *, seeded: bool
+) -> str:
+    """What is promised, in one sentence. Its figures are rounded upwards."""
     if seeded:
         return "These rows have NO privacy guarantee: their noise came from a seeded source, for tests."
-    s, report = plan.setting, plan.report
+    subject = adjacency.sentence(unit)
+    change = change_type(Assignment.OWN_SLOT, adjacency)
     claim = (
-        f"{s.adjacency.sentence(s.unit).capitalize()} changes the probability of any set of outcomes of this whole "
-        f"file by at most a factor of exp({report.epsilon:.4g}), up to an additional probability of {report.delta:g} "
-        f"(method {plan.decoder.name}, {s.adjacency.value} adjacency, unit '{s.unit}', change type {s.change.name})"
+        f"{subject[0].upper()}{subject[1:]} changes the probability of any set of outcomes of this whole file by at "
+        f"most a factor of exp({_upwards(epsilon)}), up to an additional probability of {_upwards(delta)} (method "
+        f"{method}, {adjacency.value} adjacency, unit '{unit}', change type {change.name})"
     )
     return f"{claim}." if isolation.holds else f"{claim}; but {isolation.value}."
+
+
+def _upwards(value: float) -> str:
+    """To four digits, not below the value.
+
+    Example:
+        >>> _upwards(1.23401), _upwards(20.0), _upwards(1e-6), _upwards(0.0)
+        ('1.235', '20', '1e-06', '0')
+    """
+    return f"{float(Decimal(value.__repr__()).normalize(Context(prec=4, rounding=ROUND_CEILING))):g}"
+
+
+def _line(row: Mapping[str, Any]) -> bytes:
+    return (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+
+
+def _detail(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    detail = entry["detail"]
+    found = json.loads(detail) if isinstance(detail, str) else detail
+    return found if isinstance(found, dict) else {}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(part, str) for part in value)
+
+
+_KINDS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "str": lambda value: isinstance(value, str),
+    "bool": lambda value: isinstance(value, bool),
+    "int": lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
+    "float": _is_number,
+    "Sequence[str]": _is_list,
+    "Mapping[str, Any]": lambda value: isinstance(value, dict),
+}
+"""What a certificate's field may hold, by its annotation."""

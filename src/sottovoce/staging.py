@@ -1,9 +1,10 @@
 """Texts on their way out: written aside, noted in the ledger, then handed over. A crash loses and repeats nothing.
 
-A run has a folder beside its output, ``OUT.partial``. Each round of texts is written there whole, then the ledger notes
-that it leaves, with the hash of that file, and only then is it handed over. On a resume a file whose hash the ledger
-knows is handed over; any other was never released: it is thrown away, and its round is drawn again under the charge
-that stands.
+A run has a folder beside its output, ``OUT.partial``, as private as the records until the run is over. Each round of
+texts is written there whole, then the ledger notes that it leaves, with the hash of that file, and only then is it
+handed over. On a resume a file that the ledger knows by its hash is handed over, and so is a whole file that was not
+noted yet, once it is: it was drawn under the charge, somebody may have seen it, and a second draw would be one too
+many. Only a round that never was whole on the disk is drawn again. One process at a time works in a folder.
 """
 
 from __future__ import annotations
@@ -12,13 +13,25 @@ import hashlib
 import json
 import os
 import shutil
+import stat
+import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, final
 
 from sottovoce.errors import InputError
 
+try:
+    import fcntl
+except ModuleNotFoundError:  # no such locks on this system
+    fcntl = None  # type: ignore[assignment]
+
+CERTIFICATE: Final = ".certificate.json"
+"""What is appended to the output's name for its certificate."""
+
 _HEADER: Final = "run.json"
+_ENDINGS: Final = (".jsonl", ".ndjson", ".json")
 
 
 @final
@@ -26,23 +39,28 @@ class Staging:
     """The folder of one run.
 
     Args:
-        out: The file that the run will write.
+        out: The file that the run will write, in JSON Lines. Nothing is overwritten.
         terms: What was asked for, in public words. A resume must ask for the same.
         fresh: What a new run remembers besides, such as its id. A resume finds it in ``kept``.
         resume: Go on with a run that was interrupted.
 
     Attributes:
         kept: What the run remembers.
+        proof: Where the certificate goes.
 
     Raises:
-        InputError: The folder is in the way, absent, of another run, or cannot be written.
+        InputError: The folder is in the way, absent, in use, of another run, or cannot be written; or the output is
+            there already.
     """
 
     def __init__(self, out: Path, terms: Mapping[str, Any], fresh: Mapping[str, Any], *, resume: bool) -> None:
-        if not out.name or (out.exists() and not out.is_file()):
+        if not out.name:
             raise InputError(f"{str(out)!r} is a folder or a device, not a file. Nothing was charged.")
         self.out, self.folder = out, out.with_name(out.name + ".partial")
+        self.proof = out.with_name(out.name + CERTIFICATE)
+        self._let_go: weakref.finalize[Any, Any] | None = None
         try:
+            self._refuse_place(resume=resume)
             if self.folder.exists() and not resume:
                 raise InputError(
                     f"{self.folder.name} holds an interrupted run whose price is paid. Pass --resume to go on with it, "
@@ -52,56 +70,127 @@ class Staging:
                 raise InputError(f"There is nothing to resume: {self.folder.name} does not exist.")
             self.kept = self._opened(terms) if resume else self._begun(terms, fresh)
         except OSError as error:
+            self.close()
             raise InputError(f"{self.folder} cannot be used ({error.strerror}). Nothing was charged.") from None
+        except BaseException:
+            self.close()
+            raise
 
     def __repr__(self) -> str:
         return f"Staging({self.out.name!r})"
 
+    def close(self) -> None:
+        """Lets another process go on with the run."""
+        if self._let_go is not None:
+            self._let_go()
+
     def put(self, number: int, rows: Sequence[Mapping[str, Any]]) -> str:
-        """Writes a round aside, durably, and returns its hash."""
-        text = "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows).encode("utf-8")
-        self._write(self._file(number), text)
+        """Writes a round aside, durably, and returns its hash.
+
+        Raises:
+            InputError: It cannot be written.
+        """
+        text = _lines(rows)
+        try:
+            self._write(self._file(number), text)
+        except OSError as error:
+            raise InputError(
+                f"{self.folder} cannot be written ({error.strerror}). What was charged stands; make room and pass "
+                "--resume."
+            ) from None
         return hashlib.sha256(text).hexdigest()
 
     def get(self, number: int, content: str | None) -> list[dict[str, Any]] | None:
         """A round that was put, if it has this hash; else it is thrown away."""
-        file = self._file(number)
-        try:
-            text = file.read_bytes()
-        except FileNotFoundError:
+        found = self.found(number)
+        if found is None:
             return None
-        if hashlib.sha256(text).hexdigest() != content:
-            file.unlink()
+        rows, digest = found
+        if digest != content:
+            self._file(number).unlink()
             return None
-        return [json.loads(line) for line in text.decode("utf-8").splitlines()]
+        return rows
 
-    def finish(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Writes the output whole, and removes the folder."""
-        text = "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+    def found(self, number: int) -> tuple[list[dict[str, Any]], str] | None:
+        """A round that was put, whatever the ledger knows of it, and its hash."""
+        try:
+            text = self._file(number).read_bytes()
+            rows = [json.loads(line) for line in text.decode("utf-8").split("\n") if line]
+        except (FileNotFoundError, ValueError):
+            return None
+        return rows, hashlib.sha256(text).hexdigest()
+
+    def finish(self, rows: Sequence[Mapping[str, Any]], certificate: str = "") -> None:
+        """Writes the output whole, its certificate before it, and removes the folder.
+
+        Raises:
+            InputError: They cannot be written, or another file has taken their place.
+        """
+        wanted = {self.proof: certificate.encode("utf-8"), self.out: _lines(rows)}
+        wanted = {file: text for file, text in wanted.items() if text or file == self.out}
         whole = self.folder / "out"
         try:
-            self._write(whole, text.encode("utf-8"))
-            os.replace(whole, self.out)
-            shutil.rmtree(self.folder)
+            for file, text in wanted.items():
+                if file.exists() and file.read_bytes() != text:
+                    raise InputError(
+                        f"{file} came up meanwhile and is another file. The texts are paid and in {self.folder}; move "
+                        "the file away and pass --resume."
+                    )
+            for file, text in wanted.items():
+                self._write(whole, text)
+                os.replace(whole, file)
         except OSError as error:
             raise InputError(
                 f"{self.out} cannot be written ({error.strerror}). The texts are paid and in {self.folder}; make room "
                 "and pass --resume."
             ) from None
+        try:
+            shutil.rmtree(self.folder)
+        except OSError as error:
+            raise InputError(
+                f"{self.out} is written, and its folder {self.folder} cannot be removed ({error.strerror}). It is as "
+                "private as the records: remove it."
+            ) from None
+        self.close()
 
     def abandon(self) -> None:
         """Removes the folder of a run that was never charged."""
+        self.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _refuse_place(self, *, resume: bool) -> None:
+        if _is_other(self.out):
+            raise InputError(f"{str(self.out)!r} is a folder or a device, not a file. Nothing was charged.")
+        if self.out.suffix.lower() not in _ENDINGS:
+            raise InputError(
+                f"{self.out.name!r} must end in {' or '.join(_ENDINGS)}: rows are written in JSON Lines, and read by "
+                "their ending. Nothing was charged."
+            )
+        for file in (self.out, self.proof):
+            if os.path.lexists(file) and not resume:
+                raise InputError(
+                    f"{file} exists already, and rows that were paid for are not overwritten. Choose another --out, or "
+                    "move it away. Nothing was charged."
+                )
+            with suppress(FileNotFoundError):
+                file.lstat()  # a name that is too long is found out now
 
     def _begun(self, terms: Mapping[str, Any], fresh: Mapping[str, Any]) -> dict[str, Any]:
         self.folder.mkdir(mode=0o700)
-        self._write(self.folder / _HEADER, json.dumps({"terms": terms, "kept": fresh}, indent=1).encode("utf-8"))
+        try:
+            self._hold()
+            text = json.dumps({"terms": terms, "kept": fresh}, indent=1)
+            self._write(self.folder / _HEADER, text.encode("utf-8"))
+        except BaseException:
+            self.abandon()
+            raise
         return dict(fresh)
 
     def _opened(self, terms: Mapping[str, Any]) -> dict[str, Any]:
+        self._hold()
         try:
             header = json.loads((self.folder / _HEADER).read_text("utf-8"))
-            before, kept = header["terms"], header["kept"]
+            before, kept = dict(header["terms"]), dict(header["kept"])
         except (ValueError, KeyError, TypeError, FileNotFoundError):
             raise InputError(
                 f"{self.folder.name} is no interrupted run: its {_HEADER} cannot be read. If the run was stopped as it "
@@ -114,7 +203,18 @@ class Staging:
                 f"The interrupted run in {self.folder.name} has {name} {before.get(name)!r}, not {now.get(name)!r}. "
                 "Repeat its command, or move the folder away."
             )
-        return dict(kept)
+        return kept
+
+    def _hold(self) -> None:
+        """Keeps other processes out for as long as this one lives."""
+        descriptor = os.open(self.folder / "lock", os.O_WRONLY | os.O_CREAT, 0o600)
+        self._let_go = weakref.finalize(self, os.close, descriptor)
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"Another process writes into {self.folder.name} at this moment. Let it finish.") from None
 
     def _file(self, number: int) -> Path:
         return self.folder / f"round-{number}"
@@ -134,3 +234,14 @@ class Staging:
                 os.fsync(folder)
             finally:
                 os.close(folder)
+
+
+def _lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows).encode("utf-8")
+
+
+def _is_other(file: Path) -> bool:
+    try:
+        return not stat.S_ISREG(file.stat().st_mode)
+    except FileNotFoundError:
+        return False

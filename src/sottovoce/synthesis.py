@@ -2,7 +2,8 @@
 
 For every run: rehearse on public prompts, charge every round durably, let the model read the private prompts, and write
 round after round. A round is one text from every batch. It is put aside whole, noted in the ledger, then handed over,
-so that an interrupted run goes on without a second charge and without a second draw of anything that left.
+so that an interrupted run goes on without a second charge and without a second draw of anything that left, or that
+could be seen before it left.
 """
 
 from __future__ import annotations
@@ -14,24 +15,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
-from sottovoce.certificate import Certificate
+from sottovoce.certificate import Certificate, Said, rows_hash
 from sottovoce.errors import ModelError, ParameterError, SottoError
 from sottovoce.experts.batches import Batches
 from sottovoce.methods.base import Price
-from sottovoce.methods.decoding import Decoder, make_decoder
-from sottovoce.models.base import Isolation
+from sottovoce.methods.decoding import Chooser, Decoder, make_decoder
 from sottovoce.models.catalog import load_stepper
 from sottovoce.models.stepping import Group, Prompt, Stepper
 from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.ledger import Account, Identity, Ledger, Reservation
-from sottovoce.privacy.ledger_balance import NOT_VERIFIED_NOTE, Balance
+from sottovoce.privacy.ledger_balance import Balance
 from sottovoce.privacy.ledger_registry import default_path
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SystemRandomness
 from sottovoce.records import PrivateRecords
 from sottovoce.staging import Staging
-from sottovoce.synthesis_order import Order, plan_of, terms_of
+from sottovoce.synthesis_order import Order, Progress, plan_of, terms_of
 from sottovoce.tasks import Task
 from sottovoce.writing import Writing
 
@@ -163,7 +163,11 @@ class Synthesizer:
             **terms_of(self.plan, self.order, self.writing),
             "unit": self.unit,
             "model": self.model.name,
+            "isolation": self.model.isolation.value,
+            "seeded": not self._randomness.secure,
+            "caller": self._account.caller,
             "data": hashlib.sha256(b"sottovoce staging" + self._records.fingerprint.encode("ascii")).hexdigest(),
+            "ledger": self._account.origin,
         }
 
     def fresh(self) -> dict[str, str]:
@@ -190,30 +194,38 @@ class Synthesizer:
         Args:
             staging: Where rounds are put aside; without it a crash loses what was not handed over yet.
             kept: From ``fresh``, where there is no staging.
-            on_token: Told how many tokens were written, step by step, and of the rest where texts ended early.
+            on_token: Told how far the run is, in tokens of texts at their longest. Before a round has left this follows
+                from the number of steps alone: whoever saw lengths of texts and then interrupted the run would have
+                seen a draw that is made again.
 
         Raises:
             BudgetExhaustedError: The run cannot be paid for; nothing was charged and the model read nothing private.
             ModelError: The model failed. What was charged stands, and a staged run can be resumed.
         """
         kept = dict(staging.kept) if staging else dict(kept or self.fresh())
+        numbers = range(1, self._charges + 1)
         waiting: list[int] = []
-        left = self._account.released([self._id(kept, number) for number in range(1, self._charges + 1)])
-        for number in range(1, self._charges + 1):
-            content = left.get(self._id(kept, number))
-            found = staging.get(number, content) if staging else None
-            if found is not None:
-                yield from self._unfolded(number, found, again=True)
-            elif self._id(kept, number) not in left:
-                waiting.append(number)
+        ids = [self._id(kept, number) for number in numbers]
+        left, charged = self._account.released(ids), self._account.charged(ids)
+        for number, one in zip(numbers, ids, strict=True):
+            texts: Sequence[Mapping[str, Any]] | None
+            if one in left:
+                texts = staging.get(number, _aside_of(left[one])) if staging else None
+            else:
+                texts = self._noted(staging, number, one) if staging and one in charged else None
+                if texts is None:
+                    waiting.append(number)
+            if texts is not None:
+                yield from self._unfolded(number, texts, again=True)
         if not waiting:
             return
         self._rehearse()
         self._account.reserve(self._reservations(kept, waiting))
-        for number, texts in self._withheld(self._written(waiting, on_token or _nobody)):
-            content = staging.put(number, texts) if staging else hashlib.sha256(repr(texts).encode()).hexdigest()
-            one = self._id(kept, number)
-            self._account.mark_released([one], {one: content})
+        progress = Progress(on_token, self._tokens_of_a_charge)
+        for number, texts in self._withheld(self._written(waiting, progress)):
+            aside = staging.put(number, texts) if staging else _hash_of(texts)
+            self._note(self._id(kept, number), texts, aside)
+            progress.whole()
             yield from self._unfolded(number, texts, again=False)
 
     def certificate(self, kept: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Certificate:
@@ -245,14 +257,18 @@ class Synthesizer:
             return self.plan.event
         return self.plan.decoder.event(replace(self.plan.setting, texts=1))
 
+    @property
+    def _tokens_of_a_charge(self) -> int:
+        """Tokens of all its texts at their longest."""
+        rounds = 1 if self.plan.decoder.refundable else self.order.rounds
+        return rounds * len(self.labels) * self.order.tokens
+
     def _reservations(self, kept: Mapping[str, str], numbers: Sequence[int] | range) -> list[Reservation]:
-        s = self.plan.setting
-        note = (
-            f"synthesis, {self.plan.decoder.name}, {self.model.name}, change {s.change.name}, {s.tokens} tokens, "
-            f"data key {kept['key']}"
+        s, holds = self.plan.setting, self.model.isolation.holds
+        said = Said(
+            self.plan.decoder.name, self.model.name, s.change.name, s.tokens, not self._randomness.secure, holds
         )
-        if self.model.isolation is Isolation.NOT_VERIFIED:
-            note += f", {NOT_VERIFIED_NOTE}"
+        note = said.note(kept["key"])
         return [Reservation(self._id(kept, number), self._event, note) for number in numbers]
 
     @staticmethod
@@ -275,7 +291,7 @@ class Synthesizer:
     # What is written
 
     def _rehearse(self) -> None:
-        """Asks for the first token of every label from public prompts alone: what fails for everybody fails here."""
+        """Draws the first token of every label from public prompts alone: what fails for everybody fails here."""
         public = [
             Group(Prompt(self.writing.opening(label), "", self.writing.lead), ()) for label in self.writing.labels
         ]
@@ -283,8 +299,7 @@ class Synthesizer:
             read = self.model.read(public, inside_tokens=self.order.inside_tokens, tokens=self.order.tokens)
             try:
                 for step in read.write(range(len(public)), 1).step(dict.fromkeys(range(len(public)))):
-                    if not bool(step.public.isfinite().any()):
-                        raise ModelError(f"The model {self.model.name} gave no finite number for a public prompt.")
+                    self.writing.ended(self._text_of([self._chooser(SystemRandomness()).next(step)]))
             finally:
                 read.close()
         except SottoError:
@@ -294,26 +309,42 @@ class Synthesizer:
                 f"The model {self.model.name} failed on public prompts ({type(error).__name__}). Nothing was charged."
             ) from error
 
-    def _written(self, numbers: Sequence[int], on_token: Callable[[int], None]) -> Iterator[tuple[int, list[Any]]]:
+    def _noted(self, staging: Staging, number: int, one: str) -> Sequence[Mapping[str, Any]] | None:
+        """A charge that is whole on the disk and was not noted: it was drawn, so it is the draw that leaves."""
+        found = staging.found(number)
+        rounds = 1 if self.plan.decoder.refundable else self.order.rounds
+        wanted = [self.writing.labels[label] for label in self.labels] * rounds
+        if found is None or not _are_texts(found[0], wanted):
+            return None
+        texts, aside = found
+        self._note(one, texts, aside)
+        return texts
+
+    def _note(self, one: str, texts: Sequence[Mapping[str, Any]], aside: str) -> None:
+        """Notes that a charge leaves: the hash of what was put aside, and of the rows that it becomes."""
+        rows = [row for found in self._unfolded(1, texts, again=False) for row in found.rows]
+        self._account.mark_released([one], {one: f"{aside} {rows_hash(rows)}"})
+
+    def _chooser(self, randomness: Randomness) -> Chooser:
+        ends, unwritable = self.model.ends, self.model.unwritable
+        return self.plan.decoder.start(self.plan, randomness, ends=ends, unwritable=unwritable)
+
+    def _written(self, numbers: Sequence[int], progress: Progress) -> Iterator[tuple[int, list[Any]]]:
         """Number and texts of every charge, as soon as it is whole. This is the private read."""
         read = self.model.read(self._batches.groups(), inside_tokens=self.order.inside_tokens, tokens=self.order.tokens)
         try:
             for number in numbers:
                 rounds = 1 if self.plan.decoder.refundable else self.order.rounds
-                texts = [text for _ in range(rounds) for text in self._texts(read, on_token)]
+                texts = [text for _ in range(rounds) for text in self._texts(read, progress)]
                 yield number, texts
         finally:
             read.close()
 
-    def _texts(self, read: Any, on_token: Callable[[int], None]) -> list[dict[str, Any]]:
+    def _texts(self, read: Any, progress: Progress) -> list[dict[str, Any]]:
         """One text from every batch, side by side."""
-        most, ends = self.order.tokens, self.model.ends
-        choosers = [
-            self.plan.decoder.start(self.plan, self._randomness, ends=ends, unwritable=self.model.unwritable)
-            for _ in self.labels
-        ]
+        choosers = [self._chooser(self._randomness) for _ in self.labels]
         tokens: list[list[int]] = [[] for _ in self.labels]
-        decoding = read.write(range(len(self.labels)), most)
+        decoding = read.write(range(len(self.labels)), self.order.tokens)
         try:
             waiting: dict[int, int | None] = dict.fromkeys(range(len(self.labels)))
             while waiting:
@@ -322,10 +353,10 @@ class Synthesizer:
                     token = choosers[step.text].next(step)
                     tokens[step.text].append(token)
                     over = choosers[step.text].over or self.writing.ended(self._text_of(tokens[step.text]))
-                    on_token(1 + (most - len(tokens[step.text])) * over)
                     if not over:
                         following[step.text] = token
                 waiting = following
+                progress.step(len(self.labels))
         finally:
             decoding.close()
         return [
@@ -337,19 +368,20 @@ class Synthesizer:
         return self.model.decode([token for token in tokens if token not in self.model.ends])
 
     def _withheld(self, written: Iterator[tuple[int, list[Any]]]) -> Iterator[tuple[int, list[Any]]]:
-        """Passes rounds on; what the model says of a failure stays here, for it could quote a record."""
+        """Passes rounds on; what the model says of a failure stays here, for it could quote a record or its own room,
+        which follows from how many records there are.
+        """
         while True:
             failure = ""
             try:
                 found = next(written, None)
-            except SottoError:
-                raise
             except Exception as error:
                 failure = type(error).__name__
             if failure:
                 raise ModelError(
                     f"The model {self.model.name} failed while it read private examples ({failure}). Its message is "
-                    "withheld, since it could quote one. What was charged stands."
+                    "withheld, since it could tell of them. What was charged stands; repeat the run with --resume, "
+                    "where memory may be short on a larger machine."
                 )
             if found is None:
                 return
@@ -366,5 +398,21 @@ class Synthesizer:
             )
 
 
-def _nobody(tokens: int) -> None:
-    """Hears of tokens where nobody wants to."""
+def _hash_of(texts: Sequence[Mapping[str, Any]]) -> str:
+    return hashlib.sha256(repr(texts).encode()).hexdigest()
+
+
+def _aside_of(content: str | None) -> str | None:
+    """Of what is noted of a charge, the hash of what was put aside."""
+    return content.partition(" ")[0] if content else None
+
+
+def _are_texts(found: Sequence[Any], labels: Sequence[str]) -> bool:
+    """Whether a file holds what a charge is: a text for every batch, with its label."""
+    return len(found) == len(labels) and all(
+        isinstance(text, dict)
+        and text.get("label") == label
+        and isinstance(text.get("written"), str)
+        and isinstance(text.get("tokens"), int)
+        for text, label in zip(found, labels, strict=True)
+    )

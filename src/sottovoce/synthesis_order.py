@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -101,7 +102,9 @@ def terms_of(plan: DecodingPlan, order: Order, writing: Writing) -> dict[str, An
         "adjacency": plan.setting.adjacency.value,
         "labels": list(writing.labels),
         "fields": list(writing.fields),
+        "label_field": writing.task.label_field if writing.task else None,
         "opening": writing.before,
+        "lead": writing.lead,
         "schema": writing.schema,
         "per_label": order.per_label,
         "texts_per_batch": order.rounds,
@@ -110,3 +113,21 @@ def terms_of(plan: DecodingPlan, order: Order, writing: Writing) -> dict[str, An
         "inside_tokens": order.inside_tokens,
         "max_records": order.max_records,
     }
+
+
+@final
+class Progress:
+    """How far a run is, told without the length of any text that has not left."""
+
+    def __init__(self, on_token: Callable[[int], None] | None, charge: int) -> None:
+        self._on_token, self._charge, self._told = on_token or (lambda tokens: None), charge, 0
+
+    def step(self, texts: int) -> None:
+        """Every text is a token further, whether it has ended or not."""
+        self._told += texts
+        self._on_token(texts)
+
+    def whole(self) -> None:
+        """A charge has left: what its texts did not need counts as done."""
+        self._on_token(self._charge - self._told)
+        self._told = 0

@@ -6,7 +6,7 @@ Everything here is public: templates, labels, schema. A private row enters throu
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -63,7 +63,7 @@ class Writing:
             )
         try:
             self.opening(NO_LABEL)
-        except (KeyError, IndexError, ValueError):
+        except (KeyError, IndexError, ValueError, AttributeError):
             raise TaskError("The opening of a prompt for writing may hold {label} alone.") from None
 
     @staticmethod
@@ -89,6 +89,8 @@ class Writing:
         properties = schema.get("properties") if isinstance(schema, dict) else None
         if not isinstance(properties, dict) or not properties:
             raise InputError(f"The schema {path.name!r} names no properties. Give a JSON schema of an object.")
+        if outside := [name for name in _references(schema) if not name.startswith("#")]:
+            raise InputError(f"The schema {path.name!r} refers to {outside[0]!r}; it must stand by itself.")
         kind = str(schema.get("title", "record")).replace("{", "{{").replace("}", "}}")
         before = f"Here are records of type {kind}" + (" and {label}.\n" if task else ".\n")
         writing = Writing(tuple(properties), task, before, "Record:", schema)
@@ -142,24 +144,37 @@ class Writing:
         return "\n" in text.lstrip()
 
     def read(self, text: str) -> dict[str, Any] | None:
-        """The row that was written; ``None`` where it is blank or, for objects, not what was asked for."""
+        """The row that was written; ``None`` where it is blank or, for objects, not what was asked for.
+
+        Whatever a model wrote, a row can be written as a line of JSON and read again.
+        """
         line = text.strip().partition("\n")[0].strip()
-        if not line:
+        if not line or not _encodable(line):
             return None
         if not self.structured:
             return {self.fields[0]: line}
-        try:
-            values = json.loads(line)
-        except ValueError:
+        values = _object_of(line)
+        if values is None:
             return None
-        if not isinstance(values, dict) or (self._validator and not self._validator.is_valid(values)):
-            return None
-        return values
+        if self._validator is not None:
+            return values if self._is_valid(values) else None
+        if self.task is None:
+            return values
+        # A task's templates want each of its fields as a text; anything else would spoil the file for them.
+        kept = {name: values.get(name) for name in self.fields}
+        return kept if all(isinstance(value, str) and value.strip() for value in kept.values()) else None
 
     def row_of(self, text: str, label: str) -> dict[str, Any] | None:
         """As ``read``, with the label it was written about."""
         values = self.read(text)
         return values if values is None or self.task is None else {**values, self.task.label_field: label}
+
+    def _is_valid(self, values: Mapping[str, Any]) -> bool:
+        """Whether an object meets the schema; one that it cannot be held against does not."""
+        try:
+            return self._validator is not None and bool(self._validator.is_valid(values))
+        except Exception:  # a reference that leads nowhere, a pattern that is none: found only now, when all is paid
+            return False
 
     @cached_property
     def _validator(self) -> Validator | None:
@@ -176,6 +191,33 @@ class Writing:
         except SchemaError as error:
             raise ParameterError("schema", "the file given", f"a JSON schema: {error.message}") from None
         return kind(self.schema)
+
+
+def _references(schema: Any) -> Iterator[str]:
+    """Everything that a schema refers to."""
+    if isinstance(schema, dict):
+        yield from (str(value) for name, value in schema.items() if name in {"$ref", "$dynamicRef"} and value)
+        schema = list(schema.values())
+    for part in schema if isinstance(schema, list) else ():
+        yield from _references(part)
+
+
+def _object_of(line: str) -> dict[str, Any] | None:
+    """The JSON object of a line, if it can be written again as UTF-8 and read by whoever is strict about JSON."""
+    try:
+        values = json.loads(line)
+        again = json.dumps(values, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) and _encodable(again) else None
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _one_line(text: str) -> str:

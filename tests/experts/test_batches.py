@@ -60,6 +60,42 @@ def test_another_record_moves_nobody_else():
         assert [text for text in b if text not in others] == [text for text in a if text not in others]
 
 
+class Coins:
+    """Coins that were thrown beforehand."""
+
+    def __init__(self, coins):
+        self._coins = iter(coins)
+
+    def below(self, limit: int) -> int:
+        return next(self._coins) % limit
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "zero-out"])
+def test_a_record_that_is_absent_moves_nobody_else(adjacency):
+    # Everybody keeps his coin. A batch by the place in the file, or by how full batches are, would move all behind it.
+    source = SeededRandomness(3)
+    held, coins = rows(30), [source.below(2) for _ in range(30)]
+    for gone in (0, 11, 29):
+        if adjacency == "add-remove":
+            fewer, thrown = held[:gone] + held[gone + 1 :], coins[:gone] + coins[gone + 1 :]
+        else:
+            fewer, thrown = [*held[:gone], Row(gone + 1, {"text": "", "label": ""}), *held[gone + 1 :]], coins
+        before, after = (
+            shown(
+                Batches(
+                    PrivateRecords(some, source="notes"),
+                    WRITING,
+                    per_label=2,
+                    adjacency=Adjacency.parse(adjacency),
+                    randomness=Coins(its),
+                )
+            )
+            for some, its in ((held, coins), (fewer, thrown))
+        )
+        assert all(len(batch) >= 2 for batch in before)
+        assert [[text for text in batch if text != f"Text: note {gone}\n"] for batch in before] == after
+
+
 def test_a_label_without_records_has_an_empty_batch():
     (_, _, last) = shown(dealt(rows(4, TASK.labels[:2]), per_label=1))
     assert last == []

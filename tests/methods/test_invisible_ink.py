@@ -100,6 +100,12 @@ def test_a_generous_price_settles_a_clip_of_ten_nats_and_leaves_the_rest_unspent
     assert InvisibleInk().plan(Price(0.1, 1e-5), **more).decoder.clip < 10
 
 
+def test_a_price_that_buys_no_clip_is_refused_by_its_own_name():
+    more = {"tokens": 4096, "texts": 200, "experts": 3, "adjacency": RO, "change": change_of(RO)}
+    with pytest.raises(ParameterError, match=r"epsilon is 0\.001; it must be more"):
+        InvisibleInk().plan(Price(1e-3, 1e-6), **more)
+
+
 @pytest.mark.parametrize("centre", ["mean", "", None])
 def test_an_unknown_centre_is_refused(centre):
     with pytest.raises(ParameterError, match="centre"):

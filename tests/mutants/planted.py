@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from mutants import in_accounting, in_clustering, in_experts, in_explanations, in_ledger, in_mechanisms
+from mutants import (
+    in_accounting,
+    in_clustering,
+    in_decoding,
+    in_experts,
+    in_explanations,
+    in_ledger,
+    in_mechanisms,
+)
 from mutants.in_experts import PARTITION
 from mutants.mutant import Mutant
 
@@ -15,4 +23,5 @@ MUTANTS = [
     *in_accounting.MUTANTS,
     *in_explanations.MUTANTS,
     *in_ledger.MUTANTS,
+    *in_decoding.MUTANTS,
 ]

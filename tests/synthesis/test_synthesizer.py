@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from sottovoce.errors import BudgetExhaustedError, LedgerMismatchError, ModelError, ParameterError
+from sottovoce.errors import BudgetExhaustedError, InputError, LedgerMismatchError, ModelError, ParameterError
 from sottovoce.methods.decoding import make_decoder, registered_decoders
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake_stepper import FakeStepper
@@ -19,6 +19,7 @@ from sottovoce.randomness import SeededRandomness
 from sottovoce.records import PrivateRecords
 from sottovoce.staging import Staging
 from sottovoce.synthesis import Order
+from sottovoce.tasks import Task
 from synthesis.worlds_of_texts import ORDER, PIECES, TASK, likes_its_own, rows, writer
 
 
@@ -41,6 +42,12 @@ def test_a_run_writes_every_text_and_charges_every_round_before_it_reads():
     assert set(seen) == {3}
     assert kinds(icl.ledger) == ["open", "reserve", "reserve", "reserve", "release", "release", "release"]
     assert icl.ledger.verify() == []
+
+
+def test_what_is_handed_over_was_noted_before():
+    icl = writer()
+    for number, _ in enumerate(icl.rounds(), 1):
+        assert kinds(icl.ledger).count("release") == number
 
 
 def test_texts_follow_the_records_of_their_label():
@@ -143,9 +150,18 @@ def test_a_record_that_cannot_be_read_is_a_null_expert():
 
 
 def test_control_tokens_are_never_written():
-    # The control token has the best logit everywhere.
-    icl = writer()
+    # The control token has the best logit everywhere; it has no text, so that rows would not show it.
+    seen = set()
+
+    class Watched(FakeStepper):
+        def decode(self, tokens):
+            seen.update(tokens)
+            return super().decode(tokens)
+
+    icl = writer(model=Watched(likes_its_own, pieces=PIECES))
     assert all(set(row["text"].split()) <= {"fee", "theft", "late"} for one in icl.rounds() for row in one.rows)
+    assert seen
+    assert not seen & set(icl.model.unwritable)
 
 
 def test_texts_end_with_a_line_and_the_progress_adds_up():
@@ -163,6 +179,7 @@ def test_a_finished_round_is_handed_over_again_without_a_charge(tmp_path):
     icl = writer(tmp_path / "a.db")
     staging = Staging(tmp_path / "demos.jsonl", icl.terms, icl.fresh(), resume=False)
     first = next(icl.rounds(staging))
+    staging.close()
     again = writer(tmp_path / "a.db")
     resumed = Staging(tmp_path / "demos.jsonl", again.terms, again.fresh(), resume=True)
     found = list(again.rounds(resumed))
@@ -178,6 +195,7 @@ def test_a_round_that_left_and_is_gone_is_not_drawn_again(tmp_path):
     staging = Staging(tmp_path / "demos.jsonl", icl.terms, icl.fresh(), resume=False)
     next(icl.rounds(staging))
     (staging.folder / "round-1").unlink()
+    staging.close()
     again = writer(tmp_path / "a.db")
     resumed = Staging(tmp_path / "demos.jsonl", again.terms, again.fresh(), resume=True)
     assert [one.number for one in again.rounds(resumed)] == [2, 3]
@@ -194,11 +212,20 @@ def test_two_processes_cannot_release_the_same_round(tmp_path):
         next(mine)
 
 
-def test_other_records_or_terms_are_not_resumed(tmp_path):
+def test_other_records_terms_or_ledgers_are_not_resumed(tmp_path):
     icl = writer(tmp_path / "a.db")
-    Staging(tmp_path / "demos.jsonl", icl.terms, icl.fresh(), resume=False)
-    for other in (writer(rows=rows(26)), writer(epsilon=21.0), writer(method="prism")):
-        with pytest.raises(Exception, match="has "):
+    Staging(tmp_path / "demos.jsonl", icl.terms, icl.fresh(), resume=False).close()
+    labels = Task(labels=["billing", "fraud", "shipping"])
+    other_model = FakeStepper(likes_its_own, pieces=PIECES, name="other")
+    for name, other in {
+        "data": writer(rows=rows(26)),
+        "method's clip": writer(tmp_path / "a.db", epsilon=19.0),
+        "method": writer(tmp_path / "a.db", method="prism"),
+        "model": writer(tmp_path / "a.db", model=other_model),
+        "labels": writer(tmp_path / "a.db", task=labels),
+        "ledger": writer(tmp_path / "b.db"),
+    }.items():
+        with pytest.raises(InputError, match=f"has {name} "):
             Staging(tmp_path / "demos.jsonl", other.terms, other.fresh(), resume=True)
 
 

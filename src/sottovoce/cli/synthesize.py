@@ -147,16 +147,14 @@ def _run(writer: Synthesizer, out: Path, *, resume: bool, as_json: bool) -> None
                 unreadable, written = unreadable + one.unreadable, written + one.tokens
                 if one.again:
                     advance(len(writer.labels) * writer.order.tokens)
+        certificate = writer.certificate(staging.kept, rows)
+        staging.finish(rows, certificate.text)
     except BaseException:
-        if not writer.was_charged(staging.kept):
-            staging.abandon()
-        else:
+        if writer.was_charged(staging.kept):
             say(f"The run is paid for and kept in {staging.folder}; repeat the command with --resume to go on with it.")
+        elif not resume:
+            staging.abandon()
         raise
-    certificate = writer.certificate(staging.kept, rows)
-    proof = out.with_name(out.name + ".certificate.json")
-    certificate.write(proof)
-    staging.finish(rows)
     seconds = time.perf_counter() - started
     summary = {
         "rows": len(rows),
@@ -169,7 +167,7 @@ def _run(writer: Synthesizer, out: Path, *, resume: bool, as_json: bool) -> None
         "adjacency": certificate.adjacency,
         "remaining": writer.balance.as_dict(),
         "seconds": round(seconds, 3),
-        "certificate": str(proof),
+        "certificate": str(staging.proof),
         "statement": certificate.statement,
     }
     if as_json:
@@ -187,7 +185,7 @@ def _run(writer: Synthesizer, out: Path, *, resume: bool, as_json: bool) -> None
         ],
     )
     say(certificate.statement)
-    say(f"Rows: {out}. Certificate: {proof.name}. To use them: sotto classify --demonstrations {out} ...")
+    say(f"Rows: {out}. Certificate: {staging.proof.name}. To use them: sotto classify --demonstrations {out} ...")
 
 
 def _dry_run(

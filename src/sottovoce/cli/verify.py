@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -35,18 +35,19 @@ def certificate(
 ) -> None:
     """Check a certificate of 'sotto synthesize': its figures, its rows and, with the ledger, its charges.
 
-    Exit code 2 where something does not hold; what could not be looked at is said.
+    Exit code 2 where something does not hold; what could not be looked at is said. A certificate is not signed: without
+    the ledger only its figures and hashes are checked, and whoever made it up could have made those up as well.
     """
     from sottovoce.certificate import Certificate
     from sottovoce.cli.ledger import existing_ledger
     from sottovoce.errors import InputError
-    from sottovoce.readers import read_private, read_public
+    from sottovoce.readers import read_private
 
     told = Certificate.read(file)
     beside = file.with_name(file.name.removesuffix(".certificate.json"))
     rows = rows or (beside if beside != file and beside.exists() else None)
     found = told.checks(
-        [dict(row.values) for row in read_public(rows, max_characters=10**7)] if rows else None,
+        _rows(rows) if rows else None,
         existing_ledger(ledger, None) if ledger else None,
         read_private(private, unit=unit) if private else None,
     )
@@ -58,3 +59,12 @@ def certificate(
         say(told.statement)
     if wrong := [check.what for check in found if check.holds is False]:
         raise InputError(f"The certificate does not hold: {wrong[0]}.")
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    """The rows of a file, of which there may be none."""
+    from sottovoce.readers import read_public
+
+    if file.is_file() and not file.stat().st_size:
+        return []
+    return [dict(row.values) for row in read_public(file, max_characters=10**7)]

@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final, Self, final
 
+from sottovoce.errors import ParameterError
 from sottovoce.experts.lockstep import log_prior_of
 from sottovoce.experts.lockstep_rules import CENTRES, Candidates, ClippedDifferences, require_clip
 from sottovoce.experts.outputs import FloatArray
@@ -88,7 +89,13 @@ class InvisibleInk(SelectingDecoder):
             accountant = RdpAccountant(setting.adjacency).compose(widest.event(setting))
             if accountant.report(price.delta, bounds).epsilon <= price.epsilon:
                 return widest
-        return super().settled(price, setting, bounds)
+        try:
+            return super().settled(price, setting, bounds)
+        except ParameterError as error:
+            if error.name != "clip" or price is None:
+                raise
+            limit = "more, or of fewer or shorter texts: it buys a clip of less than 1e-6 nats"
+            raise ParameterError("epsilon", price.epsilon, limit) from None
 
     def log_prior(self, public: Candidates) -> FloatArray:
         return log_prior_of(public, self.temperature or 0)

@@ -160,7 +160,8 @@ class Account:
         """Those of these answers that were charged to this data set."""
         with self.ledger._database.reading() as connection:
             past = self._past(connection, release_ids)
-        return {one for one, entries in past.items() for entry in entries if entry.data_set == self._number}
+        paid = ((one, entry) for one, entries in past.items() for entry in entries if entry.kind == "reserve")
+        return {one for one, entry in paid if entry.data_set == self._number}
 
     def released(self, release_ids: Sequence[str]) -> dict[str, str | None]:
         """Those of these answers that have left, with the hash that was noted of each."""
@@ -168,6 +169,12 @@ class Account:
             past = self._past(connection, release_ids)
         left = ((one, entry) for one, entries in past.items() for entry in entries if entry.kind == "release")
         return {one: detail_of(entry.detail).get("content") for one, entry in left if entry.data_set == self._number}
+
+    @property
+    def origin(self) -> str:
+        """What tells this ledger from any other, wherever it is moved: the hash of its first entry."""
+        with self.ledger._database.reading() as connection:
+            return str(connection.scalar(sa.select(ENTRY.c.hash).order_by(ENTRY.c.seq).limit(1)))
 
     def balance(self) -> Balance:
         """How the data set stands, and what limits this account."""

@@ -1,0 +1,215 @@
+"""Planted where private records become synthetic rows: sums, batches, charges, second draws, certificates."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_LAWS = "tests/methods/test_decoding_laws.py::"
+_LOCKSTEP = "tests/experts/test_lockstep.py::"
+_RUNS = "tests/synthesis/test_synthesizer.py::"
+_CRASHES = "tests/synthesis/test_crashes.py::"
+_ATTACKS = "tests/synthesis/test_attacks.py::"
+_PROOFS = "tests/synthesis/test_certificates.py::"
+RANGE = (_LAWS + "test_no_token_loses_more_than_its_bounded_range",)
+BATCHES = (
+    "tests/experts/test_batches.py::test_another_record_moves_nobody_else",
+    "tests/experts/test_batches.py::test_a_unit_of_several_records_is_one_expert_with_the_label_of_its_first",
+)
+KILLED = (_CRASHES + "test_a_run_that_is_killed_goes_on_without_a_second_charge_or_a_second_draw",)
+FORGED = (
+    _PROOFS + "test_a_forged_certificate_is_found_out",
+    _PROOFS + "test_rows_that_never_left_are_found_out_by_the_ledger_though_the_certificate_names_their_hash",
+    _PROOFS + "test_a_seeded_or_unverified_run_cannot_pass_for_another",
+)
+
+MUTANTS = [
+    Mutant(
+        "row-not-clipped-from-below",
+        "an expert's logits are cut at the top of their interval alone",
+        "experts/lockstep_rules.py",
+        "return steps.floor_().clamp_(self.low, self.high).mul_(speaks)",
+        "return steps.floor_().clamp_(max=self.high).mul_(speaks)",
+        RANGE,
+    ),
+    Mutant(
+        "null-expert-speaks",
+        "a row that says nothing counts as the public prompt's",
+        "experts/lockstep_rules.py",
+        "rows = torch.nan_to_num(block.float(), nan=-math.inf, posinf=math.inf, neginf=-math.inf)",
+        "rows = torch.nan_to_num(torch.where(block.isfinite().any(1, keepdim=True), block.float(), 1.0), nan=-9.0)",
+        (_LOCKSTEP + "test_a_broken_row_adds_nothing_and_an_absent_one_is_the_same",),
+    ),
+    Mutant(
+        "width-of-one-side",
+        "differences clipped to both sides are taken to be as wide as one of them",
+        "experts/lockstep_rules.py",
+        "return self.high - self.low",
+        "return max(self.high, -self.low)",
+        RANGE,
+    ),
+    Mutant(
+        "swap-charged-as-a-drop",
+        "sums are taken to move by one width whatever the change",
+        "experts/lockstep.py",
+        "sensitivity=rule.width * change.widths",
+        "sensitivity=rule.width",
+        RANGE,
+    ),
+    Mutant(
+        "barred-tokens-are-candidates",
+        "control tokens can be chosen",
+        "experts/lockstep.py",
+        "    if barred is not None:\n        logits = logits.index_fill(0, barred, -torch.inf)\n",
+        "",
+        (_RUNS + "test_control_tokens_are_never_written",),
+    ),
+    Mutant(
+        "interval-not-looked-at",
+        "the interval of rows is not looked at before they are summed",
+        "experts/lockstep.py",
+        "outside |= ~((least >= rule.low) & (most <= rule.high))",
+        "outside |= (least < rule.low) & (most > rule.high)",
+        (_LOCKSTEP + "test_a_rule_that_leaves_its_interval_is_caught",),
+    ),
+    Mutant(
+        "batch-by-place",
+        "units go to batches in turn, among those of their label, so that one more moves all behind it",
+        "experts/batches.py",
+        "self._members[label * per_label + batch].append(kept)",
+        "self._members[label * per_label + sum(map(len, self._members)) % per_label].append(kept)",
+        ("tests/experts/test_batches.py",),
+    ),
+    Mutant(
+        "unit-in-every-batch-of-its-label",
+        "a unit is in all batches of its label, each charged as if it were in one",
+        "experts/batches.py",
+        "self._members[label * per_label + batch].append(kept)",
+        "for batch in range(per_label):\n                self._members[label * per_label + batch].append(kept)",
+        ("tests/experts/test_batches.py::test_every_unit_is_in_one_batch_of_its_label",),
+    ),
+    Mutant(
+        "one-expert-for-each-record",
+        "each record of a unit is an expert by itself",
+        "experts/batches.py",
+        "self._members[label * per_label + batch].append(kept)",
+        "self._members[label * per_label + batch].extend([row] for row in kept)",
+        BATCHES,
+    ),
+    Mutant(
+        "texts-of-a-batch-charged-once",
+        "however many texts a batch writes, one is priced",
+        "methods/decoding.py",
+        "repeated(part.row.event(change), part.steps * setting.texts)",
+        "repeated(part.row.event(change), part.steps)",
+        (_RUNS + "test_what_is_charged_is_within_the_price_under_every_method_and_adjacency",),
+    ),
+    Mutant(
+        "tests-of-agreement-are-free",
+        "the noisy tests of Amin et al. are not in the price",
+        "methods/amin.py",
+        "return [Part(token, self.runs(setting)), Part(test, self.runs(setting))]",
+        "return [Part(token, self.runs(setting)), Part(test, 0)]",
+        ("tests/methods/test_amin.py",),
+    ),
+    Mutant(
+        "one-threshold-for-all-runs",
+        "a crossed threshold is kept for the next test",
+        "methods/amin.py",
+        "        self._run = None\n        self.private_tokens += 1\n",
+        "        self._run.over = False\n        self.private_tokens += 1\n",
+        ("tests/methods/test_amin.py",),
+    ),
+    Mutant(
+        "read-before-the-charge",
+        "the model reads private prompts, and then the ledger is charged",
+        "synthesis.py",
+        "        self._account.reserve(self._reservations(kept, waiting))\n",
+        "        self.model.read(self._batches.groups(), inside_tokens=9, tokens=self.order.tokens).close()\n"
+        "        self._account.reserve(self._reservations(kept, waiting))\n",
+        (_RUNS + "test_a_budget_that_does_not_suffice_is_refused_before_the_model_reads_anything",),
+    ),
+    Mutant(
+        "lost-round-drawn-again",
+        "a round that left and whose file is gone is drawn anew",
+        "synthesis.py",
+        "texts = staging.get(number, _aside_of(left[one])) if staging else None",
+        "texts = staging.get(number, _aside_of(left[one])) if staging else None\n"
+        "                waiting += [number] * (texts is None)",
+        (_RUNS + "test_a_round_that_left_and_is_gone_is_not_drawn_again",),
+    ),
+    Mutant(
+        "handed-over-before-its-note",
+        "texts are handed over, then noted",
+        "synthesis.py",
+        "            self._note(self._id(kept, number), texts, aside)\n            progress.whole()\n"
+        "            yield from self._unfolded(number, texts, again=False)\n",
+        "            yield from self._unfolded(number, texts, again=False)\n"
+        "            self._note(self._id(kept, number), texts, aside)\n            progress.whole()\n",
+        (_RUNS + "test_what_is_handed_over_was_noted_before",),
+    ),
+    Mutant(
+        "whole-round-thrown-away",
+        "a round that is whole on the disk is drawn a second time",
+        "synthesis.py",
+        "if found is None or not _are_texts(found[0], wanted):",
+        "if found is not None:",
+        (_ATTACKS + "test_a_round_that_is_whole_on_the_disk_is_the_one_that_leaves",),
+    ),
+    Mutant(
+        "progress-tells-lengths",
+        "the bar moves by the texts that have not ended",
+        "synthesis.py",
+        "progress.step(len(self.labels))",
+        "progress.step(len(following))",
+        (_ATTACKS + "test_progress_tells_no_length_of_a_text_before_its_round_has_left",),
+    ),
+    Mutant(
+        "models-own-words-pass",
+        "what the model says of its failure over private prompts is shown",
+        "synthesis.py",
+        "                found = next(written, None)\n            except Exception as error:\n",
+        "                found = next(written, None)\n            except SottoError:\n                raise\n"
+        "            except Exception as error:\n",
+        (_ATTACKS + "test_a_failure_after_the_charge_does_not_quote_the_model_not_even_its_own_errors",),
+    ),
+    Mutant(
+        "resume-under-any-ledger",
+        "a run may be resumed under a ledger that never charged it",
+        "synthesis.py",
+        '            "ledger": self._account.origin,\n',
+        "",
+        (_ATTACKS + "test_a_resume_under_another_ledger_is_refused_and_destroys_nothing",),
+    ),
+    Mutant(
+        "event-not-held-against-the-ledger",
+        "a certificate's epsilon is believed, whatever was charged",
+        "certificate.py",
+        'return self._is_covered(what, lambda: [event_from_json(_detail(entry)["event"]) for entry in paid])',
+        'return Check(what, True, "noted")',
+        FORGED,
+    ),
+    Mutant(
+        "rows-not-held-against-the-ledger",
+        "whatever rows a certificate names are taken to have left",
+        "certificate.py",
+        "return Check(what, place == len(rows) and bool(noted), words)",
+        "return Check(what, bool(noted), words)",
+        FORGED,
+    ),
+    Mutant(
+        "no-charge-is-every-charge",
+        "a certificate that names no charge counts as charged",
+        "certificate.py",
+        "whole = bool(ids) and len(ids)",
+        "whole = len(ids)",
+        FORGED,
+    ),
+    Mutant(
+        "plain-hash-of-the-records",
+        "the certificate's hash of the records has no key",
+        "synthesis.py",
+        'data = hmac.new(bytes.fromhex(kept["key"]), self._records.fingerprint.encode("ascii"), hashlib.sha256)',
+        'data = hashlib.sha256(self._records.fingerprint.encode("ascii"))',
+        (_PROOFS + "test_everything_holds_with_rows_ledger_and_records",),
+    ),
+]

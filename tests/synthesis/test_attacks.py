@@ -1,0 +1,344 @@
+"""Attacks on synthesis that once worked: what tells before its charge or beside it, and ways to a second draw."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from sottovoce import staging as staging_module
+from sottovoce.cli import run
+from sottovoce.errors import InputError, ModelError, ParameterError
+from sottovoce.models.fake_stepper import FakeDecoding, FakeStepper
+from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.ledger import Ledger
+from sottovoce.staging import Staging
+from synthesis.worlds_of_texts import ORDER, PIECES, likes_its_own, writer
+
+TERMS_OF_COMMAND = (
+    "synthesize", "--private", "notes.jsonl", "--labels", "billing,fraud", "--model", "fake", "--per-label", "3",
+    "--tokens", "6", "--experts", "6", "--epsilon", "9", "--ledger", "notes.db", "--budget", "40,1e-5", "--out",
+    "demos.jsonl",
+)  # fmt: skip
+
+
+@pytest.fixture
+def desk(tmp_path, capfd, monkeypatch):
+    """Types a command in a folder of its own; returns exit code and stderr."""
+    monkeypatch.setenv("SOTTOVOCE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps({"text": ("fee ", "theft ")[i % 2], "label": ("billing", "fraud")[i % 2]}) for i in range(24)]
+    (tmp_path / "notes.jsonl").write_text("\n".join(lines), "utf-8")
+
+    def typed(*words: str) -> tuple[int, str]:
+        capfd.readouterr()
+        code = run(list(words))
+        return code, capfd.readouterr().err
+
+    typed.folder = tmp_path
+    return typed
+
+
+def of_kind(where, kind: str) -> list[dict]:
+    ledger = where if isinstance(where, Ledger) else Ledger(str(where))
+    return [entry for entry in ledger.history() if entry["kind"] == kind]
+
+
+def staged(tmp_path, icl, *, resume=False, out="demos.jsonl") -> Staging:
+    return Staging(tmp_path / out, icl.terms, icl.fresh(), resume=resume)
+
+
+class Stop(Exception):
+    """Where a run is cut off."""
+
+
+def stop(*arguments, **options):
+    raise Stop
+
+
+# What tells beside the texts
+
+
+def ends_after(lengths):
+    """A model whose text of a label ends after so many tokens, by the private part alone."""
+
+    def function(prompt, text):
+        own = lengths["theft" in prompt.inside] if prompt.inside else 3
+        return [3.0, 3.0, 3.0, -60.0, 90.0 if len(text) >= own - 1 else -90.0, 0.0]
+
+    return FakeStepper(function, pieces=PIECES)
+
+
+def test_progress_tells_no_length_of_a_text_before_its_round_has_left():
+    # Who sees lengths, interrupts and resumes would have seen two draws for one charge.
+    seen = {}
+    for lengths in ((2, 3), (3, 3)):
+        told = []
+        order, budget = replace(ORDER, per_label=1, experts=1), Budget(1000, 1e-5)
+        icl = writer(model=ends_after(lengths), order=order, epsilon=900.0, budget=budget)
+        mark = icl._account.mark_released
+        icl._account.mark_released = lambda *a, told=told, mark=mark, **k: (told.append("left"), mark(*a, **k))
+        list(icl.rounds(on_token=told.append))
+        seen[lengths] = told
+        assert sum(told[: told.index("left")] + told[told.index("left") + 1 :]) == 2 * ORDER.tokens
+    before = [told[: told.index("left")] for told in seen.values()]
+    assert before[0] == before[1]
+
+
+def test_a_failure_after_the_charge_does_not_quote_the_model_not_even_its_own_errors():
+    # A stepper that runs out of room says how many bytes it needs: a private number of experts.
+    class Small(FakeStepper):
+        def read(self, groups, **options):
+            if units := sum(len(group.experts) for group in groups):
+                raise ModelError(f"Keys and values would need {units * 1000} bytes.")
+            return super().read(groups, **options)
+
+    icl = writer(model=Small(likes_its_own, pieces=PIECES))
+    with pytest.raises(ModelError, match="withheld") as caught:
+        list(icl.rounds())
+    assert "24" not in str(caught.value)
+    assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+def test_what_fails_for_public_reasons_fails_before_the_charge():
+    # An eta too small for the sampler, found only when a chooser is made.
+    icl = writer(method="prism", order=replace(ORDER, tokens=4096, per_label=200), epsilon=1e-3)
+    assert icl.plan.eta < 1e-6
+    with pytest.raises(ParameterError):
+        list(icl.rounds())
+    assert not of_kind(icl.ledger, "reserve")
+
+
+def test_a_public_prompt_whose_every_token_is_barred_fails_before_the_charge():
+    only_control = FakeStepper(lambda prompt, text: [-float("inf")] * 5 + [1.0], pieces=PIECES)
+    icl = writer(model=only_control)
+    with pytest.raises(ModelError, match="no token"):
+        list(icl.rounds())
+    assert not of_kind(icl.ledger, "reserve")
+
+
+# Ways to a second draw or a second charge
+
+
+def test_a_round_that_is_whole_on_the_disk_is_the_one_that_leaves(tmp_path, monkeypatch):
+    # Somebody may have seen it there. It was drawn under the charge: it leaves, and no other draw of it is made.
+    icl = writer(tmp_path / "a.db")
+    staging = staged(tmp_path, icl)
+    monkeypatch.setattr(type(icl._account), "mark_released", stop)
+    with pytest.raises(Stop):
+        list(icl.rounds(staging))
+    monkeypatch.undo()
+    drawn = (staging.folder / "round-1").read_text("utf-8")
+    staging.close()
+    again = writer(tmp_path / "a.db")
+    first, *_ = again.rounds(staged(tmp_path, again, resume=True))
+    assert [row["text"] for row in first.rows] == [json.loads(line)["written"].strip() for line in drawn.splitlines()]
+    assert first.again
+    assert len(of_kind(again.ledger, "release")) == len(of_kind(again.ledger, "reserve")) == 3
+
+
+def test_a_planted_round_of_a_run_that_was_never_charged_does_not_leave(tmp_path):
+    icl = writer(tmp_path / "a.db")
+    staging = staged(tmp_path, icl)
+    staging.put(1, [{"label": "billing", "written": " planted", "tokens": 1}])
+    found = [row["text"] for one in icl.rounds(staging) for row in one.rows]
+    assert len(of_kind(icl.ledger, "release")) == 3
+    assert "planted" not in found
+
+
+def test_a_resume_under_another_ledger_is_refused_and_destroys_nothing(desk, monkeypatch):
+    monkeypatch.setattr(Staging, "finish", stop)
+    assert desk(*TERMS_OF_COMMAND)[0] == 1
+    monkeypatch.undo()
+    monkeypatch.setenv("SOTTOVOCE_HOME", str(desk.folder / "home"))
+    monkeypatch.chdir(desk.folder)
+    folder = desk.folder / "demos.jsonl.partial"
+    before = {file.name: file.read_bytes() for file in folder.glob("r*")}
+    assert len(before) == 4
+    for budget in ("40,1e-5", "1,1e-9"):
+        code, err = desk(*TERMS_OF_COMMAND, "--ledger", f"other{budget[0]}.db", "--budget", budget, "--resume")
+        assert code == 2
+        assert "ledger" in err
+        assert not of_kind(desk.folder / f"other{budget[0]}.db", "reserve")
+    assert {file.name: file.read_bytes() for file in folder.glob("r*")} == before
+    assert desk(*TERMS_OF_COMMAND, "--resume")[0] == 0
+
+
+def test_a_resume_that_cannot_be_paid_keeps_its_folder(desk, monkeypatch):
+    # Stopped before the charge; the budget went elsewhere meanwhile.
+    from sottovoce.privacy.ledger import Account
+
+    small = (*TERMS_OF_COMMAND, "--budget", "10,1e-5")
+    monkeypatch.setattr(Account, "reserve", stop)
+    monkeypatch.setattr(Staging, "abandon", lambda staging: staging.close())
+    assert desk(*small)[0] == 1
+    monkeypatch.undo()
+    monkeypatch.setenv("SOTTOVOCE_HOME", str(desk.folder / "home"))
+    monkeypatch.chdir(desk.folder)
+    assert desk(*small, "--out", "other.jsonl")[0] == 0
+    assert desk(*small, "--resume")[0] == 3
+    assert (desk.folder / "demos.jsonl.partial" / "run.json").exists()
+
+
+def test_two_processes_do_not_write_into_one_folder(tmp_path):
+    icl = writer(tmp_path / "a.db")
+    staging = staged(tmp_path, icl)
+    with pytest.raises(InputError, match="at this moment"):
+        staged(tmp_path, icl, resume=True)
+    staging.close()
+    staged(tmp_path, icl, resume=True)
+
+
+def test_a_folder_that_is_copied_back_after_the_run_gives_the_same_texts_and_no_others(tmp_path):
+    icl = writer(tmp_path / "a.db")
+    staging = staged(tmp_path, icl)
+    first = next(icl.rounds(staging))
+    staging.close()
+    shutil.copytree(staging.folder, tmp_path / "copy.jsonl.partial")
+    again = writer(tmp_path / "a.db")
+    mine = staged(tmp_path, again, resume=True)
+    found = [dict(row) for one in again.rounds(mine) for row in one.rows]
+    mine.finish(found)
+    third = writer(tmp_path / "a.db")
+    copied = list(third.rounds(staged(tmp_path, third, resume=True, out="copy.jsonl")))
+    assert [one.rows for one in copied] == [first.rows]
+    assert len(of_kind(third.ledger, "release")) == 3
+
+
+# Paid texts are not lost
+
+
+def test_rows_that_were_paid_for_are_not_overwritten(desk):
+    assert desk(*TERMS_OF_COMMAND)[0] == 0
+    before = (desk.folder / "demos.jsonl").read_bytes()
+    charged = len(of_kind(desk.folder / "notes.db", "reserve"))
+    code, err = desk(*TERMS_OF_COMMAND)
+    assert code == 2
+    assert "exists" in err
+    assert (desk.folder / "demos.jsonl").read_bytes() == before
+    assert len(of_kind(desk.folder / "notes.db", "reserve")) == charged
+
+
+@pytest.mark.parametrize("file", ["demos.jsonl", "demos.jsonl.certificate.json"])
+def test_a_file_that_came_up_meanwhile_is_left_alone(desk, monkeypatch, file):
+    finish = Staging.finish
+
+    def late(staging, *arguments):
+        (desk.folder / file).write_text("mine", "utf-8")
+        return finish(staging, *arguments)
+
+    monkeypatch.setattr(Staging, "finish", late)
+    code, err = desk(*TERMS_OF_COMMAND)
+    assert code == 2
+    assert "--resume" in err
+    assert (desk.folder / file).read_text("utf-8") == "mine"
+    monkeypatch.setattr(Staging, "finish", finish)
+    (desk.folder / file).unlink()
+    assert desk(*TERMS_OF_COMMAND, "--resume")[0] == 0
+    assert desk("verify", "certificate", "demos.jsonl.certificate.json", "--ledger", "notes.db")[0] == 0
+
+
+@pytest.mark.parametrize("broken", range(1, 7))
+def test_a_full_disk_at_any_write_is_an_error_in_words_and_loses_nothing_that_left(desk, monkeypatch, broken):
+    # Writes: header, three rounds, rows, certificate.
+    written, sync = 0, staging_module.os.fsync
+
+    def full(descriptor):
+        nonlocal written
+        if not staging_module.stat.S_ISDIR(staging_module.os.fstat(descriptor).st_mode):
+            written += 1
+            if written == broken:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        return sync(descriptor)
+
+    monkeypatch.setattr(staging_module.os, "fsync", full)
+    code, err = desk(*TERMS_OF_COMMAND)
+    assert code == 2
+    assert "No space left" in err
+    monkeypatch.setattr(staging_module.os, "fsync", sync)
+    left = len(of_kind(desk.folder / "notes.db", "release"))
+    assert left == min(max(broken - 2, 0), 3)
+    if broken == 1:
+        assert not list(desk.folder.glob("demos*"))
+        assert "Nothing was charged" in err
+        return
+    assert desk(*TERMS_OF_COMMAND, "--resume")[0] == 0
+    assert len(of_kind(desk.folder / "notes.db", "reserve")) == 3
+    assert desk("verify", "certificate", "demos.jsonl.certificate.json", "--ledger", "notes.db")[0] == 0
+
+
+@pytest.mark.parametrize("where", ["read", "step"])
+def test_an_interrupt_while_the_model_works_keeps_what_is_paid(desk, monkeypatch, where):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    if where == "step":
+        monkeypatch.setattr(FakeDecoding, "step", interrupted)  # the rehearsal steps too
+        assert desk(*TERMS_OF_COMMAND)[0] == 130
+        assert not of_kind(desk.folder / "notes.db", "reserve")
+        assert not list(desk.folder.glob("demos*"))
+        return
+    read = FakeStepper.read
+    monkeypatch.setattr(
+        FakeStepper, "read", lambda m, groups, **o: interrupted() if groups[0].experts else read(m, groups, **o)
+    )
+    code, err = desk(*TERMS_OF_COMMAND)
+    assert code == 130
+    assert "--resume" in err
+    monkeypatch.setattr(FakeStepper, "read", read)
+    assert desk(*TERMS_OF_COMMAND, "--resume")[0] == 0
+    assert len(of_kind(desk.folder / "notes.db", "reserve")) == 3
+
+
+@pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": 1e999}', '{"a": "\\ud800"}', '{"a": ' + "[" * 9999])
+def test_no_text_that_a_model_writes_stops_a_run_that_is_paid(desk, monkeypatch, text):
+    (desk.folder / "a.schema.json").write_text(json.dumps({"type": "object", "properties": {"a": {}}}), "utf-8")
+    monkeypatch.setattr(FakeStepper, "decode", lambda model, tokens: text)
+    (desk.folder / "notes.jsonl").write_text('{"a": "x"}\n' * 24, "utf-8")
+    words = [word for word in TERMS_OF_COMMAND if word not in ("--labels", "billing,fraud")]
+    code, err = desk(*words, "--schema", "a.schema.json", "--json")
+    assert code == 0, err
+    assert (desk.folder / "demos.jsonl").read_text("utf-8") == ""
+    assert desk("verify", "certificate", "demos.jsonl.certificate.json", "--ledger", "notes.db")[0] == 0
+
+
+def test_texts_with_other_line_separators_are_found_again_after_a_crash(tmp_path):
+    icl = writer(tmp_path / "a.db", model=FakeStepper(likes_its_own, pieces=("fee\u2028", "theft\x85", "late ", "\n")))
+    staging = staged(tmp_path, icl)
+    first = next(icl.rounds(staging))
+    staging.close()
+    again = writer(tmp_path / "a.db", model=icl.model)
+    assert next(again.rounds(staged(tmp_path, again, resume=True))).rows == first.rows
+
+
+# Absurd options
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--epsilon", "nan"), ("--epsilon", "-1"), ("--epsilon", "1e9"), ("--epsilon", "x"), ("--delta", "1"),
+        ("--delta", "-1"), ("--delta", "nan"), ("--tokens", "0"), ("--tokens", "99999999"), ("--per-label", "-3"),
+        ("--per-label", "99999999"), ("--texts-per-batch", "0"), ("--texts-per-batch", "2"), ("--experts", "0"),
+        ("--experts", "999999999"), ("--inside-tokens", "0"), ("--max-records", "0"), ("--clip", "0"),
+        ("--clip", "nan"), ("--clip", "inf"), ("--clip", "1e9"), ("--temperature", "0"), ("--temperature", "nan"),
+        ("--temperature", "1e-300"), ("--top-k", "0"), ("--top-k", "-1"), ("--adjacency", "none"), ("--unit", "no"),
+        ("--method", ""), ("--method", "amin", "--delta", "0"), ("--method", "tang", "--delta", "0"),
+        ("--model", ""), ("--labels", "billing"), ("--labels", ""), ("--out", ""), ("--out", "x" * 250 + ".jsonl"),
+        ("--out", "demos.csv"), ("--out", "demos"), ("--out", "demos.jsonl.gz"), ("--out", "absent/demos.jsonl"),
+        ("--schema", "absent.json"), ("--caller", "nobody"), ("--budget", "x"), ("--max-characters", "0"),
+        ("--private", "absent.jsonl"), ("--out", "/dev/null"), ("--device", "cpu:"), ("--task", "agnews"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_an_absurd_option_is_an_error_in_words_with_nothing_charged_or_left(desk, words):
+    before = set(desk.folder.glob("*"))
+    code, err = desk(*TERMS_OF_COMMAND, *words)
+    assert code in (2, 3, 4), err
+    assert "Internal error" not in err
+    assert not (desk.folder / "notes.db").exists() or not of_kind(desk.folder / "notes.db", "reserve")
+    left = {path for path in set(desk.folder.glob("*")) - before if path.name not in ("home", "notes.db")}
+    assert not left
