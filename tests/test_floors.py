@@ -18,7 +18,17 @@ FLOORS = (
     {"privacy", "models"},
     {"mechanisms", "experts"},
     {"methods"},
-    {"session", "synthesis", "synthesis_order", "certificate", "release", "estimator", "estimator_data", "planner", "planner_data"},
+    {
+        "session",
+        "synthesis",
+        "synthesis_order",
+        "certificate",
+        "release",
+        "estimator",
+        "estimator_data",
+        "planner",
+        "planner_data",
+    },
     {"audits", "benchmarks"},
     {"cli", "server"},
 )

@@ -111,7 +111,7 @@ def _written(
     ]
 
 
-PER_LABEL, TOKENS, INSIDE = 4, 40, 64
+PER_LABEL, TOKENS, INSIDE = 4, 24, 48
 
 
 def _told(
@@ -235,7 +235,7 @@ EXPERIMENT = Experiment(
     title="What are synthetic demonstrations worth?",
     source="Privacy-Aware ICL (PRISM), Table I, and its rivals",
     settings=Settings(
-        seeds=3, tasks=("agnews", "dbpedia", "trec"), names=(OWN,), records=(120,), epsilons=(1.0, 4.0, 8.0),
+        seeds=3, tasks=("agnews", "dbpedia", "trec"), names=(OWN,), records=(60,), epsilons=(1.0, 4.0, 8.0),
         shots=(1, 4, 12),
     ),
     measure=measure,

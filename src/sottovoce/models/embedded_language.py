@@ -1,0 +1,60 @@
+"""Where the embedded language model lies: a small causal decoder that ships with the package.
+
+It is a plain folder of the transformers library, to be named wherever a model's folder can be:
+``hf:`` and ``embedded_language_folder()`` score labels and write texts as any real model does, only poorly. It is a
+stand-in, so that everything that needs a language model runs and is tested offline. What it was trained on and what it
+cannot do is in ``docs/language-model.md``.
+
+It reads and writes lower case; its weights are in half precision on disk and are to be run in float32.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from importlib import resources
+from pathlib import Path
+
+from sottovoce.errors import ModelError
+
+PINNED = {
+    "config.json": "11633699af7bc351751ba18975a31eed4604bc3ad5034ea65ddceaaaaef893ac",
+    "model.safetensors": "4b5fb101e09b50e63ae67a93695194612d1eef36d554d035ed0e6fc6ea1193e7",
+    "tokenizer.json": "c5830251a00541f3800f6e8e25ed668fddb010ed625ec51b5354aae1bf11a1c7",
+    "tokenizer_config.json": "39d193a7f8823d3d67ee7ffc05cb8a96c8c32b6f3a95a6babedd2ae5179d7bda",
+}
+"""SHA-256 of the model's files."""
+
+
+def embedded_language_folder(folder: str | os.PathLike[str] | None = None) -> Path:
+    """The folder of the embedded language model, after its files were checked.
+
+    Args:
+        folder: Another place where a copy of it lies; ``None`` for the one that is installed.
+
+    Returns:
+        A folder that ``AutoModelForCausalLM.from_pretrained`` and ``AutoTokenizer.from_pretrained`` load.
+
+    Raises:
+        ModelError: A file is missing, or is not the one that this release was checked with.
+
+    Example:
+        >>> embedded_language_folder().name
+        'embedded_language_model'
+    """
+    installed = resources.files("sottovoce") / "data" / "embedded_language_model"
+    place = Path(str(installed)) if folder is None else Path(folder)
+    for name, pin in PINNED.items():
+        try:
+            with (place / name).open("rb") as content:
+                digest = hashlib.file_digest(content, "sha256").hexdigest()
+        except OSError:
+            raise ModelError(
+                f"The file {name!r} of the embedded language model in {str(place)!r} cannot be read; reinstall it."
+            ) from None
+        if digest != pin:
+            raise ModelError(
+                f"The file {name!r} of the embedded language model is not the one this release was checked with "
+                f"(SHA-256 {digest[:12]}..., expected {pin[:12]}...). Reinstall sottovoce."
+            )
+    return place
