@@ -21,6 +21,7 @@ import hmac
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -41,6 +42,7 @@ VectorArray = NDArray[np.float32]
 SECRET_BYTES = 32
 NONCE_BYTES = 12
 PATIENCE_S = 5.0
+WRITE_AHEAD_TRIES = 100
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS entry (age INTEGER PRIMARY KEY AUTOINCREMENT, name BLOB NOT NULL UNIQUE, value BLOB NOT NULL)
@@ -125,7 +127,7 @@ class EmbeddingCache:
         file.chmod(0o600)
         try:
             with closing(sqlite3.connect(file, timeout=PATIENCE_S)) as rows:
-                rows.execute("PRAGMA journal_mode = WAL")
+                _write_ahead(rows)
                 rows.execute("PRAGMA synchronous = NORMAL")
                 rows.execute(_SCHEMA)
                 yield rows, secret
@@ -134,6 +136,16 @@ class EmbeddingCache:
         except sqlite3.DatabaseError:
             file.unlink(missing_ok=True)  # not a database any more: begin again next time
             raise
+
+
+def _write_ahead(rows: sqlite3.Connection) -> None:
+    """Sets the file to write ahead. Two processes that do so to a new file at once do not wait for each other as
+    SQLite's timeout would have it, so they try again; a file that stays as it was works too."""
+    for _ in range(WRITE_AHEAD_TRIES):
+        with suppress(sqlite3.OperationalError):
+            rows.execute("PRAGMA journal_mode = WAL")
+            return
+        time.sleep(0.01)
 
 
 def _secret(file: Path) -> bytes:
