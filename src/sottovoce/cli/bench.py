@@ -53,7 +53,7 @@ def add_to(app: typer.Typer) -> None:
 
 def list_experiments() -> None:
     """List the experiments."""
-    table("Private PoEtry", ["name", "what it measures"], [[name, what] for name, what in PAPER.items()])
+    table("Experiments of papers", ["name", "what it measures"], [[name, what] for name, what in PAPER.items()])
     table("Others", ["name", "what it measures"], [[name, what] for name, (_, what) in OTHERS.items()])
 
 
