@@ -13,6 +13,8 @@ import random
 import secrets
 from typing import Protocol, final
 
+from sottovoce.errors import ParameterError
+
 
 class Randomness(Protocol):
     """A source of uniform integers."""
@@ -56,3 +58,15 @@ class SeededRandomness:
 
     def below(self, bound: int) -> int:
         return self._stream.randrange(bound)
+
+
+def require_secure(randomness: Randomness, *, synthetic: bool) -> None:
+    """Refuses a seeded source, except for records on which nobody's privacy hangs.
+
+    Raises:
+        ParameterError: It is one.
+    """
+    if not randomness.secure and not synthetic:
+        raise ParameterError(
+            "randomness", "a seeded source", "the operating system's: whoever knows the seed can take off the noise"
+        )

@@ -28,7 +28,7 @@ from sottovoce.privacy.ledger import Account, Identity, Ledger, Reservation, req
 from sottovoce.privacy.ledger_balance import NOT_VERIFIED_NOTE, Balance
 from sottovoce.privacy.ledger_registry import default_path
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency, ChangeType
-from sottovoce.randomness import Randomness, SystemRandomness
+from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records import PrivateRecords, Row
 from sottovoce.release import Release, Terms
 from sottovoce.tasks import Example, Query, Task
@@ -266,10 +266,7 @@ class PrivateICL:
                 f"The method {self.method.name!r} has no privacy guarantee and is refused on a ledger. If these "
                 "records may be given away, pass --allow-non-private; the ledger will say so for ever."
             )
-        if not self._randomness.secure and not records.synthetic:
-            raise ParameterError(
-                "randomness", "a seeded source", "the operating system's: whoever knows the seed can take off the noise"
-            )
+        require_secure(self._randomness, synthetic=records.synthetic)
         return records.with_public_size() if self.adjacency.size_is_public else records
 
     def _batches(

@@ -28,7 +28,7 @@ from sottovoce.privacy.ledger import Account, Identity, Ledger, Reservation
 from sottovoce.privacy.ledger_balance import Balance
 from sottovoce.privacy.ledger_registry import default_path
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.randomness import Randomness, SystemRandomness
+from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records import PrivateRecords
 from sottovoce.staging import Staging
 from sottovoce.synthesis_order import Order, Progress, plan_of, terms_of
@@ -115,10 +115,7 @@ class Synthesizer:
         self.adjacency = Adjacency.parse(adjacency)
         self.order, self.writing = order, writing if isinstance(writing, Writing) else Writing.of(writing)
         self._randomness = randomness or SystemRandomness()
-        if not self._randomness.secure and not records.synthetic:
-            raise ParameterError(
-                "randomness", "a seeded source", "the operating system's: whoever knows the seed can take off the noise"
-            )
+        require_secure(self._randomness, synthetic=records.synthetic)
         self._records = records.with_public_size() if self.adjacency.size_is_public else records
         self.unit = self._records.unit
         decoder = make_decoder(method) if isinstance(method, str) else method

@@ -129,7 +129,7 @@ class Task:
                 file=file,
                 line=row.line,
                 field=self.image,
-                hint="Give the whole file in base64, without line breaks and without 'data:' in front.",
+                hint="Give a whole PNG or JPEG file, in rows as base64 without line breaks or 'data:' in front.",
             )
         return query
 

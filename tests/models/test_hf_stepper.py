@@ -13,6 +13,7 @@ transformers = pytest.importorskip("transformers")
 import tiny  # noqa: E402
 
 from sottovoce.errors import ModelError, ParameterError  # noqa: E402
+from sottovoce.models import _hf_lockstep_attention as attention  # noqa: E402
 from sottovoce.models import _hf_lockstep_model as model_module  # noqa: E402
 from sottovoce.models import _hf_lockstep_read as read_module  # noqa: E402
 from sottovoce.models._hf_lockstep_attention import Panel  # noqa: E402
@@ -512,3 +513,12 @@ def test_bfloat16_rows_stay_near_the_plain_pass():
         assert rows.dtype == torch.float32
         expected = plain(stepper, prompt(SECRET), text, step).float()
         torch.testing.assert_close(rows[1], expected, atol=0.4, rtol=0)
+
+
+def test_attention_of_an_unknown_kind_is_refused_before_anything_is_read(monkeypatch):
+    # Llama's layers hand "dropout" on: as if it were something that the engine does not know.
+    monkeypatch.setattr(attention, "_UNKNOWN", ("dropout",))
+    stepper = fresh()
+    with pytest.raises(ModelError, match="Its attention is of a kind that is not supported"):
+        stepper.read([group()], inside_tokens=8, tokens=2)
+    assert stepper.memory.used == 0

@@ -112,8 +112,8 @@ MUTANTS = [
     Mutant(
         "seed-accepted",
         "a seeded source of noise is accepted for real records",
-        "session.py",
-        "if not self._randomness.secure and not records.synthetic:",
+        "randomness.py",
+        "if not randomness.secure and not synthetic:",
         "if False:",
         SESSION,
     ),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.experts.outputs import ExpertOutputs, FloatArray
 from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.methods.registry import Registry
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.numbers import require_delta, require_epsilon
 from sottovoce.privacy.scores import Scores
@@ -129,7 +128,7 @@ def _with_prior(mechanism: SelectionMechanism) -> Exponential:
     return mechanism
 
 
-_REGISTRY: dict[str, type[Method]] = {}
+_METHODS = Registry[Method]("method")
 T = TypeVar("T", bound=type[Method])
 
 
@@ -137,25 +136,20 @@ def register_method(name: str, *, summary: str, source: str) -> Callable[[T], T]
     """Enrols a method under its published name, for ``--method`` and ``sotto methods``."""
 
     def enrol(cls: T) -> T:
-        if name in _REGISTRY:
-            raise ParameterError("method", name, "a name that is not taken")
         if cls.private and cls.reads is Reads.EVERYTHING:
             raise ParameterError(
                 "method", name, "one whose experts hold their own units: one context has no change type"
             )
         cls.name, cls.summary, cls.source = name, summary, source
-        _REGISTRY[name] = cls
+        _METHODS.enter(name, cls)
         return cls
 
     return enrol
 
 
 def registered_methods() -> dict[str, type[Method]]:
-    """Every method of this folder by name. The folder is scanned; no list is edited."""
-    package = importlib.import_module("sottovoce.methods")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-    return dict(sorted(_REGISTRY.items()))
+    """Every method of this folder by name."""
+    return _METHODS.all()
 
 
 def make_method(name: str, **options: object) -> Method:
@@ -164,10 +158,4 @@ def make_method(name: str, **options: object) -> Method:
     Raises:
         ParameterError: There is no such method, or it has no such option.
     """
-    methods = registered_methods()
-    if name not in methods:
-        raise ParameterError("method", name, f"one of {', '.join(methods)}")
-    known = getattr(methods[name], "__dataclass_fields__", {})
-    if unknown := [option for option in options if option not in known]:
-        raise ParameterError(unknown[0], options[unknown[0]], f"absent: the method {name!r} has no such option")
-    return methods[name](**options)
+    return _METHODS.make(name, options)

@@ -10,8 +10,6 @@ Sources     specification 1.5, 5.8 to 5.11, 6.2 to 6.5, T6, T13.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +19,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding_chooser import Chooser
 from sottovoce.methods.decoding_plan import PLAN_BOUNDS, DecodingPlan, Part, Setting, repeated, together
+from sottovoce.methods.registry import Registry
 from sottovoce.privacy.accountant import RdpAccountant, charge_of
 from sottovoce.privacy.calibration import calibrate
 from sottovoce.privacy.checked import Checked
@@ -169,7 +168,7 @@ class Decoder(Checked, ABC):
         return DecodingPlan(decoder, setting, event, report)
 
 
-_DECODERS: dict[str, type[Decoder]] = {}
+_DECODERS = Registry[Decoder]("decoder")
 T = TypeVar("T", bound=type[Decoder])
 
 
@@ -177,21 +176,16 @@ def register_decoder(name: str, *, summary: str, source: str) -> Callable[[T], T
     """Enrols a decoding method under its published name, for ``sotto synthesize --method``."""
 
     def enrol(cls: T) -> T:
-        if name in _DECODERS:
-            raise ParameterError("decoder", name, "a name that is not taken")
         cls.name, cls.summary, cls.source = name, summary, source
-        _DECODERS[name] = cls
+        _DECODERS.enter(name, cls)
         return cls
 
     return enrol
 
 
 def registered_decoders() -> dict[str, type[Decoder]]:
-    """Every decoding method of this folder by name. The folder is scanned; no list is edited."""
-    package = importlib.import_module("sottovoce.methods")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-    return dict(sorted(_DECODERS.items()))
+    """Every decoding method of this folder by name."""
+    return _DECODERS.all()
 
 
 def make_decoder(name: str, **options: object) -> Decoder:
@@ -200,10 +194,4 @@ def make_decoder(name: str, **options: object) -> Decoder:
     Raises:
         ParameterError: There is no such method, or it has no such option.
     """
-    decoders = registered_decoders()
-    if name not in decoders:
-        raise ParameterError("method", name, f"one of {', '.join(decoders)}")
-    known = getattr(decoders[name], "__dataclass_fields__", {})
-    if unknown := [option for option in options if option not in known]:
-        raise ParameterError(unknown[0], options[unknown[0]], f"absent: the method {name!r} has no such option")
-    return decoders[name](**options)
+    return _DECODERS.make(name, options)
