@@ -102,3 +102,23 @@ def test_the_command_refuses_them_beside_private_records_or_with_a_strange_label
     assert "without --private" in capfd.readouterr().err
     assert run(command) == RecordError.exit_code
     assert "7QX" not in capfd.readouterr().err
+
+
+def test_shots_shows_the_first_so_many(files, capfd):
+    # The fake answers with the label most often shown: fraud by the whole file, billing by its first row.
+    demos = files("demos.jsonl", [{"text": w, "label": w2} for w, w2 in (("fee", "billing"), *[("scam", "fraud")] * 2)])
+    command = ["classify", "--demonstrations", demos, "--queries", files("q.jsonl", [{"text": "a letter"}])]
+    command += ["--labels", "billing,fraud", "--model", "fake"]
+    for shots, value in (([], "fraud"), (["--shots", "1"], "billing"), (["--shots", "3"], "fraud")):
+        assert run([*command, *shots]) == 0
+        (row,) = (json.loads(line) for line in capfd.readouterr().out.splitlines() if line.startswith("{"))
+        assert row["value"] == value
+    assert run([*command, "--shots", "4"]) == ParameterError.exit_code
+    assert "from 1 to 3" in capfd.readouterr().err
+
+
+def test_shots_without_demonstrations_is_refused(files, capfd):
+    rows = files("rows.jsonl", [{"text": "a fee", "label": "billing"}])
+    command = ["classify", "--private", rows, "--queries", rows, "--labels", "billing,fraud", "--shots", "1"]
+    assert run(command) == ParameterError.exit_code
+    assert "given with --demonstrations" in capfd.readouterr().err

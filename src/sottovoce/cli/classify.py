@@ -46,6 +46,7 @@ def classify(
     prior_weight: o.PriorWeight = None,
     sampling_probability: o.SamplingProbability = None,
     subsamples: o.Subsamples = None,
+    shots: o.Shots = None,
     calibrate: o.Calibrate = False,
     per_expert: o.PerExpert = 1,
     capacity: o.Capacity = None,
@@ -69,7 +70,7 @@ def classify(
     setup = o.Setup(
         private, labels, task, method, model, adjacency, unit, ledger, budget, device, dtype, clip, noise, per_expert,
         capacity, max_characters, truncate, allow_non_private, caller,
-        prior_weight, sampling_probability, subsamples, demonstrations, calibrate,
+        prior_weight, sampling_probability, subsamples, demonstrations, calibrate, shots,
     )  # fmt: skip
     the_task = setup.load_task()
     questions = read_public(queries, max_characters=setup.longest(the_task), truncate=truncate)

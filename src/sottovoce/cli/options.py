@@ -76,6 +76,9 @@ ShownRows = Annotated[
     str | None,
     typer.Option("--demonstrations", help="Public or synthetic rows shown as examples; free. See 'sotto synthesize'."),
 ]
+Shots = Annotated[
+    int | None, typer.Option("--shots", min=1, help="With --demonstrations: show the first so many [all].")
+]
 Calibrate = Annotated[
     bool, typer.Option("--calibrate", help="With --demonstrations: take off what is said to questions without content.")
 ]
@@ -113,6 +116,7 @@ class Setup:
     subsamples: int | None = None
     demonstrations: str | None = None
     calibrate: bool = False
+    shots: int | None = None
 
     def longest(self, task: Task) -> int:
         """Characters of the longest field that is read."""
@@ -171,6 +175,8 @@ class Setup:
     def _demonstrations(self, task: Task) -> list[Example]:
         """Rows that anybody may see, read as examples of the task."""
         if self.demonstrations is None:
+            if self.shots is not None:
+                raise ParameterError("--shots", self.shots, "given with --demonstrations, whose rows it counts")
             return []
         if self.private is not None:
             raise ParameterError(
@@ -179,7 +185,10 @@ class Setup:
         from sottovoce.readers import read_public
 
         rows = read_public(self.demonstrations, max_characters=self.longest(task), truncate=self.truncate)
-        return [task.example_of(row, rows.source) for row in rows]
+        shown = [task.example_of(row, rows.source) for row in rows]
+        if self.shots is not None and self.shots > len(shown):
+            raise ParameterError("--shots", self.shots, f"from 1 to {len(shown)}, the rows of {rows.source!r}")
+        return shown[: self.shots]
 
     def _method_options(self) -> dict[str, Any]:
         return given(
