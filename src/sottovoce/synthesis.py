@@ -13,13 +13,15 @@ import hmac
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, final
 
 from sottovoce.certificate import Certificate, Said, rows_hash
 from sottovoce.errors import ModelError, ParameterError, SottoError
 from sottovoce.experts.batches import Batches
 from sottovoce.methods.base import Price
-from sottovoce.methods.decoding import Chooser, Decoder, make_decoder
+from sottovoce.methods.decoding import Decoder, make_decoder
+from sottovoce.methods.decoding_text import Text
 from sottovoce.models.catalog import load_stepper
 from sottovoce.models.stepping import Group, Prompt, Stepper
 from sottovoce.privacy.budget import Budget
@@ -34,6 +36,9 @@ from sottovoce.staging import Staging
 from sottovoce.synthesis_order import Order, Progress, plan_of, terms_of
 from sottovoce.tasks import Task
 from sottovoce.writing import Writing
+
+if TYPE_CHECKING:
+    from sottovoce.models.grammar import Grammar
 
 
 @final
@@ -296,7 +301,7 @@ class Synthesizer:
             read = self.model.read(public, inside_tokens=self.order.inside_tokens, tokens=self.order.tokens)
             try:
                 for step in read.write(range(len(public)), 1).step(dict.fromkeys(range(len(public)))):
-                    self.writing.ended(self._text_of([self._chooser(SystemRandomness()).next(step)]))
+                    self._text(SystemRandomness()).next(step)
             finally:
                 read.close()
         except SottoError:
@@ -322,9 +327,20 @@ class Synthesizer:
         rows = [row for found in self._unfolded(1, texts, again=False) for row in found.rows]
         self._account.mark_released([one], {one: f"{aside} {rows_hash(rows)}"})
 
-    def _chooser(self, randomness: Randomness) -> Chooser:
+    @cached_property
+    def _grammar(self) -> Grammar | None:
+        """Compiled and tried out where it is first needed, which is the rehearsal."""
+        if self.writing.schema is None or not self.writing.grammar:
+            return None
+        from sottovoce.models.grammar import Grammar
+
+        return Grammar(self.writing.schema, self.model)
+
+    def _text(self, randomness: Randomness) -> Text:
         ends, unwritable = self.model.ends, self.model.unwritable
-        return self.plan.decoder.start(self.plan, randomness, ends=ends, unwritable=unwritable)
+        chooser = self.plan.decoder.start(self.plan, randomness, ends=ends, unwritable=unwritable)
+        matcher = self._grammar.start() if self._grammar else None
+        return Text(chooser, lambda tokens: self.writing.ended(self._text_of(tokens)), matcher)
 
     def _written(self, numbers: Sequence[int], progress: Progress) -> Iterator[tuple[int, list[Any]]]:
         """Number and texts of every charge, as soon as it is whole. This is the private read."""
@@ -339,26 +355,23 @@ class Synthesizer:
 
     def _texts(self, read: Any, progress: Progress) -> list[dict[str, Any]]:
         """One text from every batch, side by side."""
-        choosers = [self._chooser(self._randomness) for _ in self.labels]
-        tokens: list[list[int]] = [[] for _ in self.labels]
+        texts = [self._text(self._randomness) for _ in self.labels]
         decoding = read.write(range(len(self.labels)), self.order.tokens)
         try:
             waiting: dict[int, int | None] = dict.fromkeys(range(len(self.labels)))
             while waiting:
                 following: dict[int, int | None] = {}
                 for step in decoding.step(waiting):
-                    token = choosers[step.text].next(step)
-                    tokens[step.text].append(token)
-                    over = choosers[step.text].over or self.writing.ended(self._text_of(tokens[step.text]))
-                    if not over:
+                    token = texts[step.text].next(step)
+                    if token is not None:
                         following[step.text] = token
                 waiting = following
                 progress.step(len(self.labels))
         finally:
             decoding.close()
         return [
-            {"label": self.writing.labels[label], "written": self._text_of(its), "tokens": len(its)}
-            for label, its in zip(self.labels, tokens, strict=True)
+            {"label": self.writing.labels[label], "written": self._text_of(its.tokens), "tokens": len(its.tokens)}
+            for label, its in zip(self.labels, texts, strict=True)
         ]
 
     def _text_of(self, tokens: Sequence[int]) -> str:

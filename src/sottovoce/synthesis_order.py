@@ -70,12 +70,17 @@ def plan_of(
     Labels count as private: a replaced unit may leave its batch and join another one, a drop in each. Parameters are
     settled by the sum that a ledger keeps, rho where there is a delta, so that a budget of this price admits the run.
 
+    A method that draws a fresh sample for every token is priced by its amplified profile, as one point.
+
     Raises:
-        ParameterError: No parameter meets the price, or the method draws fresh samples, for which prompts would have to
-            be read again and again.
+        ParameterError: No parameter meets the price, or the method draws samples that no coin for each expert gives.
     """
-    if getattr(decoder, "fresh", "never") != "never":
-        raise ParameterError("fresh", getattr(decoder, "fresh", None), "'never': batches are fixed and disjoint here")
+    fresh = getattr(decoder, "fresh", "never")
+    if fresh == "batch":
+        raise ParameterError("fresh", fresh, "'never' or 'token': the prompts of a batch are fixed here")
+    if fresh == "token" and (adjacency is not Adjacency.ADD_REMOVE or getattr(decoder, "sampling_rate", None) is None):
+        limit = "with a sampling rate and --adjacency add-remove: a coin for each expert is amplified there alone"
+        raise ParameterError("fresh", fresh, limit)
     # A sum of epsilons is rounded upwards: a hair below the price keeps it within a budget of that price.
     asked = price if price.delta else Price(price.epsilon * (1 - 1e-12))
     return decoder.plan(
@@ -88,7 +93,7 @@ def plan_of(
         labels_public=False,
         joins=DROP,
         unit=unit,
-        bounds=("zCDP",) if price.delta else ("pure",),
+        bounds=() if not decoder.refundable else ("zCDP",) if price.delta else ("pure",),
     )
 
 
@@ -106,6 +111,7 @@ def terms_of(plan: DecodingPlan, order: Order, writing: Writing) -> dict[str, An
         "opening": writing.before,
         "lead": writing.lead,
         "schema": writing.schema,
+        "grammar": writing.grammar,
         "per_label": order.per_label,
         "texts_per_batch": order.rounds,
         "tokens": order.tokens,

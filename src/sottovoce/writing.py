@@ -34,9 +34,11 @@ class Writing:
         before: Public opening, with ``{label}`` where there are labels.
         lead: What stands before every shown text, and at the end of the prompt, where the new one begins.
         schema: JSON schema that a written object must meet; public. ``None`` for any object.
+        grammar: Whether tokens are chosen among those that keep to the schema.
 
     Raises:
         TaskError: There is no field, or a template is not usable.
+        ParameterError: There is a grammar and no schema.
 
     Example:
         >>> plain = Writing(("text",), Task(labels=["billing", "fraud"]))
@@ -51,8 +53,11 @@ class Writing:
     before: str = ""
     lead: str = "Text:"
     schema: Mapping[str, Any] | None = None
+    grammar: bool = False
 
     def __post_init__(self) -> None:
+        if self.grammar and self.schema is None:
+            raise ParameterError("grammar", self.grammar, "left out where there is no schema (--schema) to keep to")
         if not self.fields:
             raise TaskError("A text to be written needs at least one field.")
         if not self.lead.strip() or self.lead != self.lead.strip():
@@ -74,7 +79,7 @@ class Writing:
         return Writing(task.fields, task, lead="Record:" if len(task.fields) > 1 else "Text:")
 
     @staticmethod
-    def of_schema(file: str | Path, task: Task | None = None) -> Writing:
+    def of_schema(file: str | Path, task: Task | None = None, *, grammar: bool = False) -> Writing:
         """For JSON objects that meet a schema, whose ``properties`` are the fields, in their order.
 
         Raises:
@@ -93,7 +98,7 @@ class Writing:
             raise InputError(f"The schema {path.name!r} refers to {outside[0]!r}; it must stand by itself.")
         kind = str(schema.get("title", "record")).replace("{", "{{").replace("}", "}}")
         before = f"Here are records of type {kind}" + (" and {label}.\n" if task else ".\n")
-        writing = Writing(tuple(properties), task, before, "Record:", schema)
+        writing = Writing(tuple(properties), task, before, "Record:", schema, grammar)
         _ = writing._validator
         return writing
 

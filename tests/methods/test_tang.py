@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
-from decoding_worlds import ADJACENCIES, law_of, plan_of, step_of
+from decoding_worlds import ADJACENCIES, law_of, plan_of, random_worlds, step_of
 from sottovoce.errors import AssignmentError, ParameterError
 from sottovoce.methods.base import Price
 from sottovoce.methods.tang import Tang
@@ -150,3 +151,77 @@ def test_the_report_of_a_sample_is_that_of_its_event():
     plan = priced(Tang(noise="em", rate=1.0, **SAMPLED), AR)
     said = RdpAccountant(AR).compose(plan.decoder.alternatives(plan.setting)[0])
     assert plan.report.epsilon == said.report(1e-6, ["pure", "amplified", "PLD"]).epsilon
+
+
+COINS = {"fresh": "token", "sampling_rate": 0.3}
+
+
+def mixture(plan, public, rows) -> np.ndarray:
+    """The law of one token over every sample there is: exact, from the law for each subset of the experts."""
+    rate, law = plan.decoder.sampling_rate, np.zeros(len(public))
+    for drawn in itertools.product((False, True), repeat=len(rows)):
+        chance = math.prod(rate if one else 1 - rate for one in drawn)
+        law += chance * law_of(plan, public, [row for row, one in zip(rows, drawn, strict=True) if one])
+    return law
+
+
+def delta_at(p, q, epsilon) -> float:
+    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+
+
+def broken_by(event, deltas, pairs) -> bool:
+    """Whether a hockey-stick divergence of some pair of laws, either way, exceeds what the event promises."""
+    for delta in deltas:
+        epsilon = RdpAccountant(AR).compose(event).report(delta, Tang(noise="em", **COINS).bounds).epsilon
+        for p, q in pairs:
+            for one, other in ((p, q), (q, p)):
+                if np.maximum(one - math.exp(epsilon) * other, 0).sum() > delta * (1 + 1e-6) + 1e-12:
+                    return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "decoder", [Tang(noise="em", rate=6.0, **COINS), Tang(noise="exponential", scale=0.3, **COINS)]
+)
+def test_a_token_of_a_fresh_sample_costs_no_less_than_its_exact_loss(decoder):
+    # Laws over all samples of up to five experts, exactly; at a charge for half of the coins' chance it is found out.
+    plan = decoder.plan(None, tokens=1, experts=10, adjacency=AR, change=DROP)
+    (charged,) = decoder.alternatives(plan.setting)
+    assert charged.event.sampling_probability == 0.3
+    pairs = [
+        tuple(mixture(plan, world.public, rows) for rows in world.neighbours(AR))
+        for world in random_worlds(60, seed=5, most_experts=4)
+    ]
+    assert not broken_by(charged.event, (1e-9, 0.01, 0.05), pairs)
+    assert broken_by(PoissonSampledDpEvent(0.15, charged.event.event), (1e-9, 0.01, 0.05), pairs)
+
+
+def test_the_divisor_is_the_expected_size_of_a_sample():
+    plan = Tang(noise="em", rate=6.0, **COINS).plan(None, tokens=1, experts=10, adjacency=AR, change=DROP)
+    assert plan.token_event.eta == pytest.approx(6.0 / 3)
+    assert Tang(noise="em", rate=6.0, **COINS).plan(
+        None, tokens=1, experts=2, adjacency=AR, change=DROP
+    ).token_event.eta == pytest.approx(6.0)
+
+
+def test_every_expert_tosses_a_fresh_coin_at_every_token():
+    # One expert that is sure of token 1 against a public list that is even; at rate 1/2 the expert has a say in half of
+    # the tokens, each time anew: two in a row with .25, not .5. 4,000 pairs; false alarm below 1e-6 (5 deviations).
+    decoder = Tang(noise="em", rate=40.0, top_k=2, fresh="token", sampling_rate=0.5)
+    plan = decoder.plan(None, tokens=2, experts=2, adjacency=AR, change=DROP)
+    sure = [(0.0, 60.0)]
+    pairs = np.zeros((2, 2))
+    randomness = SeededRandomness(3)
+    for _ in range(4_000):
+        chooser = plan.decoder.start(plan, randomness, ends=())
+        first, second = (chooser.next(step_of((0.0, 0.0), sure)) for _ in range(2))
+        pairs[first, second] += 1
+    # Token 1 with 1/2 + 1/4 = .75: .5625 for two, and .0625 for none; a coin for both would give .625 and .125.
+    assert pairs[1, 1] / 4_000 == pytest.approx(0.5625, abs=5 * math.sqrt(0.5625 * 0.4375 / 4_000))
+    assert pairs[0, 0] / 4_000 == pytest.approx(0.0625, abs=5 * math.sqrt(0.0625 * 0.9375 / 4_000))
+
+
+def test_no_coin_is_tossed_where_presence_changes_other_prompts():
+    plan = priced(Tang(noise="em", rate=40.0, top_k=2, fresh="token", sampling_rate=0.5), AR, experts=1, tokens=30)
+    chooser = plan.decoder.start(plan, SeededRandomness(1), ends=())
+    assert {chooser.next(step_of((0.0, 0.0), [(0.0, 60.0)])) for _ in range(30)} == {1}

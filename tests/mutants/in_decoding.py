@@ -16,6 +16,7 @@ BATCHES = (
     "tests/experts/test_batches.py::test_a_unit_of_several_records_is_one_expert_with_the_label_of_its_first",
 )
 KILLED = (_CRASHES + "test_a_run_that_is_killed_goes_on_without_a_second_charge_or_a_second_draw",)
+_TANG = "tests/methods/test_tang.py::"
 FORGED = (
     _PROOFS + "test_a_forged_certificate_is_found_out",
     _PROOFS + "test_rows_that_never_left_are_found_out_by_the_ledger_though_the_certificate_names_their_hash",
@@ -211,5 +212,45 @@ MUTANTS = [
         'data = hmac.new(bytes.fromhex(kept["key"]), self._records.fingerprint.encode("ascii"), hashlib.sha256)',
         'data = hashlib.sha256(self._records.fingerprint.encode("ascii"))',
         (_PROOFS + "test_everything_holds_with_rows_ledger_and_records",),
+    ),
+    Mutant(
+        "no-coin-tossed",
+        "every expert has a say in every token, though the charge is that of a sample",
+        "methods/tang.py",
+        "        if not self._coins(plan.setting):\n            return step\n",
+        "        return step\n",
+        (_TANG + "test_every_expert_tosses_a_fresh_coin_at_every_token",),
+    ),
+    Mutant(
+        "sums-over-a-sample-divided-by-all",
+        "the charge is that of a mean over all experts, the noise that of a sample's",
+        "methods/tang.py",
+        "return max(1, int(exact(self.sampling_rate or 0) * setting.experts))",
+        "return setting.experts",
+        (_TANG + "test_the_divisor_is_the_expected_size_of_a_sample",),
+    ),
+    Mutant(
+        "amplified-for-any-adjacency",
+        "a coin for every expert is amplified under replace-one as well",
+        "synthesis_order.py",
+        'if fresh == "token" and (adjacency is not Adjacency.ADD_REMOVE or',
+        'if fresh == "token" and (False or',
+        ("tests/synthesis/test_fresh_samples.py::test_where_amplification_does_not_hold_nothing_is_charged",),
+    ),
+    Mutant(
+        "grammar-not-in-the-terms",
+        "a run under a grammar may be resumed without it",
+        "synthesis_order.py",
+        '        "grammar": writing.grammar,\n',
+        "",
+        ("tests/synthesis/test_grammar.py",),
+    ),
+    Mutant(
+        "grammar-ignored",
+        "the grammar is asked and any token is chosen",
+        "methods/decoding_text.py",
+        ".next(step, allowed)",
+        ".next(step)",
+        ("tests/synthesis/test_grammar.py",),
     ),
 ]

@@ -56,10 +56,22 @@ def synthesize(
     clip: Annotated[float | None, typer.Option("--clip", help="Clip, in nats.")] = None,
     temperature: Annotated[float | None, typer.Option("--temperature", help="Temperature.")] = None,
     top_k: Annotated[int | None, typer.Option("--top-k", help="Public candidates a token is chosen from.")] = None,
+    noise: Annotated[str | None, typer.Option("--noise", help="tang: gaussian, exponential or em.")] = None,
+    sampling_probability: Annotated[
+        float | None,
+        typer.Option(
+            "--sampling-probability",
+            help="tang: chance of each unit to have a say in a token, drawn afresh; with --adjacency add-remove and "
+            "--noise em or exponential.",
+        ),
+    ] = None,
     schema: Annotated[
         str | None,
         typer.Option("--schema", help="Write JSON objects that meet this JSON schema; its properties are the fields."),
     ] = None,
+    grammar: Annotated[
+        bool, typer.Option("--grammar", help="Only tokens that keep to the schema; free, since the schema is public.")
+    ] = False,
     max_characters: o.MaxCharacters = None,
     truncate: o.Truncate = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say the price; read and charge nothing.")] = False,
@@ -73,6 +85,7 @@ def synthesize(
     OUT holds a JSON object a line, with the task's fields and 'label'; OUT.certificate.json says what they cost and
     what is guaranteed. Use them with 'sotto classify --demonstrations OUT'; check them with 'sotto verify certificate'.
     """
+    from sottovoce.errors import ParameterError
     from sottovoce.methods.decoding import make_decoder
     from sottovoce.privacy.numbers import require_delta, require_epsilon
     from sottovoce.synthesis_order import Order
@@ -83,9 +96,15 @@ def synthesize(
         private, labels, task, method, model, adjacency, unit, ledger, budget, device, dtype, None, None, 1, None,
         max_characters, truncate, False, caller,
     )  # fmt: skip
+    if grammar and not schema:
+        raise ParameterError("--grammar", grammar, "given with --schema, which it keeps to")
     the_task = setup.load_task() if setup.task or setup.labels or not schema else None
-    writing = Writing.of_schema(schema, the_task) if schema else Writing.of(setup.load_task())
-    given = {"clip": clip, "temperature": temperature, "top_k": top_k}
+    writing = Writing.of_schema(schema, the_task, grammar=grammar) if schema else Writing.of(setup.load_task())
+    given = {"clip": clip, "temperature": temperature, "top_k": top_k, "noise": noise}
+    if sampling_probability is not None:
+        if method != "tang":
+            raise ParameterError("--sampling-probability", sampling_probability, "left out, or with --method tang")
+        given |= {"fresh": "token", "sampling_rate": sampling_probability}
     decoder = make_decoder(method, **{name: value for name, value in given.items() if value is not None})
     order = Order(per_label, tokens, texts_per_batch, experts, inside_tokens, max_records)
     if dry_run:
@@ -199,9 +218,11 @@ def _dry_run(
 
     if order.experts is None:
         raise ParameterError("--experts", None, "given with --dry-run, which reads no file: units a batch may have")
+    sampled = getattr(decoder, "fresh", "never") != "never"  # amplified under add-remove alone
+    adjacencies = [Adjacency.ADD_REMOVE] if sampled else [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE]
     plans = [
         plan_of(decoder, order, Price(price, delta), adjacency, setup.unit or "record", order.experts)
-        for adjacency in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
+        for adjacency in adjacencies
     ]
     told = [_told(plan) for plan in plans]
     if as_json:

@@ -101,6 +101,17 @@ def summed(blocks: Iterable[Tensor], public: Candidates, rules: Sequence[Rule]) 
         return [np.asarray(total.cpu().numpy()) for total in totals]
 
 
+def thinned(block: Tensor, drawn: Sequence[bool]) -> Tensor:
+    """A copy of a block in which the experts that were not drawn are null experts.
+
+    Args:
+        block: Shape (rows, vocabulary).
+        drawn: One a row.
+    """
+    lost = block.new_tensor([not one for one in drawn]).bool()
+    return block.masked_fill(lost[:, None], float("nan"))
+
+
 def scores_of(
     sums: IntArray, rule: Rule, change: ChangeType, adjacency: Adjacency, squared_l2: int | None = None
 ) -> Scores:

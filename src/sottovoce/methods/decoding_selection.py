@@ -49,6 +49,10 @@ class SelectingDecoder(Decoder):
         """Public log-weights of the candidates: free (specification T1)."""
         return None
 
+    def taking_part(self, plan: DecodingPlan, step: Step, randomness: Randomness) -> Step:
+        """The step with the experts that have a say in this token; all of them, unless a method draws some."""
+        return step
+
     def scores(self, plan: DecodingPlan, step: Step, public: Candidates) -> Scores:
         """The sum over the step's experts with the bound on its change. It reads the blocks."""
         (sums,) = summed(step.blocks, public, [self.rule])
@@ -77,6 +81,7 @@ class SelectingChooser(Chooser):
         return self._decoder.top_k, self._decoder.margin
 
     def _draw(self, step: Step, public: Candidates) -> int:
+        step = self._decoder.taking_part(self._plan, step, self._randomness)
         scores, prior = self._decoder.scores(self._plan, step, public), self._decoder.log_prior(public)
         if prior is None:
             return public.token(self._mechanism.select(scores, self._randomness))

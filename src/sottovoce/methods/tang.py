@@ -5,8 +5,9 @@ Guarantee   A token's loss, for a swap: ``gaussian``, discrete noise of deviatio
             distributions divided by their largest entry, which is permute-and-flip, pure 2 / (M b); ``em``, weights
             exp(rate * mean), bounded range 2 rate / M.
 Assumes     Isolation, and M a public constant. Amplification holds for the samplings and adjacencies of specification 7
-            alone, and once for whatever one sample is used for: ``fresh`` says what that is, and whoever prepares the
-            experts has to draw accordingly.
+            alone, and once for whatever one sample is used for: ``fresh`` says what that is. A fresh sample for every
+            token is drawn here, by a coin for every expert, where each unit is an expert of its own and its presence
+            changes no other (a drop); elsewhere whoever prepares the experts has to draw accordingly.
 Sources     Tang et al. (2024); specification 5.8, 7, T10 to T12. Their sqrt(2) / M is right; their accountant for
             Poisson samples of what is drawn without replacement is not.
 """
@@ -17,10 +18,10 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Final, final
+from typing import TYPE_CHECKING, Annotated, Final, final
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.lockstep import scores_of, summed
+from sottovoce.experts.lockstep import scores_of, summed, thinned
 from sottovoce.experts.lockstep_rules import BestIsOne, Candidates, Probabilities
 from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.mechanisms.gaussian import GaussianNoisyMax
@@ -31,10 +32,15 @@ from sottovoce.models.stepping import Step
 from sottovoce.privacy.amplification import Sampling, SharedSample
 from sottovoce.privacy.checked import OneOf, Positive, Several, Share, Whole
 from sottovoce.privacy.events import DpEvent, PureDP, SelfComposedDpEvent, ZCDpEvent
-from sottovoce.privacy.master_table import Row
+from sottovoce.privacy.master_table import Row, is_drop
 from sottovoce.privacy.master_table_decoding import TangExponential, TangSelection
 from sottovoce.privacy.master_table_vectors import TangGaussian
+from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.scores import Scores
+from sottovoce.randomness import Randomness
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 NOISES: Final = ("gaussian", "exponential", "em")
 FRESH: Final = ("never", "batch", "token")
@@ -59,8 +65,10 @@ class Tang(SelectingDecoder):
         rate: lambda, the weight of one unit of probability, for ``em``.
         top_k: K, the tokens that the public prompt finds likeliest.
         fresh: What a sample of the records serves: ``never`` (a fixed batch, no sample), a whole ``batch`` with all its
-            texts, or one ``token``, as published, for which every prompt is read anew at every token.
-        sampling_rate: Chance of a record to be in a sample, its slot drawn with it (``Sampling.CATEGORICAL``).
+            texts, or one ``token``, as published. Where units have experts of their own, all of which read every token,
+            that is a coin for each of them at every token; the sums are divided by ``sampling_rate`` of the experts.
+        sampling_rate: Chance of a record to be in a sample, its slot drawn with it (``Sampling.CATEGORICAL``) unless it
+            is an expert of its own (``Sampling.POISSON``).
         sample: Records in a sample without replacement; replace-one alone.
         population: Records in all, public, for a sample without replacement.
     """
@@ -97,14 +105,14 @@ class Tang(SelectingDecoder):
         return BestIsOne(BITS) if self.noise == "exponential" else Probabilities(BITS)
 
     def parts(self, setting: Setting) -> Sequence[Part]:
-        return [Part(self._row(setting.experts), setting.tokens)]
+        return [Part(self._row(self._divisor(setting)), setting.tokens)]
 
     def alternatives(self, setting: Setting) -> Sequence[DpEvent]:
         if self.fresh == "never":
             return super().alternatives(setting)
         if setting.two_batches:
             raise ParameterError("labels_public", False, "true with samples: their rate would follow private labels")
-        one, steps = self._row(setting.experts).event(setting.change), setting.tokens * setting.texts
+        one, steps = self._row(self._divisor(setting)).event(setting.change), setting.tokens * setting.texts
         sample = self._sample(setting)
         sample.release(one, steps if self.fresh == "batch" else 1)
         return [sample.amplified() if self.fresh == "batch" else SelfComposedDpEvent(sample.amplified(), steps)]
@@ -125,9 +133,16 @@ class Tang(SelectingDecoder):
                 return PermuteAndFlip(event.epsilon)
         return super().mechanism(plan)
 
+    def taking_part(self, plan: DecodingPlan, step: Step, randomness: Randomness) -> Step:
+        """A coin for every expert; one that is not drawn is a null expert for this token."""
+        if not self._coins(plan.setting):
+            return step
+        rate = exact(self.sampling_rate or 0)
+        return Step(step.text, step.public, (_thinned(block, rate, randomness) for block in step.blocks))
+
     def scores(self, plan: DecodingPlan, step: Step, public: Candidates) -> Scores:
         (sums,) = summed(step.blocks, public, [self.rule])
-        row, setting = self._row(plan.setting.experts), plan.setting
+        row, setting = self._row(self._divisor(plan.setting)), plan.setting
         squared = None
         if isinstance(row, TangGaussian):
             squared = math.ceil((Fraction(row.norm(setting.change)) * row.experts * row.grid) ** 2)
@@ -141,14 +156,30 @@ class Tang(SelectingDecoder):
                 return TangSelection(experts, self.rate or 0)
         return TangGaussian(experts, self.sigma or 0, self.top_k, grid=1 << BITS)
 
+    def _coins(self, setting: Setting) -> bool:
+        """Whether a sample is a coin for every expert."""
+        return self.fresh == "token" and self.sampling_rate is not None and is_drop(setting.change)
+
+    def _divisor(self, setting: Setting) -> int:
+        """M: the experts, or those of them that a sample is expected to hold."""
+        if not self._coins(setting):
+            return setting.experts
+        return max(1, int(exact(self.sampling_rate or 0) * setting.experts))
+
     def _sample(self, setting: Setting) -> SharedSample:
         sampling = Sampling.CATEGORICAL if self.sampling_rate else Sampling.WITHOUT_REPLACEMENT
+        coins = self._coins(setting)
         return SharedSample(
-            sampling,
+            Sampling.POISSON if coins else sampling,
             setting.adjacency,
             change=setting.change,
-            grouped=True,
+            grouped=not coins,
             rate=self.sampling_rate,
             size=self.sample,
             population=self.population,
         )
+
+
+def _thinned(block: Tensor, rate: Fraction, randomness: Randomness) -> Tensor:
+    drawn = [randomness.below(rate.denominator) < rate.numerator for _ in range(block.shape[0])]
+    return thinned(block, drawn)

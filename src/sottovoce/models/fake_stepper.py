@@ -105,6 +105,10 @@ class FakeStepper:
         """Text of the tokens; end and control token have none."""
         return "".join(self.pieces[token] for token in tokens if token < len(self.pieces))
 
+    def token_bytes(self) -> Sequence[bytes]:
+        """The pieces; end and control token have none."""
+        return [*(piece.encode("utf-8") for piece in self.pieces), b"", b""]
+
     def echo(self, prompt: Prompt, text: Tokens) -> list[float]:
         """Likes what followed the last three tokens in the prompt: a nat for each time, more for longer matches."""
         read = self.encode(prompt.before + prompt.inside + prompt.after)

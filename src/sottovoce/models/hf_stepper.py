@@ -33,6 +33,7 @@ from sottovoce.models._hf_lockstep_prompts import PromptParts
 from sottovoce.models._hf_lockstep_read import LockstepPrompts
 from sottovoce.models._hf_lockstep_selftest import LockstepReport, run_self_test
 from sottovoce.models._hf_model import CausalModel, Loaded, quiet
+from sottovoce.models._hf_token_bytes import token_bytes
 
 LAYOUTS: Final = ("auto", "rows", "single")
 LOGIT_BYTES: Final = {"cpu": 64 << 20, "cuda": 512 << 20}
@@ -157,6 +158,16 @@ class TransformersStepper:
         """Text of released tokens, without the end."""
         kept = [token for token in tokens if token not in self.parts.controls]
         return str(self.engine.model.tokenizer.decode(kept, clean_up_tokenization_spaces=False))
+
+    def token_bytes(self) -> Sequence[bytes]:
+        """What each token adds to a text; see ``Stepper.token_bytes``.
+
+        Raises:
+            MissingExtraError: llguidance is not installed.
+            ModelError: The tokenizer does not decode token by token.
+        """
+        silent = {*self.parts.controls, *self.unwritable}
+        return token_bytes(self.engine.model.tokenizer, self.vocabulary, silent)
 
     def read(self, groups: Sequence[Group], *, inside_tokens: int, tokens: int) -> LockstepPrompts:
         """Reads all prompts, one at a time.

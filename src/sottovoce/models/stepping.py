@@ -135,6 +135,15 @@ class Stepper(Protocol):
     def decode(self, tokens: Sequence[int]) -> str:
         """Text of released tokens, without the end."""
 
+    def token_bytes(self) -> Sequence[bytes]:
+        """What each token adds to a text, length ``vocabulary``; nothing for ends and for what is unwritable.
+
+        A text is what its tokens add, one after another, but for a blank at its beginning.
+
+        Raises:
+            ModelError: The tokenizer decodes no such way.
+        """
+
     def read(self, groups: Sequence[Group], *, inside_tokens: int, tokens: int) -> ReadPrompts:
         """Reads all prompts.
 

@@ -1,0 +1,54 @@
+"""One text under way: what chooses its tokens, the grammar that it keeps to, and when it is over.
+
+Guarantee   A grammar narrows the candidates of a step by the tokens chosen before and by nothing else, and a text that
+            cannot go on ends. Both follow from released tokens and public facts, and cost nothing (5.11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, final
+
+from sottovoce.methods.decoding_chooser import Chooser
+from sottovoce.models.stepping import Step
+from sottovoce.records import Opaque
+
+if TYPE_CHECKING:
+    from sottovoce.models.grammar import Matcher
+
+
+@final
+class Text(Opaque):
+    """A text of which some tokens are chosen.
+
+    Args:
+        chooser: Chooses its tokens, privately.
+        ended: Whether tokens are a whole text, by a public rule.
+        matcher: The grammar's state, fresh; ``None`` for no grammar.
+
+    Attributes:
+        tokens: So far.
+    """
+
+    def __init__(self, chooser: Chooser, ended: Callable[[list[int]], bool], matcher: Matcher | None = None) -> None:
+        self._chooser, self._ended, self._matcher = chooser, ended, matcher
+        self.tokens: list[int] = []
+
+    def next(self, step: Step) -> int | None:
+        """Chooses a token; gives the one to go on with, or ``None`` where the text is over.
+
+        Where the grammar allows no token that the public prompt can score, none is chosen, no block is read, and the
+        text is over, unfinished.
+        """
+        allowed = None
+        if self._matcher is not None:
+            allowed = self._matcher.allowed().to(step.public.device)
+            if not bool(step.public.index_select(0, allowed).isfinite().any()):
+                return None
+        token = self._chooser.next(step, allowed)
+        self.tokens.append(token)
+        if self._matcher is not None:
+            self._matcher.accept(token)
+            if self._matcher.over:
+                return None
+        return None if self._chooser.over or self._ended(self.tokens) else token
