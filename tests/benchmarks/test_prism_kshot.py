@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tiny_rows import reader
 
 from sottovoce.benchmarks import evaluation as e
-from sottovoce.benchmarks import prism_kshot, runner
-from sottovoce.benchmarks.experiment import Result, Settings
+from sottovoce.benchmarks import prism_demonstrations, prism_kshot, runner
+from sottovoce.benchmarks.experiment import Bench, Piece, Result, Settings
 from sottovoce.benchmarks.prism_kshot import EXPERIMENT, METHODS, PUBLIC, REAL
 from sottovoce.benchmarks.runner import run
+from sottovoce.benchmarks.worlds import default_data, read_world
 from sottovoce.errors import ParameterError
 from sottovoce.models.fake import FakeScorer, one_shot
 from sottovoce.models.fake_stepper import FakeStepper
@@ -24,14 +27,12 @@ PIECES = ("late ", "fee ", "lamp ")
 @pytest.fixture
 def quick(monkeypatch):
     """Short texts, and a model that writes whatever is asked."""
-    prism_kshot._stepper.cache_clear()
-    monkeypatch.setattr(prism_kshot, "TOKENS", 4)
-    monkeypatch.setattr(prism_kshot, "PER_LABEL", 1)
-    monkeypatch.setattr(prism_kshot, "DRAWS", 2)
+    prism_demonstrations.stepper_of.cache_clear()
+    monkeypatch.setattr(prism_kshot, "SIZE", prism_demonstrations.Size(per_label=1, tokens=4, draws=2))
     made = FakeStepper(lambda prompt, text: [1.0, 0.5, 0.2, len(text) - 2.0, 0.0], pieces=PIECES)
-    monkeypatch.setattr(prism_kshot, "load_stepper", lambda model: made)
+    monkeypatch.setattr(prism_demonstrations, "load_stepper", lambda model: made)
     yield made
-    prism_kshot._stepper.cache_clear()
+    prism_demonstrations.stepper_of.cache_clear()
 
 
 def measured(tmp_path, monkeypatch, scorer=None, settings=SETTINGS) -> Result:
@@ -51,9 +52,14 @@ def test_every_method_price_and_control_is_measured(quick, tmp_path, monkeypatch
                 assert len(result.cell(**at, method=name, **price, option=f"k {k}").values) == 2
                 assert result.cell(**at, method=name, **price, quantity="readable").mean >= 50
     tables = EXPERIMENT.exhibit(result).tables
-    assert [table.title for table in tables][:2] == ["1-shot, add-remove", "1-shot, replace-one"]
+    titles = [table.title for table in tables]
+    assert titles[:2] == ["Percent right, k = 3, add-remove", "Percent right, k = 3, replace-one"]
+    assert "By the number of demonstrations, epsilon 2, replace-one" in titles
+    assert "Percent right, k = 3, calibrated, replace-one" in titles
+    assert [(one["task"], one["epsilon"]) for one in result.extra["texts"]] == [("tickets", 2.0)] * 4
+    assert titles[-1] == "Texts written by invisible-ink, replace-one"
     assert all(len(row) == len(table.columns) for table in tables for row in table.rows)
-    assert not any("-" in row[2:5] for table in tables[:4] for row in table.rows)
+    assert not any("-" in row[3:6] for table in tables[:2] for row in table.rows)
 
 
 def test_the_same_run_twice_has_the_same_numbers(quick, tmp_path, monkeypatch):
@@ -79,6 +85,41 @@ def test_controls_are_above_or_below_as_they_should_be(quick, tmp_path, monkeypa
     result = measured(tmp_path, monkeypatch, FakeScorer())
     at = {"task": "tickets", "names": "own"}
     assert result.cell(**at, method=e.ZERO_SHOT).mean == pytest.approx(100 / 8)
+
+
+def test_calibration_takes_off_what_is_said_to_questions_without_content(quick, tmp_path, monkeypatch):
+    # A model that leans to the first label by more than it knows: plain it says the first, calibrated the truth.
+    def leaning(the_task, context, query):
+        text = query["text"]
+        lean = [3.0, *[0.0] * (len(the_task.labels) - 1)]
+        return (
+            lean if text in prism_demonstrations.NO_CONTENT else [a + b for a, b in zip(lean, truth[text], strict=True)]
+        )
+
+    world = read_world(default_data(), "tickets")
+    truth = {x.fields["text"]: [1.0 * (x.label == i) for i in range(len(world.task.labels))] for x in world.test}
+    result = measured(tmp_path, monkeypatch, FakeScorer(leaning))
+    at = {"task": "tickets", "names": "own", "method": REAL, "records": 20}
+    assert result.cell(**at, option="k 3, calibrated").mean == 100
+    assert result.cell(**at, option="k 3").mean < 50
+
+
+def test_private_records_are_rows_that_the_writer_never_met(monkeypatch):
+    monkeypatch.setattr(prism_demonstrations, "RESERVED", 7)
+    bench = Bench(SETTINGS, reader())
+    piece = Piece("tickets", "own", 0)
+    _, held = prism_demonstrations.held_of(bench, piece, 7)
+    assert {x.fields["text"] for x in held} == {x.fields["text"] for x in bench.world("tickets").train[:7]}
+    with pytest.raises(ParameterError, match="up to 7"):
+        prism_demonstrations.held_of(bench, piece, 8)
+
+
+def test_another_model_can_write(quick, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(prism_demonstrations, "load_stepper", lambda model: asked.append(model) or quick)
+    measured(tmp_path, monkeypatch, settings=replace(SETTINGS, writer="hf:other", seeds=1))
+    assert asked == ["hf:other"]
+    assert (tmp_path / "results" / "prism-kshot-fake-hf-other.json").exists()
 
 
 def test_one_number_of_records_is_asked_for(quick, tmp_path, monkeypatch):

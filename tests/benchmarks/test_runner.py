@@ -15,6 +15,7 @@ from sottovoce.benchmarks import evaluation as e
 from sottovoce.benchmarks import poetry_clip, poetry_table1, runner
 from sottovoce.benchmarks.exhibits import Exhibit, Table
 from sottovoce.benchmarks.experiment import Experiment, Key, Result, Settings
+from sottovoce.benchmarks.gather import family_of
 from sottovoce.benchmarks.runner import load_experiment, run
 from sottovoce.errors import InputError, ParameterError
 
@@ -372,7 +373,7 @@ def test_a_result_of_another_model_has_a_file_of_its_own(tmp_path, model, suffix
 
 def test_in_a_run_of_everything_an_experiment_keeps_its_own_settings():
     given = {"model": "fake", "seeds": 2, "queries": None, "adjacencies": None, "epsilons": [2.0], "records": [3],
-             "tasks": ["trec"], "groups": None, "clips": None, "names": None}  # fmt: skip
+             "tasks": ["trec"], "groups": None, "clips": None, "names": None, "writer": None}  # fmt: skip
     table, images = (load_experiment(name) for name in ("poetry-table1", "poetry-table3"))
     chosen = table.settings.changed(**runner._suited(table, given, alone=False))
     assert chosen == replace(table.settings, model="fake", seeds=2, epsilons=(2.0,))
@@ -386,3 +387,22 @@ def test_the_diary_holds_no_text_of_a_row(tmp_path, model):
     head, *lines = partial(tmp_path).read_text("utf-8").splitlines()
     assert json.loads(head)["experiment"] == "trial"
     assert [set(json.loads(line)) for line in lines] == [{"piece", "numbers", "seconds", "asked", "found"}] * 3
+
+
+def test_the_name_of_a_paper_runs_its_experiments():
+    assert list(runner._named("prism-kshot")) == ["prism-kshot"]
+    prism, poetry = list(runner._named("prism")), list(runner._named("poetry"))
+    assert len(prism) == 6
+    assert {name.partition("-")[0] for name in prism} == {"prism"}
+    assert {name.partition("-")[0] for name in poetry} == {"poetry", "prior"}
+
+
+def test_a_report_is_titled_by_what_is_in_it():
+    shown = [Exhibit(name, "?", "?", [], [], [], []) for name in ("prism-kshot", "poetry-table1")]
+    assert [family_of([one])[0] for one in shown] == [
+        "Private synthetic examples, measured",
+        "Private PoEtry, measured",
+    ]
+    title, lines = family_of(shown)
+    assert title == "All experiments, measured"
+    assert lines == [*family_of(shown[:1])[1], *family_of(shown[1:])[1]]

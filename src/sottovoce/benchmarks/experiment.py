@@ -37,6 +37,7 @@ class Settings:
         adjacencies: What one change is.
         clips: For experiments that vary it.
         shots: Demonstrations in a prompt, for experiments that vary it.
+        writer: Model that writes synthetic texts, as behind ``--model``; empty for ``model``.
     """
 
     model: str = "embedded"
@@ -50,6 +51,7 @@ class Settings:
     adjacencies: tuple[str, ...] = BOTH
     clips: tuple[float, ...] = ()
     shots: tuple[int, ...] = ()
+    writer: str = ""
 
     def changed(self, **given: Any) -> Settings:
         """With the values that are not ``None`` put in.
@@ -59,11 +61,11 @@ class Settings:
         """
         given = {n: tuple(dict.fromkeys(v)) if isinstance(v, list | tuple) else v for n, v in given.items()}
         given = {name: value for name, value in given.items() if value is not None}
-        for name, known in (("tasks", tuple(WORLDS)), ("adjacencies", BOTH), ("names", (OWN, UNKNOWN))):
+        for name, known in (("tasks", (*WORLDS, *self.tasks)), ("adjacencies", BOTH), ("names", (OWN, UNKNOWN))):
             if unknown := [one for one in given.get(name, ()) if one not in known]:
                 raise ParameterError(name, unknown[0], f"one of {', '.join(known)}")
         for name, value in given.items():
-            if name not in ("model", "seeds", "queries") and getattr(self, name) == ():
+            if name not in ("model", "writer", "seeds", "queries") and getattr(self, name) == ():
                 raise ParameterError(name, value, "left out: this experiment has no such setting")
             for one in value if isinstance(value, tuple) else (value,):
                 if isinstance(one, int | float) and not (math.isfinite(one) and one > 0):
@@ -319,4 +321,5 @@ def _command(result: Result) -> str:
     s = result.settings
     words = ["sotto bench run", result.experiment]
     words += [f"--model {s.model}"] if s.model != "embedded" else []
+    words += [f"--writer {s.writer}"] if s.writer else []
     return " ".join([*words, f"--seeds {s.seeds}", f"--queries {s.queries}", "--tasks", *s.tasks])

@@ -3,227 +3,200 @@
 For every method, price and adjacency one file of synthetic rows is written from the same private records, by the model
 that writes; the model that scores then answers from k of them, drawn at random, over several draws. The controls: no
 demonstration; k of the private records themselves, without any guarantee; k texts that the same model writes from the
-public prompt alone, at the same length, which is what synthesis has to beat.
+public prompt alone, at the same length, which is what synthesis has to beat. Under made-up names a text written from
+the public prompt cannot know what its label means; the records do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import Any, Final
-from zlib import crc32
 
 import numpy as np
 
 from sottovoce.benchmarks import evaluation as e
-from sottovoce.benchmarks.accuracy import kinds
+from sottovoce.benchmarks import prism_demonstrations as d
+from sottovoce.benchmarks.accuracy import difference, kinds, said_of
 from sottovoce.benchmarks.exhibits import Exhibit, Table
 from sottovoce.benchmarks.experiment import Bench, Cell, Experiment, Key, Measurements, Piece, Result, Settings, about
+from sottovoce.benchmarks.prism_demonstrations import METHODS, PUBLIC, REAL
 from sottovoce.benchmarks.sweeps import sweep_figures
-from sottovoce.benchmarks.worlds import OWN, Episode
+from sottovoce.benchmarks.worlds import OWN, UNKNOWN
 from sottovoce.errors import ParameterError
-from sottovoce.methods.decoding import Decoder, make_decoder
-from sottovoce.models.catalog import load_stepper
-from sottovoce.models.stepping import Stepper
-from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.unit import Adjacency
-from sottovoce.randomness import SeededRandomness
-from sottovoce.records import PrivateRecords, Row
-from sottovoce.synthesis import Synthesizer
-from sottovoce.synthesis_order import Order
-from sottovoce.tasks import Example
 
-REAL, PUBLIC = "real demonstrations", "public texts"
-METHODS: Final[Mapping[str, Decoder]] = {
-    name: make_decoder(name) for name in ("invisible-ink", "prism", "amin", "tang", "poe-decoding")
-}
-DELTA: Final = 1e-5
-DRAWS: Final = 8
-"""Contexts of k demonstrations for every file."""
-NOTHING: Final = 1e-3
-"""An epsilon at which a text follows its public prompt: what "public texts" are written with. They read no record."""
+SIZE = d.Size()
+RECOMMENDED, SAMPLES = "invisible-ink", 4
+USUAL: Final = 4
+"""Demonstrations of the main tables, as in the paper."""
 
 
 def measure(bench: Bench, piece: Piece) -> Measurements:
-    """Accuracies of one task and seed."""
+    """Accuracies of one task, kind of names and seed."""
     settings = bench.settings
-    (records,) = settings.records if len(settings.records) == 1 else (0,)
-    episode = bench.world(piece.task).episode(piece.seed, settings.queries, piece.names)
-    if not 0 < records <= len(episode.records):
-        raise ParameterError("records", settings.records, f"one number up to {len(episode.records)}")
-    held = episode.records[:records]
+    if len(settings.records) != 1:
+        raise ParameterError("records", settings.records, "one number")
+    (records,) = settings.records
+    episode, held = d.held_of(bench, piece, records)
     zero = e.best_laws(e.ask_public(bench.scorer, episode))
     yield Key(piece.task, piece.names, e.ZERO_SHOT), e.right(zero, episode.truth)
-    yield from _in_context(bench, piece, episode, held, Key(piece.task, piece.names, REAL, records=records))
-    stepper = _stepper(settings.model)
-    rows = [Row(n + 1, {**x.fields, "label": episode.task.labels[x.label]}) for n, x in enumerate(held)]
-    public = _written(
-        stepper, episode, [_blank(episode)], METHODS["invisible-ink"], NOTHING, Adjacency.ADD_REMOVE, piece
-    )
-    yield from _told(bench, piece, episode, public, Key(piece.task, piece.names, PUBLIC))
+    real = Key(piece.task, piece.names, REAL, records=records)
+    yield from d.in_context(bench, piece, episode, held, real, SIZE)
+    stepper = d.stepper_of(settings.writer or settings.model)
+    rows = d.rows_of(episode, held)
+    public = d.public_texts(stepper, episode, piece, SIZE)
+    yield from d.told(bench, piece, episode, public, Key(piece.task, piece.names, PUBLIC), SIZE)
     for adjacency in bench.adjacencies:
         for epsilon in settings.epsilons:
             for name, decoder in METHODS.items():
-                made = _written(stepper, episode, rows, decoder, epsilon, adjacency, piece)
+                made = d.written(stepper, episode, rows, decoder, epsilon, adjacency, piece, SIZE)
                 key = Key(piece.task, piece.names, name, records=records, adjacency=adjacency.value, epsilon=epsilon)
-                yield from _told(bench, piece, episode, made, key)
+                yield from d.told(bench, piece, episode, made, key, SIZE)
 
 
-@lru_cache(maxsize=1)
-def _stepper(model: str) -> Stepper:
-    return load_stepper(model)
-
-
-def _blank(episode: Episode) -> Row:
-    """A record that says nothing, for texts from the public prompt."""
-    return Row(1, dict.fromkeys(episode.task.fields, "-") | {"label": episode.task.labels[0]})
-
-
-def _written(
-    stepper: Stepper,
-    episode: Episode,
-    rows: Sequence[Row],
-    decoder: Decoder,
-    epsilon: float,
-    adjacency: Adjacency,
-    piece: Piece,
-) -> list[Example]:
-    """The examples of one file. The rows are published benchmark rows, so its noise may be seeded."""
-    labels = len(episode.task.labels)
-    writer = Synthesizer(
-        PrivateRecords(rows, source=piece.name, unit="record", synthetic=True),
-        episode.task,
-        Order(per_label=PER_LABEL, tokens=TOKENS, experts=max(1, len(rows) // labels), inside_tokens=INSIDE),
-        epsilon=epsilon,
-        delta=DELTA,
-        method=decoder,
-        model=stepper,
-        adjacency=adjacency,
-        budget=Budget(1_000, 1e-4, failure_delta=5e-5),
-        ledger=":memory:",
-        randomness=SeededRandomness(crc32(f"{piece.name} {epsilon:g} {adjacency.value} {decoder.name}".encode())),
-    )
-    return [
-        Example({name: row[name] for name in episode.task.fields}, episode.task.labels.index(row["label"]))
-        for one in writer.rounds()
-        for row in one.rows
-        if all(isinstance(row.get(name), str) and row[name].strip() for name in episode.task.fields)
-    ]
-
-
-PER_LABEL, TOKENS, INSIDE = 4, 24, 48
-
-
-def _told(
-    bench: Bench, piece: Piece, episode: Episode, made: Sequence[Example], key: Key
-) -> Iterator[tuple[Key, float]]:
-    asked = PER_LABEL * len(episode.task.labels)
-    yield _with(key, quantity="readable"), 100 * len(made) / asked
-    different = len({text for example in made for text in example.fields.values()})
-    yield _with(key, quantity="different"), 100 * different / max(1, len(made))
-    yield from _in_context(bench, piece, episode, made, key)
-
-
-def _in_context(
-    bench: Bench, piece: Piece, episode: Episode, shown: Sequence[Example], key: Key
-) -> Iterator[tuple[Key, float]]:
-    """Percent right with k of the examples, over draws."""
-    rng = np.random.default_rng(40_000 + piece.seed)
-    for k in bench.settings.shots:
-        if k > len(shown):
-            continue
-        contexts = [[shown[i] for i in rng.permutation(len(shown))[:k]] for _ in range(DRAWS)]
-        prepared = bench.scorer.prepare(episode.task, contexts)
-        said = prepared.score(episode.questions)
-        prepared.close()
-        rights = [e.right(e.best_laws(said[:, draw]), episode.truth) for draw in range(DRAWS)]
-        yield _with(key, option=f"k {k}"), float(np.mean(rights))
-
-
-def _with(key: Key, **changed: Any) -> Key:
-    return Key(**{**vars(key), **changed})
+def samples(bench: Bench, pieces: Sequence[Piece]) -> dict[str, Any]:
+    """The first texts that the recommended method writes for the first seed, none left out."""
+    settings, found = bench.settings, []
+    stepper = d.stepper_of(settings.writer or settings.model)
+    for piece in (piece for piece in pieces if piece.seed == 0 and piece.names == settings.names[0]):
+        episode, held = d.held_of(bench, piece, settings.records[0])
+        rows, adjacency = d.rows_of(episode, held), bench.adjacencies[-1]
+        for epsilon in settings.epsilons:
+            made = d.written(stepper, episode, rows, METHODS[RECOMMENDED], epsilon, adjacency, piece, SIZE)
+            for label, name in list(enumerate(episode.task.labels))[:SAMPLES]:
+                text = next((" / ".join(x.fields.values()) for x in made if x.label == label), "")
+                found.append({"task": piece.task, "epsilon": epsilon, "label": name, "text": text})
+    return {"texts": found}
 
 
 # What a run shows
 
 
 def exhibit(result: Result) -> Exhibit:
-    """A table for each number of demonstrations and adjacency, and what the synthetic ones are worth."""
-    tables, lines, figures = [], [], []
+    """Tables at the usual number of demonstrations, by that number, calibrated; what synthetic ones are worth."""
     s = result.settings
-    for k in s.shots:
-        for adjacency in s.adjacencies:
-            tables.append(_table(result, k, adjacency))
-            lines += [line for epsilon in s.epsilons if (line := _line(result, k, adjacency, epsilon))]
-    tables.append(_quality(result))
-    for k in s.shots[-1:]:
-        figures += sweep_figures(
-            result, f"{k}-shot", s.epsilons, "epsilon of the file", tuple(METHODS), lambda v: {"epsilon": v},
-            {"records": s.records[0], "option": f"k {k}"}, log_x=True,
-        )  # fmt: skip
+    usual = USUAL if USUAL in s.shots else s.shots[-1]
+    tables = [_table(result, f"k {k}", adjacency) for k in (usual,) for adjacency in s.adjacencies]
+    tables += [_by_shots(result, adjacency) for adjacency in s.adjacencies]
+    tables += [_table(result, f"k {usual}, calibrated", s.adjacencies[-1]), _quality(result), *_samples(result)]
+    lines = [line for adjacency in s.adjacencies for line in _reading(result, usual, adjacency)]
+    figures = sweep_figures(
+        result, f"{usual}-shot", s.epsilons, "epsilon of the file", tuple(METHODS), lambda v: {"epsilon": v},
+        {"records": s.records[0], "option": f"k {usual}"}, log_x=True,
+    )  # fmt: skip
     return Exhibit(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 
 
-def _table(result: Result, k: int, adjacency: str) -> Table:
-    s, option = result.settings, f"k {k}"
-    rows = []
-    for task, names in kinds(result):
-        at = {"task": task, "names": names}
-        free = [
-            result.cell(**at, method=e.ZERO_SHOT),
-            result.cell(**at, method=PUBLIC, option=option),
-            result.cell(**at, method=REAL, records=s.records[0], option=option),
-        ]
-        for epsilon in s.epsilons:
-            price = {"records": s.records[0], "adjacency": adjacency, "epsilon": epsilon, "option": option}
-            made = [result.cell(**at, method=name, **price) for name in METHODS]
-            rows.append((task, f"{epsilon:g}", *(_shown(cell) for cell in (*free, *made))))
-    columns = ("task", "epsilon", e.ZERO_SHOT, PUBLIC, f"{REAL} (no guarantee)", *METHODS)
-    note = (
-        f"Percent right with {k} demonstrations, mean and standard error over seeds ({DRAWS} draws of demonstrations "
-        f"each). {PER_LABEL} texts a label, {TOKENS} tokens at most, {s.records[0]} private records, delta {DELTA:g}."
-    )
-    return Table(f"{k}-shot, {adjacency}", columns, rows, note)
+def _price(result: Result, adjacency: str, epsilon: float) -> dict[str, Any]:
+    return {"records": result.settings.records[0], "adjacency": adjacency, "epsilon": epsilon}
 
 
-def _quality(result: Result) -> Table:
+def _controls(result: Result, at: dict[str, Any], option: str) -> list[Cell | None]:
+    """Zero-shot, public texts, real demonstrations."""
+    return [
+        result.cell(**at, method=e.ZERO_SHOT),
+        result.cell(**at, method=PUBLIC, option=option),
+        result.cell(**at, method=REAL, records=result.settings.records[0], option=option),
+    ]
+
+
+CONTROLS: Final = (e.ZERO_SHOT, PUBLIC, f"{REAL} (no guarantee)")
+
+
+def _table(result: Result, option: str, adjacency: str) -> Table:
     s = result.settings
     rows = []
     for task, names in kinds(result):
-        for adjacency in s.adjacencies:
-            for epsilon in s.epsilons:
-                price = {"records": s.records[0], "adjacency": adjacency, "epsilon": epsilon}
-                at = {"task": task, "names": names, **price}
+        at = {"task": task, "names": names}
+        for epsilon in s.epsilons:
+            made = [
+                result.cell(**at, method=name, option=option, **_price(result, adjacency, epsilon)) for name in METHODS
+            ]
+            shown = [_shown(cell) for cell in (*_controls(result, at, option), *made)]
+            rows.append((task, names, f"{epsilon:g}", *shown))
+    title = f"Percent right, {option.replace('k ', 'k = ')}, {adjacency}"
+    return Table(title, ("task", "names", "epsilon", *CONTROLS, *METHODS), rows, _note(result))
+
+
+def _by_shots(result: Result, adjacency: str) -> Table:
+    s = result.settings
+    epsilon = s.epsilons[len(s.epsilons) // 2]
+    rows = []
+    for task, names in kinds(result):
+        at = {"task": task, "names": names}
+        for name in (PUBLIC, REAL, *METHODS):
+            price = _price(result, adjacency, epsilon) if name in METHODS else {}
+            price |= {"records": s.records[0]} if name == REAL else {}
+            cells = [result.cell(**at, method=name, option=f"k {k}", **price) for k in s.shots]
+            rows.append((task, names, name, *(_shown(cell) for cell in cells)))
+    columns = ("task", "names", "demonstrations", *(f"k = {k}" for k in s.shots))
+    return Table(f"By the number of demonstrations, epsilon {epsilon:g}, {adjacency}", columns, rows, _note(result))
+
+
+def _note(result: Result) -> str:
+    return (
+        f"Mean and standard error over seeds ({SIZE.draws} draws of demonstrations each). {SIZE.per_label} texts a "
+        f"label, {SIZE.tokens} tokens at most, {result.settings.records[0]} private records, delta {d.DELTA:g}."
+    )
+
+
+def _quality(result: Result) -> Table:
+    rows = []
+    for task, names in kinds(result):
+        for adjacency in result.settings.adjacencies:
+            for epsilon in result.settings.epsilons:
+                at = {"task": task, "names": names, **_price(result, adjacency, epsilon)}
                 told = [
                     " / ".join(_shown(result.cell(**at, method=name, quantity=q)) for q in ("readable", "different"))
                     for name in METHODS
                 ]
-                rows.append((task, adjacency, f"{epsilon:g}", *told))
-    return Table(
-        "Texts that can be read as rows / that differ, percent", ("task", "adjacency", "epsilon", *METHODS), rows
-    )
+                rows.append((task, names, adjacency, f"{epsilon:g}", *told))
+    columns = ("task", "names", "adjacency", "epsilon", *METHODS)
+    return Table("Texts that can be read as rows / that differ, percent", columns, rows)
 
 
-def _line(result: Result, k: int, adjacency: str, epsilon: float) -> str:
-    """How the recommended method does on the mean over tasks."""
-    price = {"records": result.settings.records[0], "adjacency": adjacency, "epsilon": epsilon, "option": f"k {k}"}
-    means: dict[str, list[float]] = {}
-    for task, names in kinds(result):
-        at = {"task": task, "names": names}
-        found = {
-            e.ZERO_SHOT: result.cell(**at, method=e.ZERO_SHOT),
-            PUBLIC: result.cell(**at, method=PUBLIC, option=f"k {k}"),
-            REAL: result.cell(**at, method=REAL, records=price["records"], option=f"k {k}"),
-            **{name: result.cell(**at, method=name, **price) for name in METHODS},
-        }
-        if all(found.values()):
-            for name, cell in found.items():
-                means.setdefault(name, []).append(cell.mean if cell else 0.0)
-    if not means:
-        return ""
-    count = len(means[REAL])
-    told = ", ".join(f"{name} {np.mean(values):.1f}" for name, values in means.items())
-    return f"{k}-shot, {adjacency}, epsilon {epsilon:g}, mean over {count} tasks: {told}."
+def _samples(result: Result) -> list[Table]:
+    texts = result.extra.get("texts", [])
+    rows = [(one["task"], f"{one['epsilon']:g}", one["label"], one["text"] or "(unreadable)") for one in texts]
+    title = f"Texts written by {RECOMMENDED}, {result.settings.adjacencies[-1]}"
+    note = f"The first text of each of the first {SAMPLES} labels, none left out; the first seed."
+    return [Table(title, ("task", "epsilon", "label", "text"), rows, note)] if rows else []
+
+
+def _reading(result: Result, k: int, adjacency: str) -> list[str]:
+    """What synthetic demonstrations add to public ones, seed by seed, on the mean over tasks."""
+    lines = []
+    for names in result.settings.names:
+        tasks = [task for task, kind in kinds(result) if kind == names]
+        public = _mean(result, tasks, names, PUBLIC, {}, k)
+        zero = _mean(result, tasks, names, e.ZERO_SHOT, {}, None)
+        real = _mean(result, tasks, names, REAL, {"records": result.settings.records[0]}, k)
+        if not (public and zero and real):
+            continue
+        lines.append(
+            f"{names} names, k = {k}, mean of {len(tasks)} tasks: zero-shot {zero}, public texts {public}, "
+            f"real demonstrations {real} (no guarantee)."
+        )
+        for epsilon in result.settings.epsilons:
+            gaps = []
+            for name in METHODS:
+                cell = _mean(result, tasks, names, name, _price(result, adjacency, epsilon), k)
+                gaps.append(f"{name} {said_of(difference(cell, public))}")
+            lines.append(
+                f"{names} names, {adjacency}, epsilon {epsilon:g}, points over public texts: {', '.join(gaps)}."
+            )
+    return lines
+
+
+def _mean(
+    result: Result, tasks: Sequence[str], names: str, method: str, price: dict[str, Any], k: int | None
+) -> Cell | None:
+    """The mean over tasks, seed by seed."""
+    option = {} if k is None else {"option": f"k {k}"}
+    cells = [result.cell(task=task, names=names, method=method, **price, **option) for task in tasks]
+    if not cells or not all(cells) or len({len(cell.values) for cell in cells if cell}) != 1:
+        return None
+    values = np.mean([cell.values for cell in cells if cell], axis=0)
+    return Cell(Key("mean", names, method), tuple(float(value) for value in values))
 
 
 def _shown(cell: Cell | None) -> str:
@@ -233,11 +206,12 @@ def _shown(cell: Cell | None) -> str:
 EXPERIMENT = Experiment(
     name="prism-kshot",
     title="What are synthetic demonstrations worth?",
-    source="Privacy-Aware ICL (PRISM), Table I, and its rivals",
+    source="Privacy-Aware ICL (PRISM), Table I, its shots, and its rivals",
     settings=Settings(
-        seeds=3, tasks=("agnews", "dbpedia", "trec"), names=(OWN,), records=(60,), epsilons=(1.0, 4.0, 8.0),
-        shots=(1, 4, 12),
+        seeds=3, tasks=("agnews", "dbpedia", "trec"), names=(OWN, UNKNOWN), records=(60,), epsilons=(1.0, 4.0, 8.0),
+        shots=(1, 2, 4, 8, 12),
     ),
     measure=measure,
     exhibit=exhibit,
+    whole=samples,
 )  # fmt: skip

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Final
 from sottovoce.benchmarks.experiment import Bench, Cell, Experiment, Key, Piece, Result, Settings
 from sottovoce.benchmarks.machine import describe
 from sottovoce.benchmarks.score_store import ScoreStore, StoredScorer
-from sottovoce.benchmarks.worlds import default_data
+from sottovoce.benchmarks.worlds import WORLDS, default_data
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.models.base import LabelScorer
 from sottovoce.models.catalog import load_scorer
@@ -36,6 +36,11 @@ MODULES: Final = {
     "prior-poe": "prior_poe",
     "plan-grid": "plan_grid",
     "prism-kshot": "prism_kshot",
+    "prism-knobs": "prism_knobs",
+    "prism-slots": "prism_slots",
+    "prism-structured": "prism_structured",
+    "prism-extraction": "prism_extraction",
+    "prism-membership": "prism_membership",
 }
 """Experiments that this runner runs: name to module."""
 
@@ -88,14 +93,15 @@ def run(
     Raises:
         InputError: An interrupted run had other settings, or rows are missing.
     """
-    file = results / f"{experiment.name}{_suffix(settings.model)}.json"
+    file = results / f"{experiment.name}{_suffix(settings.model)}{_suffix(settings.writer or 'embedded')}.json"
     pieces = experiment.pieces(settings)
     store = ScoreStore(cache / "scores.db")
     try:
         diary = _Diary(file.with_suffix(".partial"), experiment, settings, restart=restart)
         bench = Bench(settings, StoredScorer(open_model(settings.model, store), store), data or default_data())
         for task in settings.tasks:
-            bench.world(task)
+            if task in WORLDS:  # others are read by their experiment
+                bench.world(task)
         _work(experiment, bench, [piece for piece in pieces if piece not in diary.done], diary, len(pieces))
         before, started = (bench.scorer.asked, bench.scorer.found), time.perf_counter()
         extra = experiment.whole(bench, pieces) if experiment.whole else {}
@@ -197,6 +203,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     """The options of every experiment."""
     parser = argparse.ArgumentParser(prog=f"sotto bench run {name}")
     parser.add_argument("--model", help="embedded, hf:NAME_OR_PATH, embedded-image, vision:NAME_OR_PATH")
+    parser.add_argument("--writer", help="prism: another model that writes, embedded or hf:NAME_OR_PATH [--model]")
     parser.add_argument("--seeds", type=int, help="draws of records, questions and names")
     parser.add_argument("--queries", type=int, help="questions a seed")
     parser.add_argument("--adjacency", dest="adjacencies", nargs="+", help="add-remove, replace-one")
@@ -215,7 +222,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
 
 
 def main(name: str, argv: Sequence[str]) -> None:
-    """Runs one experiment and prints its tables, or all of them for the name ``poetry``."""
+    """Runs one experiment and prints its tables, or all of one paper for its name: ``poetry``, ``prism``."""
     from sottovoce.benchmarks.report import text_tables
 
     given = vars(parser_of(name).parse_args(list(argv)))
@@ -223,22 +230,25 @@ def main(name: str, argv: Sequence[str]) -> None:
     places["cache"] = places["cache"] or home() / "benchmarks"
     for each in _named(name):
         experiment = load_experiment(each)
-        settings = experiment.settings.changed(**_suited(experiment, given, alone=name != "poetry"))
+        settings = experiment.settings.changed(**_suited(experiment, given, alone=name not in PAPERS))
         file = run(experiment, settings, **places)
         print(text_tables(experiment.exhibit(Result.read(file))))
         print(f"Written: {file}", file=sys.stderr)
 
 
+PAPERS: Final[Mapping[str, tuple[str, ...]]] = {"poetry": ("poetry", "prior"), "prism": ("prism",)}
+"""How the names begin of what is run for the name of a paper; prior x PoE is our upgrade of Private PoEtry."""
+
+
 def _named(name: str) -> Iterator[str]:
-    """Every experiment of Private PoEtry for the name ``poetry``, our upgrade of it included."""
-    yield from (each for each in MODULES if each.startswith(("poetry", "prior"))) if name == "poetry" else [name]
+    yield from (each for each in MODULES if each.startswith(PAPERS[name])) if name in PAPERS else [name]
 
 
 def _suited(experiment: Experiment, given: dict[str, Any], *, alone: bool) -> dict[str, Any]:
     """In a run of all experiments, only what every one of them has; a model of texts cannot read images."""
     if alone:
         return given
-    kept = {name: given[name] for name in ("seeds", "queries", "adjacencies", "epsilons")}
+    kept = {name: given[name] for name in ("seeds", "queries", "adjacencies", "epsilons", "writer")}
     if experiment.name == "poetry-time":  # each price is timed anew, and in-memory ledgers hold epsilon 1000
         kept |= {"epsilons": None, "adjacencies": None}
     return kept | ({} if "image" in experiment.settings.model else {"model": given["model"]})

@@ -175,6 +175,18 @@ def _sources(data: Path, name: str) -> World:
     return World(name, task, train, mixed("test", {example.fields["text"] for example in train}))
 
 
+def _mails(data: Path, name: str) -> World:
+    """Does the mail hold an e-mail address? Published mails of real people: nothing of them is ever shown."""
+    labels = ["address", "no address"]
+    task = Task(labels=labels, name=name, instruction="Say whether the mail holds an e-mail address.")
+
+    def half(split: str) -> list[Example]:
+        rows = _rows(data / "enron" / f"{split}.jsonl.gz")
+        return [Example({"text": row["text"]}, 0 if row["emails"] else 1) for row in rows]
+
+    return World(name, task, half("train"), half("test"))
+
+
 def _pseudonames(data: Path, name: str) -> World:
     """Characters that the embedded image model never saw, five an episode; a record is one drawing with its name."""
     card = json.loads((resources.files("sottovoce") / "data" / "embedded_image" / "encoder.json").read_text("utf-8"))
@@ -207,6 +219,7 @@ WORLDS: Final[Mapping[str, Callable[[Path, str], World]]] = {
     "tickets": _tickets,
     "agnews-uneven": _uneven,
     "sources": _sources,
+    "enron": _mails,
     "pseudonames": _pseudonames,
     "photographs": _photographs,
 }

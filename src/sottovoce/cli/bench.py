@@ -10,7 +10,7 @@ import typer
 from sottovoce.cli.console import say, table
 
 PAPER = {
-    "poetry": "all of the following, one after another",
+    "poetry": "Private PoEtry: all of the following up to prior-poe, one after another",
     "poetry-table1": "Table 1: news topics, ontology classes, question types, by every method",
     "poetry-table2": "Table 2: first digit of a grade-school answer",
     "poetry-table3": "Table 3: pictures with made-up names",
@@ -24,7 +24,13 @@ PAPER = {
     "prior-choice": "prior x PoE: clip and weight, chosen on public tasks",
     "prior-poe": "prior x PoE on tasks that it never met, and on uneven labels",
     "plan-grid": "every method, group and clip at every price: what 'sotto plan' advises from; not part of poetry",
+    "prism": "private synthetic examples: all of the following, one after another",
     "prism-kshot": "synthetic demonstrations by every decoding method: accuracy in context, 1 to 12 shots",
+    "prism-knobs": "one setting at a time: clip, temperature, candidates, length, records",
+    "prism-slots": "slot filling from synthetic rows: movie genres and directors, exact match",
+    "prism-structured": "JSON records of films: how many are valid, free and under a grammar",
+    "prism-extraction": "attack: addresses in what was written, against the undefended model",
+    "prism-membership": "attack: was this record the demonstration, or among those that wrote it?",
 }
 """Experiments with common options, resumable: Private PoEtry, our own upgrade of it, PRISM and its rivals."""
 
