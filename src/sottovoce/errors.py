@@ -23,13 +23,23 @@ file, line and field alone.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class SottoError(Exception):
     """The root of the tree; ``exit_code`` is what the command line returns."""
 
     exit_code: ClassVar[int] = 2
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Comes through a process boundary whole, whatever its constructor asks for."""
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[SottoError], args: tuple[Any, ...], state: dict[str, Any]) -> SottoError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class InputError(SottoError):

@@ -152,7 +152,7 @@ class Result:
         settings: What was chosen.
         cells: In order.
         machine: Description, versions, commit.
-        seconds: Time on the clock, over all runs that it was done in.
+        seconds: Time on the clock, over all runs that it was done in, and over processes side by side.
         scores: Pairs of prompt and question that the model was asked, and that were known.
         extra: What an experiment keeps besides, such as curves.
     """

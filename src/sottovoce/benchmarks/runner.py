@@ -6,8 +6,9 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from typing import Any, Final
 from sottovoce.benchmarks.experiment import Bench, Cell, Experiment, Key, Piece, Result, Settings
 from sottovoce.benchmarks.machine import describe
 from sottovoce.benchmarks.score_store import ScoreStore, StoredScorer
+from sottovoce.benchmarks.side_by_side import Done, measured, side_by_side
 from sottovoce.benchmarks.worlds import WORLDS, default_data
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.models.base import LabelScorer
@@ -43,6 +45,10 @@ MODULES: Final = {
     "prism-membership": "prism_membership",
 }
 """Experiments that this runner runs: name to module."""
+
+
+TIMED: Final = ("poetry-time",)
+MOST_JOBS: Final = 64
 
 
 def load_experiment(name: str) -> Experiment:
@@ -76,6 +82,7 @@ def run(
     cache: Path,
     data: Path | None = None,
     restart: bool = False,
+    jobs: int = 1,
 ) -> Path:
     """Runs an experiment to its end, going on behind what an interrupted run left.
 
@@ -86,6 +93,7 @@ def run(
         cache: Folder of the kept model scores.
         data: Folder of the benchmark rows.
         restart: Throw away what an interrupted run left.
+        jobs: Processes that measure pieces side by side.
 
     Returns:
         The result file.
@@ -93,16 +101,25 @@ def run(
     Raises:
         InputError: An interrupted run had other settings, or rows are missing.
     """
+    if not 1 <= jobs <= MOST_JOBS:
+        raise ParameterError("jobs", jobs, f"from 1 to {MOST_JOBS}")
     file = results / f"{experiment.name}{_suffix(settings.model)}{_suffix(settings.writer or 'embedded')}.json"
     pieces = experiment.pieces(settings)
     store = ScoreStore(cache / "scores.db")
     try:
         diary = _Diary(file.with_suffix(".partial"), experiment, settings, restart=restart)
-        bench = Bench(settings, StoredScorer(open_model(settings.model, store), store), data or default_data())
+        bench = open_bench(settings, store, data or default_data())
         for task in settings.tasks:
             if task in WORLDS:  # others are read by their experiment
                 bench.world(task)
-        _work(experiment, bench, [piece for piece in pieces if piece not in diary.done], diary, len(pieces))
+        waiting = [piece for piece in pieces if piece not in diary.done]
+        done: Iterable[Done]
+        if jobs == 1 or len(waiting) < 2:
+            done = (measured(experiment.measure, bench, piece) for piece in waiting)
+        else:
+            again = partial(open_bench, settings, cache / "scores.db", data or default_data())
+            done = side_by_side(experiment.measure, again, waiting, min(jobs, len(waiting)))
+        _work(experiment.name, done, diary, len(pieces) - len(waiting), len(pieces))
         before, started = (bench.scorer.asked, bench.scorer.found), time.perf_counter()
         extra = experiment.whole(bench, pieces) if experiment.whole else {}
         asked, found = (bench.scorer.asked - before[0], bench.scorer.found - before[1])
@@ -115,18 +132,21 @@ def run(
     return file
 
 
-def _work(experiment: Experiment, bench: Bench, pieces: Sequence[Piece], diary: _Diary, total: int) -> None:
+def open_bench(settings: Settings, store: ScoreStore | Path, data: Path) -> Bench:
+    """Everything that an experiment measures with."""
+    store = ScoreStore(store) if isinstance(store, Path) else store
+    return Bench(settings, StoredScorer(open_model(settings.model, store), store), data)
+
+
+def _work(name: str, pieces: Iterable[Done], diary: _Diary, before: int, total: int) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        doing = bar.add_task(experiment.name, total=total, completed=total - len(pieces))
-        for piece in pieces:
-            started, asked, found = time.perf_counter(), bench.scorer.asked, bench.scorer.found
-            numbers = list(experiment.measure(bench, piece))
-            spent = time.perf_counter() - started
-            diary.add(piece, numbers, spent, bench.scorer.asked - asked, bench.scorer.found - found)
+        doing = bar.add_task(name, total=total, completed=before)
+        for done in pieces:
+            diary.add(done)
             bar.update(doing, advance=1)
 
 
@@ -154,13 +174,13 @@ class _Diary:
         fresh.write_text("".join(json.dumps(entry) + "\n" for entry in [head, *whole]), "utf-8")
         fresh.replace(file)
 
-    def add(self, piece: Piece, numbers: Sequence[tuple[Key, float]], seconds: float, asked: int, found: int) -> None:
+    def add(self, done: Done) -> None:
         entry = {
-            "piece": asdict(piece),
-            "numbers": [[asdict(key), _shortened(value)] for key, value in numbers],
-            "seconds": seconds,
-            "asked": asked,
-            "found": found,
+            "piece": asdict(done.piece),
+            "numbers": [[asdict(key), _shortened(value)] for key, value in done.numbers],
+            "seconds": done.seconds,
+            "asked": done.asked,
+            "found": done.found,
         }
         with self.file.open("a", encoding="utf-8") as out:
             out.write(json.dumps(entry) + "\n")
@@ -217,6 +237,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, help="folder of the benchmark rows")
     parser.add_argument("--results", type=Path, default=Path("bench-results"), help="folder of the result files")
     parser.add_argument("--cache", type=Path, help="folder of kept model scores [your data folder]")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that measure side by side")
     parser.add_argument("--restart", action="store_true", help="throw away what an interrupted run left")
     return parser
 
@@ -226,12 +247,13 @@ def main(name: str, argv: Sequence[str]) -> None:
     from sottovoce.benchmarks.report import text_tables
 
     given = vars(parser_of(name).parse_args(list(argv)))
-    places = {place: given.pop(place) for place in ("data", "results", "cache", "restart")}
+    places = {place: given.pop(place) for place in ("data", "results", "cache", "restart", "jobs")}
     places["cache"] = places["cache"] or home() / "benchmarks"
     for each in _named(name):
         experiment = load_experiment(each)
         settings = experiment.settings.changed(**_suited(experiment, given, alone=name not in PAPERS))
-        file = run(experiment, settings, **places)
+        alone = each in TIMED  # a time is measured on a quiet machine, as far as this run goes
+        file = run(experiment, settings, **{**places, "jobs": 1} if alone else places)
         print(text_tables(experiment.exhibit(Result.read(file))))
         print(f"Written: {file}", file=sys.stderr)
 
