@@ -103,8 +103,8 @@ def test_a_budget_of_the_price_of_a_run_admits_it(delta, adjacency):
         list(icl.rounds())
 
 
-def test_fresh_samples_for_every_token_are_refused():
-    with pytest.raises(ParameterError, match="fixed and disjoint"):
+def test_one_sample_for_a_whole_run_is_refused():
+    with pytest.raises(ParameterError, match="fixed here"):
         writer(method=make_decoder("tang", fresh="batch", sampling_rate=0.1))
 
 

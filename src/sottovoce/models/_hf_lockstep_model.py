@@ -17,6 +17,7 @@ from transformers.cache_utils import DynamicCache
 from sottovoce.errors import ModelError
 from sottovoce.models._hf_lockstep_attention import LayerPair, NothingKept, Panel, lockstep
 from sottovoce.models._hf_lockstep_cache import behind, pairs_of
+from sottovoce.models._hf_lockstep_packed import PackedMatrices
 from sottovoce.models._hf_model import CausalModel, quiet
 
 Head = Callable[[Tensor], Tensor]
@@ -46,6 +47,7 @@ class LockstepModel:
     def __init__(self, model: CausalModel) -> None:
         self.model = model
         self._config = model.model.config
+        self._packed = PackedMatrices(model.model)
         self.mixes = _mixes(self._config)
         self.idle = (model.pad + 1) % model.words
         try:
@@ -112,24 +114,28 @@ class LockstepModel:
         given: dict[str, Any] = {"input_ids": ids, "past_key_values": cache, "use_cache": True}
         if positions is not None:
             given["position_ids"] = positions
-        return cast(Tensor, self.model.body(**given).last_hidden_state)
+        with self._packed():
+            return cast(Tensor, self.model.body(**given).last_hidden_state)
+
+    def _called(self, module: Any) -> Head:
+        def head(states: Tensor) -> Tensor:
+            with self._packed():
+                return cast(Tensor, module(states).float())
+
+        return head
 
     def _find_head(self, states: Tensor, truth: Tensor) -> Head:
         allowed = 1e-4 + 8 * torch.finfo(self.model.dtype).eps * float(truth.abs().max())
         # Families whose head is more than a matrix keep it under one of these names; others scale or cap logits.
         modules = [self.model.model.get_output_embeddings()]
         modules += [getattr(self.model.model, name, None) for name in ("cls", "lm_head", "predictions")]
-        heads = [_called(module) for module in modules if isinstance(module, torch.nn.Module)]
+        heads = [self._called(module) for module in modules if isinstance(module, torch.nn.Module)]
         heads += [] if self.model.head_note else [self.model.whole_head]
         for head in heads:
             found = head(states)
             if found.shape == truth.shape and float((found - truth).abs().max()) <= allowed:
                 return head
         raise ModelError("The model's output head is of a kind that is not known here, so it cannot write in lockstep.")
-
-
-def _called(module: Any) -> Head:
-    return lambda states: cast(Tensor, module(states).float())
 
 
 def _mixes(config: Any) -> bool:

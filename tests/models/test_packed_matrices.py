@@ -1,0 +1,81 @@
+"""Matrices in the processor's order: the same products, a model that is as before afterwards."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from sottovoce.models import _hf_lockstep_packed
+from sottovoce.models._hf_lockstep_packed import PackedMatrices
+
+
+class Twice(torch.nn.Linear):
+    """Not a plain linear layer: whoever takes it for one is wrong by half."""
+
+    def forward(self, rows):
+        return 2 * super().forward(rows)
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(3)
+    return torch.nn.Sequential(
+        torch.nn.Linear(24, 40), torch.nn.GELU(), Twice(40, 8), torch.nn.Linear(8, 500, bias=False)
+    )
+
+
+@pytest.mark.parametrize("shape", [(1, 24), (9, 24), (2, 5, 24), (3, 1, 24)])
+def test_products_are_the_same_up_to_rounding(model, shape):
+    packed, rows = PackedMatrices(model), torch.randn(shape)
+    with torch.no_grad():
+        truth = model(rows)
+        with packed():
+            found = model(rows)
+    assert packed.count == 2
+    assert found.shape == truth.shape
+    assert float((found - truth).abs().max()) < 1e-5
+
+
+def test_the_copies_are_what_is_multiplied_and_only_within(model):
+    packed, rows = PackedMatrices(model), torch.randn(4, 24)
+    with torch.no_grad():
+        before = model(rows)
+        model[3].weight.mul_(-1)
+        with packed():
+            assert torch.allclose(model(rows), before, atol=1e-5)
+        assert torch.allclose(model(rows), -before, atol=1e-5)
+    assert not any("forward" in vars(module) for module in model.modules())
+
+
+def test_a_failure_within_leaves_the_model_as_it_was(model):
+    packed = PackedMatrices(model)
+    with pytest.raises(RuntimeError), packed():
+        model(torch.randn(4, 23))
+    assert not any("forward" in vars(module) for module in model.modules())
+
+
+def test_a_row_is_the_same_to_the_bit_whatever_the_others_hold(model):
+    packed, rows = PackedMatrices(model), torch.randn(9, 24)
+    others = torch.cat([rows[:1], torch.randn(8, 24)])
+    with torch.no_grad(), packed():
+        assert torch.equal(model(rows)[0], model(others)[0])
+
+
+def test_half_precision_and_large_models_stay_as_they_are(model, monkeypatch):
+    assert PackedMatrices(model.bfloat16()).count == 0
+    monkeypatch.setattr(_hf_lockstep_packed, "MOST_BYTES", 1_000)
+    assert PackedMatrices(model.float()).count == 0
+
+
+def test_a_torch_without_the_operations_or_with_wrong_ones_is_left_alone(model, monkeypatch):
+    right = _hf_lockstep_packed._product
+
+    def missing(module):
+        raise AttributeError("no such operation")
+
+    def wrong(module):
+        return lambda rows: right(module)(rows) + 0.01
+
+    for broken in (missing, wrong):
+        monkeypatch.setattr(_hf_lockstep_packed, "_product", broken)
+        assert PackedMatrices(model).count == 0
