@@ -16,7 +16,7 @@ from sottovoce.benchmarks import prism_slots as p
 from sottovoce.benchmarks.experiment import Bench, Piece, Settings
 from sottovoce.benchmarks.prism_demonstrations import METHODS, PUBLIC, REAL
 from sottovoce.benchmarks.prism_spans import Asked, answers, spans_of
-from sottovoce.errors import InputError
+from sottovoce.errors import InputError, ParameterError
 from sottovoce.models.fake_stepper import FakeStepper
 
 SETTINGS = Settings(
@@ -174,6 +174,28 @@ def test_a_file_without_a_usable_row_answers_as_nothing_shown_does(data, monkeyp
     assert result.cell(**at, method=PUBLIC, option="k 3").values == zero != horror
     # The model answers alike whatever real row it is shown, and the reading says that nothing can be seen.
     assert "cannot be seen here" in p.exhibit(result).reading[0]
+
+
+def test_by_phrase_only_records_with_a_public_slot_write_and_the_phrase_is_the_slot(data, monkeypatch):
+    seen = set()
+
+    def said(prompt):
+        seen.add(prompt.inside)
+        kind = prompt.before.partition("of type ")[2].partition(".")[0]
+        return f" is it a {kind} film" if kind == "horror" else " is it a film"
+
+    model = writer(said)
+    monkeypatch.setattr(p, "stepper_of", lambda name: model)
+    settings = Settings(**{**vars(SETTINGS), "seeds": 1, "tasks": ("mit_g by phrase",)})
+    result = measured(p.EXPERIMENT, settings, data)
+    # Six of nine rows have a slot of the list; what stands in the prompts of experts is their questions alone.
+    assert not any("train" in text and "war drama" in text for text in seen)
+    at = {"task": "mit_g by phrase", "names": "own"}
+    assert result.cell(**at, method=PUBLIC, quantity="readable").values == (100,)
+    assert result.cell(**at, method=PUBLIC, quantity="usable").values == pytest.approx((100 / p.TEXTS,))
+    assert any("train" in text and "horror" in text for text in seen)
+    with pytest.raises(ParameterError, match="up to 6"):
+        measured(p.EXPERIMENT, Settings(**{**vars(settings), "records": (7,)}), data)
 
 
 def test_missing_rows_are_named(tmp_path):

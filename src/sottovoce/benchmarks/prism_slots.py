@@ -2,14 +2,16 @@
 
 A row is a question about a film and the phrase in it that names the genre (MIT-G) or the director (MIT-D). The answer
 is free text, so rows are written whole, as JSON objects with the question first, under a grammar made from the schema.
-A demonstration is used only if its slot occurs in its question, which anybody can check. Answers are given twice: the
-likeliest text, token by token, and the likeliest span of the question, which is what a model can do that copies poorly.
+A demonstration is used only if its slot occurs in its question, which anybody can check. Beside that, rows are written
+by phrase: a batch for each genre of a public list, of the records that have it, writes a question. Answers are given
+twice: the likeliest text, token by token, and the likeliest span of the question, which is what a model can do that
+copies poorly.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,13 +22,31 @@ from sottovoce.benchmarks import prism_writing as w
 from sottovoce.benchmarks.accuracy import difference, flat, said_of, series
 from sottovoce.benchmarks.exhibits import Exhibit, Figure, Table
 from sottovoce.benchmarks.experiment import Bench, Cell, Experiment, Key, Measurements, Piece, Result, Settings, about
-from sottovoce.benchmarks.prism_demonstrations import DELTA, METHODS, PUBLIC, REAL, stepper_of, with_
+from sottovoce.benchmarks.prism_demonstrations import (
+    DELTA,
+    METHODS,
+    PUBLIC,
+    REAL,
+    Size,
+    public_texts,
+    rows_of,
+    stepper_of,
+    with_,
+    written,
+)
 from sottovoce.benchmarks.prism_spans import Asked, answers, spans_of
-from sottovoce.benchmarks.worlds import OWN
+from sottovoce.benchmarks.worlds import OWN, Episode
+from sottovoce.methods.decoding import Decoder
 from sottovoce.models.stepping import Stepper
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.tasks import Example, Task
 
-SETS: Final[Mapping[str, str]] = {"mit_g": "Genre", "mit_d": "Director"}
-"""Folder, and what its slot is called in a prompt."""
+PHRASES: Final[Mapping[str, tuple[str, ...]]] = {
+    "mit_g by phrase": ("animated", "comedy", "documentary", "drama", "horror", "musical", "thriller", "western")
+}
+"""Public slots for which rows are written, each by the records that have it: genres of the film list."""
+SETS: Final[Mapping[str, str]] = {"mit_g": "Genre", "mit_g by phrase": "Genre", "mit_d": "Director"}
+"""Rows and how they are written, and what their slot is called in a prompt; the folder comes first."""
 
 SCHEMA: Final[Mapping[str, Any]] = {
     "title": "question",
@@ -81,9 +101,10 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     """One set of rows and one seed: the controls, then a file for every method, price and adjacency."""
     s, at = bench.settings, Key(piece.task, piece.names, e.ZERO_SHOT)
     count = w.one_number(s.records)
-    drawn = w.draw(bench.data, piece.task, piece.seed, count, s.queries)
+    phrases = PHRASES.get(piece.task, ())
+    drawn = w.draw(bench.data, piece.task.partition(" ")[0], piece.seed, count, s.queries, _keep(phrases))
     writer, answering = stepper_of(s.writer or s.model), _Answering(stepper_of(s.model), piece.task, drawn.questions)
-    writing, length = w.writing_of(SCHEMA, OPTION), w.Length(TEXTS, TOKENS, INSIDE)
+    write = (_ByPhrase if phrases else _Whole)(writer, piece, drawn.records)
     yield with_(at, quantity="reachable"), _percent([_is_span(row) for row in drawn.questions])
     yield from answering.told((), at)
 
@@ -99,12 +120,11 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
         yield from in_context(file.rows, key)
 
     yield from in_context(drawn.records, with_(at, method=REAL, records=count))
-    public = w.without_guarantee(writer, writing, [None] * TEXTS, length, piece.seed)
-    yield from of_file(public, with_(at, method=PUBLIC))
+    yield from of_file(write.public(), with_(at, method=PUBLIC))
     for adjacency in bench.adjacencies:
         for epsilon in s.epsilons:
             for name, decoder in METHODS.items():
-                file = w.written(writer, writing, drawn.records, decoder, epsilon, adjacency, length, piece.name)
+                file = write.private(decoder, epsilon, adjacency)
                 price = {"records": count, "adjacency": adjacency.value, "epsilon": epsilon}
                 yield from of_file(file, with_(at, method=name, **price))
 
@@ -116,6 +136,53 @@ def _is_span(row: w.Values) -> bool:
 
 def _percent(hits: Sequence[bool]) -> float:
     return 100 * sum(hits) / len(hits)
+
+
+class _Whole:
+    """Writes rows whole, as JSON objects."""
+
+    def __init__(self, stepper: Stepper, piece: Piece, records: Sequence[w.Values]) -> None:
+        self._stepper, self._piece, self._records = stepper, piece, records
+        self._writing, self._length = w.writing_of(SCHEMA, OPTION), w.Length(TEXTS, TOKENS, INSIDE)
+
+    def public(self) -> w.File:
+        """By the model as it is, without a record."""
+        return w.without_guarantee(self._stepper, self._writing, [None] * TEXTS, self._length, self._piece.seed)
+
+    def private(self, decoder: Decoder, epsilon: float, adjacency: Adjacency) -> w.File:
+        """By a method at a price."""
+        given = self._stepper, self._writing, self._records, decoder, epsilon, adjacency, self._length
+        return w.written(*given, self._piece.name)
+
+
+class _ByPhrase:
+    """Writes one question for each public phrase, from the records that have it."""
+
+    def __init__(self, stepper: Stepper, piece: Piece, records: Sequence[w.Values]) -> None:
+        self._stepper, self._piece, self._phrases = stepper, piece, PHRASES[piece.task]
+        labels = [self._phrases.index(row["slot"].lower()) for row in records]
+        held = [Example({"text": row["text"]}, label) for row, label in zip(records, labels, strict=True)]
+        task = Task(labels=list(self._phrases), name=piece.task.replace(" ", "-"))
+        self._episode, self._size = Episode(task, held, [], np.zeros(0, dtype=np.intp)), Size(1, TOKENS, INSIDE)
+
+    def public(self) -> w.File:
+        """By the model as it is, without a record."""
+        return self._file(public_texts(self._stepper, self._episode, self._piece, self._size))
+
+    def private(self, decoder: Decoder, epsilon: float, adjacency: Adjacency) -> w.File:
+        """By a method at a price."""
+        rows = rows_of(self._episode, self._episode.records)
+        given = self._stepper, self._episode, rows, decoder, epsilon, adjacency, self._piece, self._size
+        return self._file(written(*given))
+
+    def _file(self, made: Sequence[Example]) -> w.File:
+        rows = [{"text": example.fields["text"], "slot": self._phrases[example.label]} for example in made]
+        return w.File(rows, 0)
+
+
+def _keep(phrases: Sequence[str]) -> Callable[[w.Values], bool]:
+    """Which rows can be drawn: all, or those with a public slot."""
+    return lambda row: not phrases or row["slot"].lower() in phrases
 
 
 class _Answering:
@@ -198,7 +265,8 @@ def _quality(result: Result) -> Table:
                     told.append(" / ".join(f"{cell.mean:.0f}" if cell else "-" for cell in found))
                 rows.append((task, adjacency, f"{epsilon:g}", *told))
     note = (
-        f"A row is readable if it is an object of the schema, usable if its slot occurs in its text. Written: {OPTION}."
+        "A row is readable if it is an object of the schema (by phrase: a text), usable if its slot is in its text. "
+        f"Whole rows are written so: {OPTION}."
     )
     columns = ("rows", "adjacency", "epsilon", PUBLIC, *METHODS)
     return Table("Rows that are readable / usable, percent of those paid for", columns, rows, note)

@@ -96,8 +96,10 @@ def rows_in(data: Path, folder: str, split: str) -> list[dict[str, Any]]:
         raise InputError(f"The benchmark rows {missing!r} are not there. Name their folder with --data.") from None
 
 
-def draw(data: Path, folder: str, seed: int, records: int, questions: int) -> Drawn:
-    """Records of the reserved training rows, and test rows, in random order.
+def draw(
+    data: Path, folder: str, seed: int, records: int, questions: int, keep: Callable[[Values], bool] | None = None
+) -> Drawn:
+    """Records of the reserved training rows, all or those to keep, and test rows, in random order.
 
     Raises:
         InputError: The rows are not there.
@@ -105,6 +107,7 @@ def draw(data: Path, folder: str, seed: int, records: int, questions: int) -> Dr
     """
     rng = np.random.default_rng(1000 + seed)
     test, train = rows_in(data, folder, "test"), rows_in(data, folder, "train")[:RESERVED]
+    train = [row for row in train if keep is None or keep(row)]
     if not 0 < records <= len(train):
         raise ParameterError("records", records, f"one number up to {len(train)}")
     asked = [test[index] for index in rng.permutation(len(test))[:questions]]

@@ -1,8 +1,8 @@
 """Matrices in the order that the processor's kernels read them, put in that order once.
 
 torch multiplies a few rows by a matrix through a general routine, which puts the matrix in another order at every call;
-for the few rows of a step that is most of the work. oneDNN keeps matrices in its own order: 2.6 to 4.5 times as fast for
-a head of 32,000 words and 2 to 132 rows, measured on an AMD EPYC (``docs/log.md``).
+for the few rows of a step that is most of the work. oneDNN keeps matrices in its own order: 2.6 to 4.5 times as fast
+for a head of 32,000 words and 2 to 132 rows, measured on an AMD EPYC (``docs/log.md``).
 
 Isolation   The shape of a product decides how it is computed, not what other rows hold; the self-test asks.
 Assumes     The model's weights do not change while a stepper is in use: what is multiplied is a copy.
