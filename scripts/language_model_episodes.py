@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import string
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -30,6 +31,9 @@ NOUNS = {
 NATURAL = ("dbpedia", "films", "medical")
 HEX = "0123456789abcdef"
 NOISE, TEXT, ANSWER = 0.0, 1.0, 6.0
+SENTENCE = re.compile(r"(?<=[.!?]) +")
+EARLY = 6
+"""In the first buffers comparing and copying come more often: what is learnt there, the other kinds use."""
 
 
 class Segment(NamedTuple):
@@ -196,27 +200,38 @@ def copy(pool: Pool, rng: random.Random) -> Episode:
 
 
 def written(pool: Pool, name: str, label: str, count: int, rng: random.Random) -> list[str]:
-    """Texts of one label that have something in common: a world, or likeness."""
+    """Texts of one label that have something in common: a world, sentences of one source, or likeness."""
     if name in made_up.KINDS:
-        places = [made_up.world(rng)] * count if rng.random() < 0.6 else [made_up.world(rng) for _ in range(count)]
+        places = [made_up.world(rng)] * count if rng.random() < 0.75 else [made_up.world(rng) for _ in range(count)]
         return [made_up.text(name, label, place, rng) for place in places]
     bank = pool.texts[name][label]
     last = rng.choice(bank)
+    sentences = SENTENCE.split(last)
+    if 1 < count <= len(sentences) and rng.random() < 0.5:
+        order = rng.sample(range(count), count)
+        size = -(-len(sentences) // count)
+        parts = [" ".join(sentences[at * size : (at + 1) * size]) for at in order]
+        return [part for part in parts if part]
     alike = pool.likes.get(last, [])
     others = (
-        rng.sample(alike, count - 1) if len(alike) >= count and rng.random() < 0.6 else rng.choices(bank, k=count - 1)
+        rng.sample(alike, count - 1) if len(alike) >= count and rng.random() < 0.75 else rng.choices(bank, k=count - 1)
     )
     return [*others, last]
 
 
 def write(pool: Pool, rng: random.Random, name: str | None = None, examples: int | None = None) -> Episode:
-    """A text by its label alone, or after one to three examples of the label, or by examples alone."""
+    """A text by its label alone, or after one to three examples of the label, or by examples alone.
+
+    In half of the cases with examples the label is made up, so that they alone say what is to be written.
+    """
     name = name or rng.choice(
         ["dbpedia"] * 8 + ["films"] * 6 + ["medical"] * 3 + ["tickets"] * 7 + ["reviews", "mails", "notes"] * 2
     )
     label = rng.choice(list(pool.texts[name]))
-    n = rng.choice([0, 0, 0, 1, 1, 1, 2, 3]) if examples is None else examples
+    n = rng.choice([0, 0, 1, 1, 1, 2, 2, 3]) if examples is None else examples
     texts = written(pool, name, label, n + 1, rng)
+    if n and examples is None and rng.random() < 0.5:
+        (label,) = made_up_labels(1, rng, pool)
     noun, field = NOUNS[name] if rng.random() < 0.15 else ("text", "Text")
     usual = f"Here are {noun}s of type {label}.\n"
     many = [usual] * 6 + [f"Here are {noun}s.\n", f"{field}s about {label}:\n", ""]
@@ -259,10 +274,19 @@ def question(pool: Pool, rng: random.Random) -> Episode:
 
 
 KINDS: dict[Callable[[Pool, random.Random], Episode], float] = {
-    write: 34, classify: 22, lookup: 16, many_lookups: 6, copy: 4, record: 7, question: 8,
+    write: 41, classify: 18, lookup: 12, many_lookups: 7, copy: 7, record: 8, question: 7,
 }  # fmt: skip
+COMPARING = (lookup, many_lookups, copy)
 
 
-def episode(pool: Pool, rng: random.Random) -> Episode:
-    """A random episode of the training mixture."""
-    return rng.choices(list(KINDS), weights=list(KINDS.values()))[0](pool, rng)
+def episode(pool: Pool, rng: random.Random, buffer: int = EARLY) -> Episode:
+    """A random episode of the training mixture.
+
+    Args:
+        pool: Rows to take it from.
+        rng: Source of chance.
+        buffer: Which stretch of training it is for.
+    """
+    more = 3.0 if buffer < EARLY else 1.0
+    weights = [share * (more if kind in COMPARING else 1.0) for kind, share in KINDS.items()]
+    return rng.choices(list(KINDS), weights=weights)[0](pool, rng)

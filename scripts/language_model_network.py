@@ -125,7 +125,7 @@ class Stream:
     def __iter__(self) -> Iterator[list[Batch]]:
         while True:
             rng = random.Random(f"buffer {self.buffer}")
-            encoded = [encode(self._tokenizer, self._end, episode(self._pool, rng)) for _ in range(3_000)]
+            encoded = [encode(self._tokenizer, self._end, episode(self._pool, rng, self.buffer)) for _ in range(3_000)]
             encoded.sort(key=lambda one: len(one.ids))
             groups: list[list[Encoded]] = [[]]
             for one in encoded:

@@ -26,6 +26,9 @@ NAME: Final = "sottovoce_lockstep"
 LayerPair = tuple[Tensor, Tensor]
 """Keys and values of one layer."""
 
+BLOCK: Final = 16
+"""Rows of a product whose number of rows follows from the number of prompts, which may be private: always so many."""
+
 _UNKNOWN: Final = ("s_aux", "position_bias", "indices", "cu_seq_lens_q")
 """What other kinds of attention are given; here it would be left out without a word."""
 
@@ -156,13 +159,13 @@ class Panel(Opaque):
         by_head = flat.transpose(0, 1).reshape(heads, count * texts * share, -1)
         by_text = flat.view(count, heads, texts, share, -1).transpose(1, 2)
 
-        of_shared = (by_head @ shared_keys.mT).view(heads, count, texts * share, shared).transpose(0, 1)
+        of_shared = in_blocks(by_head, shared_keys.mT).view(heads, count, texts * share, shared).transpose(0, 1)
         of_text = (by_text @ kept_keys.mT).transpose(1, 2).flatten(2, 3)
         scores = torch.cat([of_shared, flat @ own_keys.mT, of_text], dim=-1)
         weights = self._softmax(scores, share, rule).to(value.dtype)
 
         mean = weights[..., shared : shared + room] @ own_values
-        of_shared = weights[..., :shared].transpose(0, 1).reshape(heads, -1, shared) @ shared_values
+        of_shared = in_blocks(weights[..., :shared].transpose(0, 1).reshape(heads, -1, shared), shared_values)
         mean += of_shared.view(heads, count, texts * share, -1).transpose(0, 1)
         weights = weights[..., shared + room :].view(count, heads, texts, share, -1).transpose(1, 2)
         mean += (weights @ kept_values).transpose(1, 2).flatten(2, 3)
@@ -183,6 +186,21 @@ class Panel(Opaque):
         start, mask = self.mask(rule.window)
         scores.view(*scores.shape[:2], self.texts, share, -1)[..., start:] += mask
         return scores.softmax(dim=-1)
+
+
+def in_blocks(rows: Tensor, matrices: Tensor) -> Tensor:
+    """A batched product in parts of one shape, whatever the number of rows is.
+
+    Which kernel multiplies follows from the shape, and another kernel rounds in another way: so a prompt more or less
+    would be seen in the last bits of all the others.
+
+    Args:
+        rows: Shape (batch, rows, width).
+        matrices: Shape (batch, width, columns).
+    """
+    count = rows.shape[1]
+    parts = torch.split(torch.nn.functional.pad(rows, (0, 0, 0, -count % BLOCK)), BLOCK, dim=1)
+    return torch.cat([part @ matrices for part in parts], dim=1)[:, :count]
 
 
 @final
@@ -249,6 +267,8 @@ def _attention(
         rows = slice(start, start + panel.rows)
         means.append(panel.attend(module.layer_idx, query[rows], key[rows], value[rows], rule))
         start = rows.stop
+    if start < len(query):  # rows that fill up a block
+        means.append(means[0].new_zeros(len(query) - start, *means[0].shape[1:]))
     return (torch.cat(means) if len(means) > 1 else means[0])[:, None], None
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers.cache_utils import DynamicCache
 
 from sottovoce.errors import ModelError
-from sottovoce.models._hf_lockstep_attention import LayerPair, NothingKept, Panel, lockstep
+from sottovoce.models._hf_lockstep_attention import BLOCK, LayerPair, NothingKept, Panel, lockstep
 from sottovoce.models._hf_lockstep_cache import behind, pairs_of
 from sottovoce.models._hf_lockstep_packed import PackedMatrices
 from sottovoce.models._hf_model import CausalModel, quiet
@@ -58,7 +58,8 @@ class LockstepModel:
                 states = self._body(ids, cache)[0]
                 self.vocabulary, self.width = int(truth.shape[-1]), int(states.shape[-1])
                 self._shapes = [(keys.shape[0], keys.shape[2], values.shape[2]) for keys, values in pairs_of(cache, 0)]
-                self.head = self._find_head(states, truth)
+                head = self._find_head(states, truth)
+                self.head: Head = lambda rows: head(self._filled(rows))[: len(rows)]
         except ModelError:
             raise
         except Exception:
@@ -100,8 +101,18 @@ class LockstepModel:
 
     def step(self, ids: Tensor, panels: Sequence[Panel], positions: Tensor) -> Tensor:
         """One token in each row, at these positions; shape (rows, width)."""
+        given, at = self._filled(ids), self._filled(positions)
         with lockstep(self._config, panels):
-            return self._body(ids[:, None], NothingKept(), positions[:, None])[:, 0]
+            return self._body(given[:, None], NothingKept(), at[:, None])[: len(ids), 0]
+
+    def _filled(self, rows: Tensor) -> Tensor:
+        """Filled up to whole blocks of rows, where the kernel that multiplies follows from their number.
+
+        Packed matrices are multiplied row by row in the same way whatever the number; a row alone is a layout of its
+        own, in which every row is.
+        """
+        short = -len(rows) % BLOCK if not self._packed.count and len(rows) > 1 else 0
+        return torch.cat([rows, rows[:1].expand(short, *rows.shape[1:])]) if short else rows
 
     def plain(self, ids: Sequence[int]) -> Tensor:
         """Logits behind these tokens by the model's own forward pass, without cache or batch: the slow, obvious way."""

@@ -77,8 +77,16 @@ def run_self_test(stepper: TransformersStepper) -> LockstepReport:
 
 
 def _isolated(stepper: TransformersStepper, base: Rows) -> bool:
-    """Whether the first expert and the public prompt keep every bit whatever happens beside them."""
+    """Whether the first expert and the public prompt keep every bit whatever happens beside them.
+
+    Other experts come, go and take the first place: how many there are may be private.
+    """
     first = WORDS[:1]
+    fewer = [_written(stepper, WORDS, slots=slots) for slots in ((1, 6), (1, 1), (1, 3))]
+    more = [_written(stepper, WORDS * 5, slots=slots) for slots in ((3, 8), (15, 16), (17, 33))]
+    second = [_written(stepper, (OTHERS[4], *WORDS), slots=slots) for slots in ((3, 8), (2, 5))]
+    if not all(_same(base, other) for other in (*fewer, *more)) or not all(_same(base, o, 2) for o in second):
+        return False
     worlds: list[Callable[[], Rows]] = [
         lambda: _written(stepper, (*first, *OTHERS[1:])),
         lambda: _written(stepper, (*first, *WORDS[:0:-1])),
@@ -89,15 +97,18 @@ def _isolated(stepper: TransformersStepper, base: Rows) -> bool:
     return all(_same(base, world()) for world in worlds)
 
 
-def _same(base: Rows, other: Rows) -> bool:
-    return all(torch.equal(base[k][text][:2], rows[:2]) for k, step in enumerate(other) for text, rows in step.items())
+def _same(base: Rows, other: Rows, place: int = 1) -> bool:
+    """Whether the public row is the same, and the first expert's, which stands in this place."""
+    return all(
+        torch.equal(base[k][text][:2], rows[[0, place]]) for k, step in enumerate(other) for text, rows in step.items()
+    )
 
 
-def _groups(words: Sequence[str | None]) -> list[Group]:
+def _groups(words: Sequence[str | None], slots_of: Sequence[int] = SLOTS) -> list[Group]:
     public = Prompt(BEFORE, "a note", AFTER)
     return [
         Group(public, [None if text is None else Prompt(BEFORE, text, AFTER) for text in words[:slots]])
-        for slots in SLOTS
+        for slots in slots_of
     ]
 
 
@@ -115,10 +126,15 @@ def _tokens(stepper: TransformersStepper, prompt: Prompt, room: int) -> PromptTo
     return PromptTokens(before, inside[:room], after)
 
 
-def _written(stepper: TransformersStepper, words: Sequence[str | None], moving: Sequence[int] | None = None) -> Rows:
+def _written(
+    stepper: TransformersStepper,
+    words: Sequence[str | None],
+    moving: Sequence[int] | None = None,
+    slots: Sequence[int] = SLOTS,
+) -> Rows:
     """Rows of three texts over a few steps, or of those texts alone that move."""
     prompts = LockstepPrompts(
-        stepper, _groups(words), INSIDE, STEPS, lambda prompt, room: _tokens(stepper, prompt, room)
+        stepper, _groups(words, slots), INSIDE, STEPS, lambda prompt, room: _tokens(stepper, prompt, room)
     )
     try:
         decoding = prompts.write([0, 1, 1], STEPS)

@@ -19,8 +19,8 @@ from sottovoce.errors import ModelError
 
 PINNED = {
     "config.json": "11633699af7bc351751ba18975a31eed4604bc3ad5034ea65ddceaaaaef893ac",
-    "model.safetensors": "4b5fb101e09b50e63ae67a93695194612d1eef36d554d035ed0e6fc6ea1193e7",
-    "tokenizer.json": "c5830251a00541f3800f6e8e25ed668fddb010ed625ec51b5354aae1bf11a1c7",
+    "model.safetensors": "267ab24391c9c947ff6cef51832ed6fa097ffd89e067c2e7aaa9ee02b0ab8276",
+    "tokenizer.json": "c2183c34baa67d41f28e54ffa4ff1467f7023cc8268524d155de52a3e9422a44",
     "tokenizer_config.json": "39d193a7f8823d3d67ee7ffc05cb8a96c8c32b6f3a95a6babedd2ae5179d7bda",
 }
 """SHA-256 of the model's files."""
