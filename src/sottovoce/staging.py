@@ -31,6 +31,8 @@ CERTIFICATE: Final = ".certificate.json"
 """What is appended to the output's name for its certificate."""
 
 _HEADER: Final = "run.json"
+_ROOM: Final = "room"
+_PIECE: Final = 1 << 20
 _ENDINGS: Final = (".jsonl", ".ndjson", ".json")
 
 
@@ -84,6 +86,28 @@ class Staging:
         if self._let_go is not None:
             self._let_go()
 
+    def make_room(self, size: int) -> None:
+        """Takes up so many bytes of the disk, which the next ``put`` gives back for the round that it writes.
+
+        A round that could not be put would be drawn again, and whether it can must not follow from what was drawn.
+
+        Raises:
+            InputError: There is no room. Nothing was drawn.
+        """
+        try:
+            with (self.folder / _ROOM).open("wb") as stream:
+                for start in range(0, size, _PIECE):
+                    stream.write(b"\0" * min(_PIECE, size - start))
+                stream.flush()
+                os.fsync(stream.fileno())
+        except OSError as error:
+            with suppress(OSError):
+                (self.folder / _ROOM).unlink()
+            raise InputError(
+                f"{self.folder} has no room for {size} bytes ({error.strerror}). What was charged stands, and nothing "
+                "was drawn; make room and pass --resume."
+            ) from None
+
     def put(self, number: int, rows: Sequence[Mapping[str, Any]]) -> str:
         """Writes a round aside, durably, and returns its hash.
 
@@ -92,6 +116,7 @@ class Staging:
         """
         text = _lines(rows)
         try:
+            (self.folder / _ROOM).unlink(missing_ok=True)
             self._write(self._file(number), text)
         except OSError as error:
             raise InputError(

@@ -33,7 +33,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records import PrivateRecords
 from sottovoce.staging import Staging
-from sottovoce.synthesis_order import Order, Progress, plan_of, terms_of
+from sottovoce.synthesis_order import Order, plan_of, room_of, terms_of
 from sottovoce.tasks import Task
 from sottovoce.writing import Writing
 
@@ -196,8 +196,8 @@ class Synthesizer:
         Args:
             staging: Where rounds are put aside; without it a crash loses what was not handed over yet.
             kept: From ``fresh``, where there is no staging.
-            on_token: Told how far the run is, in tokens of texts at their longest. Before a round has left this follows
-                from the number of steps alone: whoever saw lengths of texts and then interrupted the run would have
+            on_token: Told how much further the run is, in tokens of texts at their longest, each time that a charge has
+                left and not before. Whoever saw that a text still goes on, and then interrupted the run, would have
                 seen a draw that is made again.
 
         Raises:
@@ -223,11 +223,15 @@ class Synthesizer:
             return
         self._rehearse()
         self._account.reserve(self._reservations(kept, waiting))
-        progress = Progress(on_token, self._tokens_of_a_charge)
-        for number, texts in self._withheld(self._written(waiting, progress)):
+        drawn = self._withheld(self._written(waiting))
+        for _ in waiting:
+            if staging:  # before each draw: whether it can be put aside must not follow from it
+                staging.make_room(room_of(self.order, self.writing, self._texts_of_a_charge))
+            number, texts = next(drawn)
             aside = staging.put(number, texts) if staging else _hash_of(texts)
             self._note(self._id(kept, number), texts, aside)
-            progress.whole()
+            if on_token is not None:
+                on_token(self._tokens_of_a_charge)
             yield from self._unfolded(number, texts, again=False)
 
     def certificate(self, kept: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Certificate:
@@ -260,10 +264,13 @@ class Synthesizer:
         return self.plan.decoder.event(replace(self.plan.setting, texts=1))
 
     @property
+    def _texts_of_a_charge(self) -> int:
+        return (1 if self.plan.decoder.refundable else self.order.rounds) * len(self.labels)
+
+    @property
     def _tokens_of_a_charge(self) -> int:
         """Tokens of all its texts at their longest."""
-        rounds = 1 if self.plan.decoder.refundable else self.order.rounds
-        return rounds * len(self.labels) * self.order.tokens
+        return self._texts_of_a_charge * self.order.tokens
 
     def _reservations(self, kept: Mapping[str, str], numbers: Sequence[int] | range) -> list[Reservation]:
         s, holds = self.plan.setting, self.model.isolation.holds
@@ -342,18 +349,18 @@ class Synthesizer:
         matcher = self._grammar.start() if self._grammar else None
         return Text(chooser, lambda tokens: self.writing.ended(self._text_of(tokens)), matcher)
 
-    def _written(self, numbers: Sequence[int], progress: Progress) -> Iterator[tuple[int, list[Any]]]:
+    def _written(self, numbers: Sequence[int]) -> Iterator[tuple[int, list[Any]]]:
         """Number and texts of every charge, as soon as it is whole. This is the private read."""
         read = self.model.read(self._batches.groups(), inside_tokens=self.order.inside_tokens, tokens=self.order.tokens)
         try:
             for number in numbers:
                 rounds = 1 if self.plan.decoder.refundable else self.order.rounds
-                texts = [text for _ in range(rounds) for text in self._texts(read, progress)]
+                texts = [text for _ in range(rounds) for text in self._texts(read)]
                 yield number, texts
         finally:
             read.close()
 
-    def _texts(self, read: Any, progress: Progress) -> list[dict[str, Any]]:
+    def _texts(self, read: Any) -> list[dict[str, Any]]:
         """One text from every batch, side by side."""
         texts = [self._text(self._randomness) for _ in self.labels]
         decoding = read.write(range(len(self.labels)), self.order.tokens)
@@ -366,7 +373,6 @@ class Synthesizer:
                     if token is not None:
                         following[step.text] = token
                 waiting = following
-                progress.step(len(self.labels))
         finally:
             decoding.close()
         return [

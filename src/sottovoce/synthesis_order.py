@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -121,19 +120,11 @@ def terms_of(plan: DecodingPlan, order: Order, writing: Writing) -> dict[str, An
     }
 
 
-@final
-class Progress:
-    """How far a run is, told without the length of any text that has not left."""
+LONGEST_TOKEN: Final = 128
+"""Bytes of a token in a staged round, quoted as JSON; tokens of known models are shorter."""
 
-    def __init__(self, on_token: Callable[[int], None] | None, charge: int) -> None:
-        self._on_token, self._charge, self._told = on_token or (lambda tokens: None), charge, 0
 
-    def step(self, texts: int) -> None:
-        """Every text is a token further, whether it has ended or not."""
-        self._told += texts
-        self._on_token(texts)
-
-    def whole(self) -> None:
-        """A charge has left: what its texts did not need counts as done."""
-        self._on_token(self._charge - self._told)
-        self._told = 0
+def room_of(order: Order, writing: Writing, texts: int) -> int:
+    """Bytes that so many texts take up aside at their longest; public."""
+    labels = max(len(label.encode("utf-8")) for label in writing.labels)
+    return texts * (order.tokens * LONGEST_TOKEN + 6 * labels + 256)

@@ -159,9 +159,11 @@ COINS = {"fresh": "token", "sampling_rate": 0.3}
 def mixture(plan, public, rows) -> np.ndarray:
     """The law of one token over every sample there is: exact, from the law for each subset of the experts."""
     rate, law = plan.decoder.sampling_rate, np.zeros(len(public))
+    known = {name: getattr(plan.decoder, name) for name in ("noise", "scale", "rate", "top_k")}
+    fixed = plan_of(Tang(**known), AR, experts=int(rate * plan.setting.experts))
     for drawn in itertools.product((False, True), repeat=len(rows)):
         chance = math.prod(rate if one else 1 - rate for one in drawn)
-        law += chance * law_of(plan, public, [row for row, one in zip(rows, drawn, strict=True) if one])
+        law += chance * law_of(fixed, public, [row for row, one in zip(rows, drawn, strict=True) if one])
     return law
 
 
@@ -221,7 +223,13 @@ def test_every_expert_tosses_a_fresh_coin_at_every_token():
     assert pairs[0, 0] / 4_000 == pytest.approx(0.0625, abs=5 * math.sqrt(0.0625 * 0.9375 / 4_000))
 
 
-def test_no_coin_is_tossed_where_presence_changes_other_prompts():
+def test_a_sample_that_nobody_draws_is_not_written_with():
     plan = priced(Tang(noise="em", rate=40.0, top_k=2, fresh="token", sampling_rate=0.5), AR, experts=1, tokens=30)
-    chooser = plan.decoder.start(plan, SeededRandomness(1), ends=())
-    assert {chooser.next(step_of((0.0, 0.0), [(0.0, 60.0)])) for _ in range(30)} == {1}
+    with pytest.raises(ParameterError, match="priced alone"):
+        plan.decoder.start(plan, SeededRandomness(1), ends=())
+
+
+def test_there_is_no_single_law_of_a_sampled_token():
+    plan = Tang(noise="em", rate=6.0, **COINS).plan(None, tokens=1, experts=10, adjacency=AR, change=DROP)
+    with pytest.raises(ParameterError, match="mixture"):
+        law_of(plan, (0.0, 0.0), [(0.0, 1.0)])

@@ -10,7 +10,7 @@ from sottovoce.models._hf_lockstep_attention import in_blocks
 from sottovoce.models.catalog import load_stepper
 from sottovoce.models.stepping import Group, Prompt
 
-PUBLIC = Prompt("Here are texts of type fee.\nText:", "", "Text:")
+PUBLIC = Prompt("Here are texts of type x.\nText:", "", "Text:")
 TEXTS = ("the card was charged twice", "hello there", "nothing", "a fee of ten on my account again", "login fails") * 7
 
 

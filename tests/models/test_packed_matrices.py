@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from sottovoce.errors import ModelError
 from sottovoce.models import _hf_lockstep_packed
 from sottovoce.models._hf_lockstep_packed import PackedMatrices
 
@@ -40,11 +41,41 @@ def test_the_copies_are_what_is_multiplied_and_only_within(model):
     packed, rows = PackedMatrices(model), torch.randn(4, 24)
     with torch.no_grad():
         before = model(rows)
+        with packed():
+            assert "forward" in vars(model[0])
+            assert torch.allclose(model(rows), before, atol=1e-5)
+        assert torch.equal(model(rows), before)
+    assert not any("forward" in vars(module) for module in model.modules())
+
+
+def test_weights_that_were_changed_are_refused(model):
+    packed = PackedMatrices(model)
+    with torch.no_grad():
         model[3].weight.mul_(-1)
+    with pytest.raises(ModelError, match="Load it again"), packed():
+        pass
+
+
+def test_two_users_of_a_model_share_the_copies_and_the_last_puts_the_model_back(model):
+    one, other = PackedMatrices.of(model), PackedMatrices.of(model)
+    assert one is other
+    with one():
+        with other():
+            pass
+        assert "forward" in vars(model[0])
+    assert "forward" not in vars(model[0])
+
+
+def test_a_layer_with_a_forward_pass_of_its_own_keeps_it(model):
+    own = model[0].forward
+    model[0].forward = lambda rows: own(rows) + 5
+    packed, rows = PackedMatrices.of(model), torch.randn(4, 24)
+    with torch.no_grad():
+        before = model(rows)
         with packed():
             assert torch.allclose(model(rows), before, atol=1e-5)
-        assert torch.allclose(model(rows), -before, atol=1e-5)
-    assert not any("forward" in vars(module) for module in model.modules())
+        assert torch.equal(model(rows), before)
+    assert packed.count == 1
 
 
 def test_a_failure_within_leaves_the_model_as_it_was(model):

@@ -142,10 +142,9 @@ MUTANTS = [
         "handed-over-before-its-note",
         "texts are handed over, then noted",
         "synthesis.py",
-        "            self._note(self._id(kept, number), texts, aside)\n            progress.whole()\n"
-        "            yield from self._unfolded(number, texts, again=False)\n",
+        "            self._note(self._id(kept, number), texts, aside)\n            if on_token",
         "            yield from self._unfolded(number, texts, again=False)\n"
-        "            self._note(self._id(kept, number), texts, aside)\n            progress.whole()\n",
+        "            self._note(self._id(kept, number), texts, aside)\n            if on_token",
         (_RUNS + "test_what_is_handed_over_was_noted_before",),
     ),
     Mutant(
@@ -157,12 +156,37 @@ MUTANTS = [
         (_ATTACKS + "test_a_round_that_is_whole_on_the_disk_is_the_one_that_leaves",),
     ),
     Mutant(
-        "progress-tells-lengths",
-        "the bar moves by the texts that have not ended",
+        "progress-before-a-round-has-left",
+        "the bar moves when a round is drawn, before it is noted",
         "synthesis.py",
-        "progress.step(len(self.labels))",
-        "progress.step(len(following))",
-        (_ATTACKS + "test_progress_tells_no_length_of_a_text_before_its_round_has_left",),
+        "            aside = staging.put(number, texts) if staging else _hash_of(texts)\n",
+        "            aside = staging.put(number, texts) if staging else _hash_of(texts)\n"
+        "            on_token and on_token(0)\n",
+        (_ATTACKS + "test_progress_tells_nothing_before_its_round_has_left",),
+    ),
+    Mutant(
+        "no-room-made",
+        "a round is drawn without room to put it aside",
+        "synthesis.py",
+        "                staging.make_room(room_of(self.order, self.writing, self._texts_of_a_charge))\n",
+        "                pass\n",
+        (_ATTACKS + "test_whether_a_round_can_be_put_aside_does_not_follow_from_it",),
+    ),
+    Mutant(
+        "rows-follow-from-how-many-there-are",
+        "shared attention is one product over all experts, whose kernel follows from their number",
+        "models/_hf_lockstep_attention.py",
+        "    count = rows.shape[1]\n    parts = torch.split(",
+        "    return rows @ matrices\n    count = rows.shape[1]\n    parts = torch.split(",
+        ("tests/models/test_number_of_experts.py",),
+    ),
+    Mutant(
+        "packed-for-one-user-alone",
+        "whoever leaves first takes the packed matrices from the others",
+        "models/_hf_lockstep_packed.py",
+        "                if not self._within:\n",
+        "                if True:\n",
+        ("tests/models/test_packed_matrices.py",),
     ),
     Mutant(
         "models-own-words-pass",

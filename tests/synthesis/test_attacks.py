@@ -12,10 +12,12 @@ import pytest
 from sottovoce import staging as staging_module
 from sottovoce.cli import run
 from sottovoce.errors import InputError, ModelError, ParameterError
+from sottovoce.methods.decoding import make_decoder
 from sottovoce.models.fake_stepper import FakeDecoding, FakeStepper
 from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.staging import Staging
+from sottovoce.synthesis import Synthesizer
 from synthesis.worlds_of_texts import ORDER, PIECES, likes_its_own, writer
 
 TERMS_OF_COMMAND = (
@@ -72,20 +74,52 @@ def ends_after(lengths):
     return FakeStepper(function, pieces=PIECES)
 
 
-def test_progress_tells_no_length_of_a_text_before_its_round_has_left():
-    # Who sees lengths, interrupts and resumes would have seen two draws for one charge.
-    seen = {}
-    for lengths in ((2, 3), (3, 3)):
+def test_progress_tells_nothing_before_its_round_has_left():
+    # Who sees that a text still goes on, interrupts and resumes, would have seen two draws for one charge.
+    for lengths in ((1, 1), (2, 3), (3, 3)):
         told = []
         order, budget = replace(ORDER, per_label=1, experts=1), Budget(1000, 1e-5)
         icl = writer(model=ends_after(lengths), order=order, epsilon=900.0, budget=budget)
         mark = icl._account.mark_released
         icl._account.mark_released = lambda *a, told=told, mark=mark, **k: (told.append("left"), mark(*a, **k))
         list(icl.rounds(on_token=told.append))
-        seen[lengths] = told
-        assert sum(told[: told.index("left")] + told[told.index("left") + 1 :]) == 2 * ORDER.tokens
-    before = [told[: told.index("left")] for told in seen.values()]
-    assert before[0] == before[1]
+        assert told == ["left", 2 * ORDER.tokens]
+
+
+def test_a_sampled_run_is_one_charge_and_tells_nothing_before_it_has_left():
+    told = []
+    decoder = make_decoder("tang", noise="em", fresh="token", sampling_rate=0.5)
+    order = replace(ORDER, per_label=3, experts=4)
+    icl = writer(method=decoder, order=order, adjacency="add-remove", budget=Budget(1000, 1e-5, failure_delta=5e-6))
+    list(icl.rounds(on_token=told.append))
+    assert told == [3 * 2 * ORDER.tokens]
+
+
+def test_whether_a_round_can_be_put_aside_does_not_follow_from_it(tmp_path, monkeypatch):
+    # Room for the longest texts is taken before each draw and given back for the round; without it nothing is drawn.
+    icl = writer(tmp_path / "a.db")
+    staging, events = staged(tmp_path, icl), []
+    make, put, choose = Staging.make_room, Staging.put, Synthesizer._texts
+    monkeypatch.setattr(Staging, "make_room", lambda self, size: (events.append(size), make(self, size))[1])
+    monkeypatch.setattr(
+        Staging, "put", lambda self, *a: (events.append((staging.folder / "room").stat().st_size), put(self, *a))[1]
+    )
+    monkeypatch.setattr(Synthesizer, "_texts", lambda self, read: (events.append("draw"), choose(self, read))[1])
+    found = list(icl.rounds(staging))
+    size = events[0]
+    assert events == [size, "draw", size] * len(found)
+    longest = max(len((staging.folder / f"round-{n}").read_bytes()) for n in (1, 2, 3))
+    assert longest < size
+
+    def full(self, size):
+        raise InputError("no room")
+
+    monkeypatch.setattr(Staging, "make_room", full)
+    events.clear()
+    other = writer(tmp_path / "b.db")
+    with pytest.raises(InputError, match="no room"):
+        list(other.rounds(Staging(tmp_path / "other.jsonl", other.terms, other.fresh(), resume=False)))
+    assert not events
 
 
 def test_a_failure_after_the_charge_does_not_quote_the_model_not_even_its_own_errors():
@@ -242,9 +276,9 @@ def test_a_file_that_came_up_meanwhile_is_left_alone(desk, monkeypatch, file):
     assert desk("verify", "certificate", "demos.jsonl.certificate.json", "--ledger", "notes.db")[0] == 0
 
 
-@pytest.mark.parametrize("broken", range(1, 7))
+@pytest.mark.parametrize("broken", range(1, 10))
 def test_a_full_disk_at_any_write_is_an_error_in_words_and_loses_nothing_that_left(desk, monkeypatch, broken):
-    # Writes: header, three rounds, rows, certificate.
+    # Writes: header, three times room and a round, rows, certificate.
     written, sync = 0, staging_module.os.fsync
 
     def full(descriptor):
@@ -261,7 +295,7 @@ def test_a_full_disk_at_any_write_is_an_error_in_words_and_loses_nothing_that_le
     assert "No space left" in err
     monkeypatch.setattr(staging_module.os, "fsync", sync)
     left = len(of_kind(desk.folder / "notes.db", "release"))
-    assert left == min(max(broken - 2, 0), 3)
+    assert left == min(max(broken - 2, 0) // 2, 3)
     if broken == 1:
         assert not list(desk.folder.glob("demos*"))
         assert "Nothing was charged" in err

@@ -88,6 +88,10 @@ class SelectingChooser(Chooser):
         return public.token(exponential(self._mechanism).select(scores, self._randomness, prior))
 
     def _law(self, step: Step, public: Candidates) -> FloatArray:
+        if self._decoder.taking_part(self._plan, step, self._randomness) is not step:
+            raise ParameterError(
+                "law", self._decoder.name, "asked where no sample is drawn: here it is a mixture of many"
+            )
         scores, prior = self._decoder.scores(self._plan, step, public), self._decoder.log_prior(public)
         law = self._mechanism.law(scores) if prior is None else exponential(self._mechanism).law(scores, prior)
         return np.array([float(p) for p in law])

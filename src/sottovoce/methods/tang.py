@@ -26,7 +26,7 @@ from sottovoce.experts.lockstep_rules import BestIsOne, Candidates, Probabilitie
 from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.mechanisms.gaussian import GaussianNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
-from sottovoce.methods.decoding import PLAN_BOUNDS, DecodingPlan, Part, Setting, register_decoder
+from sottovoce.methods.decoding import PLAN_BOUNDS, Chooser, DecodingPlan, Part, Setting, register_decoder
 from sottovoce.methods.decoding_selection import SelectingDecoder
 from sottovoce.models.stepping import Step
 from sottovoce.privacy.amplification import Sampling, SharedSample
@@ -124,6 +124,13 @@ class Tang(SelectingDecoder):
     @property
     def bounds(self) -> Collection[str]:
         return PLAN_BOUNDS if self.fresh == "never" else ("pure", "amplified", "PLD")
+
+    def start(
+        self, plan: DecodingPlan, randomness: Randomness, *, ends: Sequence[int], unwritable: Sequence[int] = ()
+    ) -> Chooser:
+        if self.fresh == "token" and not self._coins(plan.setting):
+            raise ParameterError("fresh", self.fresh, "priced alone, unless a unit's presence adds an expert: no coin")
+        return super().start(plan, randomness, ends=ends, unwritable=unwritable)
 
     def mechanism(self, plan: DecodingPlan) -> SelectionMechanism:
         match plan.token_event:

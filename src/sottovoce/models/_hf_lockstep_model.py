@@ -47,7 +47,7 @@ class LockstepModel:
     def __init__(self, model: CausalModel) -> None:
         self.model = model
         self._config = model.model.config
-        self._packed = PackedMatrices(model.model)
+        self._packed = PackedMatrices.of(model.model)
         self.mixes = _mixes(self._config)
         self.idle = (model.pad + 1) % model.words
         try:
