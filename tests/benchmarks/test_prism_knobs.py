@@ -6,8 +6,8 @@ import pytest
 from tiny_rows import reader
 
 from sottovoce.benchmarks import prism_demonstrations, prism_knobs, runner
-from sottovoce.benchmarks.experiment import Result, Settings
-from sottovoce.benchmarks.prism_knobs import EXPERIMENT, USUAL, VARIANTS
+from sottovoce.benchmarks.experiment import Bench, Piece, Result, Settings
+from sottovoce.benchmarks.prism_knobs import COPIED, EXPERIMENT, USUAL, VARIANTS
 from sottovoce.benchmarks.runner import run
 from sottovoce.models.fake_stepper import FakeStepper
 from sottovoce.synthesis import Synthesizer
@@ -45,13 +45,34 @@ def test_each_variant_differs_from_the_usual_in_its_setting_and_costs_no_more(as
     assert len(writers) == len(VARIANTS)
     usual = {v.method: w for v, w in zip(VARIANTS, writers, strict=True) if v.name == USUAL}
     for v, w in zip(VARIANTS, writers, strict=True):
-        assert w.plan.report.epsilon <= 3.0
+        assert w.plan.report.epsilon <= (v.epsilon or 3.0)
         if v.name != USUAL:
             facts = [(x.plan.parameters, x.order.tokens, x.plan.setting.experts) for x in (usual[v.method], w)]
             assert facts[0] != facts[1], v.name
+    copied = result.cell(task="tickets", names="own", method=COPIED, records=16, option="k 2")
+    assert copied is not None
+    assert str(copied) in EXPERIMENT.exhibit(result).reading[0]
     (table,) = EXPERIMENT.exhibit(result).tables
     assert [row[:2] for row in table.rows] == [(v.method, v.name) for v in VARIANTS]
     assert not any("-" in row[2:] for row in table.rows)
+
+
+def test_the_control_draws_behind_records_of_its_label_alone(monkeypatch):
+    seen = []
+
+    def function(prompt, text):
+        seen.append((prompt.before, prompt.inside))
+        return [9.0, 0.0, 0.0, 5.0 * len(text), 0.0]
+
+    made = FakeStepper(function, pieces=("late ", "fee ", "lamp "))
+    bench = Bench(SETTINGS, reader())
+    episode, held = prism_demonstrations.held_of(bench, Piece("tickets", "own", 0), 16)
+    texts = prism_knobs._after_real_ones(made, episode, held, Piece("tickets", "own", 0))
+    own = {x.fields["text"]: episode.task.labels[x.label] for x in held}
+    shown = {(inside.removeprefix("Text: ").strip(), before) for before, inside in seen if inside}
+    assert {own[text] for text, _ in shown} == {before.partition("type ")[2].strip(".\n") for _, before in shown}
+    assert all(f"of type {own[text]}." in before for text, before in shown)
+    assert len(texts) == len(shown)
 
 
 def test_variants_have_names_of_their_own():

@@ -1,14 +1,18 @@
 """What each setting of private writing is worth: clip, temperature, candidates, length, records.
 
 One setting at a time is moved away from the usual ones, at the same price of the whole file, which settles the open
-parameter. Accuracy with the texts as demonstrations, and how many of them can be read and differ.
+parameter. Accuracy with the texts as demonstrations, and how many of them can be read and differ. What is lost to noise
+is told from what the writer cannot carry by two more: a price that protects nothing, and texts that the writer draws
+by itself after one real record each, which is no release.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, final
+
+import numpy as np
 
 from sottovoce.benchmarks import evaluation as e
 from sottovoce.benchmarks import prism_demonstrations as d
@@ -16,12 +20,19 @@ from sottovoce.benchmarks.accuracy import kinds
 from sottovoce.benchmarks.exhibits import Exhibit, Table
 from sottovoce.benchmarks.experiment import Bench, Cell, Experiment, Key, Measurements, Piece, Result, Settings, about
 from sottovoce.benchmarks.prism_demonstrations import METHODS, PUBLIC, REAL
-from sottovoce.benchmarks.worlds import UNKNOWN
+from sottovoce.benchmarks.prism_writing import drawn_texts
+from sottovoce.benchmarks.worlds import UNKNOWN, Episode
 from sottovoce.errors import ParameterError
 from sottovoce.methods.decoding import Decoder, make_decoder
+from sottovoce.models.stepping import Prompt, Stepper
+from sottovoce.tasks import Example
+from sottovoce.writing import Writing
 
 SIZE = d.Size(per_label=2)
 USUAL: Final = "usual"
+LOOSE: Final = 500.0
+"""An epsilon that protects nothing."""
+COPIED: Final = "texts after one real record each"
 
 
 @final
@@ -33,6 +44,7 @@ class Variant:
         name: For tables.
         method: The decoder's name.
         decoder: With the setting.
+        epsilon: Of the file, where it is another one.
         tokens: Most tokens of a text; 0 for the usual number.
         share: Of the private records, how many are used.
     """
@@ -42,6 +54,7 @@ class Variant:
     decoder: Decoder
     tokens: int = 0
     share: float = 1.0
+    epsilon: float | None = None
 
 
 def _variants() -> list[Variant]:
@@ -54,6 +67,7 @@ def _variants() -> list[Variant]:
     for method in ("invisible-ink", "prism"):
         found += [Variant(f"tokens {tokens}", method, METHODS[method], tokens=tokens) for tokens in (12, 48)]
         found += [Variant(f"records x {share:g}", method, METHODS[method], share=share) for share in (0.25, 0.5)]
+        found += [Variant(f"epsilon {LOOSE:g}", method, METHODS[method], epsilon=LOOSE)]
     return found
 
 
@@ -82,17 +96,34 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     rows = d.rows_of(episode, held)
     public = d.public_texts(stepper, episode, piece, SIZE)
     yield from d.told(bench, piece, episode, public, Key(piece.task, piece.names, PUBLIC), SIZE)
+    after = _after_real_ones(stepper, episode, held, piece)
+    yield from d.told(bench, piece, episode, after, Key(piece.task, piece.names, COPIED, records=records), SIZE)
     for adjacency in bench.adjacencies:
         for epsilon in settings.epsilons:
             for v in VARIANTS:
                 size = replace(SIZE, tokens=v.tokens or SIZE.tokens)
                 some = rows[: max(1, round(len(rows) * v.share))]
-                made = d.written(stepper, episode, some, v.decoder, epsilon, adjacency, piece, size)
+                made = d.written(stepper, episode, some, v.decoder, v.epsilon or epsilon, adjacency, piece, size)
                 key = Key(
                     piece.task, piece.names, v.method, records=records, adjacency=adjacency.value, epsilon=epsilon
                 )
                 for found, value in d.told(bench, piece, episode, made, key, size):
                     yield d.with_(found, option=", ".join(filter(None, [found.option, v.name]))), value
+
+
+def _after_real_ones(stepper: Stepper, episode: Episode, held: Sequence[Example], piece: Piece) -> list[Example]:
+    """As many texts as a file has, each drawn at temperature 1 behind one record of its label. Nobody is protected."""
+    rng, writing = np.random.default_rng(50_000 + piece.seed), Writing.of(episode.task)
+    shown = []
+    for label in range(len(episode.task.labels)):
+        own = [x for x in held if x.label == label]
+        shown += [own[i] for i in rng.permutation(len(own))[: SIZE.per_label]]
+    prompts = [
+        Prompt(writing.opening(episode.task.labels[x.label]), writing.show(x.fields), writing.lead) for x in shown
+    ]
+    texts = drawn_texts(stepper, prompts, SIZE.tokens, SIZE.inside, writing.ended, rng)
+    read = [(writing.read(text), x.label) for (text, _), x in zip(texts, shown, strict=True)]
+    return [Example(values, label) for values, label in read if values is not None]
 
 
 def exhibit(result: Result) -> Exhibit:
@@ -107,9 +138,10 @@ def exhibit(result: Result) -> Exhibit:
                 (e.ZERO_SHOT, {"method": e.ZERO_SHOT}),
                 (PUBLIC, {"method": PUBLIC, "option": f"k {k}"}),
                 (REAL, {"method": REAL, "records": s.records[0], "option": f"k {k}"}),
+                (COPIED, {"method": COPIED, "records": s.records[0], "option": f"k {k}"}),
             )
         ]
-        lines.append(f"{task}, {names} names, k = {k}: {', '.join(controls)} (no guarantee).")
+        lines.append(f"{task}, {names} names, k = {k}: {', '.join(controls)} (the last two without any guarantee).")
         for adjacency in s.adjacencies:
             for epsilon in s.epsilons:
                 price = {**at, "records": s.records[0], "adjacency": adjacency, "epsilon": epsilon}
