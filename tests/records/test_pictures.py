@@ -201,7 +201,7 @@ def test_half_a_picture_never_passes_for_a_whole_one(tmp_path, limit):
     with pytest.raises(RecordError, match=r"field 'image'.*a picture cannot be cut"):
         read_public(file, max_characters=limit)
     (row,) = read_public(file, max_characters=limit, truncate=True)
-    with pytest.raises(RecordError, match="whole file in base64"):
+    with pytest.raises(RecordError, match="whole PNG or JPEG file"):
         task.query_of(row, "rows.jsonl")
 
 
@@ -232,7 +232,7 @@ def test_base64_of_other_kinds_is_refused_with_the_next_step_and_without_the_pic
     assert whole.endswith("=")
     task = load_task("pseudonames")
     assert task.query_of(Row(1, {"image": whole}), "rows.jsonl")
-    with pytest.raises(RecordError, match=r"line 1, field 'image'.*without line breaks and without 'data:'") as caught:
+    with pytest.raises(RecordError, match=r"line 1, field 'image'.*without line breaks or 'data:'") as caught:
         task.query_of(Row(1, {"image": spoil(whole)}), "rows.jsonl")
     assert whole[:40] not in str(caught.value)
 
