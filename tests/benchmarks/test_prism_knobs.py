@@ -67,7 +67,7 @@ def test_the_control_draws_behind_records_of_its_label_alone(monkeypatch):
     made = FakeStepper(function, pieces=("late ", "fee ", "lamp "))
     bench = Bench(SETTINGS, reader())
     episode, held = prism_demonstrations.held_of(bench, Piece("tickets", "own", 0), 16)
-    texts = prism_knobs._after_real_ones(made, episode, held, Piece("tickets", "own", 0))
+    texts = prism_knobs.after_real_ones(made, episode, held, Piece("tickets", "own", 0))
     own = {x.fields["text"]: episode.task.labels[x.label] for x in held}
     shown = {(inside.removeprefix("Text: ").strip(), before) for before, inside in seen if inside}
     assert {own[text] for text, _ in shown} == {before.partition("type ")[2].strip(".\n") for _, before in shown}

@@ -392,7 +392,7 @@ def test_the_diary_holds_no_text_of_a_row(tmp_path, model):
 def test_the_name_of_a_paper_runs_its_experiments():
     assert list(runner._named("prism-kshot")) == ["prism-kshot"]
     prism, poetry = list(runner._named("prism")), list(runner._named("poetry"))
-    assert len(prism) == 6
+    assert len(prism) == 7
     assert {name.partition("-")[0] for name in prism} == {"prism"}
     assert {name.partition("-")[0] for name in poetry} == {"poetry", "prior"}
 

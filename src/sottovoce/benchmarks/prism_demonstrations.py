@@ -16,7 +16,7 @@ import numpy as np
 
 from sottovoce.benchmarks import evaluation as e
 from sottovoce.benchmarks.experiment import Bench, Key, Piece
-from sottovoce.benchmarks.worlds import Episode
+from sottovoce.benchmarks.worlds import MOST_RECORDS, Episode
 from sottovoce.errors import ParameterError
 from sottovoce.methods.decoding import Decoder, make_decoder
 from sottovoce.models.base import FloatArray
@@ -67,7 +67,8 @@ def held_of(bench: Bench, piece: Piece, records: int) -> tuple[Episode, list[Exa
         ParameterError: There are not so many records.
     """
     world = bench.world(piece.task)
-    episode = replace(world, train=world.train[:RESERVED]).episode(piece.seed, bench.settings.queries, piece.names)
+    reserved = replace(world, train=world.train[:RESERVED])
+    episode = reserved.episode(piece.seed, bench.settings.queries, piece.names, max(records, MOST_RECORDS))
     if not 0 < records <= len(episode.records):
         raise ParameterError("records", records, f"one number up to {len(episode.records)}")
     return episode, list(episode.records[:records])

@@ -96,7 +96,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     rows = d.rows_of(episode, held)
     public = d.public_texts(stepper, episode, piece, SIZE)
     yield from d.told(bench, piece, episode, public, Key(piece.task, piece.names, PUBLIC), SIZE)
-    after = _after_real_ones(stepper, episode, held, piece)
+    after = after_real_ones(stepper, episode, held, piece)
     yield from d.told(bench, piece, episode, after, Key(piece.task, piece.names, COPIED, records=records), SIZE)
     for adjacency in bench.adjacencies:
         for epsilon in settings.epsilons:
@@ -111,8 +111,8 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
                     yield d.with_(found, option=", ".join(filter(None, [found.option, v.name]))), value
 
 
-def _after_real_ones(stepper: Stepper, episode: Episode, held: Sequence[Example], piece: Piece) -> list[Example]:
-    """As many texts as a file has, each drawn at temperature 1 behind one record of its label. Nobody is protected."""
+def after_real_ones(stepper: Stepper, episode: Episode, held: Sequence[Example], piece: Piece) -> list[Example]:
+    """A control without protection: as many texts as a file has, each drawn behind one record of its label."""
     rng, writing = np.random.default_rng(50_000 + piece.seed), Writing.of(episode.task)
     shown = []
     for label in range(len(episode.task.labels)):

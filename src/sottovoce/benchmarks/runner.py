@@ -38,6 +38,7 @@ MODULES: Final = {
     "prior-poe": "prior_poe",
     "plan-grid": "plan_grid",
     "prism-kshot": "prism_kshot",
+    "prism-records": "prism_records",
     "prism-knobs": "prism_knobs",
     "prism-slots": "prism_slots",
     "prism-structured": "prism_structured",

@@ -60,15 +60,22 @@ class World:
     test: Sequence[Example]
     classes: int = 0
 
-    def episode(self, seed: int, questions: int, names: str) -> Episode:
-        """One draw of records, questions and names. The same seed gives the same rows under either kind of name."""
+    def episode(self, seed: int, questions: int, names: str, most: int = MOST_RECORDS) -> Episode:
+        """One draw of records, questions and names. The same seed gives the same rows under either kind of name.
+
+        Args:
+            seed: Of all draws.
+            questions: How many test rows are asked.
+            names: ``OWN`` or ``UNKNOWN``.
+            most: Records drawn; fewer are the first of more.
+        """
         rng = np.random.default_rng(1000 + seed)
         train, test, task = self.train, self.test, self.task
         if self.classes:
             chosen = rng.permutation(1 + max(example.label for example in train))[: self.classes]
             train, test = _relabelled(train, chosen), _relabelled(test, chosen)
         asked = [test[index] for index in rng.permutation(len(test))[:questions]]
-        records = [train[index] for index in rng.permutation(len(train))[:MOST_RECORDS]]
+        records = [train[index] for index in rng.permutation(len(train))[:most]]
         if names == UNKNOWN:
             words = np.random.default_rng(seed).permutation(MADE_UP)[: len(task.labels)]
             task = replace(task, labels=[str(word) for word in words])

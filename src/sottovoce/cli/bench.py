@@ -26,6 +26,7 @@ PAPER = {
     "plan-grid": "every method, group and clip at every price: what 'sotto plan' advises from; not part of poetry",
     "prism": "private synthetic examples: all of the following, one after another",
     "prism-kshot": "synthetic demonstrations by every decoding method: accuracy in context, 1 to 12 shots",
+    "prism-records": "synthetic demonstrations by the number of private records",
     "prism-knobs": "one setting at a time: clip, temperature, candidates, length, records",
     "prism-slots": "slot filling from synthetic rows: movie genres and directors, exact match",
     "prism-structured": "JSON records of films: how many are valid, free and under a grammar",
