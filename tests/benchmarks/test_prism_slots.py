@@ -194,6 +194,7 @@ def test_by_phrase_only_records_with_a_public_slot_write_and_the_phrase_is_the_s
     assert result.cell(**at, method=PUBLIC, quantity="readable").values == (100,)
     assert result.cell(**at, method=PUBLIC, quantity="usable").values == pytest.approx((100 / p.TEXTS,))
     assert any("train" in text and "horror" in text for text in seen)
+    assert all(" " not in figure.name for figure in p.exhibit(result).figures)
     with pytest.raises(ParameterError, match="up to 6"):
         measured(p.EXPERIMENT, Settings(**{**vars(settings), "records": (7,)}), data)
 

@@ -279,7 +279,7 @@ def _figure(result: Result, task: str, k: int, adjacency: str) -> Figure:
     for name in METHODS:
         lines.append(series(name, x, [_cell(result, task, name, SPAN, k, adjacency, epsilon) for epsilon in x]))
     return Figure(
-        f"{k}-shot-{task}-{adjacency}",
+        f"{k}-shot-{task.replace(' ', '-')}-{adjacency}",
         f"{task}, best span, at most {k} demonstrations, {adjacency}",
         "epsilon of the file",
         "right answers, percent",
