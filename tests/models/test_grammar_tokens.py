@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
 import sys
 
@@ -18,7 +19,7 @@ import tiny
 import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers
 
-from sottovoce.errors import MissingExtraError, ModelError, ParameterError
+from sottovoce.errors import MissingExtraError, ModelError, OpaqueError, ParameterError
 from sottovoce.models._hf_token_bytes import token_bytes
 from sottovoce.models.catalog import load_stepper
 from sottovoce.models.fake_stepper import CHARACTERS, FakeStepper
@@ -263,3 +264,10 @@ def test_a_tokenizer_that_does_not_decode_token_by_token_is_refused():
 
     with pytest.raises(ModelError, match="token by token"):
         token_bytes(Backwards(), 200, set())
+
+
+def test_the_state_of_a_text_that_has_not_left_is_sealed():
+    state = Grammar(MADE, fake()).start()
+    assert repr(state) == "Matcher(sealed)"
+    with pytest.raises(OpaqueError, match="pickled"):
+        pickle.dumps(state)

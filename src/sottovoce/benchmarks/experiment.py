@@ -61,7 +61,11 @@ class Settings:
         """
         given = {n: tuple(dict.fromkeys(v)) if isinstance(v, list | tuple) else v for n, v in given.items()}
         given = {name: value for name, value in given.items() if value is not None}
-        for name, known in (("tasks", (*WORLDS, *self.tasks)), ("adjacencies", BOTH), ("names", (OWN, UNKNOWN))):
+        for name, known in (
+            ("tasks", tuple(dict.fromkeys((*WORLDS, *self.tasks)))),
+            ("adjacencies", BOTH),
+            ("names", (OWN, UNKNOWN)),
+        ):
             if unknown := [one for one in given.get(name, ()) if one not in known]:
                 raise ParameterError(name, unknown[0], f"one of {', '.join(known)}")
         for name, value in given.items():

@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from sottovoce.benchmarks import evaluation as e
-from sottovoce.benchmarks.experiment import Bench, Key, Piece
+from sottovoce.benchmarks.experiment import Bench, Cell, Key, Piece
 from sottovoce.benchmarks.worlds import MOST_RECORDS, Episode
 from sottovoce.errors import ParameterError
 from sottovoce.methods.decoding import Decoder, make_decoder
@@ -30,6 +30,7 @@ from sottovoce.session import NO_CONTENT
 from sottovoce.synthesis import Synthesizer
 from sottovoce.synthesis_order import Order
 from sottovoce.tasks import Example
+from sottovoce.writing import Writing
 
 REAL, PUBLIC = "real demonstrations", "public texts"
 METHODS: Final[Mapping[str, Decoder]] = {
@@ -95,14 +96,34 @@ def written(
     piece: Piece,
     size: Size,
 ) -> list[Example]:
-    """The examples of one file. The rows are published benchmark rows, so its noise may be seeded."""
-    labels = len(episode.task.labels)
-    experts = max(1, len(rows) // labels)
+    """The examples of one file."""
+    experts = max(1, len(rows) // len(episode.task.labels))
+    order = Order(per_label=size.per_label, tokens=size.tokens, experts=experts, inside_tokens=size.inside)
     seed = f"{piece.name} {epsilon:g} {adjacency.value} {decoder} {size} {len(rows)}"
-    writer = Synthesizer(
-        PrivateRecords(rows, source=piece.name, unit="record", synthetic=True),
-        episode.task,
-        Order(per_label=size.per_label, tokens=size.tokens, experts=experts, inside_tokens=size.inside),
+    writer = writer_of(stepper, Writing.of(episode.task), rows, order, decoder, epsilon, adjacency, seed)
+    return [
+        Example({name: row[name] for name in episode.task.fields}, episode.task.labels.index(row["label"]))
+        for one in writer.rounds()
+        for row in one.rows
+        if all(isinstance(row.get(name), str) and row[name].strip() for name in episode.task.fields)
+    ]
+
+
+def writer_of(
+    stepper: Stepper,
+    writing: Writing,
+    rows: Sequence[Row],
+    order: Order,
+    decoder: Decoder,
+    epsilon: float,
+    adjacency: Adjacency,
+    seed: str,
+) -> Synthesizer:
+    """A run on published benchmark rows, whose noise may therefore be seeded."""
+    return Synthesizer(
+        PrivateRecords(rows, source="benchmark rows", unit="record", synthetic=True),
+        writing,
+        order,
         epsilon=epsilon,
         delta=DELTA,
         method=decoder,
@@ -112,12 +133,6 @@ def written(
         ledger=":memory:",
         randomness=SeededRandomness(crc32(seed.encode())),
     )
-    return [
-        Example({name: row[name] for name in episode.task.fields}, episode.task.labels.index(row["label"]))
-        for one in writer.rounds()
-        for row in one.rows
-        if all(isinstance(row.get(name), str) and row[name].strip() for name in episode.task.fields)
-    ]
 
 
 def public_texts(stepper: Stepper, episode: Episode, piece: Piece, size: Size) -> list[Example]:
@@ -163,3 +178,8 @@ def _right(said: FloatArray, episode: Episode) -> float:
 def with_(key: Key, **changed: Any) -> Key:
     """The key with some fields changed."""
     return replace(key, **changed)
+
+
+def shown(cell: Cell | None) -> str:
+    """A cell of a table; a dash where nothing was measured."""
+    return str(cell) if cell else "-"

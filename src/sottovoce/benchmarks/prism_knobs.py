@@ -18,7 +18,7 @@ from sottovoce.benchmarks import evaluation as e
 from sottovoce.benchmarks import prism_demonstrations as d
 from sottovoce.benchmarks.accuracy import kinds
 from sottovoce.benchmarks.exhibits import Exhibit, Table
-from sottovoce.benchmarks.experiment import Bench, Cell, Experiment, Key, Measurements, Piece, Result, Settings, about
+from sottovoce.benchmarks.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
 from sottovoce.benchmarks.prism_demonstrations import METHODS, PUBLIC, REAL
 from sottovoce.benchmarks.prism_writing import drawn_texts
 from sottovoce.benchmarks.worlds import UNKNOWN, Episode
@@ -155,17 +155,13 @@ def _table(result: Result, price: dict[str, Any], title: str) -> Table:
     for v in VARIANTS:
         cells = [result.cell(**price, method=v.method, option=f"k {k}, {v.name}") for k in shots]
         cells += [result.cell(**price, method=v.method, quantity=q, option=v.name) for q in ("readable", "different")]
-        rows.append((v.method, v.name, *(_shown(cell) for cell in cells)))
+        rows.append((v.method, v.name, *(d.shown(cell) for cell in cells)))
     note = (
         f"Percent right, mean and standard error over seeds. {SIZE.per_label} texts a label, {SIZE.tokens} tokens at "
         f"most unless said otherwise, {result.settings.records[0]} private records, delta {d.DELTA:g}."
     )
     columns = ("method", "setting", *(f"k = {k}" for k in shots), "readable", "different")
     return Table(title, columns, rows, note)
-
-
-def _shown(cell: Cell | None) -> str:
-    return str(cell) if cell else "-"
 
 
 EXPERIMENT = Experiment(

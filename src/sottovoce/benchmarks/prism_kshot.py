@@ -111,7 +111,7 @@ def _table(result: Result, option: str, adjacency: str) -> Table:
             made = [
                 result.cell(**at, method=name, option=option, **_price(result, adjacency, epsilon)) for name in METHODS
             ]
-            shown = [_shown(cell) for cell in (*_controls(result, at, option), *made)]
+            shown = [d.shown(cell) for cell in (*_controls(result, at, option), *made)]
             rows.append((task, names, f"{epsilon:g}", *shown))
     title = f"Percent right, {option.replace('k ', 'k = ')}, {adjacency}"
     return Table(title, ("task", "names", "epsilon", *CONTROLS, *METHODS), rows, _note(result))
@@ -127,7 +127,7 @@ def _by_shots(result: Result, adjacency: str) -> Table:
             price = _price(result, adjacency, epsilon) if name in METHODS else {}
             price |= {"records": s.records[0]} if name == REAL else {}
             cells = [result.cell(**at, method=name, option=f"k {k}", **price) for k in s.shots]
-            rows.append((task, names, name, *(_shown(cell) for cell in cells)))
+            rows.append((task, names, name, *(d.shown(cell) for cell in cells)))
     columns = ("task", "names", "demonstrations", *(f"k = {k}" for k in s.shots))
     return Table(f"By the number of demonstrations, epsilon {epsilon:g}, {adjacency}", columns, rows, _note(result))
 
@@ -146,7 +146,7 @@ def _quality(result: Result) -> Table:
             for epsilon in result.settings.epsilons:
                 at = {"task": task, "names": names, **_price(result, adjacency, epsilon)}
                 told = [
-                    " / ".join(_shown(result.cell(**at, method=name, quantity=q)) for q in ("readable", "different"))
+                    " / ".join(d.shown(result.cell(**at, method=name, quantity=q)) for q in ("readable", "different"))
                     for name in METHODS
                 ]
                 rows.append((task, names, adjacency, f"{epsilon:g}", *told))
@@ -197,10 +197,6 @@ def _mean(
         return None
     values = np.mean([cell.values for cell in cells if cell], axis=0)
     return Cell(Key("mean", names, method), tuple(float(value) for value in values))
-
-
-def _shown(cell: Cell | None) -> str:
-    return str(cell) if cell else "-"
 
 
 EXPERIMENT = Experiment(

@@ -59,7 +59,7 @@ def exhibit(result: Result) -> Exhibit:
                 for name in WRITERS:
                     price = {"method": name, "adjacency": adjacency, "epsilon": epsilon}
                     cells = [result.cell(**at, **price, records=count) for count in s.records]
-                    rows.append((task, name, *(str(cell) if cell else "-" for cell in (*free, *cells))))
+                    rows.append((task, name, *(d.shown(cell) for cell in (*free, *cells))))
                     gaps = [
                         f"{count} records {said_of(difference(cell, free[0]))}"
                         for count, cell in zip(s.records, cells, strict=True)

@@ -30,6 +30,7 @@ from sottovoce.benchmarks.prism_demonstrations import (
     Size,
     public_texts,
     rows_of,
+    shown,
     stepper_of,
     with_,
     written,
@@ -242,7 +243,7 @@ def _table(result: Result, k: int, adjacency: str, quantity: str) -> Table:
         for epsilon in s.epsilons:
             arms = (e.ZERO_SHOT, PUBLIC, REAL, *METHODS)
             cells = [_cell(result, task, name, quantity, k, adjacency, epsilon) for name in arms]
-            rows.append((task, f"{epsilon:g}", *(str(cell) if cell else "-" for cell in cells)))
+            rows.append((task, f"{epsilon:g}", *(shown(cell) for cell in cells)))
     note = (
         f"Percent of answers that are the slot, {s.queries} questions a seed, mean and standard error over seeds. At "
         f"most {k} demonstrations: as many as can be used where a file has fewer, so none is zero-shot. A file is "

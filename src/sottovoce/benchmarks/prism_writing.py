@@ -13,21 +13,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.benchmarks.prism_demonstrations import DELTA, RESERVED
+from sottovoce.benchmarks.prism_demonstrations import RESERVED, writer_of
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.methods.decoding import Decoder
 from sottovoce.models.grammar import Grammar
 from sottovoce.models.stepping import Group, Prompt, Stepper
-from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.randomness import SeededRandomness
-from sottovoce.records import PrivateRecords, Row
-from sottovoce.synthesis import Synthesizer
+from sottovoce.records import Row
 from sottovoce.synthesis_order import Order
 from sottovoce.writing import NO_LABEL, Writing
 
@@ -154,7 +150,7 @@ def written(
     length: Length,
     name: str,
 ) -> File:
-    """One file of synthetic records. These are published benchmark rows, so its noise may be seeded."""
+    """One file of synthetic records."""
     rows = [Row(number, dict(values)) for number, values in enumerate(records, 1)]
     seed = f"{name} {epsilon:g} {adjacency.value} {decoder} {length} {len(rows)}"
     order = Order(
@@ -164,19 +160,7 @@ def written(
         experts=max(1, len(rows) // length.texts),
         inside_tokens=length.inside,
     )
-    writer = Synthesizer(
-        PrivateRecords(rows, source=name, unit="record", synthetic=True),
-        writing,
-        order,
-        epsilon=epsilon,
-        delta=DELTA,
-        method=decoder,
-        model=stepper,
-        adjacency=adjacency,
-        budget=Budget(1_000, 1e-4, failure_delta=5e-5),
-        ledger=":memory:",
-        randomness=SeededRandomness(crc32(seed.encode())),
-    )
+    writer = writer_of(stepper, writing, rows, order, decoder, epsilon, adjacency, seed)
     rounds = list(writer.rounds())
     return File([row for one in rounds for row in one.rows], sum(one.tokens for one in rounds))
 

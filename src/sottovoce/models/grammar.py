@@ -24,6 +24,7 @@ import numpy as np
 
 from sottovoce.errors import MissingExtraError, ModelError, ParameterError
 from sottovoce.models.stepping import Stepper
+from sottovoce.records import Opaque
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher
@@ -155,8 +156,8 @@ class Grammar:
 
 
 @final
-class Matcher:
-    """The state of one text, which follows from its tokens alone.
+class Matcher(Opaque):
+    """The state of one text, which follows from its tokens alone and is as private as they are until they leave.
 
     Attributes:
         over: Whether the object is complete. Nothing but its end can follow.
