@@ -16,6 +16,7 @@ import numpy as np
 
 from sottovoce.benchmarks import evaluation as e
 from sottovoce.benchmarks import prism_demonstrations as d
+from sottovoce.benchmarks import prism_judging as j
 from sottovoce.benchmarks.accuracy import difference, kinds, said_of
 from sottovoce.benchmarks.exhibits import Exhibit, Table
 from sottovoce.benchmarks.experiment import Bench, Cell, Experiment, Key, Measurements, Piece, Result, Settings, about
@@ -41,16 +42,20 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     yield Key(piece.task, piece.names, e.ZERO_SHOT), e.right(zero, episode.truth)
     real = Key(piece.task, piece.names, REAL, records=records)
     yield from d.in_context(bench, piece, episode, held, real, SIZE)
+    yield from j.judged_real(bench, piece, SIZE.tokens)
     stepper = d.stepper_of(settings.writer or settings.model)
     rows = d.rows_of(episode, held)
     public = d.public_texts(stepper, episode, piece, SIZE)
-    yield from d.told(bench, piece, episode, public, Key(piece.task, piece.names, PUBLIC), SIZE)
+    free = Key(piece.task, piece.names, PUBLIC)
+    yield from d.told(bench, piece, episode, public, free, SIZE)
+    yield from j.judged(bench, piece, public, free, SIZE.tokens)
     for adjacency in bench.adjacencies:
         for epsilon in settings.epsilons:
             for name, decoder in METHODS.items():
                 made = d.written(stepper, episode, rows, decoder, epsilon, adjacency, piece, SIZE)
                 key = Key(piece.task, piece.names, name, records=records, adjacency=adjacency.value, epsilon=epsilon)
                 yield from d.told(bench, piece, episode, made, key, SIZE)
+                yield from j.judged(bench, piece, made, key, SIZE.tokens)
 
 
 def samples(bench: Bench, pieces: Sequence[Piece]) -> dict[str, Any]:
@@ -77,7 +82,8 @@ def exhibit(result: Result) -> Exhibit:
     usual = USUAL if USUAL in s.shots else s.shots[-1]
     tables = [_table(result, f"k {k}", adjacency) for k in (usual,) for adjacency in s.adjacencies]
     tables += [_by_shots(result, adjacency) for adjacency in s.adjacencies]
-    tables += [_table(result, f"k {usual}, calibrated", s.adjacencies[-1]), _quality(result), *_samples(result)]
+    tables += [_table(result, f"k {usual}, calibrated", s.adjacencies[-1]), _quality(result), *_judged(result)]
+    tables += _samples(result)
     lines = [line for adjacency in s.adjacencies for line in _reading(result, usual, adjacency)]
     figures = sweep_figures(
         result, f"{usual}-shot", s.epsilons, "epsilon of the file", tuple(METHODS), lambda v: {"epsilon": v},
@@ -152,6 +158,37 @@ def _quality(result: Result) -> Table:
                 rows.append((task, names, adjacency, f"{epsilon:g}", *told))
     columns = ("task", "names", "adjacency", "epsilon", *METHODS)
     return Table("Texts that can be read as rows / that differ, percent", columns, rows)
+
+
+def _judged(result: Result) -> list[Table]:
+    """Texts that are told to be of their set, and of their label; nothing for results from before there was a judge."""
+    tables = []
+    for quantity, title in (
+        (j.IN_DOMAIN, "Texts that are told to be of their data set, percent"),
+        (j.OF_LABEL, "Texts that are told to be of their label, among the labels of their set, percent"),
+    ):
+        rows = []
+        for task, names in kinds(result):
+            at = {"task": task, "names": names, "quantity": quantity}
+            free = [result.cell(**at, method=name) for name in (REAL, PUBLIC)]
+            for adjacency in result.settings.adjacencies:
+                for epsilon in result.settings.epsilons:
+                    price = _price(result, adjacency, epsilon)
+                    cells = [*free, *(result.cell(**at, **price, method=name) for name in METHODS)]
+                    if any(cells):
+                        rows.append((task, names, adjacency, f"{epsilon:g}", *(d.shown(cell) for cell in cells)))
+        columns = ("task", "names", "adjacency", "epsilon", "real rows", PUBLIC, *METHODS)
+        tables += [Table(title, columns, rows, _judged_note(result))] if rows else []
+    return tables
+
+
+def _judged_note(result: Result) -> str:
+    sets = ", ".join(dict.fromkeys((*result.settings.tasks, j.FOREIGN)))
+    return (
+        f"By a linear discriminant of sentence embeddings over the labels of {sets}, fitted on test rows; mean over "
+        f"labels, then mean and standard error over seeds. Real rows: others than it was fitted on, cut to "
+        f"{j.words_of(SIZE.tokens)} words."
+    )
 
 
 def _samples(result: Result) -> list[Table]:

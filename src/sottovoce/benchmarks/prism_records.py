@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from sottovoce.benchmarks import evaluation as e
 from sottovoce.benchmarks import prism_demonstrations as d
+from sottovoce.benchmarks import prism_judging as j
 from sottovoce.benchmarks.accuracy import difference, kinds, said_of
 from sottovoce.benchmarks.exhibits import Exhibit, Table
 from sottovoce.benchmarks.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
@@ -32,9 +33,11 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     yield from d.in_context(bench, piece, episode, held, Key(piece.task, piece.names, REAL), SIZE)
     stepper = d.stepper_of(settings.writer or settings.model)
     public = d.public_texts(stepper, episode, piece, SIZE)
-    yield from d.told(bench, piece, episode, public, Key(piece.task, piece.names, PUBLIC), SIZE)
     copied = after_real_ones(stepper, episode, held, piece)
-    yield from d.told(bench, piece, episode, copied, Key(piece.task, piece.names, COPIED), SIZE)
+    yield from j.judged_real(bench, piece, SIZE.tokens)
+    for name, made in ((PUBLIC, public), (COPIED, copied)):
+        yield from d.told(bench, piece, episode, made, Key(piece.task, piece.names, name), SIZE)
+        yield from j.judged(bench, piece, made, Key(piece.task, piece.names, name), SIZE.tokens)
     for records in settings.records:
         rows = d.rows_of(episode, held[:records])
         for adjacency in bench.adjacencies:
@@ -44,41 +47,67 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
                     price: dict[str, Any] = {"adjacency": adjacency.value, "epsilon": epsilon}
                     key = Key(piece.task, piece.names, name, records=records, **price)
                     yield from d.told(bench, piece, episode, made, key, SIZE)
+                    yield from j.judged(bench, piece, made, key, SIZE.tokens)
 
 
 def exhibit(result: Result) -> Exhibit:
-    """A table and a figure for each adjacency and price, and what is above public texts."""
+    """For each adjacency and price: accuracies, what is above public texts, whose label the texts are told to have."""
     s, k = result.settings, result.settings.shots[-1]
     tables, lines, figures = [], [], []
     for adjacency in s.adjacencies:
         for epsilon in s.epsilons:
-            rows = []
-            for task, names in kinds(result):
-                at: dict[str, Any] = {"task": task, "names": names, "option": f"k {k}"}
-                free = [result.cell(**at, method=name) for name in (PUBLIC, COPIED, REAL)]
-                for name in WRITERS:
-                    price = {"method": name, "adjacency": adjacency, "epsilon": epsilon}
-                    cells = [result.cell(**at, **price, records=count) for count in s.records]
-                    rows.append((task, name, *(d.shown(cell) for cell in (*free, *cells))))
-                    gaps = [
-                        f"{count} records {said_of(difference(cell, free[0]))}"
-                        for count, cell in zip(s.records, cells, strict=True)
-                    ]
-                    lines.append(
-                        f"{task}, {adjacency}, epsilon {epsilon:g}, {name}, over public texts: {', '.join(gaps)}."
-                    )
-            columns = ("task", "method", PUBLIC, f"{COPIED} (no guarantee)", f"{REAL} (no guarantee)")
-            counts = tuple(f"{count} records" for count in s.records)
-            note = (
-                f"Percent right with {k} demonstrations, mean and standard error over seeds. {SIZE.per_label} texts a "
-                f"label of {SIZE.tokens} tokens at most, delta {d.DELTA:g}."
-            )
-            tables.append(Table(f"{adjacency}, epsilon {epsilon:g}", (*columns, *counts), rows, note))
+            price: dict[str, Any] = {"adjacency": adjacency, "epsilon": epsilon}
+            title = f"{adjacency}, epsilon {epsilon:g}"
+            tables.append(_table(result, title, {"option": f"k {k}"}, price, f"Percent right with {k} demonstrations"))
+            lines += _gaps(result, k, price)
             figures += sweep_figures(
                 result, f"records-{epsilon:g}-{adjacency}", s.records, "private records", WRITERS,
                 lambda v: {"records": int(v)}, {"epsilon": epsilon, "option": f"k {k}"}, log_x=True,
             ) if adjacency == s.adjacencies[-1] else []  # fmt: skip
+    for adjacency in s.adjacencies:
+        for epsilon in s.epsilons:
+            title, price = (
+                f"Of their label, {adjacency}, epsilon {epsilon:g}",
+                {"adjacency": adjacency, "epsilon": epsilon},
+            )
+            told = "Percent of texts told to be of their label among those of their set (the judge of `prism-kshot`)"
+            tables.append(_table(result, title, {"quantity": j.OF_LABEL}, price, told))
     return Exhibit(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
+
+
+def _table(result: Result, title: str, what: dict[str, Any], price: dict[str, Any], told: str) -> Table:
+    rows = []
+    for task, names in kinds(result):
+        at: dict[str, Any] = {"task": task, "names": names, **what}
+        free = [result.cell(**at, method=name) for name in (PUBLIC, COPIED, REAL)]
+        for name in WRITERS:
+            cells = [result.cell(**at, **price, method=name, records=count) for count in result.settings.records]
+            rows.append((task, name, *(d.shown(cell) for cell in (*free, *cells))))
+    columns = ("task", "method", PUBLIC, f"{COPIED} (no guarantee)", f"{REAL} (no guarantee)")
+    counts = tuple(f"{count} records" for count in result.settings.records)
+    note = (
+        f"{told}, mean and standard error over seeds. {SIZE.per_label} texts a label of {SIZE.tokens} tokens at most, "
+        f"delta {d.DELTA:g}."
+    )
+    return Table(title, (*columns, *counts), rows, note)
+
+
+def _gaps(result: Result, k: int, price: dict[str, Any]) -> list[str]:
+    """What each number of records is worth over public texts, seed by seed."""
+    lines = []
+    for task, names in kinds(result):
+        at: dict[str, Any] = {"task": task, "names": names, "option": f"k {k}"}
+        public = result.cell(**at, method=PUBLIC)
+        for name in WRITERS:
+            gaps = [
+                f"{count} records {said_of(difference(result.cell(**at, **price, method=name, records=count), public))}"
+                for count in result.settings.records
+            ]
+            lines.append(
+                f"{task}, {price['adjacency']}, epsilon {price['epsilon']:g}, {name}, over public texts: "
+                f"{', '.join(gaps)}."
+            )
+    return lines
 
 
 EXPERIMENT = Experiment(
@@ -86,8 +115,9 @@ EXPERIMENT = Experiment(
     title="Does synthesis learn more from more records?",
     source="Privacy-Aware ICL (PRISM), batch size; our own question",
     settings=Settings(
-        seeds=3, tasks=("dbpedia",), names=(UNKNOWN,), records=(60, 240, 960), epsilons=(4.0, 8.0), shots=(4, 8)
+        seeds=3, tasks=("agnews", "dbpedia", "trec"), names=(UNKNOWN,), records=(60, 240, 960),
+        epsilons=(1.0, 4.0, 8.0), shots=(4, 8),
     ),
     measure=measure,
     exhibit=exhibit,
-)
+)  # fmt: skip
