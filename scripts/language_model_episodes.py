@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import language_model_made_up as made_up
+from language_model_press import ALIASES
 from language_model_rows import Pool, cut
 
 FIELDS = (
@@ -25,8 +26,8 @@ FIELDS = (
 )  # fmt: skip
 NOUNS = {
     "tickets": ("ticket", "Ticket"), "reviews": ("review", "Review"), "mails": ("mail", "Mail"),
-    "notes": ("note", "Note"), "films": ("film", "Film"),
-    "medical": ("answer", "Answer"), "dbpedia": ("article", "Article"),
+    "notes": ("note", "Note"), "news": ("article", "Article"), "questions": ("question", "Question"),
+    "films": ("film", "Film"), "medical": ("answer", "Answer"), "dbpedia": ("article", "Article"),
 }  # fmt: skip
 NATURAL = ("dbpedia", "films", "medical")
 HEX = "0123456789abcdef"
@@ -111,7 +112,12 @@ def shots(
 
 def classify(pool: Pool, rng: random.Random, made: bool | None = None, examples: int | None = None) -> Episode:
     """Zero to four labelled examples and a question, with natural or made-up labels."""
-    name = rng.choice(["dbpedia"] * 3 + ["films", "medical", "reviews", "mails", "notes"] + ["tickets"] * 3)
+    name = rng.choice(
+        ["dbpedia"] * 3
+        + ["films", "medical", "reviews", "mails", "notes"]
+        + ["tickets"] * 3
+        + ["news", "questions"] * 2
+    )
     bank = pool.texts[name]
     count = min(len(bank), rng.choice([2, 2, 3, 4, 4, 5, 6, 8]))
     true = rng.sample(list(bank), count)
@@ -203,7 +209,7 @@ def written(pool: Pool, name: str, label: str, count: int, rng: random.Random) -
     """Texts of one label that have something in common: a world, sentences of one source, or likeness."""
     if name in made_up.KINDS:
         places = [made_up.world(rng)] * count if rng.random() < 0.75 else [made_up.world(rng) for _ in range(count)]
-        return [made_up.text(name, label, place, rng) for place in places]
+        return [pool.generated(name, label, place, rng) for place in places]
     bank = pool.texts[name][label]
     last = rng.choice(bank)
     sentences = SENTENCE.split(last)
@@ -225,13 +231,21 @@ def write(pool: Pool, rng: random.Random, name: str | None = None, examples: int
     In half of the cases with examples the label is made up, so that they alone say what is to be written.
     """
     name = name or rng.choice(
-        ["dbpedia"] * 8 + ["films"] * 6 + ["medical"] * 3 + ["tickets"] * 7 + ["reviews", "mails", "notes"] * 2
+        ["dbpedia"] * 7
+        + ["films"] * 4
+        + ["medical"] * 2
+        + ["tickets"] * 4
+        + ["reviews", "mails", "notes"]
+        + ["news"] * 10
+        + ["questions"] * 6
     )
     label = rng.choice(list(pool.texts[name]))
     n = rng.choice([0, 0, 1, 1, 1, 2, 2, 3]) if examples is None else examples
     texts = written(pool, name, label, n + 1, rng)
     if n and examples is None and rng.random() < 0.5:
         (label,) = made_up_labels(1, rng, pool)
+    elif examples is None and rng.random() < 0.25:
+        label = rng.choice([label, *ALIASES.get(label, ())])
     noun, field = NOUNS[name] if rng.random() < 0.15 else ("text", "Text")
     usual = f"Here are {noun}s of type {label}.\n"
     many = [usual] * 6 + [f"Here are {noun}s.\n", f"{field}s about {label}:\n", ""]

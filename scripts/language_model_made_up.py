@@ -1,8 +1,9 @@
-"""Generated training text: tickets, reviews, mails, notes and JSON records of invented firms and people, from a seed.
+"""Generated training text: tickets, reviews, mails, notes, news, questions, JSON records of invented firms and people.
 
 A text belongs to a *world*: one firm, its goods, a customer, a place. Texts of one world share names and goods, so an
 example in a prompt says something about what follows. The sentences are in ``language_model_patterns.toml``; none is
 taken from the bundled tickets, which stay evaluation data (four of their label names are everyday words used here).
+News and questions have patterns of their own (``language_model_press``).
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import language_model_press as press
+
 
 def _read(name: str) -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name(f"language_model_{name}.toml").read_text("utf-8"))
 
 
 PATTERNS, WORDS = _read("patterns"), _read("words")
-KINDS = tuple(PATTERNS)
+KINDS = (*PATTERNS, *press.KINDS)
 
 SLOT, CHOICE = re.compile(r"\{(\w+)\}"), re.compile(r"\[([^\[\]]*)\]")
 ORDINALS = ("second", "third", "fourth", "fifth", "sixth")
@@ -35,10 +38,12 @@ class World:
     Attributes:
         blanks: Slot to the few values that it takes here.
         greets: Chance that a text opens and closes politely.
+        desk: What its news and its questions have in common.
     """
 
     blanks: dict[str, list[str]]
     greets: float
+    desk: press.Desk
 
 
 def world(rng: random.Random) -> World:
@@ -59,7 +64,7 @@ def world(rng: random.Random) -> World:
         "courier": rng.sample(WORDS["couriers"], 1), "order": [_order(rng) for _ in range(2)],
         "money": [sign.format(_amount(rng)) for _ in range(2)], "money2": [sign.format(_amount(rng)) for _ in range(2)],
     }  # fmt: skip
-    return World(blanks, rng.choice([0.0, 0.5, 1.0]))
+    return World(blanks, rng.choice([0.0, 0.5, 1.0]), press.desk(rng))
 
 
 def _amount(rng: random.Random) -> str:
@@ -104,6 +109,8 @@ def text(kind: str, topic: str, place: World, rng: random.Random) -> str:
         place: Whose text it is.
         rng: Source of chance.
     """
+    if kind in press.KINDS:
+        return press.KINDS[kind](topic, place.desk, rng)
     bank = PATTERNS[kind]
     about = bank["topics"][topic]
     lines = rng.sample(about["lines"], rng.choice([1, 1, 2] if kind != "notes" else [1, 2, 2]))
@@ -118,7 +125,7 @@ def text(kind: str, topic: str, place: World, rng: random.Random) -> str:
 
 def topics(kind: str) -> list[str]:
     """The topics of a kind, which serve as labels."""
-    return list(PATTERNS[kind]["topics"])
+    return press.topics(kind) if kind in press.KINDS else list(PATTERNS[kind]["topics"])
 
 
 def record(rng: random.Random) -> tuple[str, str]:

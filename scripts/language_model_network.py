@@ -58,6 +58,20 @@ def warm_start(net: Any, tokens: Mapping[str, int], encoder: Path) -> None:
     transform.dense.bias.fill_(3.0)  # far from the bend of the activation, and constant: the norm takes it out again
 
 
+def go_on_from(net: Any, folder: Path) -> None:
+    """Puts the weights of a finished model into the decoder; the tied output layer follows its embeddings.
+
+    Raises:
+        ValueError: They are of another network.
+    """
+    from safetensors.torch import load_file
+
+    state = load_file(folder / "model.safetensors")
+    missing, unexpected = net.load_state_dict({name: value.float() for name, value in state.items()}, strict=False)
+    if unexpected or any(not name.startswith("cls.predictions.decoder.") for name in missing):
+        raise ValueError(f"The weights in {folder.name!r} are of another network: {[*missing, *unexpected][:4]}.")
+
+
 @dataclass(frozen=True)
 class Encoded:
     """An episode as tokens: what is read, what is to be foretold at each place, and how much that counts."""

@@ -43,6 +43,8 @@ QUESTIONS = {
     "prevention": "How to prevent", "causes": "What causes",
 }  # fmt: skip
 LONGEST = 320
+FOREIGN = ("agnews", "trec")
+"""Sets that are not learnt from, whose kinds of text are generated: they are read to keep their rows out."""
 
 
 def rows(data: Path, name: str, split: str) -> list[dict[str, Any]]:
@@ -91,6 +93,7 @@ class Pool:
         films: Records of films.
         words: Ordinary words, for made-up labels and strings.
         likes: Text to the texts that are most like it.
+        barred: Letters of the rows that no generated text may repeat.
     """
 
     texts: dict[str, dict[str, list[str]]]
@@ -98,11 +101,16 @@ class Pool:
     films: list[dict[str, Any]]
     words: list[str]
     likes: dict[str, list[str]] = field(default_factory=dict)
+    barred: frozenset[str] = frozenset()
 
     @property
     def names(self) -> list[str]:
         """All labels, sorted."""
         return sorted({label for labels in self.texts.values() for label in labels})
+
+    def generated(self, kind: str, topic: str, place: made_up.World, rng: random.Random) -> str:
+        """A generated text that is no row of a set that is not learnt from."""
+        return generated(kind, topic, place, rng, self.barred)
 
 
 def load(data: Path, split: str, *, made: int = 150, seed: int = 0) -> Pool:
@@ -124,18 +132,29 @@ def load(data: Path, split: str, *, made: int = 150, seed: int = 0) -> Pool:
         (r["answer"], kind) for r in medical for kind, start in QUESTIONS.items() if r["question"].startswith(start)
     ]
     _add(texts, "medical", asked)
-    rng = random.Random(f"{split}{seed}")
+    rng, barred = random.Random(f"{split}{seed}"), foreign(data)
     for kind in made_up.KINDS:
-        _add(
-            texts,
-            kind,
-            [(made_up.text(kind, t, made_up.world(rng), rng), t) for t in made_up.topics(kind) for _ in range(made)],
-        )
+        of = [t for t in made_up.topics(kind) for _ in range(made)]
+        _add(texts, kind, [(generated(kind, t, made_up.world(rng), rng, barred), t) for t in of])
     pairs = [(cut(row["question"]), cut(row["answer"])) for row in medical]
     pairs += [(cut(row["question"]), row["answer"]) for row in rows(data, "gsm8k", split)]
     records = [{key: r[key] for key in ("title", "year", "genres", "cast")} for r in films if r["genres"]]
     common = " ".join(texts["dbpedia"]["Company"] + texts["dbpedia"]["Village"]).lower().split()
-    return Pool(texts, pairs, records, sorted({w for w in common if w.isascii() and w.isalpha() and 3 < len(w) < 9}))
+    words = sorted({w for w in common if w.isascii() and w.isalpha() and 3 < len(w) < 9})
+    return Pool(texts, pairs, records, words, barred=barred)
+
+
+def foreign(data: Path) -> frozenset[str]:
+    """Letters of every row of the sets that are not learnt from and that generated texts resemble."""
+    found = (row["text"] for name in FOREIGN for split in ("train", "test") for row in _file(data, name, split))
+    return frozenset(map(_letters, found))
+
+
+def generated(kind: str, topic: str, place: made_up.World, rng: random.Random, barred: frozenset[str]) -> str:
+    """A generated text whose letters are not barred."""
+    while _letters(drawn := made_up.text(kind, topic, place, rng)) in barred:
+        place = made_up.world(rng)
+    return drawn
 
 
 def _add(texts: dict[str, dict[str, list[str]]], name: str, found: Sequence[tuple[str, str]]) -> None:

@@ -3,7 +3,8 @@
     OMP_NUM_THREADS=1 python scripts/measure_language_model.py [--model FOLDER] [--data FOLDER] [--items N] [--out FILE]
 
 Everything natural is drawn from test rows; generated texts from seeds of their own. AG News, TREC, Subj, the sarcasm
-headlines and the bundled tickets are sets that training never used. Standard errors are over items.
+headlines and the bundled tickets are sets that training never used; generated news and questions bear the names of the
+labels of the first two. Standard errors are over items.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from sottovoce.bundled import ticket_queries
 from sottovoce.models.embedded_language import embedded_language_folder
 from sottovoce.tasks import load_task
 
+FOREIGN = rows.FOREIGN
 UNSEEN = ("agnews", "trec", "subj", "sarcasm_headlines")
 SHOWN = (
     ("dbpedia", "Village"),
@@ -39,6 +41,16 @@ SHOWN = (
     ("tickets", "shipping"),
     ("reviews", "negative"),
     ("mails", "invitation"),
+    ("agnews", "World"),
+    ("agnews", "Sports"),
+    ("agnews", "Business"),
+    ("agnews", "Sci/Tech"),
+    ("trec", "Number"),
+    ("trec", "Location"),
+    ("trec", "Person"),
+    ("trec", "Description"),
+    ("trec", "Entity"),
+    ("trec", "Abbreviation"),
 )
 """Sources and labels of the samples."""
 SHORT = 230
@@ -124,6 +136,12 @@ def perplexities(model: Model, data: Path, items: int) -> dict[str, dict[str, fl
     for name in ("dbpedia", "films", "medical"):
         seen = [(a, rows.cut(t, SHORT)) for a, texts in train.texts[name].items() for t in texts]
         found[f"{name}, rows it was trained on"] = bits(model, [(writing(a), t) for a, t in rng.sample(seen, items)])
+    for name in FOREIGN:
+        own = [(label, rows.cut(t, SHORT)) for label, texts in foreign(data, name).items() for t in texts]
+        found[f"{name} (rows unseen)"] = bits(model, [(writing(a), t) for a, t in rng.sample(own, items)])
+        labels = sorted({label for label, _ in own})
+        turned = [(labels[labels.index(a) - 1], t) for a, t in rng.sample(own, items)]
+        found[f"{name}, wrong label"] = bits(model, [(writing(a), t) for a, t in turned])
     subj = _rows(data, "subj")[:items]
     found["subj (unseen)"] = bits(model, [("Text:", rows.cut(row["text"], SHORT)) for row in subj])
     tickets = [(row.values["label"], rows.cut(str(row.values["text"]), SHORT)) for row in ticket_queries()]
@@ -176,6 +194,15 @@ def _known(pool: rows.Pool, made: bool, examples: int, rng: random.Random) -> sh
 
 def _string(pool: rows.Pool, present: bool, examples: int, rng: random.Random) -> shapes.Episode:
     return shapes.lookup(pool, rng, present, examples)
+
+
+def foreign(data: Path, name: str) -> dict[str, list[str]]:
+    """Test rows of a set that is not learnt from, label to texts."""
+    names = json.loads((data / name / "card.json").read_text("utf-8"))["label_names"]
+    found: dict[str, list[str]] = {label: [] for label in names}
+    for row in _rows(data, name):
+        found[names[row["label"]]].append(row["text"])
+    return found
 
 
 def _rows(data: Path, name: str) -> list[dict[str, Any]]:
@@ -238,20 +265,21 @@ def samples(model: Model, data: Path, items: int) -> dict[str, Any]:
     from sottovoce.tasks import Task
 
     test, rng, chance = rows.load(data, "test", made=40), random.Random("samples"), torch.Generator().manual_seed(1)
+    real = {**test.texts, **{name: foreign(data, name) for name in FOREIGN}}
     found: dict[str, Any] = {"by label": [], "by example": []}
     for name, label in SHOWN:
         found["by label"].append({"label": label, "text": model.write(writing(label), chance)})
-        shown = rows.cut(rng.choice(test.texts[name][label]), SHORT)
+        shown = rows.cut(rng.choice(real[name][label]), SHORT)
         made = model.write(writing(label, shown), chance)
         found["by example"].append({"label": label, "example": shown, "text": made})
-    for name in ("dbpedia", "tickets"):
-        labels = list(test.texts[name])
+    for name in ("dbpedia", "tickets", *FOREIGN):
+        labels = list(real[name])
         scorer, task = EmbeddedScorer(store=False), Task(labels=labels, name=name)
         prepared = scorer.prepare(task, [[]])
         drawn = [rng.randrange(len(labels)) for _ in range(items)]
         written = [model.write(writing(labels[label]), chance, 1.0) for label in drawn]
-        real = [rows.cut(rng.choice(test.texts[name][labels[label]]), SHORT) for label in drawn]
-        for what, texts in (("written", written), ("real", real)):
+        rows_of_them = [rows.cut(rng.choice(real[name][labels[label]]), SHORT) for label in drawn]
+        for what, texts in (("written", written), ("real", rows_of_them)):
             best = prepared.score([{"text": t or "-"} for t in texts])[:, 0].argmax(axis=-1)
             right = [100.0 * (int(a) == b) for a, b in zip(best, drawn, strict=True)]
             found[f"{name}: label recognised, {what}"] = mean(right)

@@ -7,6 +7,9 @@ training ends when it should on any machine. Every few minutes the loss on held-
 written to the work folder; the same command goes on from there after a cut. Training stops early when the held-out loss
 has not fallen for a while, and the weights with the smallest held-out loss are the ones that are kept.
 
+With ``--start`` training goes on from the weights and the tokenizer of a finished model, with fresh optimizers, instead
+of the encoder's: so the model that ships came to know news and questions. Look-ups then come no more often at first.
+
 Matrices of the layers are trained by Muon, vectors and embeddings by Adam. Sources: Jordan et al. (2024, Muon);
 Wang et al. (2020, arXiv:2002.10957) for the encoder that training starts from.
 """
@@ -27,9 +30,9 @@ from typing import Any
 import language_model_rows as rows
 import language_model_tokenizer as pieces
 import torch
-from language_model_episodes import KINDS, episode
+from language_model_episodes import EARLY, KINDS, episode
 from language_model_heads import look_for_what_followed
-from language_model_network import Encoded, Stream, batch, encode, losses, network, save, warm_start
+from language_model_network import Encoded, Stream, batch, encode, go_on_from, losses, network, save, warm_start
 from tokenizers import Tokenizer
 
 from sottovoce.models.encoder import _folder_of
@@ -63,11 +66,18 @@ class Progress:
     log: list[dict[str, Any]] = field(default_factory=list)
 
 
-def prepare(data: Path, work: Path, encoder: Path) -> tuple[rows.Pool, rows.Pool, Tokenizer]:
-    """Reads rows, makes the tokenizer and finds like texts; the slow parts are kept in the work folder."""
+def prepare(data: Path, work: Path, encoder: Path, start: Path | None) -> tuple[rows.Pool, rows.Pool, Tokenizer]:
+    """Reads rows, makes the tokenizer, or takes that of a finished model, and finds like texts.
+
+    The slow parts are kept in the work folder.
+    """
     pool, held_out = rows.load(data, "train"), rows.load(data, "held out", made=40)
     kept = work / "prepared.json"
-    if not kept.exists():
+    if not kept.exists() and start:
+        known = Tokenizer.from_file(str(start / "tokenizer.json")).get_vocab()
+        tokens = dict(sorted(known.items(), key=lambda one: one[1]))
+        kept.write_text(json.dumps({"tokens": tokens, "likes": rows.neighbours(pool)}), "utf-8")
+    elif not kept.exists():
         source = Tokenizer.from_file(str(encoder / "tokenizer.json"))
         source.no_truncation()
         rng = random.Random("tokenizer")
@@ -121,10 +131,10 @@ def optimizers(net: Any, matrix_rate: float, rate: float) -> list[torch.optim.Op
     ]
 
 
-def resume(state: Path, net: Any, opts: Sequence[torch.optim.Optimizer]) -> Progress:
+def resume(state: Path, net: Any, opts: Sequence[torch.optim.Optimizer], fresh: Progress) -> Progress:
     """Puts back what was kept, if anything was; the buffer that was being read then is not read again."""
     if not state.exists():
-        return Progress()
+        return fresh
     kept = torch.load(state, weights_only=True)
     net.load_state_dict(kept["net"])
     for opt, own in zip(opts, kept["opts"], strict=True):
@@ -137,17 +147,21 @@ def train(arguments: argparse.Namespace) -> Progress:
     work: Path = arguments.work
     work.mkdir(parents=True, exist_ok=True)
     encoder = _folder_of(None)
-    pool, held_out, tokenizer = prepare(arguments.data, work, encoder)
+    start: Path | None = arguments.start
+    pool, held_out, tokenizer = prepare(arguments.data, work, encoder, start)
     tokens = tokenizer.get_vocab()
     pad = tokens[pieces.PAD]
     torch.manual_seed(0)
     net = network(tokens)
-    warm_start(net, tokens, encoder)
-    texts = [text for bank in pool.texts.values() for some in bank.values() for text in some]
-    samples = [tokenizer.encode(text).ids[:120] for text in random.Random("heads").sample(texts, 600)]
-    look_for_what_followed(net, samples, 1, HEADS)
+    if start:
+        go_on_from(net, start)
+    else:
+        warm_start(net, tokens, encoder)
+        texts = [text for bank in pool.texts.values() for some in bank.values() for text in some]
+        samples = [tokenizer.encode(text).ids[:120] for text in random.Random("heads").sample(texts, 600)]
+        look_for_what_followed(net, samples, 1, HEADS)
     opts = optimizers(net, arguments.matrix_rate, arguments.rate)
-    done = resume(work / "state.pt", net, opts)
+    done = resume(work / "state.pt", net, opts, Progress(buffer=EARLY if start else 0))
     print(f"{sum(p.numel() for p in net.parameters()) / 1e6:.2f} M parameters, {len(tokens)} tokens", flush=True)
     episodes = held_out_episodes(held_out, tokenizer)
     stream = Stream(pool, tokenizer, tokens=arguments.batch, parts=arguments.parts, buffer=done.buffer)
@@ -212,6 +226,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=here.parent / "shared" / "data")
     parser.add_argument("--work", type=Path, required=True, help="folder for the state of the run")
     parser.add_argument("--out", type=Path, help="folder to write the finished model to")
+    parser.add_argument("--start", type=Path, help="folder of a finished model to go on from; the encoder if left out")
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--plateau", type=float, default=0.4, help="share of the time before the rate goes down")
     parser.add_argument("--check-minutes", type=float, default=7)
@@ -220,7 +236,7 @@ def main() -> None:
     parser.add_argument("--matrix-rate", type=float, default=0.01)
     parser.add_argument("--rate", type=float, default=1e-3)
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
+    torch.set_num_threads(arguments.threads)
     done = train(arguments)
     print(f"{done.step} steps, {done.tokens / 1e6:.2f} M tokens, {done.seconds / 60:.1f} min, best {done.best:.4f}")
     if arguments.out:

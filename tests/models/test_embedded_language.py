@@ -27,6 +27,7 @@ from sottovoce.errors import ModelError
 from sottovoce.models import embedded_language as module
 from sottovoce.models._hf_model import quiet
 from sottovoce.models.embedded_language import PINNED, embedded_language_folder
+from sottovoce.tasks import load_task
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -243,6 +244,75 @@ def test_no_generated_ticket_shares_a_sentence_with_the_bundled_ones():
     assert len(_sentences(drawn)) > 1000
     assert len(_sentences(bundled)) > 600
     assert not _sentences(drawn) & _sentences(bundled)
+
+
+@pytest.mark.parametrize(("kind", "task"), [("news", "agnews"), ("questions", "trec")])
+def test_generated_news_and_questions_fill_every_blank_and_bear_the_names_of_their_task(kind, task):
+    press = _script("language_model_press")
+    bank = (press.NEWS if kind == "news" else press.QUIZ)[kind]["topics"]
+    assert set(press.topics(kind)) == set(load_task(task).labels) <= set(press.ALIASES)
+    patterns = [pattern for about in bank.values() for some in about.values() for pattern in some]
+    assert len(set(patterns)) == len(patterns) > 400
+    assert not [pattern for pattern in patterns if re.search(r"\[[^\]]*\[|\][^\[]*\]", pattern)]  # none inside another
+    rng = random.Random(5)
+    drawn = [press.KINDS[kind](topic, press.desk(rng), rng) for topic in bank for _ in range(400)]
+    assert not [text for text in drawn if set("[]{}|") & set(text) or "//" in text or "  " in text]
+    assert len(set(drawn)) > 0.9 * len(drawn)
+    words = [len(text.split()) for text in drawn]
+    assert min(words) > 2
+    assert max(words) < 90
+
+
+def test_news_of_one_world_share_their_people_and_places():
+    press, rng = _script("language_model_press"), random.Random(7)
+
+    def names(text: str) -> set[str]:
+        known = {*press.NEWS["words"]["surnames"], *press.NEWS["words"]["cities"]}
+        return {name for name in known if re.search(rf"\b{name}\b", text)}
+
+    shared = other = 0
+    for _ in range(300):
+        place, elsewhere = press.desk(rng), press.desk(rng)
+        topic = rng.choice(press.topics("news"))
+        first, second = (names(press.news(topic, place, rng)) for _ in range(2))
+        shared += bool(first & second)
+        other += bool(first & names(press.news(topic, elsewhere, rng)))
+    assert shared > 4 * other
+
+
+def test_a_generated_text_that_is_a_row_of_a_foreign_set_is_drawn_again():
+    rows, made_up = _script("language_model_rows"), _script("language_model_made_up")
+    place = made_up.world(random.Random(1))
+    plain = made_up.text("questions", "Location", place, random.Random(2))
+    assert rows.generated("questions", "Location", place, random.Random(2), frozenset()) == plain
+    barred = frozenset([re.sub(r"[^a-z0-9]", "", plain.lower())])
+    assert rows.generated("questions", "Location", place, random.Random(2), barred) != plain
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (DATA / "agnews").is_dir(), reason="needs the benchmark data")
+def test_generated_news_and_questions_share_no_sentence_with_the_sets_they_resemble():
+    # Short questions may coincide ("What does X stand for?"): such rows are barred, and are all that may be shared.
+    import gzip
+
+    rows, made_up, rng = _script("language_model_rows"), _script("language_model_made_up"), random.Random(0)
+    barred = rows.foreign(DATA)
+    drawn = [
+        rows.generated(kind, topic, made_up.world(rng), rng, barred)
+        for kind in ("news", "questions")
+        for topic in made_up.topics(kind)
+        for _ in range(1500)
+    ]
+    real = []
+    for name in ("agnews", "trec"):
+        for split in ("train", "test"):
+            with gzip.open(DATA / name / f"{split}.jsonl.gz", "rt", encoding="utf-8") as lines:
+                real += [json.loads(line)["text"] for line in lines]
+    assert len(barred) > 10_000
+    letters = {re.sub(r"[^a-z0-9]", "", text.lower()) for text in real}
+    assert not letters & {re.sub(r"[^a-z0-9]", "", text.lower()) for text in drawn}
+    assert len(_sentences(drawn)) > 10_000
+    assert not _sentences(drawn) & _sentences(real)
 
 
 @pytest.mark.slow
