@@ -231,16 +231,16 @@ def write(pool: Pool, rng: random.Random, name: str | None = None, examples: int
     In half of the cases with examples the label is made up, so that they alone say what is to be written.
     """
     name = name or rng.choice(
-        ["dbpedia"] * 7
+        ["dbpedia"] * 10
         + ["films"] * 4
-        + ["medical"] * 2
+        + ["medical"] * 3
         + ["tickets"] * 4
         + ["reviews", "mails", "notes"]
         + ["news"] * 10
-        + ["questions"] * 6
+        + ["questions"] * 8
     )
     label = rng.choice(list(pool.texts[name]))
-    n = rng.choice([0, 0, 1, 1, 1, 2, 2, 3]) if examples is None else examples
+    n = rng.choice([0, 0, 0, 1, 1, 1, 2, 3]) if examples is None else examples
     texts = written(pool, name, label, n + 1, rng)
     if n and examples is None and rng.random() < 0.5:
         (label,) = made_up_labels(1, rng, pool)
@@ -288,7 +288,7 @@ def question(pool: Pool, rng: random.Random) -> Episode:
 
 
 KINDS: dict[Callable[[Pool, random.Random], Episode], float] = {
-    write: 41, classify: 18, lookup: 12, many_lookups: 7, copy: 7, record: 8, question: 7,
+    write: 52, classify: 16, lookup: 8, many_lookups: 4, copy: 4, record: 8, question: 8,
 }  # fmt: skip
 COMPARING = (lookup, many_lookups, copy)
 

@@ -116,7 +116,7 @@ EXPERIMENT = Experiment(
     source="Privacy-Aware ICL (PRISM), batch size; our own question",
     settings=Settings(
         seeds=3, tasks=("agnews", "dbpedia", "trec"), names=(UNKNOWN,), records=(60, 240, 960),
-        epsilons=(1.0, 4.0, 8.0), shots=(4, 8),
+        epsilons=(1.0, 4.0), shots=(4, 8),
     ),
     measure=measure,
     exhibit=exhibit,
