@@ -19,7 +19,7 @@ from sottovoce.errors import ModelError
 
 PINNED = {
     "config.json": "11633699af7bc351751ba18975a31eed4604bc3ad5034ea65ddceaaaaef893ac",
-    "model.safetensors": "267ab24391c9c947ff6cef51832ed6fa097ffd89e067c2e7aaa9ee02b0ab8276",
+    "model.safetensors": "58df3e8ba1327232f4c4527b5c1010f1ce36f435a1f535d1d773f2b32f112c7a",
     "tokenizer.json": "c2183c34baa67d41f28e54ffa4ff1467f7023cc8268524d155de52a3e9422a44",
     "tokenizer_config.json": "39d193a7f8823d3d67ee7ffc05cb8a96c8c32b6f3a95a6babedd2ae5179d7bda",
 }
