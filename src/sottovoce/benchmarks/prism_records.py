@@ -70,7 +70,10 @@ def exhibit(result: Result) -> Exhibit:
                 f"Of their label, {adjacency}, epsilon {epsilon:g}",
                 {"adjacency": adjacency, "epsilon": epsilon},
             )
-            told = "Percent of texts told to be of their label among those of their set (the judge of `prism-kshot`)"
+            told = (
+                "Percent of texts told to be of their label among those of their set (the judge of `prism-kshot`); "
+                "real ones: test rows that it was not fitted on"
+            )
             tables.append(_table(result, title, {"quantity": j.OF_LABEL}, price, told))
     return Exhibit(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 
