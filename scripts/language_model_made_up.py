@@ -10,24 +10,15 @@ from __future__ import annotations
 
 import json
 import random
-import re
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import language_model_press as press
 
-
-def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_name(f"language_model_{name}.toml").read_text("utf-8"))
-
-
-PATTERNS, WORDS = _read("patterns"), _read("words")
+PATTERNS, WORDS = press.read("patterns"), press.read("words")
 KINDS = (*PATTERNS, *press.KINDS)
 
-SLOT, CHOICE = re.compile(r"\{(\w+)\}"), re.compile(r"\[([^\[\]]*)\]")
 ORDINALS = ("second", "third", "fourth", "fifth", "sixth")
 
 
@@ -95,9 +86,7 @@ def _value(slot: str, place: World, rng: random.Random) -> str:
 
 def fill(pattern: str, place: World, rng: random.Random) -> str:
     """Settles the choices of a pattern and fills its blanks."""
-    chosen = CHOICE.sub(lambda found: rng.choice(found[1].split("|")), pattern)
-    filled = SLOT.sub(lambda found: _value(found[1], place, rng), chosen)
-    return re.sub(r"\ba(?= [aeio])", "an", " ".join(filled.split()))
+    return press.fill(pattern, lambda slot: _value(slot, place, rng), rng)
 
 
 def text(kind: str, topic: str, place: World, rng: random.Random) -> str:

@@ -15,8 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-NEWS: dict[str, Any] = tomllib.loads(Path(__file__).with_name("language_model_news.toml").read_text("utf-8"))
-QUIZ: dict[str, Any] = tomllib.loads(Path(__file__).with_name("language_model_questions.toml").read_text("utf-8"))
+
+def read(name: str) -> dict[str, Any]:
+    """The words and patterns of one of the generator's files."""
+    return tomllib.loads(Path(__file__).with_name(f"language_model_{name}.toml").read_text("utf-8"))
+
+
+NEWS, QUIZ = read("news"), read("questions")
 SLOT, CHOICE = re.compile(r"\{(\w+)\}"), re.compile(r"\[([^\[\]]*)\]")
 ALIASES = {
     "World": ("International", "Politics", "Foreign news"), "Sports": ("Sport", "Games"),

@@ -161,7 +161,7 @@ def _quality(result: Result) -> Table:
 
 
 def _judged(result: Result) -> list[Table]:
-    """Texts that are told to be of their set, and of their label; nothing for results from before there was a judge."""
+    """Texts that are told to be of their set, where there are several sets, and of their label."""
     tables = []
     for quantity, title in (
         (j.IN_DOMAIN, "Texts that are told to be of their data set, percent"),
