@@ -17,7 +17,6 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from decimal import ROUND_CEILING, Context, Decimal
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
@@ -27,6 +26,8 @@ from sottovoce.models.base import Isolation
 from sottovoce.privacy.accountant import RdpAccountant, Report
 from sottovoce.privacy.event_json import event_from_json, event_to_json
 from sottovoce.privacy.ledger_balance import NOT_VERIFIED_NOTE
+from sottovoce.privacy.numbers import rounded_up
+from sottovoce.privacy.scope import OF_A_FILE, scope_of
 from sottovoce.privacy.unit import DROP, Adjacency, Assignment, change_type
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from sottovoce.synthesis_order import Order
 
 FORMAT: Final = 1
+_MAY_LACK_SCOPE: Final = (1,)
+"""Formats whose first certificates said the claim alone, without what it covers."""
 _KEY: Final = re.compile(r"data key ([0-9a-f]{32})")
 _SEEDED: Final = "seeded: no guarantee"
 _UNREADABLE: Final = (SottoError, ValueError, TypeError, OverflowError)
@@ -94,7 +97,7 @@ class Certificate:
     """What was paid for a file of synthetic rows.
 
     Attributes:
-        statement: One sentence that a lawyer can read.
+        statement: What is promised, what it covers and what not, in words that a lawyer can read.
         method: Name of the decoding method.
         parameters: All of them, public.
         adjacency: What one change is.
@@ -235,7 +238,7 @@ class Certificate:
         return [*found, *self._held_against(ledger, rows, records)]
 
     def _figures(self) -> Check:
-        what = f"epsilon {self.epsilon:.6g} at delta {self.delta:g} follows from the event"
+        what = f"epsilon {rounded_up(self.epsilon, 6)} at delta {rounded_up(self.delta)} follows from the event"
         return self._is_covered(what, lambda: [event_from_json(self.event)])
 
     def _parameters(self) -> Check:
@@ -244,7 +247,7 @@ class Certificate:
             costs = [self._cost([event]) for event in (self._event_of_parameters(), event_from_json(self.event))]
         except _UNREADABLE as error:
             return Check(what, False, str(error) if isinstance(error, SottoError) else "they cannot be read")
-        words = f"epsilon {costs[0].epsilon:.6g} by the parameters"
+        words = f"epsilon {rounded_up(costs[0].epsilon, 6)} by the parameters"
         return Check(what, math.isclose(costs[0].epsilon, costs[1].epsilon, rel_tol=1e-9), words)
 
     def _event_of_parameters(self) -> DpEvent:
@@ -269,7 +272,9 @@ class Certificate:
             report = self._cost(events())
         except _UNREADABLE as error:
             return Check(what, False, str(error) if isinstance(error, SottoError) else "they cannot be read")
-        return Check(what, report.epsilon <= self.epsilon * _SLACK, f"epsilon {report.epsilon:.6g} by {report.bound}")
+        return Check(
+            what, report.epsilon <= self.epsilon * _SLACK, f"epsilon {rounded_up(report.epsilon, 6)} by {report.bound}"
+        )
 
     def _cost(self, events: Sequence[DpEvent]) -> Report:
         return RdpAccountant(Adjacency.parse(self.adjacency), self.unit).compose_all(events).report(self.delta)
@@ -283,7 +288,9 @@ class Certificate:
             )  # fmt: skip
         except SottoError as error:
             return Check(what, False, str(error))
-        return Check(what, statement == self.statement, "word by word")
+        claim = statement.removesuffix(f" {scope_of(Adjacency.parse(self.adjacency), self.unit, OF_A_FILE)}")
+        wordings = (statement, claim) if self.format in _MAY_LACK_SCOPE else (statement,)
+        return Check(what, self.statement in wordings, "word by word")
 
     def _promise(self) -> list[Check]:
         return [
@@ -365,27 +372,29 @@ def rows_hash(rows: Sequence[Mapping[str, Any]]) -> str:
 def statement_of(
     adjacency: Adjacency, unit: str, epsilon: float, delta: float, method: str, isolation: Isolation, *, seeded: bool
 ) -> str:
-    """What is promised, in one sentence. Its figures are rounded upwards."""
+    """What is promised, in one sentence, and what it covers. Its figures are rounded up.
+
+    Args:
+        adjacency: What one change is.
+        unit: Who is protected.
+        epsilon: Of the whole file, at ``delta``.
+        delta: See ``epsilon``.
+        method: Name of the decoding method.
+        isolation: Whether the model was seen to keep experts apart.
+        seeded: Whether the noise came from a seeded source, so that nothing is promised.
+    """
     if seeded:
         return "These rows have NO privacy guarantee: their noise came from a seeded source, for tests."
     subject = adjacency.sentence(unit)
     change = change_type(Assignment.OWN_SLOT, adjacency)
     claim = (
         f"{subject[0].upper()}{subject[1:]} changes the probability of any set of outcomes of this whole file by at "
-        f"most a factor of exp({_upwards(epsilon)}), up to an additional probability of {_upwards(delta)} (method "
+        f"most a factor of exp({rounded_up(epsilon)}), up to an additional probability of {rounded_up(delta)} (method "
         f"{method}, {adjacency.value} adjacency, unit '{unit}', change type {change.name})"
     )
-    return f"{claim}." if isolation.holds else f"{claim}; but {isolation.value}."
-
-
-def _upwards(value: float) -> str:
-    """To four digits, not below the value.
-
-    Example:
-        >>> _upwards(1.23401), _upwards(20.0), _upwards(1e-6), _upwards(0.0)
-        ('1.235', '20', '1e-06', '0')
-    """
-    return f"{float(Decimal(value.__repr__()).normalize(Context(prec=4, rounding=ROUND_CEILING))):g}"
+    if not isolation.holds:
+        return f"{claim}; but {isolation.value}."
+    return f"{claim}. {scope_of(adjacency, unit, OF_A_FILE)}"
 
 
 def _line(row: Mapping[str, Any]) -> bytes:

@@ -32,7 +32,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.planner_data import Accuracy, Grid, Reading, Setting, measured_tasks, packaged_grid
 from sottovoce.privacy.budget import Budget, amount_of
 from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP
-from sottovoce.privacy.numbers import MAX_EPSILON, MIN_EPSILON
+from sottovoce.privacy.numbers import MAX_EPSILON, MIN_EPSILON, rounded_down
 from sottovoce.privacy.unit import Adjacency
 
 __all__ = ["KNOWN", "UNKNOWN", "Accuracy", "Option", "Plan", "affordable_epsilon", "make_plan", "measured_tasks"]
@@ -351,7 +351,7 @@ def _option(family: _Family, setting: Setting, chooser: _Chooser, right: Accurac
     flags += [f"--clip {setting.clip:g}"] if setting.clip is not None else []
     flags += [f"--prior-weight {chooser.grid.prior_weight:g}"] if family.method == "prior-poe" else []
     flags += [f"--per-expert {g}"] if g > 1 else []
-    flags += [f"--epsilon {epsilon:g}"]
+    flags += [f"--epsilon {rounded_down(epsilon, 6)}"] if epsilon else []
     flags += [f"--adjacency {chooser.adjacency.value}"] if chooser.adjacency is not Adjacency.REPLACE_ONE else []
     flags += [f"--capacity {-(-chooser.records // g)}"] if g > 1 and not chooser.adjacency.size_is_public else []
     return Option(family.method, epsilon, right, g, setting.clip, " ".join(flags), by_task)
@@ -371,8 +371,8 @@ def _advice(
         )
     if best.accuracy is None or over is None:
         return (
-            f"At epsilon {best.epsilon:g} an answer nothing was measured; expect little. Ask fewer questions, grant "
-            f"more, or use zero-shot ({floor}), which is free."
+            f"At epsilon {rounded_down(best.epsilon, 6)} an answer nothing was measured; expect little. Ask fewer "
+            f"questions, grant more, or use zero-shot ({floor}), which is free."
         )
     lead = f"{over[0]:+.1f} points ({over[1]:+.1f} to {over[2]:+.1f})"
     where = tasks[0] if len(tasks) == 1 else "public tasks"

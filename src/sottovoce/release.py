@@ -1,4 +1,4 @@
-"""What leaves the door: a value, what it cost, and one sentence about it. Nothing else crosses."""
+"""What leaves the door: a value, what it cost, and a statement about it. Nothing else crosses."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from sottovoce.models.base import Isolation
 from sottovoce.privacy.accountant import charge_of
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.ledger_balance import Balance
+from sottovoce.privacy.numbers import factor_up, rounded_up
+from sottovoce.privacy.scope import OF_AN_ANSWER, scope_of
 from sottovoce.privacy.unit import Adjacency, ChangeType
 
 
@@ -67,20 +69,32 @@ class Terms:
 
     @property
     def statement(self) -> str:
-        """One sentence that a lawyer can read."""
+        """The guarantee in words that a lawyer can read: one sentence of claim, then what it covers and what not."""
+        return " ".join(part for part in (self.claim, self.scope) if part)
+
+    @property
+    def scope(self) -> str:
+        """What the claim covers and what it leaves open; empty where nothing is promised or nothing private is read."""
+        if self.method.reads is Reads.NOTHING or not self.is_private:
+            return ""
+        return scope_of(self.adjacency, self.unit, OF_AN_ANSWER)
+
+    @property
+    def claim(self) -> str:
+        """The guarantee in one sentence. Its figures are rounded up."""
         if self.method.reads is Reads.NOTHING:
             return f"No private record was read for this answer (method {self.method.name})."
         if not self.method.private:
             return f"This answer has NO privacy guarantee: the method {self.method.name} adds no noise."
         if self.seeded:
             return "This answer has NO privacy guarantee: its noise came from a seeded source, for tests."
-        factor = f"{math.exp(self.price.epsilon):.4g}" if self.price.epsilon < 100 else f"exp({self.price.epsilon:g})"
-        bound = f"at most a factor of {factor}"
+        bound = f"at most a factor of {factor_up(self.price.epsilon)}"
+        slack = rounded_up(self._slack, 6)
         if self._slack:
-            bound += f", up to an additional probability of {self._slack:g}"
+            bound += f", up to an additional probability of {slack}"
         claim = (
             f"{self.adjacency.sentence(self.unit).capitalize()} changes the probability of this answer by {bound} "
-            f"(epsilon {self.price.epsilon:g}, delta {self._slack:g}, {self.adjacency.value} adjacency, "
+            f"(epsilon {rounded_up(self.price.epsilon, 6)}, delta {slack}, {self.adjacency.value} adjacency, "
             f"unit '{self.unit}', {self._prompts}, "
             f"change type {self.change.name if self.change else 'none'}, method {self.method.name})"
         )
@@ -116,7 +130,7 @@ class Release:
 
     @property
     def statement(self) -> str:
-        """One sentence about the guarantee."""
+        """The guarantee in words, with what it covers and what not."""
         return self.terms.statement
 
     def as_row(self, row_id: str) -> dict[str, object]:

@@ -27,6 +27,7 @@ from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.ledger import Account, Identity, Ledger, Reservation, require_release_id
 from sottovoce.privacy.ledger_balance import NOT_VERIFIED_NOTE, Balance
 from sottovoce.privacy.ledger_registry import default_path
+from sottovoce.privacy.numbers import rounded_down
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency, ChangeType
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records import PrivateRecords, Row
@@ -216,7 +217,7 @@ class PrivateICL:
             "delta",
             None,
             f"given: with {self.method.name!r} each answer spends its delta from the budget's share for failures, "
-            f"here {budget.failure_delta:g}. {self._SHARE}",
+            f"here {rounded_down(budget.failure_delta)}. {self._SHARE}",
         )
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ import typer
 from sottovoce.cli import options as o
 from sottovoce.cli.console import put, say, table
 from sottovoce.errors import ParameterError
+from sottovoce.privacy.numbers import rounded_up
 
 if TYPE_CHECKING:
     from sottovoce.privacy.events import DpEvent
@@ -148,11 +149,11 @@ def _show(explanation: Explanation) -> None:
     rows += [row for row in cells if set(row[1:]) - {"none", "-"}]
     rows.append(["epsilon", *(_cell(side, None) for side in sides)])
     if explanation.paper_epsilon is not None:
-        rows.append(["the paper's", *(f"{explanation.paper_epsilon:.5g}" for _ in sides)])
+        rows.append(["the paper's", *(f"{rounded_up(explanation.paper_epsilon, 5)}" for _ in sides)])
     for line in explanation.lines():
         say(line)
     table(
-        f"{explanation.method}: steps {explanation.steps}, delta {explanation.setting.delta:g}",
+        f"{explanation.method}: steps {explanation.steps}, delta {rounded_up(explanation.setting.delta)}",
         ["epsilon by", *(side.adjacency.value for side in sides)],
         rows,
     )
@@ -162,4 +163,4 @@ def _cell(side: Side, bound: str | None) -> str:
     if side.report is None:
         return "-"
     value = side.report.epsilon if bound is None else side.report.bounds.get(bound, float("inf"))
-    return "none" if value == float("inf") else f"{value:.5g}"
+    return "none" if value == float("inf") else rounded_up(value, 5)

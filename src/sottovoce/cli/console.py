@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from sottovoce.privacy.numbers import rounded_up
+
 err = Console(stderr=True, highlight=False)
 
 
@@ -52,8 +54,9 @@ def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
 
 def left_in_words(balance: Any, event: Any) -> str:
     """The balance in one line, with its adjacency."""
+    spent = f"{rounded_up(balance.spent)} of {rounded_up(balance.cap)} {balance.budget.currency} spent"
     return (
-        f"{balance.spent:.4g} of {balance.cap:.4g} {balance.budget.currency} spent (budget {balance.budget}, "
+        f"{spent} (budget {balance.budget}, "
         f"{balance.adjacency.value} adjacency, unit '{balance.unit}'); {balance.answers_left(event)} more answers "
         "fit at this price"
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sottovoce.cli.console import left_in_words, progress, say, table
+from sottovoce.privacy.numbers import rounded_up
 
 if TYPE_CHECKING:
     from sottovoce.intervals import Proportion
@@ -69,7 +70,7 @@ def _answers(model: LabelScorer, epsilon: float, ledger: str, *, quiet: bool) ->
     releases = list(icl.classify([task.query_of(row, "queries") for row in rows], epsilon=epsilon))
     if not quiet:
         table(
-            f"Private answers from 440 tickets of 238 customers, epsilon {epsilon:g} each",
+            f"Private answers from 440 tickets of 238 customers, epsilon {rounded_up(epsilon, 6)} each",
             ["question", "private answer", "right answer"],
             [[_short(row), r.value, str(row.values["label"])] for row, r in zip(rows, releases, strict=True)],
         )
@@ -92,7 +93,7 @@ def _accuracies(model: LabelScorer, epsilon: float, *, quiet: bool) -> dict[str,
     if not quiet:
         meaning = {
             "zero-shot": "the model alone, no ticket read",
-            "private": f"epsilon {epsilon:g} each, replace-one, unit customer",
+            "private": f"epsilon {rounded_up(epsilon, 6)} each, replace-one, unit customer",
             "undefended": "all tickets in one prompt: no guarantee",
         }
         table(
@@ -163,8 +164,8 @@ def _canary(model: LabelScorer, epsilon: float, *, quiet: bool) -> dict[str, obj
             else "did not tell"
         )
         say(
-            f"The undefended prompt {told}. One private answer at epsilon {epsilon:g} lets nobody guess right "
-            f"more often than {_cap(epsilon):.0%} (a coin: 50 %), whatever they ask.\n"
+            f"The undefended prompt {told}. One private answer at epsilon {rounded_up(epsilon, 6)} lets nobody guess "
+            f"right more often than {rounded_up(100 * _cap(epsilon), 3)} % (a coin: 50 %), whatever they ask.\n"
         )
     return {
         "undefended": {"present": undefended[True], "absent": undefended[False]},
@@ -185,10 +186,12 @@ def _with_canary(*, present: bool) -> PrivateRecords:
 
 
 def _cap(epsilon: float) -> float:
-    """Best chance of guessing one bit right after one epsilon-DP answer (specification 10.1)."""
+    """Best chance of guessing one bit right after one epsilon-DP answer, rounded up (specification 10.1)."""
     import math
 
-    return 1 / (1 + math.exp(-epsilon))
+    from sottovoce.privacy.renyi import FLOAT_MARGIN
+
+    return min(1.0, (1 + FLOAT_MARGIN) / (1 + math.exp(-epsilon)))
 
 
 def _short(row: Row) -> str:

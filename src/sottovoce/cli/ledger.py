@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sottovoce.cli import options as o
 from sottovoce.cli.console import put, say
+from sottovoce.privacy.numbers import rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from sottovoce.privacy.ledger import Ledger
@@ -37,15 +39,16 @@ def show(
     say(f"Ledger {book.name}")
     for b in balances:
         say(f"{b.name}: {b.budget}, {b.adjacency.value} adjacency, unit '{b.unit}'")
-        say(f"  {b.spent:.6g} of {b.cap:.6g} {b.budget.currency} spent, {b.left:.6g} left; {b.answers} answers charged")
+        spent = f"{rounded_up(b.spent, 6)} of {rounded_up(b.cap, 6)} {b.budget.currency} spent"
+        say(f"  {spent}, {rounded_down(b.left, 6)} left; {b.answers} answers charged")
         if b.failure_cap:
-            say(f"  {b.failure_spent:.6g} of {b.failure_cap:.6g} failure probability spent")
+            say(f"  {rounded_up(b.failure_spent, 6)} of {rounded_up(b.failure_cap, 6)} failure probability spent")
         for cap in b.caps:
-            spent, whole = cap.as_dict()["spent"], cap.as_dict()["cap"]
+            spent, whole = (rounded_up(amount, 6) for amount in (cap.spent, cap.cap))
             where = f" in {cap.group}" if cap.group else ""
             say(
-                f"  {cap.kind} {cap.name}{where}: epsilon {cap.epsilon:g}, {spent:.6g} of {whole:.6g} spent, "
-                f"{cap.left:.6g} left; {cap.answers} answers"
+                f"  {cap.kind} {cap.name}{where}: epsilon {rounded_up(cap.epsilon, 6)}, {spent} of {whole} spent, "
+                f"{rounded_down(cap.left, 6)} left; {cap.answers} answers"
             )
         if not b.is_kept:
             say(f"  without a guarantee: {b.non_private} allowed by name, {b.unverified} with isolation not verified")
@@ -119,7 +122,7 @@ def grant(
     balance = book.grant(identity, limit, name=name, continues=continues).balance()
     say(
         f"{book.name}: data set '{balance.name}' has {balance.budget}, {balance.adjacency.value} adjacency, unit "
-        f"'{balance.unit}'; {balance.left:.6g} {balance.budget.currency} left."
+        f"'{balance.unit}'; {rounded_down(balance.left, 6)} {balance.budget.currency} left."
     )
 
 
@@ -162,22 +165,24 @@ def recompute(
 
 
 def _tell(one: dict[str, Any], accountant: str) -> None:
-    spent, budget = one["spent"], one["budget"]
-    say(
-        f"{one['data_set']}: {one['answers']} answers, {spent['recomputed']:.10g} {one['currency']} by their events, "
-        f"{spent['ledger']:.10g} in the ledger"
-    )
-    figure = "no figure" if one["epsilon"] is None else f"epsilon {one['epsilon']:.6g} at delta {one['delta']:g}"
+    recomputed, kept = (rounded_up(one["spent"][which], 10) for which in ("recomputed", "ledger"))
+    answers = f"{one['data_set']}: {one['answers']} answers"
+    say(f"{answers}, {recomputed} {one['currency']} by their events, {kept} in the ledger")
+    figure = "no figure" if one["epsilon"] is None else _at_delta(one)
     say(
         f"  {accountant}: {figure}, {one['adjacency']} adjacency, unit '{one['unit']}' ({one['epsilon_is']}); whatever "
-        f"was asked, at most the budget: epsilon {budget['epsilon']:g} at delta {budget['delta']:g}"
+        f"was asked, at most the budget: {_at_delta(one['budget'])}"
     )
+
+
+def _at_delta(bound: dict[str, Any]) -> str:
+    return f"epsilon {rounded_up(bound['epsilon'], 6)} at delta {rounded_up(bound['delta'])}"
 
 
 def _left(level: Any) -> str:
     from sottovoce.privacy.budget import SCALE
 
-    return f"{level.left.loss / SCALE:.6g}"
+    return rounded_down(Fraction(level.left.loss, SCALE), 6)
 
 
 def existing_ledger(path: str | None, private: str | None) -> Ledger:

@@ -8,6 +8,7 @@ import typer
 
 from sottovoce.cli import options as o
 from sottovoce.cli.console import progress, put, say, table
+from sottovoce.privacy.numbers import rounded_down
 
 if TYPE_CHECKING:
     from sottovoce.planner import Accuracy, Option, Plan
@@ -69,7 +70,7 @@ def _row(option: Option) -> list[str]:
         option.method,
         str(option.units_per_expert) if option.accuracy else "",
         f"{option.clip:g}" if option.clip is not None else "",
-        f"{option.epsilon:g}" if option.epsilon else "does not fit",
+        rounded_down(option.epsilon, 6) if option.epsilon else "does not fit",
         str(option.accuracy) if option.accuracy else "not measured",
     ]
 

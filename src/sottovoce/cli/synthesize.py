@@ -11,6 +11,7 @@ import typer
 
 from sottovoce.cli import options as o
 from sottovoce.cli.console import left_in_words, progress, put, say, table
+from sottovoce.privacy.numbers import rounded_up
 
 if TYPE_CHECKING:
     from sottovoce.methods.decoding import Decoder, DecodingPlan
@@ -233,17 +234,21 @@ def _dry_run(
     table(
         f"{order.per_label} texts of {len(writing.labels)} labels each, {order.tokens} tokens, {order.experts} experts",
         [*shown, *names],
-        [[*(str(one[key]) for key in shown), *(str(one["parameters"][name]) for name in names)] for one in told],
+        [[*(_shown(one[key]) for key in shown), *(str(one["parameters"][name]) for name in names)] for one in told],
     )
     say("Nothing was read and nothing was charged.")
+
+
+def _shown(value: object) -> str:
+    return rounded_up(value, 6) if isinstance(value, float) else str(value)
 
 
 def _told(plan: DecodingPlan) -> dict[str, Any]:
     return {
         "adjacency": plan.setting.adjacency.value,
-        "epsilon": round(plan.report.epsilon, 6),
+        "epsilon": plan.report.epsilon,
         "delta": plan.report.delta,
-        "eta": None if plan.eta is None else round(plan.eta, 6),
+        "eta": plan.eta,
         "parameters": dict(plan.parameters),
         "sentence": plan.sentence,
     }

@@ -22,7 +22,7 @@ from sottovoce.mechanisms.discrete_laplace import sample_discrete_laplace
 from sottovoce.mechanisms.laplace import at_least, at_least_bound
 from sottovoce.privacy.events import PureDP, WithFailure
 from sottovoce.privacy.histograms import ItemCounts
-from sottovoce.privacy.numbers import exact, require_delta, require_epsilon
+from sottovoce.privacy.numbers import exact, require_delta, require_epsilon, rounded_down
 from sottovoce.randomness import Randomness
 
 FloatArray = NDArray[np.float64]
@@ -61,7 +61,7 @@ class StabilityHistogram(Mechanism):
         object.__setattr__(self, "failure_delta", require_delta(self.failure_delta, "failure_delta"))
         epsilon, delta = exact(self.epsilon), exact(self.failure_delta)
         if not 0 < delta <= epsilon / (2 + epsilon):
-            limit = f"from 1e-15 to {float(epsilon / (2 + epsilon)):.3g}, which is epsilon / (2 + epsilon)"
+            limit = f"from 1e-15 to {rounded_down(epsilon / (2 + epsilon))}, which is epsilon / (2 + epsilon)"
             raise ParameterError("failure_delta", self.failure_delta, limit)
 
     @property

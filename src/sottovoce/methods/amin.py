@@ -31,6 +31,7 @@ from sottovoce.privacy.checked import Positive, Share, Whole
 from sottovoce.privacy.histograms import Counts
 from sottovoce.privacy.master_table_decoding import ClippedLogits as ClippedRow
 from sottovoce.privacy.master_table_decoding import SparseVector
+from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.renyi import rho_of_budget, rho_of_pure
 from sottovoce.privacy.scores import IntArray, Scores
 from sottovoce.randomness import Randomness
@@ -194,5 +195,4 @@ def _pure_of(rho: float) -> float:
 
 def _up(scale: float) -> float:
     """To six digits, upwards."""
-    step = 10.0 ** (math.floor(math.log10(scale)) - 5)
-    return float(f"{math.ceil(scale / step) * step:.6g}")
+    return float(rounded_up(scale, 6))

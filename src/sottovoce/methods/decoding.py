@@ -24,6 +24,7 @@ from sottovoce.privacy.accountant import RdpAccountant, charge_of
 from sottovoce.privacy.calibration import calibrate
 from sottovoce.privacy.checked import Checked
 from sottovoce.privacy.events import ApproximateDP, DpEvent
+from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.unit import Adjacency, ChangeType
 from sottovoce.randomness import Randomness
 
@@ -163,7 +164,9 @@ class Decoder(Checked, ABC):
         ]
         report = max(reports, key=lambda found: found.epsilon)
         if price is not None and report.epsilon > price.epsilon:
-            raise ParameterError("epsilon", price.epsilon, f"at least {report.epsilon:.6g}, the cost of {decoder}")
+            raise ParameterError(
+                "epsilon", price.epsilon, f"at least {rounded_up(report.epsilon, 6)}, the cost of {decoder}"
+            )
         event = decoder.event(setting) if decoder.refundable else ApproximateDP(report.epsilon, report.delta)
         return DecodingPlan(decoder, setting, event, report)
 

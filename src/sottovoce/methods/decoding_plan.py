@@ -15,6 +15,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.privacy.accountant import Report
 from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, DpEvent, NoOpDpEvent, SelfComposedDpEvent
 from sottovoce.privacy.master_table import Row, is_drop
+from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.plan import require_whole
 from sottovoce.privacy.unit import Adjacency, ChangeType
 
@@ -119,7 +120,7 @@ class DecodingPlan:
     def sentence(self) -> str:
         """The plan in words, for reports and certificates (specification 6.2)."""
         s = self.setting
-        eta = "" if self.eta is None else f"eta {self.eta:.6g} a token, "
+        eta = "" if self.eta is None else f"eta {rounded_up(self.eta, 6)} a token, "
         batches = (
             "batches that a replaced unit may move between"
             if s.two_batches

@@ -24,6 +24,7 @@ from sottovoce.methods.base import Price, Subsampling, register_method
 from sottovoce.privacy.amplification import Sampling, SharedSample
 from sottovoce.privacy.calibration import calibrate
 from sottovoce.privacy.events import ApproximateDP, DpEvent, GaussianDpEvent, SelfComposedDpEvent
+from sottovoce.privacy.numbers import rounded_down, rounded_up
 from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import Randomness
 
@@ -106,6 +107,6 @@ def _noise_multiplier(
         raise ParameterError(
             "delta",
             delta,
-            f"within what noise can be worked out for at epsilon {epsilon:g}: well below q k = "
-            f"{sampling_probability * subsamples:g}, and above about {1e-13 * subsamples:g}",
+            f"within what noise can be worked out for at epsilon {rounded_up(epsilon, 6)}: well below q k = "
+            f"{rounded_down(sampling_probability * subsamples)}, and above about {rounded_up(1e-13 * subsamples)}",
         ) from None

@@ -38,7 +38,7 @@ from sottovoce.privacy.events import (
     ZCDpEvent,
 )
 from sottovoce.privacy.gaussian_dp import epsilon_of_mu
-from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.numbers import exact, float_above, rounded_up
 from sottovoce.privacy.optimal import LEAST_ETA, finest_grid, optimal_epsilon
 from sottovoce.privacy.plan import (
     SAMPLED,
@@ -119,7 +119,7 @@ class Report:
 
     def __str__(self) -> str:
         return (
-            f"epsilon {self.epsilon:.4g} at delta {self.delta:.3g}, {self.adjacency.value} adjacency, "
+            f"epsilon {rounded_up(self.epsilon)} at delta {rounded_up(self.delta)}, {self.adjacency.value} adjacency, "
             f"unit {self.unit} (bound: {self.bound})"
         )
 
@@ -230,8 +230,7 @@ def _by_sum(releases: Counter[Any]) -> float:
     if math.inf in prices.values():
         return math.inf
     total = sum((count * exact(prices[event]) for event, count in releases.items()), Fraction(0))
-    rounded = float(total)
-    return rounded if exact(rounded) >= total else math.nextafter(rounded, math.inf)
+    return float_above(total)
 
 
 def _by_rdp(releases: Counter[Any], delta: float) -> float | None:

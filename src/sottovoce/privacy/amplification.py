@@ -30,6 +30,7 @@ from sottovoce.privacy.events import (
     is_private,
 )
 from sottovoce.privacy.master_table import is_drop
+from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.plan import holds_sample, is_number, merge, require_count, require_whole
 from sottovoce.privacy.unit import Adjacency, ChangeType
 
@@ -171,7 +172,7 @@ def point_of(event: DpEvent, delta: float, adjacency: Adjacency) -> ApproximateD
         raise ParameterError("delta", delta, "a number above 0 and below 1")
     epsilon = RdpAccountant(adjacency).compose(event).report(delta).epsilon
     if math.isinf(epsilon):
-        raise ParameterError("event", describe(event), f"one with a finite epsilon at delta {delta:g}")
+        raise ParameterError("event", describe(event), f"one with a finite epsilon at delta {rounded_up(delta)}")
     return ApproximateDP(epsilon, delta)
 
 

@@ -20,7 +20,7 @@ import mpmath
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.accountant import rho_of_budget
 from sottovoce.privacy.filter import FAILURE_SCALE, SCALE, Amount, Currency, price
-from sottovoce.privacy.numbers import exact, require_delta, require_epsilon, require_order
+from sottovoce.privacy.numbers import exact, require_delta, require_epsilon, require_order, rounded_down, rounded_up
 
 __all__ = ["SCALE", "Budget", "amount_of"]
 
@@ -60,7 +60,9 @@ class Budget:
         object.__setattr__(self, "delta", require_delta(self.delta, "budget delta"))
         object.__setattr__(self, "failure_delta", require_delta(self.failure_delta, "budget failure"))
         if self.failure_delta and self._delta_of_loss < Fraction(1, 10**15):
-            raise ParameterError("budget failure", self.failure_delta, f"below the budget's delta, {self.delta:g}")
+            raise ParameterError(
+                "budget failure", self.failure_delta, f"below the budget's delta, {rounded_down(self.delta, 15)}"
+            )
         if self.alpha is not None:
             object.__setattr__(self, "alpha", require_order(self.alpha, "budget alpha"))
             if self.delta == 0:
@@ -121,12 +123,14 @@ class Budget:
 
     def __str__(self) -> str:
         shown = self._loss_in_words
-        shown += f", {self.failure_delta:g} of it for failures" if self.failure_delta else ""
+        shown += f", {rounded_up(self.failure_delta, 6)} of it for failures" if self.failure_delta else ""
         return shown + (f", by Renyi order {self.alpha:g}" if self.alpha is not None else "")
 
     @property
     def _loss_in_words(self) -> str:
-        return f"epsilon {self.epsilon:g}" + (f" at delta {self.delta:g}" if self.delta else " (pure)")
+        return f"epsilon {rounded_up(self.epsilon, 6)}" + (
+            f" at delta {rounded_up(self.delta, 6)}" if self.delta else " (pure)"
+        )
 
     @property
     def _delta_of_loss(self) -> Fraction:

@@ -20,6 +20,7 @@ from sottovoce.privacy.explain_recipe import Part, Recipe, make_recipe, recipes
 from sottovoce.privacy.explain_report import Explanation, Side, finite
 from sottovoce.privacy.explain_setting import SIDES, Setting
 from sottovoce.privacy.master_table import figures_of
+from sottovoce.privacy.numbers import rounded_down, rounded_up
 from sottovoce.privacy.renyi import epsilon_of_rho
 from sottovoce.privacy.unit import Adjacency, ChangeType
 
@@ -179,16 +180,16 @@ def _why(the_recipe: Recipe, setting: Setting, change: ChangeType) -> str:
 def _verdict(stated: float | None, report: Report, parts: Sequence[Part], change: ChangeType, setting: Setting) -> str:
     if stated is None or not 0 < report.epsilon < math.inf:
         return ""
-    where, least = f"under {report.adjacency.value}", f"{report.epsilon:.4g}"
+    where, least = f"under {report.adjacency.value}", rounded_up(report.epsilon)
     if 1 - BELOW <= stated / report.epsilon <= 1 + ABOVE:
         return f"The paper's figure agrees with the valid bound {where} ({least})."
     if stated > report.epsilon:
-        return f"The paper's figure over-reports {where}: {stated:.4g} where {least} is proven."
-    told = f"The paper's figure {stated:.4g} is NOT a valid bound {where}: the least that is proven is {least}"
+        return f"The paper's figure over-reports {where}: {rounded_up(stated)} where {least} is proven."
+    told = f"The paper's figure {rounded_up(stated)} is NOT a valid bound {where}: the least that is proven is {least}"
     event = parts[0].row.event(change)
     if len(parts) == 1 and isinstance(event, BoundedRange):
         steps = parts[0].count * parts[0].row.steps * setting.queries
         reached = claims.reached_delta(stated, event.eta, steps)
         if reached > setting.delta:
-            return f"{told}, and a run over two candidates has delta {reached:.3g} there."
+            return f"{told}, and a run over two candidates has delta {rounded_down(reached, 3)} there."
     return told + "."

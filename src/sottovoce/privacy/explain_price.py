@@ -20,6 +20,7 @@ from sottovoce.privacy.checked import LEAST, MOST
 from sottovoce.privacy.explain_recipe import Part, Recipe
 from sottovoce.privacy.explain_setting import Setting
 from sottovoce.privacy.master_table import figures_of
+from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.unit import SWAP, Adjacency, ChangeType
 
 DEARER: Final = ("rate", "eta")
@@ -96,7 +97,7 @@ def _calibrated(the_recipe: Recipe, dial: str, setting: Setting) -> float:
     while value and cost(value) > target:
         value *= 1 - 1e-8 if rising else 1 + 1e-8
     if not value:
-        raise ParameterError("epsilon", target, f"within reach of {dial} at delta {setting.delta:g}")
+        raise ParameterError("epsilon", target, f"within reach of {dial} at delta {rounded_up(setting.delta)}")
     return value
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final, final
 
 from sottovoce.privacy.accountant import Report
 from sottovoce.privacy.explain_setting import Setting
+from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.unit import Adjacency
 
 CONVERSIONS: Final = {
@@ -121,12 +122,12 @@ class Explanation:
         told += [f"Mechanism: {text}." for text in self.mechanisms]
         told.append(
             f"Composition: {self.steps} step{'s' if self.steps > 1 else ''}, adaptive, fixed in advance; "
-            f"delta {self.setting.delta:g}; unit '{self.setting.unit}'."
+            f"delta {rounded_up(self.setting.delta)}; unit '{self.setting.unit}'."
         )
         for side in self.sides:
             told += _side_lines(side)
         if self.paper_epsilon is not None:
-            told.append(f"The paper's figure: epsilon {self.paper_epsilon:.5g} ({self.paper}).")
+            told.append(f"The paper's figure: epsilon {rounded_up(self.paper_epsilon, 5)} ({self.paper}).")
         elif self.method != "events":
             told.append("The paper states no figure for this plan.")
         return told + [side.verdict for side in self.sides if side.verdict]
@@ -140,9 +141,15 @@ def _side_lines(side: Side) -> list[str]:
     told += [f"  steps: {text}" for text in side.events]
     if not math.isfinite(side.report.epsilon):
         return [*told, "  no finite epsilon at this delta; Gaussian noise and failures need a delta above theirs"]
-    others = ", ".join(f"{name} {value:.5g}" for name, value in side.report.bounds.items() if math.isfinite(value))
+    others = ", ".join(
+        f"{name} {rounded_up(value, 5)}" for name, value in side.report.bounds.items() if math.isfinite(value)
+    )
     how = CONVERSIONS.get(side.report.bound, side.report.bound)
-    return [*told, f"  epsilon {side.report.epsilon:.5g} by {side.report.bound}: {how}", f"  bounds: {others}"]
+    return [
+        *told,
+        f"  epsilon {rounded_up(side.report.epsilon, 5)} by {side.report.bound}: {how}",
+        f"  bounds: {others}",
+    ]
 
 
 def finite(value: float | None) -> float | None:

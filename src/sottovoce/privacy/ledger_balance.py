@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, final
 
 from sottovoce.privacy.budget import SCALE, Budget
@@ -11,6 +12,7 @@ from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.filter import FAILURE_SCALE, Level, price
 from sottovoce.privacy.ledger_caps import WHOLE, budget_of, level_of
 from sottovoce.privacy.ledger_events import NOT_VERIFIED_NOTE
+from sottovoce.privacy.numbers import float_above, float_below
 from sottovoce.privacy.unit import Adjacency
 
 __all__ = ["NOT_VERIFIED_NOTE", "Balance", "CapBalance", "balance_of"]
@@ -38,22 +40,31 @@ class CapBalance:
     level: Level
 
     @property
+    def cap(self) -> float:
+        """Its limit, in the currency."""
+        return _at_most_charged(self.level.cap.loss)
+
+    @property
+    def spent(self) -> float:
+        """Charged to it so far."""
+        return _at_most_charged(self.level.spent.loss)
+
+    @property
     def left(self) -> float:
         """What remains, in the currency."""
-        return self.level.left.loss / SCALE
+        return _at_least_left(self.level.left.loss)
 
     def as_dict(self) -> dict[str, object]:
         """For ``--json``."""
-        cap, spent = self.level.cap, self.level.spent
         return {
             self.kind: self.name,
             **({"group": self.group} if self.kind == "caller" else {}),
             "epsilon": self.epsilon,
-            "cap": cap.loss / SCALE,
-            "spent": spent.loss / SCALE,
+            "cap": self.cap,
+            "spent": self.spent,
             "left": self.left,
-            "failure_cap": cap.failure / FAILURE_SCALE,
-            "failure_spent": spent.failure / FAILURE_SCALE,
+            "failure_cap": _at_most_charged(self.level.cap.failure, FAILURE_SCALE),
+            "failure_spent": _at_most_charged(self.level.spent.failure, FAILURE_SCALE),
             "answers": self.answers,
         }
 
@@ -93,17 +104,17 @@ class Balance:
     @property
     def cap(self) -> float:
         """The data set's limit."""
-        return self.levels[-1].cap.loss / SCALE
+        return _at_most_charged(self.levels[-1].cap.loss)
 
     @property
     def spent(self) -> float:
         """Charged to the data set so far."""
-        return self.levels[-1].spent.loss / SCALE
+        return _at_most_charged(self.levels[-1].spent.loss)
 
     @property
     def left(self) -> float:
         """What remains of the data set's budget, in the currency."""
-        return self.left_units / SCALE
+        return _at_least_left(self.left_units)
 
     @property
     def left_units(self) -> int:
@@ -113,12 +124,12 @@ class Balance:
     @property
     def failure_cap(self) -> float:
         """The limit on the sum of failure probabilities."""
-        return self.levels[-1].cap.failure / FAILURE_SCALE
+        return _at_most_charged(self.levels[-1].cap.failure, FAILURE_SCALE)
 
     @property
     def failure_spent(self) -> float:
         """Failure probabilities charged so far."""
-        return self.levels[-1].spent.failure / FAILURE_SCALE
+        return _at_most_charged(self.levels[-1].spent.failure, FAILURE_SCALE)
 
     @property
     def callers(self) -> tuple[CapBalance, ...]:
@@ -175,3 +186,11 @@ def balance_of(row: Any, levels: Iterable[Level] = (), caps: Iterable[Any] = ())
             for cap in caps
         ),
     )
+
+
+def _at_most_charged(units: int, scale: int = SCALE) -> float:
+    return float_above(Fraction(units, scale))
+
+
+def _at_least_left(units: int) -> float:
+    return float_below(Fraction(units, SCALE))

@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Final, final
 
 from sottovoce.errors import ParameterError, SottoError
@@ -25,6 +26,7 @@ from sottovoce.privacy.ledger_chain import History
 from sottovoce.privacy.ledger_events import charged, price_of
 from sottovoce.privacy.ledger_schema import MAX_UNITS
 from sottovoce.privacy.ledger_verify import find_problems
+from sottovoce.privacy.numbers import float_above, rounded_up
 from sottovoce.privacy.unit import Adjacency
 
 ACCOUNTANTS: Final = {"zcdp": "zCDP", "rdp": "RDP", "pure": "pure", "pld": "PLD"}
@@ -77,10 +79,10 @@ class Recomputed:
             "budget": {"epsilon": budget.epsilon, "delta": budget.delta},
             "currency": budget.currency,
             "answers": self.answers,
-            "spent": {"ledger": self.row["spent"] / SCALE, "recomputed": self.spent.loss / SCALE},
+            "spent": {"ledger": _float(self.row["spent"]), "recomputed": _float(self.spent.loss)},
             "failure_spent": {
-                "ledger": self.row["failure_spent"] / FAILURE_SCALE,
-                "recomputed": self.spent.failure / FAILURE_SCALE,
+                "ledger": _float(self.row["failure_spent"], FAILURE_SCALE),
+                "recomputed": _float(self.spent.failure, FAILURE_SCALE),
             },
             "agrees": self.agrees,
             "epsilon": self.epsilon,
@@ -152,8 +154,12 @@ def _epsilon(
     except (OverflowError, SottoError) as error:
         return None, str(error)
     if not math.isfinite(epsilon):
-        return None, f"not bounded by {accountant} for these events at delta {budget.delta:g}"
+        return None, f"not bounded by {accountant} for these events at delta {rounded_up(budget.delta)}"
     return epsilon, None
+
+
+def _float(units: int, scale: int = SCALE) -> float:
+    return float_above(Fraction(units, scale))
 
 
 class _Row:

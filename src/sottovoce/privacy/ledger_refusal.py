@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from decimal import ROUND_FLOOR, Context, Decimal
-from typing import Any, Final
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import DpEvent, describe
 from sottovoce.privacy.filter import FAILURE_SCALE, SCALE, Amount, Currency, Level, price, short_of
 from sottovoce.privacy.ledger_caps import WHOLE, budget_of
-
-_FOUR_DIGITS: Final = Context(prec=4, rounding=ROUND_FLOOR)
+from sottovoce.privacy.numbers import rounded_down, rounded_up
 
 
 def refuse(row: Any, levels: list[Level], asked: Amount, events: Sequence[DpEvent], ledger: str) -> None:
@@ -31,23 +30,28 @@ def refuse(row: Any, levels: list[Level], asked: Amount, events: Sequence[DpEven
     budget = budget_of(row)
     failing = asked.loss <= short.left.loss
     currency, scale, part = ("failure probability", FAILURE_SCALE, 1) if failing else (budget.currency, SCALE, 0)
-    want, left, limit = (_plain(list(amount)[part], scale) for amount in (asked, short.left, short.cap))
+    want, left, limit = (list(amount)[part] for amount in (asked, short.left, short.cap))
+    amounts = (
+        f"{rounded_up(Fraction(want, scale), 6)} asked, {rounded_down(Fraction(left, scale), 6)} left of "
+        f"{rounded_up(Fraction(limit, scale), 6)}"
+    )
     whose = "" if short.kind == WHOLE else f" for the {short.kind} {short.name!r}"
     count = len(events)
     what = f"{count} answers ask" if count > 1 else "asked:"
     raise BudgetExhaustedError(
-        f"{currency} {want:.6g} asked, {left:.6g} left of {limit:.6g}{whose} in {ledger} (budget {budget}, "
+        f"{currency} {amounts}{whose} in {ledger} (budget {budget}, "
         f"{row.adjacency} adjacency, unit '{row.unit}'; {what} {describe(events[0])}{' each' if count > 1 else ''}). "
         f"Nothing was charged. {_next_step(budget, short, events, failing)}",
-        asked=want,
-        left=left,
-        limit=limit,
+        asked=_plain(want, scale),
+        left=_plain(left, scale),
+        limit=_plain(limit, scale),
     )
 
 
 def _next_step(budget: Budget, short: Level, events: Sequence[DpEvent], failing: bool) -> str:
     if failing and short.cap.failure == 0:
-        share = f"{budget.epsilon:g},{budget.delta:g},failure={budget.delta / 2:g}"
+        parts = [rounded_down(value, 15) for value in (budget.epsilon, budget.delta)]
+        share = f"{','.join(parts)},failure={rounded_down(budget.delta / 2)}"
         return (
             "This release can fail outright, and no share of delta is set aside for that: let the data owner open a "
             f"ledger with one, such as --budget {share}."
@@ -58,7 +62,7 @@ def _next_step(budget: Budget, short: Level, events: Sequence[DpEvent], failing:
     fit = price(events[0], budget.currency).times_in(short.left) or 0
     more = f"At this price {fit} more would fit. " if count > 1 or fit else ""
     largest = largest_epsilon(short.left.loss // count, budget.currency)
-    ask = f"Ask at epsilon {largest:.4g} or less, or let" if largest >= 1e-4 else "Let"
+    ask = f"Ask at epsilon {rounded_down(largest)} or less, or let" if largest >= 1e-4 else "Let"
     return f"{more}{ask} the data owner grant more with 'sotto ledger grant'."
 
 
@@ -71,7 +75,7 @@ def largest_epsilon(left: int, currency: str) -> float:
     """
     kind = Currency.parse(currency)
     if kind.name == "epsilon":
-        return float(_FOUR_DIGITS.create_decimal(Decimal(left).scaleb(-15)))
+        return float(rounded_down(Fraction(left, SCALE)))
 
     def cost(epsilon: float) -> float:
         if kind.alpha is None:
@@ -82,7 +86,7 @@ def largest_epsilon(left: int, currency: str) -> float:
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if cost(middle) * (1 + 1e-9) <= left / SCALE else (low, middle)
-    return float(_FOUR_DIGITS.create_decimal(Decimal(low)))
+    return float(rounded_down(low))
 
 
 def _plain(units: int, scale: int) -> float:

@@ -21,6 +21,7 @@ from typing import Annotated, Any, ClassVar, Final, TypeVar, final
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.checked import Checked, OneOf
 from sottovoce.privacy.events import BoundedRange, DpEvent, GaussianDpEvent, PureDP, ZCDpEvent
+from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.unit import ChangeType
 
 NoiseLaw = Annotated[str, OneOf(("discrete", "continuous"))]
@@ -41,7 +42,7 @@ class Sensitivity:
     words: str
 
     def __str__(self) -> str:
-        return f"{self.words} <= {self.value:.6g}"
+        return f"{self.words} <= {rounded_up(self.value, 6)}"
 
 
 def is_drop(change: ChangeType) -> bool:
