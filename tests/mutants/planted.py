@@ -10,6 +10,7 @@ from mutants import (
     in_explanations,
     in_ledger,
     in_mechanisms,
+    in_statements,
 )
 from mutants.in_experts import PARTITION
 from mutants.mutant import Mutant
@@ -24,4 +25,5 @@ MUTANTS = [
     *in_explanations.MUTANTS,
     *in_ledger.MUTANTS,
     *in_decoding.MUTANTS,
+    *in_statements.MUTANTS,
 ]

@@ -83,7 +83,7 @@ def test_prisms_figure_is_judged_under_each_adjacency():
     assert told(15, 0.131) == ([False, False], [True, True])
     plan = explain("prism", {"batch": 15, "temperature": 0.131, "tokens": 100}, Setting(delta=1e-5))
     assert "under add-remove: the least that is proven is" in verdict(plan, AR)
-    assert "has delta 0.598 there" in verdict(plan, AR)
+    assert "has delta 0.597 there" in verdict(plan, AR), "what is reached is a lower bound and is rounded down"
 
 
 def test_o17_the_optimal_bound_of_prism_lies_above_what_is_attained():

@@ -184,12 +184,25 @@ def test_rows_are_hashed_as_they_are_written():
 
 def test_the_statement_names_epsilon_delta_adjacency_and_unit(made):
     statement = made[0].statement
-    assert statement_of(
+    words = statement_of(
         Adjacency.REPLACE_ONE, "Patient", 1.23401, 1.00009e-6, "prism", Isolation.VERIFIED, seeded=False
-    ) == (
+    )
+    assert words == (
         "Replacing any one 'Patient' (all of its records) changes the probability of any set of outcomes of this whole "
         "file by at most a factor of exp(1.235), up to an additional probability of 1.001e-06 (method prism, "
-        "replace-one adjacency, unit 'Patient', change type swap)."
+        "replace-one adjacency, unit 'Patient', change type swap). It covers what the private records add, not what "
+        "the model already knew. Not protected: the number of units, the labels, the number of texts, settings and "
+        "length limits, time and memory. A person named in the records of another 'Patient' is protected only as part "
+        "of those records."
     )
     for part in ("exp(20)", "1e-06", "replace-one", "unit 'record'", "swap", "whole file"):
         assert part in statement
+
+
+def test_a_first_certificate_may_say_its_claim_alone_and_nothing_else(made):
+    certificate, written = made[0], made[1]
+    claim, _, _ = certificate.statement.partition(" It covers")
+    assert claim != certificate.statement
+    for words, holds in ((claim, certificate.format == 1), (certificate.statement[:-20], False), ("", False)):
+        checks = {check.what: check.holds for check in replace(certificate, statement=words).checks(written)}
+        assert checks["its statement says that"] is holds

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ParameterError
 from sottovoce.intervals import Proportion, proportion, upper_limit
+from sottovoce.privacy.numbers import rounded_up
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -215,7 +216,7 @@ def resolution_note(non_members: int, fpr: float) -> str | None:
     verdict, count, then = ("only just", allowed, "then") if allowed else ("not at all", "none", "still")
     return (
         f"{non_members} non-members resolve a false-positive rate of {100 * fpr:.3g}% {verdict}: "
-        f"{count} may be accepted, and the true rate may {then} be up to {100 * highest:.2g}% "
+        f"{count} may be accepted, and the true rate may {then} be up to {rounded_up(100 * highest, 2)}% "
         f"({CONFIDENCE:.0%} two-sided)."
     )
 

@@ -38,6 +38,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.methods.base import Price
 from sottovoce.methods.pbs import PbS, sampled_event
 from sottovoce.privacy.events import ZCDpEvent
+from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.profiles import delta_of_plan
 from sottovoce.privacy.unit import Adjacency
 
@@ -245,7 +246,7 @@ def _caps(found: Sequence[dict[str, Any]]) -> Table:
     for (defence, adjacency, epsilon), one in systems.items():
         bounds = [bound for rate in LOW_RATES if (bound := cap_of(one, rate))]
         delta = f"{e.DELTA:g}" if defence in e.SPEND_DELTA else "0"
-        told = (f"{bounds[0].auroc:.3f}", *(f"{bound.tpr:.4f}" for bound in bounds))
+        told = (rounded_up(bounds[0].auroc, 3), *(rounded_up(bound.tpr, 3) for bound in bounds))
         rows.append((defence, f"{epsilon:g}, {adjacency}", delta, *told))
     return Table(
         "What each defence leaves any attack on one released answer",

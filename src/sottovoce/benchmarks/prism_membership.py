@@ -34,6 +34,7 @@ from sottovoce.benchmarks.worlds import OWN, World
 from sottovoce.errors import ParameterError
 from sottovoce.intervals import Proportion
 from sottovoce.models.stepping import Group, Prompt, Stepper
+from sottovoce.privacy.numbers import rounded_down, rounded_up
 from sottovoce.privacy.profiles import delta_of_plan, has_profile
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
@@ -288,12 +289,12 @@ def _table(found: Sequence[Attack], name: str) -> Table:
     for one in here:
         key = one.key
         price = "none" if key.epsilon is None else f"{key.epsilon:g}, {key.adjacency}"
-        cap = "-" if one.cap is None else f"{one.cap[LOW_RATES[0]].auroc:.3f}"
+        cap = "-" if one.cap is None else rounded_up(one.cap[LOW_RATES[0]].auroc, 3)
         rates = []
         for rate in LOW_RATES:
-            limit = "" if one.cap is None else f"; cap {one.cap[rate].tpr:.3f}"
+            limit = "" if one.cap is None else f"; cap {rounded_up(one.cap[rate].tpr, 3)}"
             rates.append(_said(one.tprs[rate]) + limit)
-        certified = "-" if one.epsilon is None else f"{one.epsilon:.2f}"
+        certified = "-" if one.epsilon is None else rounded_down(one.epsilon, 3)
         rows.append((key.task, key.method, price, _said(one.auroc), cap, *rates, certified))
     counts = dict.fromkeys(f"{one.key.task} {int(one.members.sum())} + {int((~one.members).sum())}" for one in here)
     outside = min(int((~one.members).sum()) for one in here)

@@ -15,6 +15,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.privacy.checked import Positive, Several, Share, Tiny, Whole
 from sottovoce.privacy.events import GaussianDpEvent, PoissonSampledDpEvent, WithFailure
 from sottovoce.privacy.master_table import GaussianRow, NoiseLaw, Row, Sensitivity, gaussian_event, is_drop, row
+from sottovoce.privacy.numbers import rounded_down
 from sottovoce.privacy.unit import ChangeType
 
 
@@ -200,7 +201,7 @@ class KeywordsTestRelease(Row):
     def sensitivity(self, change: ChangeType) -> Sensitivity:
         k = self.scale(change)
         return Sensitivity(
-            k, f"change of the gap (clamped at {k}, noise of deviation {k * self.sigma:.4g}, threshold {k})"
+            k, f"change of the gap (clamped at {k}, noise of deviation {rounded_down(k * self.sigma)}, threshold {k})"
         )
 
     def event(self, change: ChangeType) -> WithFailure:
