@@ -214,3 +214,23 @@ def test_the_table_of_prism_is_the_accountants_rounded_up():
             bounds = composed(times * eta, 100)
             for printed, name in zip(side.split(" / "), ("zCDP", "RDP"), strict=True):
                 assert is_rounded_up(printed, bounds[name])
+
+
+@pytest.mark.parametrize("page", ["guarantees.md", "nist-sp-800-226.md"])
+def test_what_a_page_of_guarantees_points_to_exists(page):
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    pointed = re.findall(r"`((?:tests|docs|src)/[^`\s]+)`", text)
+    pointed += [f"docs/{name}" for name in re.findall(r"(?:`|\]\()((?:proofs/|results/)?[a-z0-9_-]+\.md)[`)]", text)]
+    assert pointed
+    assert [name for name in pointed if not (ROOT / name).exists()] == []
+
+
+def test_every_hazard_is_answered_and_a_yes_names_its_evidence():
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in (ROOT / "docs" / "nist-sp-800-226.md").read_text("utf-8").splitlines()
+        if line.startswith("|") and not line.startswith(("|---", "| hazard"))
+    ]
+    assert len(rows) > 30
+    assert {handled for _, handled, _, _ in rows} == {"yes", "partly", "no"}
+    assert [hazard for hazard, handled, _, where in rows if handled == "yes" and "`" not in where] == []
