@@ -57,4 +57,12 @@ MUTANTS = [
         "if self.method.reads is Reads.NOTHING:",
         SCOPE,
     ),
+    Mutant(
+        "group-scaled-in-floating-point",
+        "the price of k units is a product in floating point, which may be below k times the price",
+        "privacy/groups.py",
+        "return float_above(count * exact(value)) if",
+        "return count * value if",
+        ("tests/privacy/test_groups.py",),
+    ),
 ]

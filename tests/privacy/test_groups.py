@@ -25,6 +25,7 @@ from sottovoce.privacy.events import (
     ZCDpEvent,
 )
 from sottovoce.privacy.groups import epsilon_delta_of_group, replace_one_of_add_remove, scaled_to_group
+from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.profiles import profile_of
 from sottovoce.privacy.unit import Adjacency
 from worlds import hockey_stick
@@ -56,6 +57,19 @@ def test_every_measure_scales_as_t18_says():
         assert scaled_to_group(one, 1) == one
     assert replace_one_of_add_remove(GaussianDpEvent(4.0)) == GaussianDpEvent(2.0)
     assert replace_one_of_add_remove(ZCDpEvent(0.25)) == ZCDpEvent(1.0)
+
+
+def test_scaled_figures_are_not_below_their_products_in_the_last_bits():
+    # In floating point 3 times 0.7 is 2.0999999999999996, and 0.6 / 3 is below its quotient or above it by chance.
+    assert exact(0.7 * 3) < 3 * exact(0.7)
+    for units in range(2, 40):
+        for value in (0.1, 0.3, 0.7, 1.1, 2.3):
+            true = exact(value)
+            assert exact(scaled_to_group(PureDP(value), units).epsilon) >= units * true
+            assert exact(scaled_to_group(BoundedRange(value), units).eta) >= units * true
+            assert exact(scaled_to_group(ZCDpEvent(value), units).rho) >= units**2 * true
+            assert exact(scaled_to_group(GaussianDpEvent(value), units).noise_multiplier) <= true / units
+            assert exact(epsilon_delta_of_group(value, 1e-9, units)[0]) >= units * true
 
 
 def test_epsilon_delta_of_a_group_is_the_chain_summed_by_hand():

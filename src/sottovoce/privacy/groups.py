@@ -23,6 +23,7 @@ from sottovoce.privacy.events import (
     ZCDpEvent,
     describe,
 )
+from sottovoce.privacy.numbers import exact, float_above, float_below
 from sottovoce.privacy.plan import SAMPLED, require_whole
 from sottovoce.privacy.renyi import FLOAT_MARGIN
 
@@ -43,13 +44,13 @@ def scaled_to_group(event: DpEvent, units: int) -> DpEvent:
         return event
     match event:
         case BoundedRange():
-            return BoundedRange(units * event.eta)
+            return BoundedRange(_times(units, event.eta))
         case PureDP():
-            return PureDP(units * event.epsilon)
+            return PureDP(_times(units, event.epsilon))
         case ZCDpEvent() if event.xi == 0:
-            return ZCDpEvent(units**2 * event.rho)
+            return ZCDpEvent(_times(units**2, event.rho))
         case GaussianDpEvent():
-            return GaussianDpEvent(event.noise_multiplier / units)
+            return GaussianDpEvent(_shared(event.noise_multiplier, units))
         case ApproximateDP():
             return _approximate(event.epsilon, event.delta, units)
         case WithFailure() if isinstance(event.event, PureDP):
@@ -80,9 +81,9 @@ def epsilon_delta_of_group(epsilon: float, delta: float, units: int) -> tuple[fl
     if not (0 <= epsilon < math.inf and 0 <= delta <= 1):
         raise ParameterError("epsilon, delta", (epsilon, delta), "0 or more and finite, and a probability")
     if units * epsilon > 700:
-        return units * epsilon, float(delta > 0)
+        return _times(units, epsilon), float(delta > 0)
     factor = units if epsilon == 0 else math.expm1(units * epsilon) / math.expm1(epsilon)
-    return units * epsilon, min(1.0, delta * factor * (1 + FLOAT_MARGIN if units > 1 else 1))
+    return _times(units, epsilon), min(1.0, delta * factor * (1 + FLOAT_MARGIN if units > 1 else 1))
 
 
 def replace_one_of_add_remove(event: DpEvent) -> DpEvent:
@@ -98,3 +99,13 @@ def replace_one_of_add_remove(event: DpEvent) -> DpEvent:
 def _approximate(epsilon: float, delta: float, units: int) -> DpEvent:
     of_group = epsilon_delta_of_group(epsilon, delta, units)
     return ApproximateDP(*of_group) if of_group[1] < 1 else NonPrivateDpEvent()
+
+
+def _times(count: int, value: float) -> float:
+    """Never below the product of the numbers as they are written; 3 times 0.7 in floating point is below 2.1."""
+    return float_above(count * exact(value)) if math.isfinite(value) else count * value
+
+
+def _shared(value: float, count: int) -> float:
+    """Never above the quotient."""
+    return float_below(exact(value) / count) if math.isfinite(value) else value / count

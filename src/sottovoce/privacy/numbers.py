@@ -119,13 +119,16 @@ def factor_up(epsilon: float, digits: int = 4) -> str:
 
 
 def float_above(value: Fraction) -> float:
-    """A float that is not below ``value`` as it is written; the nearest one wherever that will do.
+    """A float that is not below ``value`` as it is written; the nearest one wherever that will do, or infinity.
 
     Example:
         >>> float_above(Fraction(1, 10)), float_above(Fraction(10**17 + 1, 10**17))
         (0.1, 1.0000000000000002)
     """
-    near = float(value)
+    try:
+        near = float(value)
+    except OverflowError:
+        return math.inf
     return near if exact(near) >= value else math.nextafter(near, math.inf)
 
 
