@@ -51,6 +51,10 @@ def test_a_statement_is_a_claim_and_its_scope():
         assert part in TERMS.statement
 
 
+def test_a_unit_is_named_as_it_is_written():
+    assert replace(TERMS, unit="PatientID").claim.startswith("Replacing any one 'PatientID' (all of its records)")
+
+
 def test_the_number_of_units_is_left_open_where_it_is_public_and_only_there():
     for adjacency in Adjacency:
         scope = scope_of(adjacency, "record", OF_A_FILE)

@@ -92,8 +92,9 @@ class Terms:
         slack = rounded_up(self._slack, 6)
         if self._slack:
             bound += f", up to an additional probability of {slack}"
+        subject = self.adjacency.sentence(self.unit)
         claim = (
-            f"{self.adjacency.sentence(self.unit).capitalize()} changes the probability of this answer by {bound} "
+            f"{subject[0].upper()}{subject[1:]} changes the probability of this answer by {bound} "
             f"(epsilon {rounded_up(self.price.epsilon, 6)}, delta {slack}, {self.adjacency.value} adjacency, "
             f"unit '{self.unit}', {self._prompts}, "
             f"change type {self.change.name if self.change else 'none'}, method {self.method.name})"
