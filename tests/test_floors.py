@@ -14,7 +14,20 @@ SOURCE = Path(sottovoce.__file__).parent
 PACKAGE = "sottovoce"
 
 FLOORS = (
-    {"records", "readers", "tasks", "errors", "randomness", "store", "intervals", "bundled", "writing", "staging"},
+    {
+        "records",
+        "cells",
+        "fingerprints",
+        "readers",
+        "tasks",
+        "errors",
+        "randomness",
+        "store",
+        "intervals",
+        "bundled",
+        "writing",
+        "staging",
+    },
     {"privacy", "models"},
     {"mechanisms", "experts"},
     {"methods"},
@@ -124,7 +137,7 @@ def _uses(tree: ast.AST, own: str, path: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, f"draws from {name}"
         if name.endswith("records.unseal") and own not in MAY_UNSEAL:
             yield node.lineno, "opens sealed records"
-        if node.attr == "_open" and path != "records.py" and "records" in name:
+        if node.attr in ("_open", "_whole") and path != "records.py" and "records" in name:
             yield node.lineno, "breaks the seal of records"
 
 

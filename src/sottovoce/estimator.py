@@ -298,7 +298,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         )
         ledger = self._ledger() if method.reads is not Reads.NOTHING else None
         if ledger and self.share_budget:
-            _share(ledger, Identity(records.fingerprint, Adjacency.parse(self.adjacency), records.unit), budget)
+            _share(ledger, Identity.of(records, Adjacency.parse(self.adjacency)), budget)
         try:
             return PrivateICL(
                 records=records,

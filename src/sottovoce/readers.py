@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from sottovoce.errors import MissingExtraError, ParameterError, RecordError
-from sottovoce.records import PrivateRecords, PublicRecords, Row, fingerprint_of
+from sottovoce.records import PrivateRecords, PublicRecords, Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +61,7 @@ def read_private(
         source=_name(source),
         unit=unit,
         synthetic=synthetic,
-        fingerprint=fingerprint_of(rows),
+        whole=rows,
     )
 
 
@@ -73,10 +73,11 @@ def read_public(
 ) -> PublicRecords:
     """Reads public rows, such as queries. Arguments and errors as for ``read_private``."""
     limit = _limit(source, max_characters)
-    rows = _checked(list(_rows(source, None if truncate else limit)), _name(source), limit, truncate)
+    whole = list(_rows(source, None if truncate else limit))
+    rows = _checked(whole, _name(source), limit, truncate)
     if not rows:
         raise RecordError("there is no row", file=_name(source), hint="Give at least one row.")
-    return PublicRecords(rows, _name(source))
+    return PublicRecords(rows, _name(source), whole)
 
 
 def _name(source: Any) -> str:

@@ -7,17 +7,25 @@ guard against accidents, not against code that sets out to look inside its own p
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
-import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Context, Decimal
 from typing import NoReturn, final
 
+from sottovoce.cells import identity_text, is_missing
 from sottovoce.errors import OpaqueError, RecordError
+from sottovoce.fingerprints import MarkArray, fingerprint_of, first_fingerprint, marks_of
+
+__all__ = [
+    "RECORD_UNIT",
+    "UNIT_COLUMN",
+    "Opaque",
+    "PrivateRecords",
+    "PublicRecords",
+    "Row",
+    "identity_text",
+    "is_missing",
+    "unseal",
+]
 
 UNIT_COLUMN = "group"
 """A column of this name is the privacy unit unless the caller says otherwise."""
@@ -86,7 +94,10 @@ class PrivateRecords(Opaque):
         size_is_public: Whether ``repr`` and ``len`` may tell the number of units.
         synthetic: Whether nobody's privacy hangs on these rows (made-up or published rows). Only synthetic records
             may be answered with a seeded source of noise.
-        fingerprint: Of the whole rows, where these are cut ones; else it is taken from the rows.
+        whole: The same rows as they were before their texts were cut, if they were: a data set is known by these.
+
+    Attributes:
+        fingerprint: Names the data set by content and units, whatever its order or file format.
 
     Raises:
         RecordError: There are no rows, a row lacks the unit column, or an ``id`` repeats.
@@ -96,7 +107,7 @@ class PrivateRecords(Opaque):
         PrivateRecords(unit 'record', size not declared)
     """
 
-    __slots__ = ("_open", "fingerprint", "size_is_public", "source", "synthetic", "unit")
+    __slots__ = ("_open", "_whole", "fingerprint", "size_is_public", "source", "synthetic", "unit")
 
     def __init__(
         self,
@@ -106,7 +117,7 @@ class PrivateRecords(Opaque):
         unit: str | None = None,
         size_is_public: bool = False,
         synthetic: bool = False,
-        fingerprint: str | None = None,
+        whole: Sequence[Row] | None = None,
     ) -> None:
         held = tuple(rows)
         if not held:
@@ -114,9 +125,14 @@ class PrivateRecords(Opaque):
         _refuse_repeated_ids(held, source)
         self.unit = _choose_unit(held, unit, source)
         self.source, self.size_is_public, self.synthetic = source, size_is_public, synthetic
-        self.fingerprint = fingerprint or fingerprint_of(held)
-        units = _group(held, self.unit)
+        values = tuple(row.values for row in (held if whole is None else whole))
+        if len(values) != len(held):
+            raise ValueError("cut rows and whole rows must be the same ones")
+        places = _group(held, self.unit)
+        units = tuple(tuple(held[place] for place in unit) for unit in places)
         self._open: Callable[[], tuple[tuple[Row, ...], ...]] = lambda: units
+        self._whole: Callable[[], tuple[Mapping[str, object], ...]] = lambda: values
+        self.fingerprint = fingerprint_of([[values[place] for place in unit] for unit in places])
 
     def _public_face(self) -> str:
         size = f"{len(self._open())} units" if self.size_is_public else "size not declared"
@@ -134,14 +150,19 @@ class PrivateRecords(Opaque):
 
     def with_public_size(self) -> PrivateRecords:
         """The same records with their number declared public, as replace-one adjacency does by definition."""
-        return PrivateRecords(
-            (row for unit in self._open() for row in unit),
-            source=self.source,
-            unit=self.unit,
-            size_is_public=True,
-            synthetic=self.synthetic,
-            fingerprint=self.fingerprint,
-        )
+        twin = object.__new__(PrivateRecords)
+        for name in self.__slots__:
+            setattr(twin, name, getattr(self, name))
+        twin.size_is_public = True
+        return twin
+
+    def first_fingerprint(self) -> str:
+        """What versions of this package before the second format knew the same records by."""
+        return first_fingerprint(self._whole())
+
+    def marks(self, key: bytes) -> MarkArray:
+        """Keyed marks of the single records, shape (records, 2); see ``fingerprints.marks_of``."""
+        return marks_of(self._whole(), key)
 
     def __iter__(self) -> NoReturn:
         raise OpaqueError("PrivateRecords cannot be iterated: it holds private data.")
@@ -158,79 +179,23 @@ def unseal(records: PrivateRecords) -> tuple[tuple[Row, ...], ...]:
 @final
 @dataclass(frozen=True)
 class PublicRecords:
-    """Rows that anybody may see: queries, public demonstrations."""
+    """Rows that anybody may see: queries, public demonstrations.
+
+    Attributes:
+        rows: The rows.
+        source: Name of the file or of the in-memory source.
+        whole: The same rows as they were before their texts were cut, if they were.
+    """
 
     rows: Sequence[Row] = field(repr=False)
     source: str
+    whole: Sequence[Row] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
-
-
-def fingerprint_of(rows: Sequence[Row]) -> str:
-    """Names a data set by its content: 64 hexadecimal digits, the same whatever the row order or the file format.
-
-    Every value counts as the text it would have in a CSV file, empty values and column order do not count, and equal
-    rows count as often as they occur.
-    """
-    digests = sorted(hashlib.sha256(_canonical(row)).digest() for row in rows)
-    return hashlib.sha256(b"sottovoce data set 1\0" + b"".join(digests)).hexdigest()
-
-
-def _canonical(row: Row) -> bytes:
-    parts = []
-    for name in sorted(row.values):
-        value = row.values[name]
-        if not is_missing(value):
-            text = canonical_text(value)
-            parts.append(f"{len(name)}:{name}{len(text)}:{text}")
-    return "".join(parts).encode("utf-8", "surrogatepass")
-
-
-def canonical_text(value: object) -> str:
-    """A cell as text that is the same in every file format: numbers by value, composed letters, no outer blanks.
-
-    Two cells that differ in no more than that count as equal: a fingerprint that is too coarse shares a budget, one
-    that is too fine would open a second one.
-
-    Example:
-        >>> [canonical_text(v) for v in (3, 3.0, "3.0", " 3 ", 1e16)]
-        ['3', '3', '3', '3', '10000000000000000']
-    """
-    if isinstance(value, dict | list):
-        return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
-    if hasattr(value, "isoformat"):
-        value = value.isoformat()
-    text = unicodedata.normalize("NFC", str(value)).strip()
-    if text in {"True", "TRUE", "False", "FALSE"}:
-        return text.lower()
-    text = _MIDNIGHT.sub("", text)
-    if _NUMBER.fullmatch(text) and len(text) < 40:
-        number = Decimal(text).normalize(Context(prec=60))
-        return f"{number:f}" if -40 < number.adjusted() < 40 else str(number)
-    return text
-
-
-def identity_text(value: object) -> str:
-    """An id or unit as text: texts exactly as written, numbers by value.
-
-    Two persons must never become one: an expert that holds both is re-evaluated when one of them leaves, which is a
-    swap where a drop was promised.
-
-    Example:
-        >>> [identity_text(v) for v in (3, 3.0, "3", "03", "3 ")]
-        ['3', '3', '3', '03', '3 ']
-    """
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
-
-
-_MIDNIGHT = re.compile(r"(?<=^....-..-..)[T ]00:00:00(\.0+)?$")
-_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,4})?")
 
 
 def _choose_unit(rows: Sequence[Row], unit: str | None, source: str) -> str:
@@ -251,13 +216,14 @@ def _choose_unit(rows: Sequence[Row], unit: str | None, source: str) -> str:
     return wanted
 
 
-def _group(rows: Sequence[Row], unit: str) -> tuple[tuple[Row, ...], ...]:
+def _group(rows: Sequence[Row], unit: str) -> list[list[int]]:
+    """The places of each unit's rows."""
     if unit == RECORD_UNIT:
-        return tuple((row,) for row in rows)
-    units: dict[str, list[Row]] = {}
-    for row in rows:
-        units.setdefault(identity_text(row.values[unit]), []).append(row)
-    return tuple(tuple(members) for members in units.values())
+        return [[place] for place in range(len(rows))]
+    units: dict[str, list[int]] = {}
+    for place, row in enumerate(rows):
+        units.setdefault(identity_text(row.values[unit]), []).append(place)
+    return list(units.values())
 
 
 def _refuse_repeated_ids(rows: Sequence[Row], source: str) -> None:
@@ -275,10 +241,3 @@ def _refuse_repeated_ids(rows: Sequence[Row], source: str) -> None:
                 field="id",
                 hint="Make ids unique, or name the column of the person or account with --unit.",
             )
-
-
-def is_missing(value: object) -> bool:
-    """Whether a cell holds nothing: absent, empty, or one of the ways a data frame says "no value"."""
-    if isinstance(value, float):
-        return math.isnan(value)
-    return value is None or (isinstance(value, str) and not value) or type(value).__name__ in {"NAType", "NaTType"}

@@ -24,9 +24,10 @@ from sottovoce.models.base import FloatArray, Isolation, LabelScorer, PreparedCo
 from sottovoce.models.catalog import load_scorer
 from sottovoce.privacy.amplification import Sampling, SharedSample
 from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.ledger import Account, Identity, Ledger, Reservation, require_release_id
+from sottovoce.privacy.known_records import require_public
+from sottovoce.privacy.ledger import Account, Ledger, Reservation, require_release_id
 from sottovoce.privacy.ledger_balance import NOT_VERIFIED_NOTE, Balance
-from sottovoce.privacy.ledger_registry import default_path
+from sottovoce.privacy.ledger_opening import open_account
 from sottovoce.privacy.numbers import rounded_down
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency, ChangeType
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
@@ -108,6 +109,7 @@ class PrivateICL:
             told = f"{len(demonstrations)} with the method {self.method.name!r}"
             raise ParameterError("demonstrations", told, "given with the method 'demonstrations', and with it alone")
         self._shown = tuple(demonstrations)
+        require_public([{**shown.fields, "label": task.labels[shown.label]} for shown in self._shown], "demonstrations")
         self.adjacency = Adjacency.parse(adjacency)
         self.partition = partition or Partition()
         self._randomness = randomness or SystemRandomness()
@@ -123,10 +125,7 @@ class PrivateICL:
             self._ensemble = self._experts(self._records)
             if budget and self.method.can_fail and not budget.failure_delta:
                 raise ParameterError("budget", budget, f"one with a share for failures. {self._SHARE}")
-            identity = Identity(self._records.fingerprint, self.adjacency, self._records.unit)
-            if not isinstance(ledger, Ledger):
-                ledger = Ledger(ledger or default_path(self._records.fingerprint))
-            self._account = ledger.open(identity, budget, caller=caller)
+            self._account = open_account(self._records, self.adjacency, budget, ledger, caller)
 
     def __repr__(self) -> str:
         return f"PrivateICL(method={self.method.name!r}, model={self.model.name!r}, {self.adjacency.value})"

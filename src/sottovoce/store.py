@@ -2,7 +2,7 @@
 
 ``SOTTOVOCE_HOME`` moves it. It is meant for the machine that may see the private records anyway. Files in it are named
 by a keyed hash of a data set's fingerprint: a plain hash of private records would let anybody who sees a file name
-check a guess about them.
+check a guess about them. Under another key nothing in it is found again, so a store whose key is gone is not used.
 """
 
 from __future__ import annotations
@@ -17,6 +17,14 @@ from typing import Final
 import platformdirs
 
 SECRET_BYTES: Final = 32
+KEY: Final = "names.key"
+LEDGERS: Final = "ledgers"
+PROOF: Final = "names.check"
+"""In the folder of ledgers: tells whether the key is the one that they were named under."""
+
+
+class UnsafeStoreError(OSError):
+    """The store must not be used as it is: others may read it, or its key does not belong to it."""
 
 
 def home() -> Path:
@@ -30,12 +38,14 @@ def private_folder(name: str = "") -> Path:
 
     Raises:
         OSError: It cannot be created.
+        UnsafeStoreError: It is open to other users, or is another user's.
     """
     folder = home() / name if name else home()
     for path in dict.fromkeys((home(), folder)):
         if not path.is_dir():
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
             path.chmod(0o700)
+        _require_own(path)
     return folder
 
 
@@ -44,25 +54,67 @@ def private_name(fingerprint: str) -> str:
 
     Raises:
         OSError: The store cannot be written.
-        ValueError: Its key is damaged.
+        UnsafeStoreError: It is open to others, or its key is damaged, gone or another one.
     """
     return hmac.new(_secret(), fingerprint.encode(), hashlib.sha256).hexdigest()[:24]
 
 
+def mark_key() -> bytes:
+    """The key of the marks by which single records are known; errors as for ``private_name``."""
+    return _derived(_secret(), "marks of records")
+
+
+def _derived(secret: bytes, use: str) -> bytes:
+    return hmac.digest(secret, b"sottovoce store\0" + use.encode(), "sha256")
+
+
+def _require_own(path: Path) -> None:
+    """Refuses what others may read or write. Where there are no users and modes of this kind, all is well."""
+    if not hasattr(os, "geteuid"):
+        return
+    found = path.stat()
+    if found.st_uid != os.geteuid():
+        raise UnsafeStoreError(f"{path} belongs to another user; set SOTTOVOCE_HOME to a folder of your own")
+    if found.st_mode & 0o077:
+        mode = "700" if path.is_dir() else "600"
+        raise UnsafeStoreError(
+            f"{path} is open to other users (mode {found.st_mode & 0o777:o}); close it with: chmod {mode} {path}"
+        )
+
+
 def _secret() -> bytes:
     """The store's key, made once; two processes that make it together agree on one."""
-    file = private_folder() / "names.key"
+    file, ledgers = private_folder() / KEY, private_folder(LEDGERS)
     if not file.exists():
-        fresh = file.with_name(f"{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
-        with os.fdopen(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as stream:
-            stream.write(secrets.token_bytes(SECRET_BYTES))
-        try:
-            os.link(fresh, file)
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
+        if next(ledgers.iterdir(), None) is not None and not file.exists():
+            raise UnsafeStoreError(
+                f"{file} is gone, without which the ledgers in {ledgers} are not found again; restore it from a "
+                f"backup, or move {file.parent} aside if its budgets no longer matter"
+            )
+        _once(file, secrets.token_bytes(SECRET_BYTES))
+    _require_own(file)
     key = file.read_bytes()
     if len(key) != SECRET_BYTES:
-        raise ValueError(f"{file.name} is damaged")
+        raise UnsafeStoreError(f"{file} is damaged; restore it from a backup")
+    proof, expected = ledgers / PROOF, _derived(key, "check")
+    if not proof.exists():
+        _once(proof, expected)
+    if not hmac.compare_digest(proof.read_bytes(), expected):
+        raise UnsafeStoreError(
+            f"{file} is not the key that the ledgers in {ledgers} were named under; restore that one from a backup, or "
+            f"move {ledgers} aside if its budgets no longer matter"
+        )
     return key
+
+
+def _once(file: Path, content: bytes) -> None:
+    """Writes a file that appears whole, and only if there is none yet."""
+    fresh = file.with_name(f".{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    with os.fdopen(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as stream:
+        stream.write(content)
+    try:
+        os.link(fresh, file)
+    except FileExistsError:
+        pass
+    finally:
+        fresh.unlink()

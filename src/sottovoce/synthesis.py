@@ -26,9 +26,9 @@ from sottovoce.models.catalog import load_stepper
 from sottovoce.models.stepping import Group, Prompt, Stepper
 from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import DpEvent
-from sottovoce.privacy.ledger import Account, Identity, Ledger, Reservation
+from sottovoce.privacy.ledger import Account, Ledger, Reservation
 from sottovoce.privacy.ledger_balance import Balance
-from sottovoce.privacy.ledger_registry import default_path
+from sottovoce.privacy.ledger_opening import open_account
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records import PrivateRecords
@@ -135,10 +135,7 @@ class Synthesizer:
         )
         self.labels = self._batches.labels
         self.model = load_stepper(model) if isinstance(model, str) else model
-        identity = Identity(self._records.fingerprint, self.adjacency, self.unit)
-        if not isinstance(ledger, Ledger):
-            ledger = Ledger(ledger or default_path(self._records.fingerprint))
-        self._account: Account = ledger.open(identity, budget, caller=caller)
+        self._account: Account = open_account(self._records, self.adjacency, budget, ledger, caller)
 
     def __repr__(self) -> str:
         return f"Synthesizer(method={self.plan.decoder.name!r}, model={self.model.name!r}, {self.adjacency.value})"

@@ -63,6 +63,7 @@ def classify(
     Output rows hold id, value, method, epsilon, delta, adjacency and release_id. All answers are priced before the
     first is paid for; if they do not fit into the budget nothing is charged (exit code 3).
     """
+    from sottovoce.privacy.known_records import require_public
     from sottovoce.privacy.numbers import require_delta, require_epsilon
     from sottovoce.readers import read_public
 
@@ -74,6 +75,7 @@ def classify(
     )  # fmt: skip
     the_task = setup.load_task()
     questions = read_public(queries, max_characters=setup.longest(the_task), truncate=truncate)
+    require_public(questions, f"--queries {queries}")
     truth, fields = _read(questions, the_task, limit)
     session = setup.session(the_task)
     started = time.perf_counter()

@@ -50,6 +50,8 @@ def show(
                 f"  {cap.kind} {cap.name}{where}: epsilon {rounded_up(cap.epsilon, 6)}, {spent} of {whole} spent, "
                 f"{rounded_down(cap.left, 6)} left; {cap.answers} answers"
             )
+        if b.caller_required:
+            say("  whoever asks must name a caller")
         if not b.is_kept:
             say(f"  without a guarantee: {b.non_private} allowed by name, {b.unverified} with isolation not verified")
     if all(b.is_kept for b in balances):
@@ -90,6 +92,10 @@ def grant(
     continues: Annotated[
         str | None, typer.Option("--continues", help="These records are a new version of that data set.")
     ] = None,
+    require_caller: Annotated[
+        bool | None,
+        typer.Option("--require-caller/--no-require-caller", help="Nobody may ask without --caller, or anybody may."),
+    ] = None,
     max_characters: o.MaxCharacters = None,
     truncate: o.Truncate = False,
 ) -> None:
@@ -106,20 +112,29 @@ def grant(
     shares = caller is not None or group is not None
     if shares and limit is None:
         raise ParameterError("--budget", None, "given: the part of the budget that the caller or group may spend")
+    if require_caller is not None and (shares or name or continues or budget):
+        raise ParameterError("--require-caller", require_caller, "given by itself: it is a decision of its own")
     if shares and (name or continues):
         raise ParameterError("--name and --continues", name or continues, "absent beside --caller and --group")
     records = read_private(
         private, unit=unit, max_characters=8_000_000 if max_characters is None else max_characters, truncate=truncate
     )
-    book = Ledger(path or ledger or default_path(records.fingerprint))
-    identity = Identity(records.fingerprint, relation, records.unit)
+    book = Ledger(path or ledger or default_path(records))
+    identity = Identity.of(records, relation)
+    if require_caller is not None:
+        balance = book.require_caller(identity, required=require_caller).balance()
+        what = "must name a caller" if require_caller else "need not name a caller"
+        say(f"{book.name}: whoever asks of data set '{balance.name}' {what}.")
+        return
     if shares and limit is not None:
         balance = book.allot(identity, budget=limit, caller=caller, group=group).balance()
         level, whose = balance.levels[0], f"caller '{caller}'" if caller else f"group '{group}'"
         left = f"; {_left(level)} {balance.budget.currency} left" if caller else ""
         say(f"{book.name}: {whose} of data set '{balance.name}' has {limit}, {relation.value} adjacency{left}.")
         return
-    balance = book.grant(identity, limit, name=name, continues=continues).balance()
+    account = book.grant(identity, limit, name=name, continues=continues)
+    balance = account.balance()
+    o.warn_of(account.other_ledger)
     say(
         f"{book.name}: data set '{balance.name}' has {balance.budget}, {balance.adjacency.value} adjacency, unit "
         f"'{balance.unit}'; {rounded_down(balance.left, 6)} {balance.budget.currency} left."
@@ -196,7 +211,7 @@ def existing_ledger(path: str | None, private: str | None) -> Ledger:
 
     if path is None and private is None:
         raise ParameterError("LEDGER", None, "a ledger file, or --private FILE to find the one kept for those records")
-    where = path or default_path(read_private(str(private), truncate=True).fingerprint)
+    where = path or default_path(read_private(str(private), truncate=True))
     if not is_address(where) and not Path(where).is_file():
         raise LedgerUnavailableError(f"There is no ledger {where!r}. A first answer or 'sotto ledger grant' makes one.")
     return Ledger(where)

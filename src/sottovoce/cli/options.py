@@ -10,6 +10,7 @@ import typer
 from sottovoce.errors import ParameterError
 
 if TYPE_CHECKING:
+    from sottovoce.records import PrivateRecords
     from sottovoce.session import PrivateICL
     from sottovoce.tasks import Example, Task
 
@@ -162,7 +163,7 @@ class Setup:
             method=method,
             model=load_scorer(self.model, **given(device=self.device, dtype=self.dtype)),
             adjacency=self.adjacency,
-            budget=self.first_budget(records.fingerprint) if records else None,
+            budget=self.first_budget(records) if records else None,
             ledger=self.ledger,
             caller=self.caller,
             partition=Partition(units_per_expert=self.per_expert, capacity=self.capacity),
@@ -182,9 +183,11 @@ class Setup:
             raise ParameterError(
                 "--demonstrations", self.demonstrations, "given without --private: they are shown as they are"
             )
+        from sottovoce.privacy.known_records import require_public
         from sottovoce.readers import read_public
 
         rows = read_public(self.demonstrations, max_characters=self.longest(task), truncate=self.truncate)
+        require_public(rows, f"--demonstrations {self.demonstrations}")
         shown = [task.example_of(row, rows.source) for row in rows]
         if self.shots is not None and self.shots > len(shown):
             raise ParameterError("--shots", self.shots, f"from 1 to {len(shown)}, the rows of {rows.source!r}")
@@ -200,23 +203,19 @@ class Setup:
             calibrate=self.calibrate or None,
         )
 
-    def first_budget(self, fingerprint: str) -> Any:
+    def first_budget(self, records: PrivateRecords) -> Any:
         """The budget that was named, or the default one where the ledger is new."""
-        from pathlib import Path
-
         from sottovoce.privacy.budget import Budget
         from sottovoce.privacy.ledger import Ledger
-        from sottovoce.privacy.ledger_address import IN_MEMORY, is_address
+        from sottovoce.privacy.ledger_address import is_address
+        from sottovoce.privacy.ledger_opening import is_new
         from sottovoce.privacy.ledger_registry import default_path
 
         if self.budget is not None:
             return Budget.parse(self.budget)
-        path = self.ledger or default_path(fingerprint)
-        if is_address(path):
-            is_new = not Ledger(path).balances()
-        else:
-            is_new = path == IN_MEMORY or not Path(path).exists() or Path(path).stat().st_size == 0
-        return Budget.parse(DEFAULT_BUDGET) if is_new else None
+        path = self.ledger or default_path(records)
+        fresh = not Ledger(path).balances() if is_address(path) else is_new(path)
+        return Budget.parse(DEFAULT_BUDGET) if fresh else None
 
 
 def warn_of(other_ledger: str | None) -> None:

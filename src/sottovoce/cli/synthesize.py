@@ -136,7 +136,7 @@ def _writer(
         method=decoder,
         model=load_stepper(setup.model, **o.given(device=setup.device, dtype=setup.dtype)),
         adjacency=setup.adjacency,
-        budget=setup.first_budget(records.fingerprint),
+        budget=setup.first_budget(records),
         ledger=setup.ledger,
         caller=setup.caller,
     )

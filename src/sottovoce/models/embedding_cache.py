@@ -35,7 +35,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from sottovoce.errors import ParameterError
-from sottovoce.store import home
+from sottovoce.store import home, private_folder
 
 VectorArray = NDArray[np.float32]
 
@@ -119,6 +119,8 @@ class EmbeddingCache:
 
     @contextmanager
     def _open(self) -> Iterator[tuple[sqlite3.Connection, bytes]]:
+        if self._folder == default_folder():
+            private_folder()  # the store itself is closed before anything is put into it
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder.chmod(0o700)
         secret = _secret(self._folder / "embeddings.key")

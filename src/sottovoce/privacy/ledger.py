@@ -13,41 +13,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from itertools import islice
 from typing import Any, final
 
 import sqlalchemy as sa
 
 from sottovoce.errors import LedgerMismatchError, ParameterError
 from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.identity import Identity
 from sottovoce.privacy.ledger_account import Account, Reservation, require_release_id
 from sottovoce.privacy.ledger_address import IN_MEMORY, Address
 from sottovoce.privacy.ledger_balance import Balance, balance_of
-from sottovoce.privacy.ledger_caps import allot, budget_of, caps_within, levels_of, require_name
+from sottovoce.privacy.ledger_caps import (
+    allot,
+    budget_of,
+    caps_within,
+    levels_of,
+    refuse_unnamed,
+    require_caller,
+    require_name,
+)
 from sottovoce.privacy.ledger_chain import Entry, History, append, read_entries, read_history
 from sottovoce.privacy.ledger_database import Database
-from sottovoce.privacy.ledger_registry import remember
+from sottovoce.privacy.ledger_registry import refuse_second, remember
 from sottovoce.privacy.ledger_schema import DATA_SET, ENTRY, FINGERPRINT
 from sottovoce.privacy.ledger_verify import find_problems
-from sottovoce.privacy.unit import Adjacency
 
 __all__ = ["IN_MEMORY", "Account", "Identity", "Ledger", "Reservation", "require_release_id"]
-
-
-@final
-@dataclass(frozen=True)
-class Identity:
-    """What a ledger knows of a data set: never its content.
-
-    Attributes:
-        fingerprint: Of the records, whatever their order or file format.
-        adjacency: The relation that the budget is kept in.
-        unit: Who is protected.
-    """
-
-    fingerprint: str
-    adjacency: Adjacency
-    unit: str
 
 
 @final
@@ -89,14 +81,22 @@ class Ledger:
 
         Raises:
             LedgerMismatchError: The account is kept for another adjacency or unit, the budget differs from the one on
-                record, no budget was given on first use, the ledger is kept for other data, or the caller is unknown.
+                record, no budget was given on first use, the ledger is kept for other data, the records have a budget
+                in another ledger, or the caller is unknown or left out where one is required.
         """
         with self._database.reading() as connection:
             row = _known(connection, identity)
         if row is None:
             with self._database.writing() as connection:
-                row = _known(connection, identity) or self._first(connection, identity, budget)
+                row = (
+                    _known(connection, identity)
+                    or self._known_before(connection, identity)
+                    or self._first(connection, identity, budget)
+                )
         self._check(row, identity, budget)
+        if caller is None:
+            with self._database.reading() as connection:
+                refuse_unnamed(connection, row, self.name)
         return self._account(row, identity, caller)
 
     def grant(
@@ -108,7 +108,7 @@ class Ledger:
             LedgerMismatchError: The name is unknown or taken, or the budget would shrink or change its delta.
         """
         with self._database.writing() as connection:
-            known = _known(connection, identity)
+            known = _known(connection, identity) or self._known_before(connection, identity)
             if known is None and continues:
                 known = self._continue(connection, identity, continues)
             if known is None:
@@ -145,15 +145,20 @@ class Ledger:
         if caller is None and group is None:
             raise ParameterError("caller and group", None, "named, at least one of them")
         with self._database.writing() as connection:
-            row = _known(connection, identity)
-            if row is None:
-                raise LedgerMismatchError(
-                    f"The ledger {self.name} does not know these records yet. Open their budget first, with 'sotto "
-                    "ledger grant --budget EPSILON,DELTA'."
-                )
-            self._check(row, identity, None)
+            row = self._owned(connection, identity)
             allot(connection, row, budget, caller, group)
         return self._account(row, identity, caller)
+
+    def require_caller(self, identity: Identity, *, required: bool = True) -> Account:
+        """The owner lets nobody spend of a data set's budget without naming a caller, or lifts that again.
+
+        Raises:
+            LedgerMismatchError: The data set is unknown.
+        """
+        with self._database.writing() as connection:
+            row = self._owned(connection, identity)
+            require_caller(connection, row, required=required)
+        return self._account(row, identity, None)
 
     def balances(self) -> list[Balance]:
         """How every data set of this ledger stands, with its callers and groups."""
@@ -190,15 +195,42 @@ class Ledger:
         if caller is not None:
             with self._database.reading() as connection:
                 levels_of(connection, row, caller, self.name)
-        other = None if self.path == IN_MEMORY else remember(identity.fingerprint, self.path)
+        other = None if self.path == IN_MEMORY else remember(identity, self.path, row.name)
         return Account(self, row, budget_of(row).currency, caller, other)
 
+    def _owned(self, connection: sa.Connection, identity: Identity) -> Any:
+        """The data set of an owner's decision."""
+        row = _known(connection, identity) or self._known_before(connection, identity)
+        if row is None:
+            raise LedgerMismatchError(
+                f"The ledger {self.name} does not know these records yet. Open their budget first, with 'sotto "
+                "ledger grant --budget EPSILON,DELTA'."
+            )
+        self._check(row, identity, None)
+        return row
+
+    def _known_before(self, connection: sa.Connection, identity: Identity) -> Any:
+        """The data set that an earlier version of this package knew as these records; it goes on under their new name.
+
+        Fingerprints of the first format did not tell data sets apart whose units alone differ: such share an account.
+        """
+        if connection.scalar(sa.select(sa.func.count()).select_from(FINGERPRINT)) == 0:
+            return None
+        for earlier in islice(identity.names(), 1, None):
+            row = _with_fingerprint(connection, earlier)
+            if row is not None:
+                self._check(row, identity, None)
+                self._add_version(connection, row, identity)
+                return row
+        return None
+
     def _first(self, connection: sa.Connection, identity: Identity, budget: Budget | None) -> Any:
+        refuse_second(identity, self.path)
         if connection.scalar(sa.select(sa.func.count()).select_from(DATA_SET)):
             raise LedgerMismatchError(
-                f"The ledger {self.name} is kept for other records. If these are a new version of them, the "
-                "owner lets them share the budget with 'sotto ledger grant --continues NAME'; if not, "
-                "name another ledger."
+                f"The ledger {self.name} is kept for other records, or for these in other units. If these are a new "
+                "version of them, the owner lets them share the budget with 'sotto ledger grant --continues NAME'; if "
+                "not, name another ledger."
             )
         return self._create(connection, identity, _required(budget, self.name), "data")
 
@@ -234,9 +266,13 @@ class Ledger:
         if row is None:
             raise LedgerMismatchError(f"The ledger {self.name} keeps no data set named {name!r}.")
         self._check(row, identity, None)
+        self._add_version(connection, row, identity)
+        return row
+
+    @staticmethod
+    def _add_version(connection: sa.Connection, row: Any, identity: Identity) -> None:
         connection.execute(sa.insert(FINGERPRINT).values(fingerprint=identity.fingerprint, data_set=row.id))
         append(connection, [Entry(row.id, "version", detail={"fingerprint": identity.fingerprint})])
-        return row
 
     def _check(self, row: Any, identity: Identity, budget: Budget | None) -> None:
         if row.adjacency != identity.adjacency.value or row.unit != identity.unit:
@@ -266,7 +302,11 @@ class Ledger:
 
 def _known(connection: sa.Connection, identity: Identity) -> Any:
     """The data set that has these records, if there is one."""
-    found = sa.select(DATA_SET).join(FINGERPRINT).where(FINGERPRINT.c.fingerprint == identity.fingerprint)
+    return _with_fingerprint(connection, identity.fingerprint)
+
+
+def _with_fingerprint(connection: sa.Connection, fingerprint: str) -> Any:
+    found = sa.select(DATA_SET).join(FINGERPRINT).where(FINGERPRINT.c.fingerprint == fingerprint)
     return connection.execute(found).first()
 
 

@@ -18,7 +18,7 @@ from sottovoce.privacy.event_json import event_to_json
 from sottovoce.privacy.events import DpEvent, describe
 from sottovoce.privacy.filter import Amount, Level, price
 from sottovoce.privacy.ledger_balance import Balance, balance_of
-from sottovoce.privacy.ledger_caps import GROUP, charge, levels_of
+from sottovoce.privacy.ledger_caps import GROUP, charge, levels_of, refuse_unnamed
 from sottovoce.privacy.ledger_chain import Entry, append
 from sottovoce.privacy.ledger_events import NOT_VERIFIED_NOTE, detail_of
 from sottovoce.privacy.ledger_refusal import refuse
@@ -121,6 +121,7 @@ class Account:
         """
         _require_different([require_release_id(release_id) for release_id in release_ids])
         with self.ledger._database.writing() as connection:
+            self._require_name(connection, self._row(connection))
             past = self._past(connection, release_ids)
             fresh = [release_id for release_id in release_ids if release_id not in past]
             for entries in past.values():
@@ -191,6 +192,7 @@ class Account:
     ) -> tuple[list[int], list[Level]]:
         """Which reservations are not charged yet, and the levels that they all fit under."""
         row = self._row(connection)
+        self._require_name(connection, row)
         levels = levels_of(connection, row, self.caller, self.ledger.name)
         past = self._past(connection, [reservation.release_id for reservation in reservations])
         fresh = [i for i, one in enumerate(reservations) if not self._is_open(past.get(one.release_id), one)]
@@ -198,6 +200,10 @@ class Account:
             asked = sum((amounts[i] for i in fresh), Amount())
             refuse(row, levels, asked, [reservations[i].event for i in fresh], self.ledger.name)
         return fresh, levels
+
+    def _require_name(self, connection: sa.Connection, row: Any) -> None:
+        if self.caller is None:
+            refuse_unnamed(connection, row, self.ledger.name)
 
     def _row(self, connection: sa.Connection) -> Any:
         return connection.execute(sa.select(DATA_SET).where(DATA_SET.c.id == self._number)).one()

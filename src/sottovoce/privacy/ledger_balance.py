@@ -10,7 +10,7 @@ from typing import Any, final
 from sottovoce.privacy.budget import SCALE, Budget
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.filter import FAILURE_SCALE, Level, price
-from sottovoce.privacy.ledger_caps import WHOLE, budget_of, level_of
+from sottovoce.privacy.ledger_caps import UNNAMED, WHOLE, budget_of, level_of
 from sottovoce.privacy.ledger_events import NOT_VERIFIED_NOTE
 from sottovoce.privacy.numbers import float_above, float_below
 from sottovoce.privacy.unit import Adjacency
@@ -84,6 +84,7 @@ class Balance:
         unverified: Releases charged although the model was not shown to keep experts apart.
         levels: Every cap that limits whoever asked for this balance, the data set's own last.
         caps: Callers and groups within the budget, where they were asked for.
+        caller_required: Whether the owner lets nobody ask who names no caller, where that was asked for.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Balance:
     unverified: int
     levels: tuple[Level, ...]
     caps: tuple[CapBalance, ...] = ()
+    caller_required: bool = False
 
     @property
     def is_kept(self) -> bool:
@@ -166,12 +168,14 @@ class Balance:
             "isolation_not_verified": self.unverified,
             "callers": callers,
             "groups": groups,
+            "caller_required": self.caller_required,
             "limits": [{"kind": level.kind, "name": level.name} for level in self.levels if level.kind != WHOLE],
         }
 
 
 def balance_of(row: Any, levels: Iterable[Level] = (), caps: Iterable[Any] = ()) -> Balance:
     """The balance of a data set's row; nothing is counted, since the row holds the counters."""
+    caps = list(caps)
     return Balance(
         name=row.name,
         budget=budget_of(row),
@@ -184,7 +188,9 @@ def balance_of(row: Any, levels: Iterable[Level] = (), caps: Iterable[Any] = ())
         caps=tuple(
             CapBalance(cap.kind, cap.name, cap.member_of, float(cap.epsilon), cap.answers, level_of(cap))
             for cap in caps
+            if cap.kind != UNNAMED
         ),
+        caller_required=any(cap.kind == UNNAMED and cap.cap == 0 for cap in caps),
     )
 
 

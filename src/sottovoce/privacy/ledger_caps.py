@@ -20,6 +20,8 @@ from sottovoce.privacy.ledger_schema import CAP, DATA_SET
 CALLER: Final = "caller"
 GROUP: Final = "group"
 WHOLE: Final = "data set"
+UNNAMED: Final = "unnamed"
+"""Kind of the cap on charges that name no caller. It admits nothing where the owner requires a caller."""
 
 
 def budget_of(row: Any) -> Budget:
@@ -100,6 +102,42 @@ def allot(connection: sa.Connection, data_set: Any, budget: Budget, caller: str 
     else:
         connection.execute(sa.update(CAP).where(_key(data_set.id, kind, name)).values(**values))
     append(connection, [Entry(data_set.id, "allot", detail={"kind": kind, "name": name, **values})])
+
+
+def require_caller(connection: sa.Connection, data_set: Any, *, required: bool) -> None:
+    """Notes that charges must name a caller, or need not; the caller of this function holds the write lock.
+
+    It is a cap of nothing on charges without a name, so that the history tells of it as of every other cap.
+    """
+    known = _cap_row(connection, data_set.id, UNNAMED, UNNAMED)
+    values = {
+        "member_of": None,
+        "epsilon": data_set.epsilon,
+        "failure_delta": data_set.failure_delta,
+        "cap": 0 if required else data_set.cap,
+        "failure_cap": 0 if required else data_set.failure_cap,
+    }
+    if known is None:
+        spent = {"spent": 0, "failure_spent": 0, "answers": 0}
+        connection.execute(sa.insert(CAP).values(data_set=data_set.id, kind=UNNAMED, name=UNNAMED, **values, **spent))
+    else:
+        connection.execute(sa.update(CAP).where(_key(data_set.id, UNNAMED, UNNAMED)).values(**values))
+    append(connection, [Entry(data_set.id, "allot", detail={"kind": UNNAMED, "name": UNNAMED, **values})])
+
+
+def refuse_unnamed(connection: sa.Connection, data_set: Any, ledger: str) -> None:
+    """Refuses whoever names no caller, where the owner requires one.
+
+    Raises:
+        LedgerMismatchError: The owner does.
+    """
+    row = _cap_row(connection, data_set.id, UNNAMED, UNNAMED)
+    if row is not None and row.cap == 0:
+        raise LedgerMismatchError(
+            f"The owner of the data set {data_set.name!r} in the ledger {ledger} requires a caller. Say who asks with "
+            "--caller NAME. The owner adds callers with 'sotto ledger grant --caller NAME --budget EPSILON,DELTA', or "
+            "lifts this with 'sotto ledger grant --no-require-caller'."
+        )
 
 
 def _check(

@@ -1,78 +1,169 @@
-"""Which ledger a data set has: a note in the trusted store, so that leaving --ledger out finds the one in use.
+"""Which ledger a data set has: a note in the trusted store, so that a budget is found again and not opened twice.
 
 The note holds a path, or an address without its password, under a keyed name. It helps one user on one machine; the
-ledger itself is the record.
+ledger itself is the record. A first budget is opened only where the store can say that the records have none yet: what
+it says otherwise is a refusal, and another budget is the owner's decision, made with ``sotto ledger grant``.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from shlex import quote
 
-from sottovoce.errors import LedgerUnavailableError
-from sottovoce.privacy.ledger_address import is_address
-from sottovoce.store import private_folder, private_name
+from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError
+from sottovoce.privacy.identity import Identity
+from sottovoce.privacy.known_records import Known, closest, keep, unusable
+from sottovoce.privacy.ledger_address import IN_MEMORY, is_address
+from sottovoce.records import PrivateRecords
+from sottovoce.store import LEDGERS, UnsafeStoreError, home, private_folder, private_name
 
 
-def default_path(fingerprint: str) -> str:
+def default_path(known: PrivateRecords | str) -> str:
     """The ledger that these records have, or where one is to be kept when none is named.
+
+    Args:
+        known: The records, or their fingerprint alone.
 
     Raises:
         LedgerUnavailableError: The trusted store cannot be used, or the ledger noted for these records is gone.
     """
+    fingerprint = known if isinstance(known, str) else known.fingerprint
     try:
-        noted = _noted(fingerprint)
-        fresh = str(private_folder("ledgers") / f"{private_name(fingerprint)}.db")
-    except (OSError, ValueError) as error:
-        raise LedgerUnavailableError(
-            f"The trusted store cannot be used ({getattr(error, 'strerror', None) or error}). Set SOTTOVOCE_HOME to a "
-            "folder of your own."
-        ) from None
+        noted = _noted(_names(known))
+        fresh = str(private_folder(LEDGERS) / f"{private_name(fingerprint)}.db")
+    except OSError as error:
+        raise unusable(error) from None
     if noted is not None and not _exists(noted):
-        raise LedgerUnavailableError(
-            f"The ledger of these records was {noted}, and it is gone. Name where it is now with --ledger; a new "
-            "one would start their budget again."
-        )
+        raise _gone(noted)
     return noted or fresh
 
 
-def remember(fingerprint: str, path: str) -> str | None:
+def refuse_second(identity: Identity, path: str) -> None:
+    """Refuses to open a first budget for records that had one opened before, wherever that is.
+
+    Synthetic records may have any number of budgets.
+
+    Args:
+        identity: The data set, which the ledger does not know.
+        path: The ledger's.
+
+    Raises:
+        LedgerMismatchError: The records, or most of them, have a ledger that still exists.
+        LedgerUnavailableError: Their ledger is gone or was emptied, or the trusted store cannot be used.
+    """
+    if identity.records is not None and identity.records.synthetic:
+        return
+    here = _place(path)
+    try:
+        noted = _noted(identity.names())
+        if noted is None and here != IN_MEMORY:
+            private_name(identity.fingerprint)  # a budget is opened only where it can be remembered
+        found = closest(identity) if noted is None else None
+    except OSError as error:
+        raise unusable(error) from None
+    if found is not None:
+        raise _mostly(found, identity)
+    if noted is None:
+        return
+    if not _exists(noted):
+        raise _gone(noted)
+    if _same(noted, here):
+        raise LedgerUnavailableError(
+            f"{noted} is the ledger of these records, and it holds nothing of them: it was emptied or replaced. Put "
+            "it back from a backup; a new one would start their budget again. Where that is what the owner wants: "
+            f"sotto ledger grant {noted} --private FILE --budget EPSILON,DELTA"
+        )
+    what = "A ledger in memory forgets" if here == IN_MEMORY else f"{here} knows nothing of it"
+    raise LedgerMismatchError(
+        f"These records have the ledger {noted} already. {what}, so its budget would come on top. Leave --ledger out "
+        f"to go on with theirs. A second budget is the owner's decision: sotto ledger grant "
+        f"{'LEDGER' if here == IN_MEMORY else here} --private FILE --budget EPSILON,DELTA"
+    )
+
+
+def remember(identity: Identity, path: str, data_set: str) -> str | None:
     """Notes a ledger for these records unless another one that still exists is noted; returns that other one.
 
-    The note is a convenience: where the store cannot be written there is none.
+    The note is a convenience once there is an account: where the store cannot be written there is none.
+
+    Raises:
+        LedgerUnavailableError: The store is open to others, or is kept under another key.
     """
-    here = path if is_address(path) else os.path.abspath(path)
+    here = _place(path)
     try:
-        other = _noted(fingerprint)
+        other = _noted(identity.names())
         if other is not None and _exists(other) and not _same(other, here):
             return other
-        note = _note(fingerprint)
+        note = _note(identity.fingerprint)
         fresh = note.with_name(f"{note.name}.{os.getpid()}")
         fresh.write_bytes(os.fsencode(here))
         fresh.chmod(0o600)
         fresh.replace(note)
-    except (OSError, ValueError):
+        keep(identity, here, data_set)
+    except UnsafeStoreError as error:
+        raise unusable(error) from None
+    except OSError:
         return None
     return None
 
 
+def _mostly(found: Known, identity: Identity) -> LedgerMismatchError:
+    """Why records that mostly are known do not get a budget of their own."""
+    file = quote(identity.records.source) if identity.records is not None else "FILE"
+    return LedgerMismatchError(
+        f"These are no new records: {found.share:.0%} of them are known, and {found.found:.0%} of the data set "
+        f"{found.data_set!r} in the ledger {found.ledger} (unit '{found.unit}', {found.adjacency}) are among them. A "
+        "fresh budget would start theirs again. To go on with the budget that they have, the owner says: sotto ledger "
+        f"grant {quote(found.ledger)} --private {file} --unit {quote(found.unit)} --adjacency {found.adjacency} "
+        f"--continues {quote(found.data_set)}. If they are to have a budget of their own, the owner opens it: sotto "
+        f"ledger grant LEDGER --private {file} --budget EPSILON,DELTA"
+    )
+
+
+def _gone(noted: str) -> LedgerUnavailableError:
+    return LedgerUnavailableError(
+        f"The ledger of these records was {noted}, and it is gone or empty. Name where it is now with --ledger, or put "
+        "it back from a backup; a new one would start their budget again. Where that is what the owner wants: sotto "
+        "ledger grant LEDGER --private FILE --budget EPSILON,DELTA"
+    )
+
+
+def _names(known: PrivateRecords | str) -> Iterator[str]:
+    if isinstance(known, str):
+        yield known
+    else:
+        yield known.fingerprint
+        yield known.first_fingerprint()
+
+
+def _place(path: str) -> str:
+    return path if is_address(path) or path == IN_MEMORY else os.path.abspath(path)
+
+
 def _exists(noted: str) -> bool:
-    """Whether it may still be there; a server is not asked."""
-    return is_address(noted) or os.path.isfile(noted)
+    """Whether it may still be there; a server is not asked. An empty file holds nothing any more."""
+    return is_address(noted) or (os.path.isfile(noted) and os.path.getsize(noted) > 0)
 
 
 def _same(noted: str, here: str) -> bool:
-    if is_address(noted) or is_address(here):
+    if is_address(noted) or is_address(here) or here == IN_MEMORY:
         return noted == here
-    return os.path.samefile(noted, here)
+    return os.path.exists(here) and os.path.samefile(noted, here)
 
 
-def _noted(fingerprint: str) -> str | None:
-    try:
-        return os.fsdecode(_note(fingerprint).read_bytes())
-    except FileNotFoundError:
+def _noted(fingerprints: Iterable[str]) -> str | None:
+    """The ledger noted under the first of the names that has one."""
+    if not (home() / LEDGERS).is_dir() or not any((home() / LEDGERS).glob("*.path")):
         return None
+    for fingerprint in fingerprints:
+        try:
+            return os.fsdecode(_note(fingerprint).read_bytes())
+        except FileNotFoundError:
+            continue
+    return None
 
 
 def _note(fingerprint: str) -> Path:
-    return private_folder("ledgers") / f"{private_name(fingerprint)}.path"
+    return private_folder(LEDGERS) / f"{private_name(fingerprint)}.path"

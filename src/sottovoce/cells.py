@@ -1,0 +1,255 @@
+"""Cells: one text for one value, whatever the file format that it was read from.
+
+Two meanings of "the same" live here. ``canonical_text`` is coarse: it decides whether two files hold the same records,
+and a fingerprint that is too fine would open a second budget. ``identity_text`` is fine: it decides who is one person,
+and two persons must never become one.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+import struct
+import unicodedata
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any, Final
+
+DEEPEST: Final = 32
+"""Lists and objects within each other; what lies deeper does not count."""
+LONGEST_JSON: Final = 1_000_000
+"""Characters of a text that is tried as a list or an object in JSON, as a CSV file would have it."""
+
+
+def is_missing(value: object) -> bool:
+    """Whether a cell holds nothing: absent, empty, or one of the ways a data frame says "no value"."""
+    if value is None:
+        return True
+    if isinstance(value, str):
+        return not value
+    if isinstance(value, float):
+        return math.isnan(value)
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    if type(value).__name__ in {"NAType", "NaTType"}:
+        return True
+    if getattr(value, "shape", None) == ():  # a number, a time or a duration of NumPy
+        return bool(value != value)  # noqa: PLR0124
+    return False
+
+
+def identity_text(value: object) -> str:
+    """An id or unit as text: texts exactly as written, numbers by value.
+
+    Two persons must never become one: an expert that holds both is re-evaluated when one of them leaves, which is a
+    swap where a drop was promised.
+
+    Example:
+        >>> [identity_text(v) for v in (3, 3.0, "3", "03", "3 ")]
+        ['3', '3', '3', '03', '3 ']
+    """
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def canonical_text(value: object) -> str:
+    """A cell as text that is the same in CSV, JSON Lines, Parquet and a data frame.
+
+    Numbers count by value, fractions to the precision of 32-bit floats; times by the moment, a time without an offset
+    as if it were in UTC; line ends as one character; letters composed, outer blanks dropped; bytes as their text, or in
+    base64; lists and objects as JSON, also where a CSV file holds them as JSON text. Two cells that differ in no more
+    than that count as equal.
+
+    Example:
+        >>> [canonical_text(v) for v in (3, 3.0, "3.0", " 3 ", 1e16)]
+        ['3', '3', '3', '3', '10000000000000000']
+        >>> [canonical_text(v) for v in ("2024-01-01T10:00:00.500Z", "2024-01-01 11:00:00.5+01:00")]
+        ['2024-01-01 10:00:00.5', '2024-01-01 10:00:00.5']
+        >>> [canonical_text(v) for v in ("2024-01-01 00:00:00", date(2024, 1, 1), ["a", 1.0], '["a", 1]')]
+        ['2024-01-01', '2024-01-01', '["a","1"]', '["a","1"]']
+    """
+    plain = _plain(value, 0)
+    return plain if isinstance(plain, str) else _as_json(plain)
+
+
+def _plain(value: Any, depth: int) -> Any:
+    """A cell as a text, or as lists and mappings of texts; missing parts of a mapping are left out."""
+    if isinstance(value, str):
+        return _text(value, depth)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value) if value.bit_length() < 12_000 else hex(value)  # Python writes no more than 4,300 digits
+    if isinstance(value, float):
+        return _fraction(float(value))
+    if isinstance(value, Decimal):
+        return _decimal(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _bytes(bytes(value), depth)
+    if isinstance(value, Mapping):
+        return _mapping(value.items(), depth)
+    if isinstance(value, timedelta):  # pandas' own ones too, but for their nanoseconds
+        return f"{value.days} days {_clock(value - timedelta(value.days))}"
+    if isinstance(value, date | time):
+        return _text(value.isoformat(), depth)
+    return _plain_of_other(value, depth)
+
+
+def _plain_of_other(value: Any, depth: int) -> Any:
+    if isinstance(value, list | tuple | set | frozenset):
+        parts = list(value)
+    elif hasattr(value, "dtype") and getattr(value, "shape", None) == ():
+        if value.dtype.kind == "M":
+            return _text(str(value), depth)
+        if value.dtype.kind == "m":
+            return _plain(value.astype("timedelta64[us]").item(), depth)
+        return _plain(value.item(), depth)
+    elif hasattr(value, "tolist") and hasattr(value, "shape"):
+        return _plain(value.tolist(), depth)
+    else:
+        return _text(str(value), depth)
+    if depth >= DEEPEST:
+        return ""
+    if parts and all(isinstance(part, tuple) and len(part) == 2 for part in parts):  # Parquet's maps
+        return _mapping(parts, depth)
+    plain = ["" if is_missing(part) else _plain(part, depth + 1) for part in parts]
+    return sorted(plain, key=str) if isinstance(value, set | frozenset) else plain
+
+
+def _mapping(items: Any, depth: int) -> Any:
+    if depth >= DEEPEST:
+        return ""
+    return {str(name): _plain(value, depth + 1) for name, value in items if not is_missing(value)}
+
+
+def _as_json(plain: Any) -> str:
+    return json.dumps(plain, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def _text(text: str, depth: int) -> Any:
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = text.strip()
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    if not text:
+        return ""
+    first = text[0]
+    if first in "[{":
+        return _json(text, depth)
+    if len(text) > 40:
+        return text
+    if first in "+-.0123456789":
+        return _number(text) or _moment(text) or _duration(text) or text
+    return _WORDS.get(text, text)
+
+
+_WORDS: Final = {
+    "True": "true", "TRUE": "true", "False": "false", "FALSE": "false",
+    "Infinity": "inf", "-Infinity": "-inf", "NaT": "",
+}  # fmt: skip
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+_DURATION: Final = re.compile(r"(-?[0-9]{1,9}) days?,?(?: \+?([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?)?")
+_MOMENT: Final = re.compile(
+    r"(?:([0-9]{4})-([0-9]{2})-([0-9]{2}))?[T ]?"
+    r"(?:([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?)? ?(Z|UTC|[+-][0-9]{2}:?[0-9]{2}|[+-][0-9]{2})?"
+)
+
+
+def _number(text: str) -> str | None:
+    if not _NUMBER.fullmatch(text):
+        return None
+    try:
+        return _decimal(Decimal(text))
+    except InvalidOperation:
+        return None
+
+
+def _decimal(number: Decimal) -> str:
+    if not number.is_finite():
+        return "-inf" if number < 0 else "inf"
+    if number == number.to_integral_value():
+        if number.adjusted() < 40:
+            return str(int(number))
+        return str(number.normalize(Context(prec=60)))
+    return _fraction(float(number)) if abs(number.adjusted()) < 300 else str(number.normalize(Context(prec=7)))
+
+
+def _fraction(value: float) -> str:
+    """A float; one that is no whole number as the nearest 32-bit float, since many files hold no more of it."""
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if value.is_integer():
+        return _decimal(Decimal(repr(value)))
+    if 1e-30 < abs(value) < 1e30:
+        value = struct.unpack("<f", struct.pack("<f", value))[0]
+        return _decimal(Decimal(repr(value))) if value.is_integer() else repr(value)
+    return repr(value)
+
+
+def _moment(text: str) -> str | None:
+    """A date, a time of day or both, moved to UTC where an offset is given. Midnight is the date alone."""
+    found = _MOMENT.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second, fraction, offset = found.groups()
+    if (year is None and hour is None) or (offset and (year is None or hour is None)):
+        return None
+    try:
+        when = datetime(
+            int(year or 2000), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0),
+            tzinfo=UTC,
+        ) - _offset(offset)  # fmt: skip
+    except (ValueError, OverflowError):
+        return None
+    part = (fraction or "").rstrip("0")
+    clock = f"{when:%H:%M:%S}" + (f".{part}" if part else "")
+    if year is None:
+        return clock
+    there = f"{when.year:04d}-{when.month:02d}-{when.day:02d}"
+    return there if clock == "00:00:00" else f"{there} {clock}"
+
+
+def _offset(text: str | None) -> timedelta:
+    if text in (None, "Z", "UTC"):
+        return timedelta()
+    digits = str(text)[1:].replace(":", "")
+    span = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
+    return -span if str(text)[0] == "-" else span
+
+
+def _duration(text: str) -> str | None:
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        return None
+    days, hour, minute, second, fraction = found.groups()
+    part = (fraction or "")[:6].rstrip("0")
+    return f"{int(days)} days {int(hour or 0):02d}:{minute or '00'}:{second or '00'}" + (f".{part}" if part else "")
+
+
+def _clock(span: timedelta) -> str:
+    minutes, seconds = divmod(span.seconds, 60)
+    part = f"{span.microseconds:06d}".rstrip("0")
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}" + (f".{part}" if part else "")
+
+
+def _bytes(content: bytes, depth: int) -> Any:
+    try:
+        return _text(content.decode("utf-8"), depth)
+    except UnicodeDecodeError:
+        return base64.b64encode(content).decode("ascii")
+
+
+def _json(text: str, depth: int) -> Any:
+    """What a text says in JSON if it is a list or an object, else the text itself."""
+    if text[-1] not in "]}" or len(text) > LONGEST_JSON or depth >= DEEPEST:
+        return text
+    try:
+        found = json.loads(text, parse_float=Decimal)
+    except (ValueError, RecursionError):
+        return text
+    return _plain(found, depth)
