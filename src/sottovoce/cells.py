@@ -156,7 +156,7 @@ _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1
 _DURATION: Final = re.compile(r"(-?[0-9]{1,9}) days?,?(?: \+?([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?)?")
 _MOMENT: Final = re.compile(
     r"(?:([0-9]{4})-([0-9]{2})-([0-9]{2}))?[T ]?"
-    r"(?:([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?)? ?(Z|UTC|[+-][0-9]{2}:?[0-9]{2}|[+-][0-9]{2})?"
+    r"(?:([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?)? ?(Z|UTC|[+-][0-9]{2}(?::?[0-9]{2}){0,2})?"
 )
 
 
@@ -176,7 +176,8 @@ def _decimal(number: Decimal) -> str:
         if number.adjusted() < 40:
             return str(int(number))
         return str(number.normalize(Context(prec=60)))
-    return _fraction(float(number)) if abs(number.adjusted()) < 300 else str(number.normalize(Context(prec=7)))
+    value = float(number)
+    return _fraction(value) if value and math.isfinite(value) else str(number.normalize(Context(prec=7)))
 
 
 def _fraction(value: float) -> str:
@@ -185,10 +186,13 @@ def _fraction(value: float) -> str:
         return "inf" if value > 0 else "-inf"
     if value.is_integer():
         return _decimal(Decimal(repr(value)))
-    if 1e-30 < abs(value) < 1e30:
-        value = struct.unpack("<f", struct.pack("<f", value))[0]
-        return _decimal(Decimal(repr(value))) if value.is_integer() else repr(value)
-    return repr(value)
+    try:
+        rounded = float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return repr(value)
+    if not rounded:
+        return repr(value)
+    return _decimal(Decimal(repr(rounded))) if rounded.is_integer() else repr(rounded)
 
 
 def _moment(text: str) -> str | None:
@@ -218,7 +222,7 @@ def _offset(text: str | None) -> timedelta:
     if text in (None, "Z", "UTC"):
         return timedelta()
     digits = str(text)[1:].replace(":", "")
-    span = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
+    span = timedelta(hours=int(digits[:2]), minutes=int(digits[2:4] or 0), seconds=int(digits[4:] or 0))
     return -span if str(text)[0] == "-" else span
 
 

@@ -206,7 +206,7 @@ def test_a_forked_child_charges_the_same_file(address):
 
 def test_two_processes_creating_one_ledger_agree(address):
     done = FRESH.Queue()
-    workers = [FRESH.Process(target=_create, args=(address, done)) for _ in range(4)]
+    workers = [FRESH.Process(target=_create, args=(address, os.environ["SOTTOVOCE_HOME"], done)) for _ in range(4)]
     for worker in workers:
         worker.start()
     assert [done.get(timeout=60) for _ in workers] == ["ok"] * 4
@@ -215,7 +215,8 @@ def test_two_processes_creating_one_ledger_agree(address):
     assert len(Ledger(address).balances()) == 1
 
 
-def _create(path, done):
+def _create(path, home, done):
+    os.environ["SOTTOVOCE_HOME"] = home  # the process that forks this one began in another test
     Ledger(path).open(WHO, Budget(1.0))
     done.put("ok")
 
@@ -555,7 +556,7 @@ def test_no_single_cell_can_be_changed_unseen(data):
 
 def _eventful():
     ledger = Ledger(":memory:")
-    account = ledger.open(WHO, Budget(8, 1e-6, 1e-7))
+    account = ledger.grant(WHO, Budget(8, 1e-6, 1e-7))  # whatever ledger the importing process knows of
     ledger.allot(WHO, budget=Budget(4, 1e-6, 1e-8), group="support")
     ledger.allot(WHO, budget=Budget(2, 1e-6, 1e-8), caller="alice", group="support")
     alice = ledger.open(WHO, None, caller="alice")

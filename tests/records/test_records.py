@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from sottovoce.errors import OpaqueError, RecordError
-from sottovoce.records import PrivateRecords, Row, fingerprint_of, is_missing, unseal
+from sottovoce.records import PrivateRecords, Row, is_missing, unseal
 
 
 def rows(*values):
@@ -16,6 +16,10 @@ def rows(*values):
 
 def sealed(*values, **options):
     return PrivateRecords(rows(*values), source="memory", **options)
+
+
+def fingerprint_of(found):
+    return PrivateRecords(found, source="memory", unit="record").fingerprint
 
 
 def units(records):

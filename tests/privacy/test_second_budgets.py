@@ -1,0 +1,371 @@
+"""No budget is opened twice for the same records without its owner's word: each try is refused and says what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sottovoce.cli import run
+from sottovoce.errors import InputError, LedgerMismatchError, LedgerUnavailableError
+from sottovoce.privacy import known_records
+from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.events import BoundedRange
+from sottovoce.privacy.identity import Identity
+from sottovoce.privacy.known_records import require_public
+from sottovoce.privacy.ledger import Ledger, Reservation
+from sottovoce.privacy.ledger_opening import open_account
+from sottovoce.privacy.ledger_registry import default_path
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.records import PrivateRecords, PublicRecords, Row
+from sottovoce.store import home
+
+ONE = Adjacency.REPLACE_ONE
+WORDS = ("billing", "fraud")
+
+
+def note(i):
+    return {"text": f"note number {i} about somebody's money", "label": WORDS[i % 2]}
+
+
+def sealed(values, **options):
+    return PrivateRecords([Row(line, row) for line, row in enumerate(values, 1)], source="t.jsonl", **options)
+
+
+NOTES = [note(i) for i in range(40)]
+
+
+WHOLE = Budget(1.0)
+
+
+def opened(records, ledger=None, budget=WHOLE):
+    return open_account(records, ONE, budget, ledger, None)
+
+
+def spend(account, name="r", epsilon=0.5):
+    account.reserve([Reservation(name, BoundedRange(epsilon), "test")])
+
+
+# The same records
+
+
+def test_memory_is_refused_to_records_that_have_a_ledger(tmp_path):
+    path = str(tmp_path / "t.db")
+    spend(opened(sealed(NOTES), path))
+    for _ in range(2):
+        with pytest.raises(LedgerMismatchError, match="ledger in memory forgets"):
+            opened(sealed(NOTES), ":memory:")
+    with pytest.raises(LedgerMismatchError, match="ledger in memory forgets"):
+        Ledger(":memory:").open(Identity.of(sealed(NOTES), ONE), Budget(1.0))
+    assert opened(sealed([note(i) for i in range(500, 540)]), ":memory:").balance().left == 1
+    assert opened(sealed(NOTES, synthetic=True), ":memory:").balance().left == 1
+
+
+@pytest.mark.parametrize("how", ["deleted", "emptied", "replaced"])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_ledger_that_was_deleted_emptied_or_replaced_is_missed(tmp_path, how, named):
+    path = tmp_path / "t.db"
+    account = opened(sealed(NOTES), str(path))
+    spend(account)
+    account.ledger.close()
+    for file in tmp_path.glob("t.db*"):
+        file.unlink()
+    if how == "emptied":
+        path.write_bytes(b"")
+    elif how == "replaced":
+        Ledger(str(path)).close()
+    with pytest.raises(LedgerUnavailableError, match="would start their budget again") as refusal:
+        opened(sealed(NOTES), str(path) if named else None)
+    assert "backup" in str(refusal.value)
+    assert "sotto ledger grant" in str(refusal.value)
+    assert path.exists() == (how != "deleted")
+    assert how == "replaced" or not path.exists() or path.stat().st_size == 0
+
+
+def test_a_second_ledger_is_the_owners_decision(tmp_path):
+    first, second = str(tmp_path / "one.db"), str(tmp_path / "two.db")
+    spend(opened(sealed(NOTES), first))
+    with pytest.raises(LedgerMismatchError, match=f"have the ledger {first} already") as refusal:
+        opened(sealed(NOTES), second)
+    assert f"sotto ledger grant {second}" in str(refusal.value)
+    assert not Path(second).exists()
+    Ledger(second).grant(Identity.of(sealed(NOTES), ONE), Budget(1.0))
+    account = opened(sealed(NOTES), second, None)
+    assert (account.balance().left, account.other_ledger) == (1, first)
+    assert default_path(sealed(NOTES)) == first
+
+
+def test_the_same_rows_in_other_units_get_no_second_budget(tmp_path):
+    rows = [{**note(i), "group": f"g{i // 2}"} for i in range(20)]
+    spend(opened(sealed(rows), str(tmp_path / "t.db")))
+    blank = [{**row, "group": row["group"] + " " * (i % 2)} for i, row in enumerate(rows)]
+    for other in (sealed(rows, unit="record"), sealed(blank)):
+        for ledger in (None, str(tmp_path / "new.db"), ":memory:"):
+            with pytest.raises(LedgerMismatchError, match="100% of them are known, and 100% of the data set"):
+                opened(other, ledger)
+        with pytest.raises(LedgerMismatchError):
+            opened(other, str(tmp_path / "t.db"))
+    account = Ledger(str(tmp_path / "new.db")).grant(Identity.of(sealed(blank), ONE), Budget(1.0))
+    assert account.balance().left == 1
+
+
+# Records that are mostly known
+
+EDITS = {
+    "grown": [*NOTES, note(900), note(901)],
+    "grown a lot": [*NOTES, *(note(i) for i in range(1000, 1400))],
+    "a part": NOTES[:5],
+    "a column more": [{**row, "year": 2024} for row in NOTES],
+    "a column less": [{"text": row["text"]} for row in NOTES],
+    "other labels": [{**row, "label": "other"} for row in NOTES],
+    "half of it new": [*NOTES[:20], *(note(i) for i in range(2000, 2020))],
+}
+
+
+@pytest.mark.parametrize("kind", EDITS)
+def test_a_file_whose_records_are_mostly_known_opens_no_fresh_budget(tmp_path, kind):
+    path = str(tmp_path / "t.db")
+    spend(opened(sealed(NOTES), path))
+    for ledger in (None, str(tmp_path / "new.db"), ":memory:"):
+        with pytest.raises(LedgerMismatchError, match="no new records") as refusal:
+            opened(sealed(EDITS[kind]), ledger)
+        assert f"sotto ledger grant {path} --private t.jsonl --unit record" in str(refusal.value)
+        assert "--continues data" in str(refusal.value)
+        assert "note number" not in str(refusal.value)
+    assert not (tmp_path / "new.db").exists()
+    Ledger(path).grant(Identity.of(sealed(EDITS[kind]), ONE), None, continues="data")
+    assert opened(sealed(EDITS[kind]), None, None).balance().left == 0.5
+
+
+def test_pieces_of_several_data_sets_are_known_too_and_new_records_are_not(tmp_path):
+    for i in range(3):
+        opened(sealed([note(100 * i + j) for j in range(40)]), str(tmp_path / f"{i}.db"))
+    pieces = [note(100 * i + j) for i in range(3) for j in range(10)]
+    with pytest.raises(LedgerMismatchError, match="25% of the data set"):
+        opened(sealed(pieces), None)
+    mixed = [*NOTES[:15], *(note(i) for i in range(3000, 3020))]
+    assert opened(sealed(mixed), None).balance().left == 1  # 15 of 35, 15 of 40
+
+
+def test_records_of_a_large_data_set_are_found_in_a_sample_of_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(known_records, "MOST", 500)
+    many = [note(i) for i in range(2000)]
+    opened(sealed(many), str(tmp_path / "t.db"))
+    (file,) = (home() / "ledgers").glob("*.marks")
+    assert 500 * 16 < file.stat().st_size < 500 * 16 + 400
+    # 40 of 2000 records expect 10 in the sample; none in it has a chance of 0.75^40, 1e-5.
+    for part in (many[:40], [{"text": row["text"]} for row in many[100:900]], [*many, note(9000)]):
+        with pytest.raises(LedgerMismatchError, match="no new records"):
+            opened(sealed(part), None)
+    assert opened(sealed([note(i) for i in range(5000, 5400)]), None).balance().left == 1
+
+
+def test_marks_hold_no_fingerprint_and_no_text(tmp_path):
+    records = sealed(NOTES)
+    opened(records, str(tmp_path / "t.db"))
+    kept = b"".join(path.read_bytes() for path in (home() / "ledgers").iterdir())
+    assert records.fingerprint.encode() not in kept
+    assert b"note number" not in kept
+    assert all(path.stat().st_mode & 0o077 == 0 for path in home().rglob("*"))
+
+
+def test_synthetic_records_may_have_any_number_of_budgets_and_are_not_remembered(tmp_path):
+    for name in ("a.db", "b.db"):
+        assert opened(sealed(NOTES, synthetic=True), str(tmp_path / name)).balance().left == 1
+    assert not list((home() / "ledgers").glob("*.marks"))
+    require_public(NOTES, "rows")
+
+
+# Ledgers of earlier versions
+
+
+def test_a_ledger_of_an_earlier_version_goes_on_under_the_new_fingerprint(tmp_path, monkeypatch):
+    path, records = str(tmp_path / "t.db"), sealed(NOTES)
+    before = Identity(records.first_fingerprint(), ONE, "record")
+    spend(Ledger(path).open(before, Budget(1.0)))
+    for ledger in (None, path):
+        account = opened(records, ledger, None)
+        assert (account.balance().left, account.ledger.path) == (0.5, path)
+    ledger = Ledger(path)
+    assert [entry["kind"] for entry in ledger.history()] == ["open", "reserve", "version"]
+    assert ledger.verify() == []
+    assert opened(records, path, None).balance().spent == 0.5
+    with pytest.raises(LedgerMismatchError, match="no new records"):
+        opened(sealed([*NOTES, note(77)]), None)
+    with pytest.raises(LedgerMismatchError, match="under replace-one adjacency"):
+        open_account(records, Adjacency.ADD_REMOVE, None, path, None)
+
+
+def test_the_first_fingerprint_is_what_it_was():
+    # Written down from version 0.1 of the code; it names accounts in ledgers that exist.
+    rows = [
+        {"id": "a1", "text": "My card\r\nwas charged", "n": 3.0, "when": "2024-01-01T00:00:00", "ok": True},
+        {"id": "a2", "text": " e\u0301 ", "n": "1e3", "tags": ["p", 1], "none": None},
+    ]
+    assert sealed(rows).first_fingerprint() == FIRST
+
+
+FIRST = "92d12c621fb776de5a124bbaac255360cfccf7d87ce9fd1ef1ed2b2fc0c46665"
+
+
+# Private rows used as public ones
+
+
+@pytest.mark.parametrize("columns", [("text", "label"), ("text",)])
+def test_private_rows_are_not_shown_as_public_ones(tmp_path, columns):
+    opened(sealed(NOTES), str(tmp_path / "t.db"))
+    shown = [{name: row[name] for name in columns} for row in NOTES]
+    for part in (shown, shown[:12], [*shown[:12], *({"text": f"a public question {i}"} for i in range(12))]):
+        with pytest.raises(InputError, match=r"demos\.jsonl: most of these rows are private") as refusal:
+            require_public(part, "demos.jsonl")
+        assert "note number" not in str(refusal.value)
+    cut = [Row(i, {"text": row["text"][:5]}) for i, row in enumerate(shown, 1)]
+    whole = [Row(i, row) for i, row in enumerate(shown, 1)]
+    with pytest.raises(InputError):
+        require_public(PublicRecords(cut, "q", whole), "q")
+    # One row that happens to be known refuses nothing: who asks would learn that it is there.
+    require_public([shown[0]], "q")
+    require_public([{"text": f"a public question number {i}"} for i in range(40)], "q")
+
+
+# The store
+
+
+def test_a_lost_key_beside_kept_ledgers_is_refused(tmp_path):
+    path = default_path(sealed(NOTES))
+    spend(opened(sealed(NOTES), path))
+    key = home() / "names.key"
+    kept = key.read_bytes()
+    key.unlink()
+    for act in (lambda: default_path(sealed(NOTES)), lambda: opened(sealed(NOTES), str(tmp_path / "new.db"))):
+        with pytest.raises(LedgerUnavailableError, match=r"names\.key is gone.*restore it from a backup"):
+            act()
+    key.write_bytes(b"x" * 32)
+    key.chmod(0o600)
+    with pytest.raises(LedgerUnavailableError, match="is not the key"):
+        default_path(sealed(NOTES))
+    key.write_bytes(kept)
+    assert opened(sealed(NOTES), None, None).balance().left == 0.5
+    assert len(list(Path(path).parent.glob("*.db"))) == 1
+
+
+@pytest.mark.parametrize(("where", "mode"), [("", 0o755), ("", 0o770), ("ledgers", 0o711), ("names.key", 0o640)])
+def test_a_store_that_others_may_read_is_refused_with_the_command_that_closes_it(tmp_path, where, mode):
+    default_path(sealed(NOTES))
+    os.chmod(home() / where, mode)
+    for ledger in (None, str(tmp_path / "new.db")):
+        with pytest.raises(LedgerUnavailableError, match=f"mode {mode:o}.*chmod [67]00 {home() / where}"):
+            opened(sealed(NOTES), ledger)
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_a_store_of_another_user_is_refused(monkeypatch):
+    default_path(sealed(NOTES))
+    monkeypatch.setattr(os, "geteuid", lambda: os.stat(home()).st_uid + 1)
+    with pytest.raises(LedgerUnavailableError, match="belongs to another user"):
+        default_path(sealed(NOTES))
+
+
+def test_damaged_marks_are_not_taken_for_no_marks(tmp_path):
+    opened(sealed(NOTES), str(tmp_path / "t.db"))
+    (file,) = (home() / "ledgers").glob("*.marks")
+    whole = file.read_bytes()
+    for content in (b"", whole[:-5], whole[:20], b"x" + whole):
+        file.write_bytes(content)
+        with pytest.raises(LedgerUnavailableError, match="damaged"):
+            opened(sealed(EDITS["grown"]), None)
+
+
+# As it is typed
+
+
+class Desk:
+    def __init__(self, folder, capsys):
+        self.folder, self._capsys = folder, capsys
+
+    def write(self, name, rows):
+        (self.folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return str(self.folder / name)
+
+    def run(self, *words):
+        self._capsys.readouterr()
+        code = run([str(word) for word in words])
+        told = self._capsys.readouterr()
+        assert "Traceback" not in told.err
+        return code, told.out, " ".join(told.err.split())
+
+    def ask(self, private, *more):
+        base = ["ask", "A question.", "--private", private, "--labels", ",".join(WORDS), "--model", "fake"]
+        return self.run(*base, "--epsilon", "0.5", *more)
+
+
+@pytest.fixture
+def desk(tmp_path, capsys):
+    return Desk(tmp_path, capsys)
+
+
+def test_a_grown_file_is_refused_and_the_command_that_is_named_goes_on(desk):
+    private, ledger = desk.write("t.jsonl", NOTES), desk.folder / "t.db"
+    assert desk.ask(private, "--ledger", ledger, "--budget", "1")[0] == 0
+    grown = desk.write("grown.jsonl", [*NOTES, note(77)])
+    for more in ([], ["--ledger", desk.folder / "new.db"], ["--ledger", ":memory:"], ["--ledger", ledger]):
+        code, out, err = desk.ask(grown, *more)
+        assert (code, out) == (3, "")
+    code, _, err = desk.ask(grown)
+    command = shlex.split(err[err.index("sotto ledger grant") : err.index(". If they are")])
+    command[command.index("--private") + 1] = grown
+    assert desk.run(*command[1:])[0] == 0
+    code, _, err = desk.ask(grown)
+    assert code == 0
+    assert desk.ask(private)[0] == 3  # one budget of 1 for both, two answers at 0.5
+
+
+def test_private_files_are_refused_as_queries_and_demonstrations(desk):
+    private = desk.write("t.jsonl", NOTES)
+    assert desk.ask(private, "--ledger", desk.folder / "t.db")[0] == 0
+    words = ["classify", "--labels", ",".join(WORDS), "--model", "fake", "--out", desk.folder / "out.jsonl"]
+    public = desk.write("q.jsonl", [{"text": "where is my parcel, please?"}])
+    for flags in (
+        ["--private", private, "--queries", private, "--ledger", desk.folder / "t.db"],
+        ["--demonstrations", private, "--queries", public],
+        ["--demonstrations", private, "--queries", public, "--truncate", "--max-characters", "9", "--shots", "2"],
+    ):
+        code, out, err = desk.run(*words, *flags)
+        assert (code, out, "private records of the data set 'data'" in err) == (2, "", True), err
+    assert not (desk.folder / "out.jsonl").exists()
+
+
+def test_an_owner_can_require_a_caller(desk):
+    private, ledger = desk.write("t.jsonl", NOTES), desk.folder / "t.db"
+    grant = ["ledger", "grant", ledger, "--private", private]
+    assert desk.run(*grant, "--budget", "4")[0] == 0
+    assert desk.run(*grant, "--caller", "alice", "--budget", "1")[0] == 0
+    assert desk.ask(private)[0] == 0
+    assert desk.run(*grant, "--require-caller")[0] == 0
+    code, out, err = desk.ask(private)
+    assert (code, out, "--caller NAME" in err) == (3, "", True)
+    assert desk.ask(private, "--method", "full-context", "--allow-non-private")[0] == 3
+    assert desk.ask(private, "--caller", "alice")[0] == 0
+    code, out, err = desk.run("ledger", "show", ledger, "--json")
+    (told,) = json.loads(out)["data_sets"]
+    assert (told["caller_required"], [one["caller"] for one in told["callers"]], told["answers"]) == (
+        True,
+        ["alice"],
+        2,
+    )
+    assert desk.run("ledger", "verify", ledger)[0] == desk.run("ledger", "recompute", ledger)[0] == 0
+    assert desk.run("ledger", "export", ledger, "--out", desk.folder / "e.jsonl")[0] == 0
+    assert desk.run("ledger", "recompute", desk.folder / "e.jsonl")[0] == 0
+    assert desk.run(*grant, "--require-caller", "--budget", "5")[0] == 2
+    assert desk.run(*grant, "--no-require-caller")[0] == desk.ask(private)[0] == 0
+    assert json.loads(desk.run("ledger", "show", ledger, "--json")[1])["data_sets"][0]["caller_required"] is False
+
+
+def test_marks_of_many_records_are_compared_in_one_go():
+    # No loop over records where two files are compared: 200,000 against 200,000 in well under a second.
+    marks = np.arange(1, 400_001, dtype=np.uint64).reshape(-1, 2)
+    assert known_records._hits(marks, marks[::2]).mean() == 0.5

@@ -1,0 +1,194 @@
+"""Same records, same fingerprint, whatever the file; other units, another one; single records found again by marks."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import json
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sottovoce.cells import DEEPEST, canonical_text, is_missing
+from sottovoce.fingerprints import marks_of
+from sottovoce.readers import read_private
+from sottovoce.records import PrivateRecords, Row
+
+KEY = b"k" * 32
+NOON = "2024-03-01 12:00:00"
+
+
+def fingerprints(frame, folder):
+    """Of a frame, and of every kind of file that it can be written to."""
+    folder.mkdir(exist_ok=True)
+    frame.to_csv(folder / "x.csv", index=False)
+    frame.to_csv(folder / "x.csv.gz", index=False)
+    frame.to_parquet(folder / "x.parquet")
+    rows = [{name: _for_json(value) for name, value in row.items()} for row in frame.to_dict("records")]
+    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    (folder / "x.jsonl").write_bytes(text)
+    (folder / "x.jsonl.gz").write_bytes(gzip.compress(text))
+    (folder / "windows.csv").write_bytes((folder / "x.csv").read_bytes().replace(b"\n", b"\r\n"))
+    files = ("x.csv", "x.csv.gz", "windows.csv", "x.parquet", "x.jsonl", "x.jsonl.gz")
+    read_back = pd.read_parquet(folder / "x.parquet")
+    return {name: read_private(folder / name).fingerprint for name in files} | {
+        "frame": read_private(frame).fingerprint,
+        "frame read back": read_private(read_back).fingerprint,
+    }
+
+
+def _for_json(value):
+    if is_missing(value):
+        return None
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+MOMENTS = st.datetimes(dt.datetime(1700, 1, 1), dt.datetime(2200, 1, 1))
+MIDNIGHTS = st.dates(dt.date(1700, 1, 1), dt.date(2200, 1, 1)).map(pd.Timestamp)
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=30)
+"""Without a carriage return of their own: ``windows.csv`` adds them."""
+COLUMNS = {
+    "times": st.one_of(MOMENTS, MIDNIGHTS).map(lambda when: pd.Timestamp(when).as_unit("us")),
+    "times with an offset": MOMENTS.map(lambda when: pd.Timestamp(when, tz="Europe/Vienna").as_unit("us")),
+    "dates": st.dates(dt.date(1700, 1, 1), dt.date(2200, 1, 1)),
+    "times of day": st.times(),
+    "float64": st.floats(allow_nan=False, allow_infinity=False),
+    # From 2**24 on pandas writes whole 32-bit floats with too few digits to tell them from other whole numbers.
+    "float32": st.floats(-(2.0**24), 2.0**24, width=32),
+    "int64": st.integers(-(2**63), 2**63 - 1),
+    "bool": st.booleans(),
+    "text": WORDS,
+    "text that reads like values": st.sampled_from(
+        ["007", "7.0", " 7", "1e3", "true", "TRUE", NOON, "10:00", "[", "-"]
+    ),
+    "gaps": st.one_of(st.none(), WORDS),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@settings(max_examples=12, deadline=None)
+@given(data=st.data())
+def test_every_format_of_generated_records_has_one_fingerprint(kind, data, tmp_path_factory):
+    cells = data.draw(st.lists(COLUMNS[kind], min_size=1, max_size=4))
+    column = np.array(cells, "float32") if kind == "float32" else cells
+    texts = [f"text {i}" for i in range(len(cells))]
+    frame = pd.DataFrame({"text": texts, "label": "a", "x": pd.Series(column)})
+    found = fingerprints(frame, tmp_path_factory.getbasetemp() / "formats")
+    assert len(set(found.values())) == 1, found
+
+
+def test_lists_arrays_and_objects_are_the_same_in_every_format_that_has_them(tmp_path):
+    rows = [
+        {"text": "x", "tags": ["p", "q"], "more": {"a": 1, "b": None}, "points": [0.1, 2.0]},
+        {"text": "y", "tags": ["r"], "more": {"a": 2, "b": "c"}, "points": []},
+    ]
+    frame = pd.DataFrame(rows)
+    frame.to_parquet(tmp_path / "x.parquet")
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    as_text = pd.DataFrame([{k: v if k == "text" else json.dumps(v) for k, v in row.items()} for row in rows])
+    as_text.to_csv(tmp_path / "x.csv", index=False)
+    arrays = pd.read_parquet(tmp_path / "x.parquet")
+    assert isinstance(arrays["tags"][0], np.ndarray)
+    sources = (frame, arrays, *(tmp_path / f"x.{kind}" for kind in ("parquet", "jsonl", "csv")))
+    assert len({read_private(source).fingerprint for source in sources}) == 1
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        (3, 3.0, "3", "3.0", " 3 ", "03", Decimal(3), np.int64(3), np.float32(3), "3e0"),
+        (0.1, "0.1", np.float32(0.1), float(np.float32(0.1)), Decimal("0.1"), ".1"),
+        (0.0, -0.0, "0", "-0.0"),
+        (10**22, 1e22, "1e22", str(10**22)),
+        (1e300, "1e300", "1E+300"),
+        (True, "True", "TRUE", "true", np.bool_(True)),
+        ("a\nb", "a\r\nb", "a\rb", b"a\nb"),
+        ("\u00e9", "e\u0301"),
+        (dt.datetime(2024, 3, 1, 12), NOON, "2024-03-01T12:00", "2024-03-01T12:00:00.000Z", pd.Timestamp(NOON),
+         np.datetime64("2024-03-01T12:00:00"), "2024-03-01 13:00:00+01:00", "2024-03-01T07:00-0500"),
+        (dt.date(2024, 3, 1), "2024-03-01", "2024-03-01 00:00:00", pd.Timestamp("2024-03-01"), dt.datetime(2024, 3, 1)),
+        (dt.time(10), "10:00", "10:00:00", "10:00:00.000"),
+        (dt.timedelta(days=1, seconds=1.5), pd.Timedelta(days=1, seconds=1.5), "1 days 00:00:01.500000",
+         np.timedelta64(86_401_500, "ms")),
+        ([1, None, "a"], (1.0, None, "a"), np.array([1, None, "a"], object), '[1, null, "a"]'),
+        ({"b": 1, "a": None}, {"b": "1"}, '{"b": 1.0}', [("b", 1)]),
+        (b"\x89PNG\xff", "iVBOR/8="),
+        (float("inf"), "inf", "Infinity"),
+    ],
+)  # fmt: skip
+def test_one_value_has_one_text(same):
+    assert len({canonical_text(value) for value in same}) == 1, [canonical_text(value) for value in same]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (0.1, 0.1001), (10**18, 10**18 + 1), ("a b", "ab"), ("a\nb", "a b"), (NOON, "2024-03-01 12:00:01"),
+        (NOON, "2024-03-01 12:00:00.000001"), (NOON, "2024-03-01 12:00:00+01:00"), ("2024-02-30", "2024-03-01"),
+        ([1, 2], [2, 1]), (["a,b"], ["a", "b"]), ({"a": 1}, {"a": 2}), (True, 1), ("1-2", "1"), ("10:00", "10:01"),
+        (b"\xff\x00", b"\xff\x01"), (1e-35, 2e-35), (5e-324, 0), (5e-324, 1e-323), ("[1", "[1]"), ("1 days", "2 days"),
+    ],
+)  # fmt: skip
+def test_other_values_have_other_texts(one, other):
+    assert canonical_text(one) != canonical_text(other)
+
+
+def test_deep_and_damaged_cells_have_a_text_too():
+    deep: object = "end"
+    for _ in range(5 * DEEPEST):
+        deep = [deep]
+    assert canonical_text(deep) == canonical_text([deep])  # what lies deeper does not count
+    assert canonical_text("[" * 2000 + "]" * 2000)
+    assert canonical_text("9" * 5000) != canonical_text("9" * 5001)
+    assert canonical_text(10**9000)
+    assert canonical_text("\ud800") != canonical_text("\ud801")
+
+
+# Units
+
+
+def records(*values, unit=None):
+    return PrivateRecords([Row(line, row) for line, row in enumerate(values, 1)], source="memory", unit=unit)
+
+
+def owned(*owners, unit=None):
+    return records(*({"text": f"t{i}", "group": owner} for i, owner in enumerate(owners)), unit=unit)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("bob", "bob ", "eve"), ("bob", "bob", "eve")),
+        (("007", "7", "8"), (7, 7, 8)),
+        (("3.0", "3", "8"), (3.0, 3, 8)),
+        (("e\u0301", "\u00e9", "x"), ("\u00e9", "\u00e9", "x")),
+    ],
+)
+def test_the_same_cells_in_other_units_are_another_data_set(one, other):
+    first, second = owned(*one), owned(*other)
+    assert (len(first.with_public_size()), len(second.with_public_size())) == (3, 2)
+    assert first.fingerprint != second.fingerprint
+    assert first.first_fingerprint() == second.first_fingerprint()  # the first format did not tell them apart
+    assert (first.marks(KEY) == second.marks(KEY)).all()
+
+
+def test_another_column_of_units_is_another_data_set_and_the_order_is_not():
+    assert owned("a", "a", "b").fingerprint != owned("a", "a", "b", unit="record").fingerprint
+    rows = [{"text": f"t{i}", "group": owner} for i, owner in enumerate("aabbc")]
+    assert records(*rows).fingerprint == records(*rows[::-1]).fingerprint
+
+
+# Marks
+
+
+def test_a_mark_says_nothing_without_its_key_and_finds_a_record_by_its_longest_text():
+    row = {"text": "my card was charged twice by them", "label": "billing"}
+    marks = marks_of([row, {**row, "label": "fraud", "year": 2024}, {"text": row["text"] + "\r\n"}, {"n": 1}], KEY)
+    assert len(set(marks[:, 0].tolist())) == 4
+    assert len(set(marks[:3, 1].tolist())) == 1
+    assert marks[3, 1] == 0
+    assert not np.isin(marks_of([row], b"another key" * 2), marks).any()
