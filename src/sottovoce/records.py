@@ -107,7 +107,17 @@ class PrivateRecords(Opaque):
         PrivateRecords(unit 'record', size not declared)
     """
 
-    __slots__ = ("_open", "_whole", "fingerprint", "size_is_public", "source", "synthetic", "unit")
+    __slots__ = (
+        "_first_fingerprint",
+        "_marks",
+        "_open",
+        "_whole",
+        "fingerprint",
+        "size_is_public",
+        "source",
+        "synthetic",
+        "unit",
+    )
 
     def __init__(
         self,
@@ -132,6 +142,8 @@ class PrivateRecords(Opaque):
         units = tuple(tuple(held[place] for place in unit) for unit in places)
         self._open: Callable[[], tuple[tuple[Row, ...], ...]] = lambda: units
         self._whole: Callable[[], tuple[Mapping[str, object], ...]] = lambda: values
+        self._first_fingerprint: list[str] = []  # worked out once, where it is asked for
+        self._marks: dict[bytes, MarkArray] = {}
         self.fingerprint = fingerprint_of([[values[place] for place in unit] for unit in places])
 
     def _public_face(self) -> str:
@@ -158,11 +170,15 @@ class PrivateRecords(Opaque):
 
     def first_fingerprint(self) -> str:
         """What versions of this package before the second format knew the same records by."""
-        return first_fingerprint(self._whole())
+        if not self._first_fingerprint:
+            self._first_fingerprint.append(first_fingerprint(self._whole()))
+        return self._first_fingerprint[0]
 
     def marks(self, key: bytes) -> MarkArray:
         """Keyed marks of the single records, shape (records, 2); see ``fingerprints.marks_of``."""
-        return marks_of(self._whole(), key)
+        if key not in self._marks:
+            self._marks[key] = marks_of(self._whole(), key)
+        return self._marks[key]
 
     def __iter__(self) -> NoReturn:
         raise OpaqueError("PrivateRecords cannot be iterated: it holds private data.")

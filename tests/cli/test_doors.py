@@ -75,24 +75,20 @@ def test_the_readmes_two_commands_share_one_ledger(capsys, few, monkeypatch):
     assert (code, json.loads(out)["intact"]) == (0, True)
 
 
-def test_a_second_ledger_for_the_same_records_is_warned_of(capsys, few, monkeypatch):
+def test_a_second_ledger_for_the_same_records_is_refused_until_the_owner_opens_it_and_then_warned_of(
+    capsys, few, monkeypatch
+):
     monkeypatch.chdir(few)
-    for ledger, warned in (("one.db", False), ("two.db", True), ("one.db", False)):
-        code, _, err = call(
-            capsys,
-            "ask",
-            "hello",
-            "--private",
-            "tickets.jsonl",
-            "--task",
-            "tickets",
-            "--model",
-            "fake",
-            "--ledger",
-            ledger,
-        )
-        assert code == 0
-        assert ("WARNING" in err) is warned
+    ask = ("ask", "hello", "--private", "tickets.jsonl", "--task", "tickets", "--model", "fake", "--ledger")
+    assert call(capsys, *ask, "one.db")[0] == 0
+    code, out, err = call(capsys, *ask, "two.db")
+    assert (code, out, "sotto ledger grant" in err) == (3, "", True)
+    assert not (few / "two.db").exists()
+    code, _, err = call(capsys, "ledger", "grant", "two.db", "--private", "tickets.jsonl", "--budget", "8,1e-6")
+    assert (code, "WARNING" in err) == (0, True)
+    for ledger, warned in (("one.db", False), ("two.db", True)):
+        code, _, err = call(capsys, *ask, ledger)
+        assert (code, "WARNING" in err) == (0, warned)
 
 
 def test_a_grant_opens_raises_and_continues(capsys, few, monkeypatch):

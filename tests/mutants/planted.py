@@ -8,6 +8,7 @@ from mutants import (
     in_decoding,
     in_experts,
     in_explanations,
+    in_known_records,
     in_ledger,
     in_mechanisms,
     in_statements,
@@ -26,4 +27,5 @@ MUTANTS = [
     *in_ledger.MUTANTS,
     *in_decoding.MUTANTS,
     *in_statements.MUTANTS,
+    *in_known_records.MUTANTS,
 ]

@@ -194,6 +194,8 @@ def test_a_resume_under_another_ledger_is_refused_and_destroys_nothing(desk, mon
     before = {file.name: file.read_bytes() for file in folder.glob("r*")}
     assert len(before) == 4
     for budget in ("40,1e-5", "1,1e-9"):
+        grant = ("ledger", "grant", f"other{budget[0]}.db", "--private", "notes.jsonl", "--budget", budget)
+        assert desk(*grant)[0] == 0  # the owner's decision: a second ledger is not opened otherwise
         code, err = desk(*TERMS_OF_COMMAND, "--ledger", f"other{budget[0]}.db", "--budget", budget, "--resume")
         assert code == 2
         assert "ledger" in err

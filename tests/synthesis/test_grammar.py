@@ -40,7 +40,7 @@ FREE = replace(GRAMMAR, grammar=False)
 
 def records(kinds=("fee", "theft"), count: int = 24) -> PrivateRecords:
     rows = [Row(i + 1, {"kind": kinds[i % len(kinds)], "days": i % 10}) for i in range(count)]
-    return PrivateRecords(rows, source="notes")
+    return PrivateRecords(rows, source="notes", synthetic=True)
 
 
 def scribe(function=None, pieces=PIECES) -> FakeStepper:

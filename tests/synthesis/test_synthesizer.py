@@ -234,7 +234,7 @@ def test_other_records_terms_or_ledgers_are_not_resumed(tmp_path):
 
 def test_a_seeded_source_is_refused_for_real_records_and_marked_for_synthetic_ones():
     with pytest.raises(ParameterError, match="whoever knows the seed"):
-        writer(randomness=SeededRandomness(1))
+        writer(records=PrivateRecords(rows(), source="notes"), randomness=SeededRandomness(1))
     icl = writer(records=PrivateRecords(rows(), source="notes", synthetic=True), randomness=SeededRandomness(1))
     assert "NO privacy guarantee" in icl.certificate(icl.fresh(), []).statement
 

@@ -27,8 +27,9 @@ def likes_its_own(prompt, text):
 
 
 def writer(ledger: str | Path = ":memory:", **options) -> Synthesizer:
+    """Over made-up rows, which may have any number of ledgers."""
     given = {
-        "records": PrivateRecords(options.pop("rows", None) or rows(), source="notes"),
+        "records": PrivateRecords(options.pop("rows", None) or rows(), source="notes", synthetic=True),
         "task": TASK,
         "order": ORDER,
         "epsilon": 20.0,
