@@ -27,9 +27,10 @@ BOUND_NO_LOSS = {
     "planner_data": {"self.mean", "self.standard_error", "low", "high", "end"},
     "privacy": {
         "self.alpha", "self.least", "self.most", "most", "value", "MIN_ORDER", "MAX_ORDER", "MIN_EPSILON",
-        "MAX_EPSILON", "LEAST_ETA", "MOST_COUNT",
+        "MAX_EPSILON", "LEAST_ETA", "MOST_COUNT", "found.share", "found.found",
     },
-    "records": {"number"},
+    "cells": {"number"},
+    "fingerprints": {"number"},
 }  # fmt: skip
 """By room: what is rounded to the nearest since it promises nothing, such as times, accuracies and limits of input."""
 
