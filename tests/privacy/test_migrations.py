@@ -26,6 +26,7 @@ from sottovoce.privacy.events import BoundedRange, PureDP, ZCDpEvent
 from sottovoce.privacy.ledger import Identity, Ledger, Reservation
 from sottovoce.privacy.ledger_address import Address
 from sottovoce.privacy.ledger_schema import SCHEMA_VERSION
+from sottovoce.privacy.ledger_server import SCHEMA
 from sottovoce.privacy.unit import Adjacency
 
 WHO = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")
@@ -37,7 +38,10 @@ ENTRIES = "SELECT seq, data_set, kind, release_id, amount, detail, at, previous,
 
 
 def engine_of(address):
-    return sa.create_engine(Address.parse(address).url)
+    url = Address.parse(address).url
+    if address.startswith("postgresql"):  # where a new ledger is, or else an old one
+        url = url.update_query_dict({"options": f"-csearch_path={SCHEMA},public"})
+    return sa.create_engine(url)
 
 
 @pytest.fixture
@@ -136,8 +140,8 @@ def test_a_crash_in_the_middle_leaves_the_old_format(old, monkeypatch, step):
     before = rows(old, ENTRIES)
     made = ledger_database._engine
 
-    def watched(address):
-        engine = made(address)
+    def watched(*place):
+        engine = made(*place)
         sa.event.listen(engine, "after_cursor_execute", crash)
         return engine
 
@@ -230,7 +234,7 @@ def test_a_moved_ledger_has_the_columns_of_a_new_one(old, tmp_path, request):
     Ledger(old).close()
     new = str(tmp_path / "new.db")
     if old.startswith("postgresql"):
-        new = request.getfixturevalue("postgres_server").new_schema()
+        new = request.getfixturevalue("postgres_server").new_database()
     Ledger(new).close()
     moved, fresh = shape(old), shape(new)
     if not old.startswith("postgresql"):  # SQLite does not list a check that stands at a column

@@ -37,12 +37,16 @@ def with_password(server: Server, database: str, password: str) -> str:
     return server.address(database, "clerk").replace("clerk@", f"clerk:{password.replace(' ', '%20')}@")
 
 
+def database_of(address: str) -> str:
+    return address.split("/")[3].split("?")[0]
+
+
 # Passwords
 
 
 def test_a_password_is_used_and_never_shown_noted_or_kept(postgres_server, postgres_url):
-    database = postgres_url.split("/")[3].split("?")[0]
-    postgres_server.sql("GRANT ALL ON SCHEMA public TO clerk", database)
+    database = database_of(postgres_url)
+    postgres_server.sql(f"GRANT CREATE ON DATABASE {database} TO clerk")
     ledger = Ledger(with_password(postgres_server, database, PASSWORD))
     account = ledger.open(WHO, Budget(1.0))
     account.reserve([charge("r")])
@@ -144,7 +148,7 @@ def test_what_is_shown_of_an_address_leads_there_without_the_password(text, show
 def test_a_stricter_default_of_the_server_does_not_give_a_writer_an_old_snapshot(postgres_server, postgres_url, level):
     # Under repeatable read the snapshot would be older than the lock: the second writer would not see the first's
     # charge, and would fail or overspend.
-    database = postgres_url.split("/")[3].split("?")[0]
+    database = database_of(postgres_url)
     postgres_server.sql(f"ALTER DATABASE {database} SET default_transaction_isolation = '{level}'")
     account = Ledger(postgres_url).open(WHO, Budget(1.0))
     held, results = threading.Barrier(2), []
@@ -175,7 +179,7 @@ def _outcome(account, name, epsilon):
 
 
 def test_a_charge_waits_for_the_disk_whatever_the_database_is_set_to(postgres_server, postgres_url):
-    database = postgres_url.split("/")[3].split("?")[0]
+    database = database_of(postgres_url)
     postgres_server.sql(f"ALTER DATABASE {database} SET synchronous_commit = off")
     ledger = Ledger(postgres_url)
     with ledger._database.reading() as connection:
@@ -196,15 +200,133 @@ def test_the_lock_is_the_first_thing_that_a_writer_asks_for(postgres_url):
     assert asked[0].startswith("SELECT pg_advisory_xact_lock(")
 
 
-def test_a_ledger_lives_beside_other_tables_and_in_its_own_schema(postgres_server, postgres_url):
-    database = postgres_url.split("/")[3].split("?")[0]
-    postgres_server.sql("CREATE TABLE theirs (x int)", database)
-    Ledger(postgres_url).open(WHO, Budget(1.0))
-    postgres_server.sql("CREATE SCHEMA other", database)
-    other = Ledger(f"{postgres_url}&options=-csearch_path%3Dother")
-    assert other.balances() == []
-    assert other.open(WHO, Budget(2.0)).balance().left == 2.0
-    assert Ledger(postgres_url).open(WHO, None).balance().left == 1.0
+def test_a_ledger_lives_beside_other_tables_in_its_own_schema(postgres_server, postgres_url):
+    database = database_of(postgres_url)
+    postgres_server.sql("CREATE TABLE sotto_entry (theirs int)", database)
+    Ledger(postgres_url).open(WHO, Budget(1.0)).reserve([charge("r")])
+    assert postgres_server.sql("SELECT count(*) FROM public.sotto_entry", database) == "0"
+    assert postgres_server.sql("SELECT count(*) FROM sottovoce.sotto_entry", database) == "2"
+
+
+# One database, one ledger, whoever comes
+
+
+def with_roles(server: Server, database: str) -> list[str]:
+    """The addresses of two roles, each with a schema of its own that comes first in its search path."""
+    for role in ("ann", "bob"):
+        server.sql(f"DO $$ BEGIN CREATE ROLE {role} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$", database)
+        server.sql(f"CREATE SCHEMA AUTHORIZATION {role}", database)
+    server.sql(f"GRANT CREATE ON DATABASE {database} TO ann, bob")
+    return [server.address(database, role) for role in ("ann", "bob")]
+
+
+SHARED = (
+    "GRANT USAGE ON SCHEMA sottovoce TO bob; GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA sottovoce TO bob; "
+    "GRANT USAGE ON ALL SEQUENCES IN SCHEMA sottovoce TO bob"
+)
+
+
+def test_two_roles_with_schemas_of_their_own_spend_one_budget(postgres_server, emptied_url):
+    ann, bob = with_roles(postgres_server, database_of(emptied_url))
+    first = Ledger(ann).open(WHO, Budget(1.0))
+    first.reserve([charge("a", 0.6)])
+    with pytest.raises(LedgerUnavailableError, match="GRANT USAGE ON SCHEMA sottovoce TO bob"):
+        Ledger(bob)
+    postgres_server.sql(SHARED, database_of(emptied_url))
+    second = Ledger(bob).open(WHO, None)
+    with pytest.raises(BudgetExhaustedError):
+        second.reserve([charge("b", 0.6)])
+    second.reserve([charge("b", 0.4)])
+    assert first.balance().left == 0
+    assert first.ledger.verify() == second.ledger.verify() == []
+
+
+def test_two_roles_wait_for_the_same_lock(postgres_server, emptied_url):
+    ann, bob = with_roles(postgres_server, database_of(emptied_url))
+    first = Ledger(ann).open(WHO, Budget(1.0))
+    postgres_server.sql(SHARED, database_of(emptied_url))
+    second = Ledger(bob).open(WHO, None)
+    results = []
+    worker = threading.Thread(target=lambda: results.append(_outcome(second, "b", 0.7)))
+    with first.ledger._database.writing() as connection:
+        worker.start()
+        waiting = sa.text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+        while not connection.scalar(waiting):
+            worker.join(0.02)
+            assert worker.is_alive(), "the second role does not wait"
+        connection.exec_driver_sql("UPDATE sotto_data_set SET spent = cap")
+    worker.join()
+    assert results == ["refused"]
+
+
+@pytest.mark.parametrize("path", ["public", "other", "pg_temp", "absent", ""])
+def test_a_search_path_leads_to_no_other_ledger(postgres_server, emptied_url, path):
+    Ledger(emptied_url).open(WHO, Budget(1.0)).reserve([charge("r")])
+    postgres_server.sql("CREATE SCHEMA other", database_of(emptied_url))
+    assert Ledger(f"{emptied_url}&options=-csearch_path%3D{path}").open(WHO, None).balance().answers == 1
+
+
+def test_a_temporary_table_does_not_stand_before_the_ledger(emptied_url):
+    account = Ledger(emptied_url).open(WHO, Budget(1.0))
+    with account.ledger._database._engine.connect() as connection:  # the one pooled connection
+        connection.exec_driver_sql("CREATE TEMP TABLE sotto_data_set AS SELECT * FROM sotto_data_set")
+        connection.exec_driver_sql("UPDATE pg_temp.sotto_data_set SET cap = 10 * cap")
+        connection.commit()
+    with pytest.raises(BudgetExhaustedError):
+        account.reserve([charge("r", 1.5)])
+
+
+@pytest.mark.parametrize("schema", ["public", "ann", 'Odd "name" %s'])
+def test_a_ledger_of_an_earlier_version_is_found_and_used_where_it_is(postgres_server, emptied_url, schema):
+    database = database_of(emptied_url)
+    Ledger(emptied_url).open(WHO, Budget(1.0)).reserve([charge("r", 0.7)])
+    quoted = '"' + schema.replace('"', '""') + '"'
+    if schema == "public":
+        postgres_server.sql("DROP SCHEMA public", database)
+    postgres_server.sql(f"ALTER SCHEMA sottovoce RENAME TO {quoted}", database)
+    account = Ledger(emptied_url).open(WHO, None)
+    with pytest.raises(BudgetExhaustedError):
+        account.reserve([charge("more", 0.4)])
+    account.reserve([charge("fits", 0.3)])
+    assert account.ledger.verify() == []
+    assert postgres_server.sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'sottovoce'", database) == "0"
+
+
+def test_a_database_with_two_ledgers_is_refused_until_one_is_retired(postgres_server, emptied_url):
+    database = database_of(emptied_url)
+    for epsilon, schema in ((0.7, "ann"), (0.2, "bob")):
+        Ledger(emptied_url).open(WHO, Budget(1.0)).reserve([charge("r", epsilon)])
+        postgres_server.sql(f"ALTER SCHEMA sottovoce RENAME TO {schema}", database)
+        postgres_server.sql(f"ALTER TABLE {schema}.sotto_meta RENAME TO sotto_meta_retired", database)
+    for schema in ("ann", "bob"):
+        postgres_server.sql(f"ALTER TABLE {schema}.sotto_meta_retired RENAME TO sotto_meta", database)
+    with pytest.raises(LedgerUnavailableError, match="2 ledgers, in the schemas ann, bob") as refusal:
+        Ledger(emptied_url)
+    assert "ALTER TABLE SCHEMA.sotto_meta RENAME TO sotto_meta_retired" in str(refusal.value)
+    postgres_server.sql("ALTER TABLE bob.sotto_meta RENAME TO sotto_meta_retired", database)
+    assert Ledger(emptied_url).open(WHO, None).balance().spent == pytest.approx(0.7)
+
+
+def test_roles_that_make_the_ledger_at_once_make_one(postgres_server, emptied_url):
+    ann, bob = with_roles(postgres_server, database_of(emptied_url))
+    told, gate = [], threading.Barrier(2)
+
+    def make(address):
+        gate.wait()
+        try:
+            Ledger(address)
+            told.append("made")
+        except LedgerUnavailableError as error:
+            told.append("denied" if "GRANT USAGE" in str(error) else str(error))
+
+    workers = [threading.Thread(target=make, args=(address,)) for address in (ann, bob)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert sorted(told) == ["denied", "made"]
+    found = "SELECT count(*) FROM pg_class WHERE relname = 'sotto_meta'"
+    assert postgres_server.sql(found, database_of(emptied_url)) == "1"
 
 
 # Loss of power

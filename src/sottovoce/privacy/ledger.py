@@ -168,24 +168,24 @@ class Ledger:
 
     def history(self) -> list[dict[str, Any]]:
         """Every entry, oldest first."""
-        with self._database.reading() as connection:
+        with self._database.reading(verified=False) as connection:
             return list(read_entries(connection))
 
     def count(self) -> int:
         """How many entries the history has."""
-        with self._database.reading() as connection:
+        with self._database.reading(verified=False) as connection:
             return int(connection.scalar(sa.select(sa.func.count()).select_from(ENTRY)) or 0)
 
     @contextmanager
     def rows(self) -> Iterator[History]:
-        """The whole ledger as plain rows of one moment; entries are read as they are used."""
-        with self._database.reading() as connection, closing(read_entries(connection)) as entries:
+        """The whole ledger as plain rows of one moment, for whoever checks them; entries are read as they are used."""
+        with self._database.reading(verified=False) as connection, closing(read_entries(connection)) as entries:
             yield read_history(connection, entries)
 
     def verify(self) -> list[str]:
-        """Checks the chain, every price and every balance; returns what is wrong, nothing if all is well."""
-        with self.rows() as history:
-            return find_problems(history)
+        """Checks the file, the chain, every price and every balance; returns what is wrong, nothing if all is well."""
+        with self._database.reading(verified=False) as connection, closing(read_entries(connection)) as entries:
+            return [*self._database.faults(connection), *find_problems(read_history(connection, entries))]
 
     def close(self) -> None:
         """Closes its connections; the next use opens new ones."""
