@@ -38,7 +38,7 @@ def with_password(server: Server, database: str, password: str) -> str:
 
 
 def database_of(address: str) -> str:
-    return address.split("/")[3].split("?")[0]
+    return address.split("/")[3].partition("?")[0]
 
 
 # Passwords

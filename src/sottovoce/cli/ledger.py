@@ -22,7 +22,7 @@ DISAGREES = 3
 def add_to(app: typer.Typer) -> None:
     """Adds the group."""
     group = typer.Typer(help="Show, verify, grant, export and recompute budgets.", no_args_is_help=True)
-    for command in (show, verify, grant, export, recompute):
+    for command in (show, verify, grant, export, recompute, adopt):
         group.command(command.__name__)(command)
     app.add_typer(group, name="ledger")
 
@@ -179,6 +179,16 @@ def recompute(
         raise typer.Exit(DISAGREES)
 
 
+def adopt(path: Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger file.")]) -> None:
+    """Take a file into use that an older version wrote and closed, on your word that no charge is missing in it."""
+    from sottovoce.privacy.ledger import Ledger
+
+    book = Ledger.adopt(_existing_file(path))
+    newest = book.history()[-1:]
+    until = f", the newest of {newest[0]['at']}" if newest else ""
+    say(f"{book.name}: {book.count()} entries{until}. It is in use now; charges after that are not in it.")
+
+
 def _tell(one: dict[str, Any], accountant: str) -> None:
     recomputed, kept = (rounded_up(one["spent"][which], 10) for which in ("recomputed", "ledger"))
     answers = f"{one['data_set']}: {one['answers']} answers"
@@ -201,9 +211,7 @@ def _left(level: Any) -> str:
 
 
 def existing_ledger(path: str | None, private: str | None) -> Ledger:
-    from pathlib import Path
-
-    from sottovoce.errors import LedgerUnavailableError, ParameterError
+    from sottovoce.errors import ParameterError
     from sottovoce.privacy.ledger import Ledger
     from sottovoce.privacy.ledger_address import is_address
     from sottovoce.privacy.ledger_registry import default_path
@@ -212,6 +220,14 @@ def existing_ledger(path: str | None, private: str | None) -> Ledger:
     if path is None and private is None:
         raise ParameterError("LEDGER", None, "a ledger file, or --private FILE to find the one kept for those records")
     where = path or default_path(read_private(str(private), truncate=True))
-    if not is_address(where) and not Path(where).is_file():
+    return Ledger(where if is_address(where) else _existing_file(where))
+
+
+def _existing_file(where: str) -> str:
+    from pathlib import Path
+
+    from sottovoce.errors import LedgerUnavailableError
+
+    if not Path(where).is_file():
         raise LedgerUnavailableError(f"There is no ledger {where!r}. A first answer or 'sotto ledger grant' makes one.")
-    return Ledger(where)
+    return where

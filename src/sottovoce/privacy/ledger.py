@@ -35,6 +35,7 @@ from sottovoce.privacy.ledger_caps import (
 )
 from sottovoce.privacy.ledger_chain import Entry, History, append, read_entries, read_history
 from sottovoce.privacy.ledger_database import Database
+from sottovoce.privacy.ledger_file import LedgerFile
 from sottovoce.privacy.ledger_registry import refuse_second, remember
 from sottovoce.privacy.ledger_schema import DATA_SET, ENTRY, FINGERPRINT
 from sottovoce.privacy.ledger_verify import find_problems
@@ -67,6 +68,24 @@ class Ledger:
         address = Address.parse(path)
         self._database = Database(address)
         self.path, self.name = address.shown, address.name
+
+    @classmethod
+    def adopt(cls, path: str) -> Ledger:
+        """Opens a file that an older version wrote and closed, on its owner's word that no charge is missing in it.
+
+        Such a version kept the newest charges in a log beside the file, and the file does not tell whether it had one.
+
+        Raises:
+            ParameterError: The path names no file.
+            LedgerUnavailableError: It cannot be used as a ledger, is not whole, or is open in another program.
+        """
+        address = Address.parse(path)
+        if address.file is None:
+            raise ParameterError("ledger", address.shown, "a file: no other ledger has a log")
+        LedgerFile(address.file, address.name).adopt()
+        ledger = cls(path)
+        ledger.balances()
+        return ledger
 
     def __repr__(self) -> str:
         return f"Ledger({self.name!r})"

@@ -118,9 +118,9 @@ class Database:
         problems = self.faults(connection) or find_problems(read_history(connection, read_entries(connection)))
         if problems:
             raise LedgerUnavailableError(
-                f"The ledger {self.name} is not whole: {problems[0]}. It is a copy that was made while a program wrote, "
-                f"or lost its journal ({self.name}-journal), or was changed. Nothing is charged to it or read from it. "
-                "Use the original with the journal beside it, or a whole copy; 'sotto ledger verify' says more."
+                f"The ledger {self.name} is not whole: {problems[0]}. It is a copy that was made while a program "
+                f"wrote, or lost its journal ({self.name}-journal), or was changed. Nothing is charged to it or read "
+                "from it. Use the original with its journal beside it, or a whole copy. See 'sotto ledger verify'."
             )
         self._verified = True
 
@@ -131,8 +131,8 @@ class Database:
         seq, digest = self._newest
         if connection.scalar(sa.select(ENTRY.c.hash).where(ENTRY.c.seq == seq)) != digest:
             raise LedgerUnavailableError(
-                f"The ledger {self.name} no longer has entry {seq}, which this program saw in it: an older copy was put "
-                "in its place. Nothing more is charged. Put the newer one back, and start the program again."
+                f"The ledger {self.name} no longer has entry {seq}, which this program saw in it: an older copy was "
+                "put in its place. Nothing more is charged. Put the newer one back, and start the program again."
             )
 
     def _prepare(self) -> None:

@@ -53,7 +53,7 @@ class LedgerFile:
     """
 
     def __init__(self, path: str, name: str) -> None:
-        self.name = name
+        self.name, self._typed = name, path
         try:
             self._named, self._path = os.path.abspath(path), os.path.realpath(path)
             _make(self._path)
@@ -73,7 +73,8 @@ class LedgerFile:
         if self._look() != self._identity:
             raise LedgerUnavailableError(
                 f"The ledger {self.name} was replaced by another file, or moved, while this program had it open. No "
-                "answer is given: a charge might stand in one file and be missing in the other. Start the program again."
+                "answer is given: a charge might stand in one file and be missing in the other. Start the program "
+                "again."
             )
 
     def connect(self) -> sqlite3.Connection:
@@ -123,8 +124,8 @@ class LedgerFile:
             raise self._unusable("it is no regular file")
         if found.st_nlink != 1:
             raise LedgerUnavailableError(
-                f"The ledger {self.name} has {found.st_nlink} names (hard links). After a crash a program that knows it "
-                "by another name would not find its journal. Keep one name: remove the others, or copy the file."
+                f"The ledger {self.name} has {found.st_nlink} names (hard links). After a crash a program that knows "
+                "it by another name would not find its journal. Keep one name: remove the others, or copy the file."
             )
         return found.st_dev, found.st_ino
 
@@ -134,8 +135,8 @@ class LedgerFile:
             return
         if mount.point == self._path:
             raise LedgerUnavailableError(
-                f"The ledger {self.name} is a mount of its own, as when a container is given a single file. Its journal "
-                "would be kept elsewhere than that of the same file outside. Mount the folder that holds it."
+                f"The ledger {self.name} is a mount of its own, as when a container is given a single file. Its "
+                "journal would be kept elsewhere than that of the same file outside. Mount the folder that holds it."
             )
         if mount.kind in NETWORK:
             raise LedgerUnavailableError(
@@ -156,7 +157,7 @@ class LedgerFile:
                 f"{self.name}{LOG}, and that file is not there. Either it was closed in good order, or this is a copy "
                 "that lacks charges; the file cannot tell. If an older version has it open, end that first. If it is "
                 "the ledger that you used, and nothing was copied, moved or restored since, take it into use with "
-                f"'sotto ledger adopt {self.name}'. If not, find the original."
+                f"'sotto ledger adopt {self._typed}'. If not, find the original."
             )
         ((mode,),) = patiently(connection, f"PRAGMA journal_mode = {JOURNAL}")
         connection.execute("PRAGMA synchronous = FULL")
@@ -193,7 +194,8 @@ class LedgerFile:
                 if _is_busy(error):
                     raise LedgerUnavailableError(
                         f"The ledger {self.name} was written by an older version, and another program still has it "
-                        "open. It moves to this version when nobody else uses it: end the other program, then try again."
+                        "open. It moves to this version when nobody else uses it: end the other program, then try "
+                        "again."
                     ) from None
                 raise self._unusable(str(error)) from None
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:

@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 NETWORK: Final = frozenset(
-    "nfs nfs4 cifs smb3 smbfs ncpfs afs 9p virtiofs vboxsf ceph lustre glusterfs gpfs beegfs orangefs fuse.sshfs "
-    "fuse.glusterfs fuse.ceph-fuse fuse.s3fs fuse.gcsfuse fuse.rclone fuse.juicefs fuse.davfs fuse.grpcfuse".split()
+    (
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "9p", "virtiofs", "vboxsf"),
+        *("ceph", "lustre", "glusterfs", "gpfs", "beegfs", "orangefs"),
+        *("fuse.sshfs", "fuse.glusterfs", "fuse.ceph-fuse", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"),
+        *("fuse.juicefs", "fuse.davfs", "fuse.grpcfuse"),
+    )
 )
-"""File systems whose locks and writes another host may not see, or only later."""
+"""File systems whose locks another host may not see. To try a lock on this host would show nothing of that."""
 
 _TABLE: Final = Path("/proc/self/mountinfo")
 _ESCAPED: Final = re.compile(rb"\\([0-7]{3})")

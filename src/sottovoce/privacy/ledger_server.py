@@ -24,7 +24,8 @@ SCHEMA: Final = "sottovoce"
 LOCK_TIMEOUT_S: Final = 60
 _LOCK_KEY: Final = 0x736F74746F  # "sotto"
 _LEDGERS: Final = sa.text(
-    "SELECT n.nspname, pg_catalog.has_schema_privilege(n.oid, 'USAGE'), current_user FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+    "SELECT n.nspname, pg_catalog.has_schema_privilege(n.oid, 'USAGE'), current_user "
+    "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
     "WHERE c.relname = :table AND c.relkind IN ('r', 'p') AND NOT starts_with(n.nspname, 'pg_') ORDER BY n.nspname"
 ).bindparams(table=META.name)
 
