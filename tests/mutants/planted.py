@@ -10,6 +10,7 @@ from mutants import (
     in_explanations,
     in_known_records,
     in_ledger,
+    in_ledger_files,
     in_mechanisms,
     in_statements,
 )
@@ -25,6 +26,7 @@ MUTANTS = [
     *in_accounting.MUTANTS,
     *in_explanations.MUTANTS,
     *in_ledger.MUTANTS,
+    *in_ledger_files.MUTANTS,
     *in_decoding.MUTANTS,
     *in_statements.MUTANTS,
     *in_known_records.MUTANTS,

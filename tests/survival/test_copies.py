@@ -91,23 +91,34 @@ def test_without_verifying_it_a_torn_file_would_be_believed(account, path, tmp_p
     assert any(one not in (None, *known) for one in found)
 
 
-def test_with_its_journal_a_file_with_some_pages_of_a_write_is_what_it_was(account, path, tmp_path, monkeypatch):
-    for i in range(40):
-        account.reserve([charge(name_of(i))])
-    before = told(path)
+def torn(folder, monkeypatch, times: int, seed: int) -> dict[str, int]:
+    """Leaves some pages of a write in the file, as a power cut does; with the journal it must be what it was."""
+    path = folder / "torn.db"
+    account = Ledger(str(path)).open(WHO, Budget(500.0))
+    account.reserve([charge(name_of(i)) for i in range(40)])
+    before, start = told(path), path.read_bytes()
     batch = [charge(name_of(i)) for i in range(40, 340)]
-    start = path.read_bytes()
     half, journal = stopped_half_way(account, path, lambda: account.reserve(batch), monkeypatch)
     write = Write(start, half)
     assert len(write.pages) > 5, "the transaction went into the file before it ended"
     refused = 0
-    for mixed in write.mixtures(most=20, seed=2):
-        copy = put(tmp_path, mixed)
-        refused += told(copy) is None
-        copy = put(tmp_path, mixed)
-        (tmp_path / "copy.db-journal").write_bytes(journal)
+    for mixed in write.mixtures(times, seed):
+        found = told(put(folder, mixed))
+        assert found in (None, before)
+        refused += found is None
+        copy = put(folder, mixed)
+        (folder / "copy.db-journal").write_bytes(journal)
         assert told(copy) == before
-    assert refused > 10, "without the journal it is torn"
+    return {"torn writes": times, "refused without their journal": refused}
+
+
+def test_with_its_journal_a_file_with_some_pages_of_a_write_is_what_it_was(tmp_path, monkeypatch):
+    assert torn(tmp_path, monkeypatch, times=20, seed=2)["refused without their journal"] > 10
+
+
+@pytest.mark.slow
+def test_a_thousand_torn_writes(tmp_path, monkeypatch):
+    assert torn(tmp_path, monkeypatch, times=1_000, seed=5)["refused without their journal"] > 500
 
 
 def test_a_journal_beside_another_file_than_its_own_is_noticed(account, path, tmp_path, monkeypatch):
