@@ -12,6 +12,7 @@ from pathlib import Path
 from sottovoce.errors import LedgerUnavailableError
 from sottovoce.privacy import ledger_account
 from sottovoce.privacy.ledger import Account, Ledger
+from survival.races import WHO
 
 PAGE = 4096
 
@@ -60,8 +61,8 @@ def write_of(path: Path, act: Callable[[], object]) -> Write:
     return Write(before, path.read_bytes())
 
 
-Story = tuple[list[tuple[int, str]], list[tuple[int, float]]]
-"""Numbers and hashes of the entries; answers and spent of each data set."""
+Story = tuple[list[tuple[int, str]], list[tuple[int, float]], set[str]]
+"""Numbers and hashes of the entries; answers and spent of each data set; ids that are found when they are looked up."""
 
 
 def told(path: Path) -> Story | None:
@@ -69,11 +70,13 @@ def told(path: Path) -> Story | None:
     try:
         ledger = Ledger(str(path))
         balances = [(balance.answers, balance.spent) for balance in ledger.balances()]
-        history = [(row["seq"], row["hash"]) for row in ledger.history()]
+        rows = ledger.history()
+        history = [(row["seq"], row["hash"]) for row in rows]
+        ids = ledger.open(WHO, None).charged([row["release_id"] for row in rows if row["kind"] == "reserve"])
         ledger.close()
     except LedgerUnavailableError:
         return None
-    return history, balances
+    return history, balances, ids
 
 
 def put(folder: Path, data: bytes) -> Path:
