@@ -1,11 +1,14 @@
 """Certificates: what was paid for a file of synthetic rows, in a form that a stranger can check.
 
-A certificate holds public facts alone: the method with its parameters, the event of one batch, the figures that follow
-from it, the ids of the charges, and hashes. Anybody can check that the figures follow from the event, the event from
-the parameters and the statement from all of them, and that the rows are the ones it speaks of. It is not signed: what
-was really charged, and which rows really left, only the ledger can say. Whoever has it can hold the certificate against
-it; with the records, that they are those that were charged. The hash of the records is keyed, with a key that the
-ledger knows: a plain one would tell whoever guesses the records that the guess is right.
+A certificate holds public facts alone: the request with all its words, the method with its parameters, the event of one
+batch, the figures that follow from it, the ids of the charges, and hashes. Anybody can check that the figures follow
+from the event, the event from the parameters and the statement from all of them, and that the rows are the ones it
+speaks of. It is not signed: what was really charged, and which rows really left, only the ledger can say. Whoever has
+it can hold the certificate against it; with the records, that they are those that were charged.
+
+Every charge of a run commits to the request, with the run's id and the number of its charges. A certificate holds for
+all charges of its run or for none: one for a round that was picked after looking would be cheaper than the choice. The
+hash of the records is keyed, with a key that never leaves the ledger: a plain one would confirm a guess of them.
 """
 
 from __future__ import annotations
@@ -16,8 +19,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from importlib.metadata import version
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -26,25 +28,30 @@ from sottovoce.models.base import Isolation
 from sottovoce.privacy.accountant import RdpAccountant, Report
 from sottovoce.privacy.event_json import event_from_json, event_to_json
 from sottovoce.privacy.ledger_balance import NOT_VERIFIED_NOTE
+from sottovoce.privacy.ledger_secret import RECORDS, data_hash, secrets_of
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.scope import OF_A_FILE, scope_of
 from sottovoce.privacy.unit import DROP, Adjacency, Assignment, change_type
 
 if TYPE_CHECKING:
-    from sottovoce.methods.decoding import DecodingPlan
+    from sottovoce.methods.decoding import Decoder, DecodingPlan
     from sottovoce.privacy.events import DpEvent
     from sottovoce.privacy.ledger import Ledger
     from sottovoce.records import PrivateRecords
-    from sottovoce.synthesis_order import Order
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _MAY_LACK_SCOPE: Final = (1,)
 """Formats whose first certificates said the claim alone, without what it covers."""
-_KEY: Final = re.compile(r"data key ([0-9a-f]{32})")
+_WITHOUT_REQUEST: Final = 1
+"""Format of certificates that do not say what was asked for."""
+_ID: Final = re.compile(r"(?P<run>[0-9a-f]+)-[1-9][0-9]*(?:\.[1-9][0-9]*)?")
+_OF_METHOD: Final = "method's "
 _SEEDED: Final = "seeded: no guarantee"
-_UNREADABLE: Final = (SottoError, ValueError, TypeError, OverflowError)
+_UNREADABLE: Final = (SottoError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 _SLACK: Final = 1 + 1e-9
 """Figures are recomputed in floating point."""
+
+_Entries = dict[str, Mapping[str, Any]]
 
 
 @final
@@ -68,9 +75,10 @@ class Said:
     seeded: bool
     isolated: bool
 
-    def note(self, key: str) -> str:
-        """For the ledger, with the key of the records' hash."""
-        note = f"synthesis, {self.method}, {self.model}, change {self.change}, {self.tokens} tokens, data key {key}"
+    @property
+    def note(self) -> str:
+        """For the ledger."""
+        note = f"synthesis, {self.method}, {self.model}, change {self.change}, {self.tokens} tokens"
         note += "" if self.isolated else f", {NOT_VERIFIED_NOTE}"
         return note + (f", {_SEEDED}" if self.seeded else "")
 
@@ -107,7 +115,7 @@ class Certificate:
         delta: See ``epsilon``.
         event: What one batch was charged, which is what all of them cost.
         tokens: Most tokens of a text.
-        texts: Texts of each batch.
+        texts: Texts of each batch that were charged, with those that an interruption lost.
         experts: The fixed divisor s.
         labels: The public label set.
         rows: How many there are.
@@ -116,9 +124,10 @@ class Certificate:
         isolation: Whether it was seen to keep experts apart.
         seeded: Whether the noise came from a seeded source, so that nothing is promised.
         data: Keyed hash of the private records.
-        ledger: Ids of the charges.
-        version: Of sottovoce.
+        ledger: Ids of all charges of the run.
+        version: Of sottovoce, when the run was charged.
         format: Of this file.
+        asked: The request in all its words, which every charge commits to; empty in format 1.
     """
 
     statement: str
@@ -143,13 +152,13 @@ class Certificate:
     ledger: Sequence[str]
     version: str
     format: int = FORMAT
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
     def of(
         plan: DecodingPlan,
         *,
         labels: Sequence[str],
-        order: Order,
         unit: str,
         model: str,
         isolation: Isolation,
@@ -157,8 +166,9 @@ class Certificate:
         data: str,
         ledger: Sequence[str],
         rows: Sequence[Mapping[str, Any]],
+        asked: Mapping[str, Any],
     ) -> Certificate:
-        """For a run that is finished."""
+        """For a run that is finished, with the plan of all its charges."""
         s = plan.setting
         return Certificate(
             statement=statement_of(
@@ -173,7 +183,7 @@ class Certificate:
             delta=plan.report.delta,
             event=event_to_json(plan.event),
             tokens=s.tokens,
-            texts=order.rounds,
+            texts=s.texts,
             experts=s.experts,
             labels=list(labels),
             rows=len(rows),
@@ -183,7 +193,8 @@ class Certificate:
             seeded=seeded,
             data=data,
             ledger=list(ledger),
-            version=version("sottovoce"),
+            version=asked["version"],
+            asked=dict(asked),
         )
 
     @staticmethod
@@ -198,8 +209,8 @@ class Certificate:
             found = Certificate(**told)
         except (OSError, ValueError, TypeError, RecursionError):
             raise InputError(f"{file} is no certificate, or cannot be read.") from None
-        if found.format != FORMAT:
-            raise InputError(f"{file} has format {found.format!r}; this version reads {FORMAT}.")
+        if found.format not in (_WITHOUT_REQUEST, FORMAT):
+            raise InputError(f"{file} has format {str(found.format)[:20]}; this version reads 1 and {FORMAT}.")
         if wrong := [one.name for one in fields(found) if not _KINDS[str(one.type)](getattr(found, one.name))]:
             raise InputError(f"{file} is no certificate: its {wrong[0]!r} is of the wrong kind.")
         if found.isolation not in {one.value for one in Isolation}:
@@ -228,7 +239,7 @@ class Certificate:
             ledger: That was charged.
             records: The private records.
         """
-        found = [self._figures(), self._parameters(), self._words(), *self._promise()]
+        found = [self._figures(), self._parameters(), self._words(), self._request(), *self._promise()]
         what = "the rows are those of the certificate"
         if rows is None:
             found.append(Check(what, None, "no rows were given"))
@@ -244,23 +255,37 @@ class Certificate:
     def _parameters(self) -> Check:
         what = f"the event is that of {self.method} with its parameters"
         try:
-            costs = [self._cost([event]) for event in (self._event_of_parameters(), event_from_json(self.event))]
+            by_parameters, times = self._epsilon_of_parameters()
+            by_event = self._cost([event_from_json(self.event)]).epsilon
         except _UNREADABLE as error:
             return Check(what, False, str(error) if isinstance(error, SottoError) else "they cannot be read")
-        words = f"epsilon {rounded_up(costs[0].epsilon, 6)} by the parameters"
-        return Check(what, math.isclose(costs[0].epsilon, costs[1].epsilon, rel_tol=1e-9), words)
+        words = f"epsilon {rounded_up(by_parameters, 6)} by the parameters" + (f", {times} times" if times > 1 else "")
+        return Check(what, math.isclose(times * by_parameters, by_event, rel_tol=1e-9), words)
+
+    def _epsilon_of_parameters(self) -> tuple[float, int]:
+        """What one batch costs by the method's parameters, and how often that was charged as a whole."""
+        decoder = self._decoder()
+        times = 1 if decoder.refundable else max(1, len(self.ledger))
+        return self._cost([self._event_of_parameters()], self.delta / times).epsilon, times
+
+    def _decoder(self) -> Decoder:
+        """The method with its parameters, none of which is open."""
+        from sottovoce.methods.decoding import make_decoder
+
+        decoder = make_decoder(self.method, **self.parameters)
+        if open_dials := [dial for dial in decoder.dials if getattr(decoder, dial) is None]:
+            raise InputError(f"{open_dials[0]} is left open")
+        return decoder
 
     def _event_of_parameters(self) -> DpEvent:
         """What one batch costs by the method's parameters."""
-        from sottovoce.methods.decoding import Setting, make_decoder
+        from sottovoce.methods.decoding import Setting
 
         adjacency = Adjacency.parse(self.adjacency)
         change = change_type(Assignment.OWN_SLOT, adjacency)
         if change.name != self.change:
             raise InputError(f"one change is a {change.name} under {adjacency.value}")
-        decoder = make_decoder(self.method, **self.parameters)
-        if open_dials := [dial for dial in decoder.dials if getattr(decoder, dial) is None]:
-            raise InputError(f"{open_dials[0]} is left open")
+        decoder = self._decoder()
         setting = Setting(
             self.tokens, self.texts, self.experts, adjacency, change, labels_public=False, joins=DROP, unit=self.unit
         )
@@ -276,8 +301,9 @@ class Certificate:
             what, report.epsilon <= self.epsilon * _SLACK, f"epsilon {rounded_up(report.epsilon, 6)} by {report.bound}"
         )
 
-    def _cost(self, events: Sequence[DpEvent]) -> Report:
-        return RdpAccountant(Adjacency.parse(self.adjacency), self.unit).compose_all(events).report(self.delta)
+    def _cost(self, events: Sequence[DpEvent], delta: float | None = None) -> Report:
+        total = RdpAccountant(Adjacency.parse(self.adjacency), self.unit).compose_all(events)
+        return total.report(self.delta if delta is None else delta)
 
     def _words(self) -> Check:
         what = "its statement says that"
@@ -292,6 +318,27 @@ class Certificate:
         wordings = (statement, claim) if self.format in _MAY_LACK_SCOPE else (statement,)
         return Check(what, self.statement in wordings, "word by word")
 
+    def _request(self) -> Check:
+        """Whether the certificate says of the run what was asked for, and is for all of its charges."""
+        what = "it is for all that was asked for, in the same words"
+        if self.format == _WITHOUT_REQUEST:
+            return Check(what, None, "a certificate of format 1 does not say what was asked for")
+        asked = self.asked
+        method = {name.removeprefix(_OF_METHOD): asked[name] for name in asked if name.startswith(_OF_METHOD)}
+        own = ("method", "adjacency", "unit", "tokens", "experts", "labels", "model", "isolation", "seeded", "version")
+        try:
+            refundable = self._decoder().refundable
+            charges, texts = asked["charges"], asked["texts_per_batch"]
+            more = len(self.ledger) - charges
+            wanted: dict[str, Any] = {name: asked[name] for name in own} | {"parameters": method}
+            wanted["texts"] = texts + (more if refundable else 0)
+            if charges != (texts if refundable else 1) or more < 0:
+                return Check(what, False, f"{charges} charges were asked for, and it names {len(self.ledger)}")
+        except _UNREADABLE:
+            return Check(what, False, "the request cannot be read")
+        differs = [name for name, value in wanted.items() if _plain(getattr(self, name)) != _plain(value)]
+        return Check(what, not differs, f"{differs[0]} differs" if differs else f"{len(self.ledger)} charges")
+
     def _promise(self) -> list[Check]:
         return [
             Check("the noise came from the operating system", not self.seeded, "seeded" if self.seeded else "yes"),
@@ -305,17 +352,26 @@ class Certificate:
         left, data = "the rows are those that left", "the records are those that were charged"
         if ledger is None:
             return [Check(what, None, "no ledger was given") for what in (charged, price, left, data)]
+        paid, begun, gone = self._history(ledger)
         ids = set(self.ledger)
-        history = [entry for entry in ledger.history() if entry["release_id"] in ids]
-        paid = {entry["release_id"]: entry for entry in history if entry["kind"] == "reserve"}
-        gone = {entry["release_id"]: entry for entry in history if entry["kind"] == "release"}
-        whole = bool(ids) and len(ids) == len(self.ledger) and set(paid) == set(gone) == ids
+        whole = bool(ids) and len(ids) == len(self.ledger) and set(paid) == ids == begun | set(gone)
         return [
             Check(charged, whole and ledger.verify() == [], f"{len(paid)} charges, {len(gone)} releases"),
             self._price_of(price, ledger, list(paid.values())),
             self._left(left, rows, [_detail(gone[one]).get("content") for one in self.ledger if one in gone]),
-            self._records(data, records, list(paid.values())),
+            self._records(data, ledger, records, list(paid.values())),
         ]
+
+    def _history(self, ledger: Ledger) -> tuple[_Entries, set[str], _Entries]:
+        """The charges of the runs that this one names, those of them that began, and those that left."""
+        runs = {match["run"] for one in self.ledger if (match := _ID.fullmatch(one))}
+        found: dict[str, _Entries] = {"reserve": {}, "draw": {}, "release": {}}
+        with ledger.rows() as history:
+            for entry in history.entries:
+                match = _ID.fullmatch(entry["release_id"] or "")
+                if match and match["run"] in runs and entry["kind"] in found:
+                    found[entry["kind"]][entry["release_id"]] = entry
+        return found["reserve"], set(found["draw"]), found["release"]
 
     def _price_of(self, what: str, ledger: Ledger, paid: Sequence[Mapping[str, Any]]) -> Check:
         """Whether what was charged is what the certificate says: of whom, for whom, by what, and how much."""
@@ -329,11 +385,13 @@ class Certificate:
             return Check(what, False, f"they are kept under {holder['adjacency']} with unit '{holder['unit']}'")
         isolated = Isolation(self.isolation).holds
         said = Said(self.method, self.model, self.change, self.tokens, self.seeded, isolated)
+        request = None if self.format == _WITHOUT_REQUEST else asked_hash(self.asked)
         for entry in paid:
-            note = str(_detail(entry).get("note"))
-            key = _KEY.search(note)
-            if key is None or note != said.note(key[1]):
+            detail = _detail(entry)
+            if detail.get("note") != said.note:
                 return Check(what, False, "they were noted for another method, model, change, length or promise")
+            if detail.get("asked") != request:
+                return Check(what, False, "something else was asked for when they were charged")
         return self._is_covered(what, lambda: [event_from_json(_detail(entry)["event"]) for entry in paid])
 
     def _left(self, what: str, rows: Sequence[Mapping[str, Any]] | None, noted: Sequence[Any]) -> Check:
@@ -352,15 +410,27 @@ class Certificate:
         words = f"{place} of {len(rows)} rows" + (f", {lost} charges lost" if lost else "")
         return Check(what, place == len(rows) and bool(noted), words)
 
-    def _records(self, what: str, records: PrivateRecords | None, paid: Sequence[Mapping[str, Any]]) -> Check:
-        keys = {match[1] for entry in paid if (match := _KEY.search(str(_detail(entry).get("note"))))}
-        if records is None or len(keys) != 1:
-            told = "no records were given" if records is None else "the ledger has no key for them"
-            return Check(what, None if records is None else False, told)
-        key = bytes.fromhex(keys.pop())
+    def _records(
+        self, what: str, ledger: Ledger, records: PrivateRecords | None, paid: Sequence[Mapping[str, Any]]
+    ) -> Check:
+        if records is None:
+            return Check(what, None, "no records were given")
+        holders = {entry["data_set"] for entry in paid}
+        runs = {match["run"] for one in self.ledger if (match := _ID.fullmatch(one))}
+        with ledger.rows() as history:
+            kept = secrets_of(history.secrets or [], holders.pop()) if len(holders) == 1 else {}
+        if len(runs) != 1 or RECORDS not in kept:
+            return Check(what, False, "the ledger has no key for them")
+        run = runs.pop()
         names = (records.fingerprint, records.first_fingerprint())  # the second is in certificates of earlier versions
-        digests = [hmac.new(key, name.encode("ascii"), hashlib.sha256).hexdigest() for name in names]
-        return Check(what, any(hmac.compare_digest(one, self.data) for one in digests), "by their keyed hash")
+        digests = [data_hash(kept, run, name) for name in names]
+        same = any(hmac.compare_digest(one.encode(), self.data.encode()) for one in digests)
+        return Check(what, same, "by their keyed hash")
+
+
+def asked_hash(asked: Mapping[str, Any]) -> str:
+    """SHA-256 of a request; public, as its words are."""
+    return hashlib.sha256(_plain(asked).encode("utf-8")).hexdigest()
 
 
 def rows_hash(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -403,6 +473,11 @@ def _line(row: Mapping[str, Any]) -> bytes:
     return (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
 
 
+def _plain(value: Any) -> str:
+    """Values as JSON, where sequences are lists and keys are in order."""
+    return json.dumps(value, sort_keys=True, default=list)
+
+
 def _detail(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     detail = entry["detail"]
     found = json.loads(detail) if isinstance(detail, str) else detail
@@ -410,7 +485,12 @@ def _detail(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return False
 
 
 def _is_list(value: object) -> bool:
@@ -420,7 +500,7 @@ def _is_list(value: object) -> bool:
 _KINDS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "str": lambda value: isinstance(value, str),
     "bool": lambda value: isinstance(value, bool),
-    "int": lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
+    "int": lambda value: isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63,
     "float": _is_number,
     "Sequence[str]": _is_list,
     "Mapping[str, Any]": lambda value: isinstance(value, dict),

@@ -1,7 +1,7 @@
 """PrivateICL: records, task, model, method and budget, joined so that the order of things cannot be got wrong.
 
-For every answer: charge the ledger durably, read the private records, draw, note the release durably, hand it out. A
-crash in between leaves the charge standing.
+For every answer: charge the ledger durably, read the private records, note the release durably, draw, hand it out. A
+crash in between leaves the charge standing, and nothing is drawn twice under one charge.
 """
 
 from __future__ import annotations
@@ -176,7 +176,9 @@ class PrivateICL:
             epsilon: Price of the answer.
             delta: Of the answer, for methods that need one; by default the budget's.
             release_id: A name for the answer that is the caller's own. Asking again under the same name, after a crash
-                before the answer left, is not charged again; an answer that left never leaves twice.
+                before the draw, is not charged again. Once the draw began the name is used, whatever became of the
+                answer, and so it is once charged where coins over the records decide what the model reads (samples,
+                a capacity, several units an expert).
 
         Raises:
             BudgetExhaustedError: It cannot be paid for; nothing was charged and no model was asked.
@@ -296,9 +298,9 @@ class PrivateICL:
         else:
             self._charge(self._account, ids, terms)
             outputs = self._ensemble.ask(batch, public[:, 0])
-        values = [self.method.choose(output, terms.price, self._randomness) for output in outputs]
-        if self._account:
+        if self._account:  # before the draw: whatever comes then, no second one is made under this charge
             self._account.mark_released(ids)
+        values = [self.method.choose(output, terms.price, self._randomness) for output in outputs]
         balance = self.balance
         return [
             Release(self.task.labels[value], terms, release_id, balance)
@@ -307,9 +309,14 @@ class PrivateICL:
 
     def _charge(self, account: Account, ids: Sequence[str], terms: Terms) -> None:
         if self.method.private:
-            account.reserve(self._reservations(ids, terms), again=not isinstance(self.method, Subsampling))
+            account.reserve(self._reservations(ids, terms), again=not self._draws_to_read)
         else:
             account.record_non_private(ids, self._note(terms))
+
+    @property
+    def _draws_to_read(self) -> bool:
+        """Whether coins over the records decide what the model reads: then a failure to read follows from them."""
+        return isinstance(self.method, Subsampling) or self.partition.is_random
 
     def _reservations(self, ids: Sequence[str], terms: Terms) -> list[Reservation]:
         note = self._note(terms)

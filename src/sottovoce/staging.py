@@ -4,7 +4,8 @@ A run has a folder beside its output, ``OUT.partial``, as private as the records
 texts is written there whole, then the ledger notes that it leaves, with the hash of that file, and only then is it
 handed over. On a resume a file that the ledger knows by its hash is handed over, and so is a whole file that was not
 noted yet, once it is: it was drawn under the charge, somebody may have seen it, and a second draw would be one too
-many. Only a round that never was whole on the disk is drawn again. One process at a time works in a folder.
+many. A round that never was whole on the disk is drawn anew under another charge. One process at a time works in a
+folder.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ CERTIFICATE: Final = ".certificate.json"
 """What is appended to the output's name for its certificate."""
 
 _HEADER: Final = "run.json"
+_UNSPOKEN: Final = "records and ledger"
+"""A term whose value follows from the records: that it differs is said, and nothing else."""
 _ROOM: Final = "room"
 _PIECE: Final = 1 << 20
 _ENDINGS: Final = (".jsonl", ".ndjson", ".json")
@@ -89,7 +92,7 @@ class Staging:
     def make_room(self, size: int) -> None:
         """Takes up so many bytes of the disk, which the next ``put`` gives back for the round that it writes.
 
-        A round that could not be put would be drawn again, and whether it can must not follow from what was drawn.
+        Whether a round can be put must not follow from what was drawn.
 
         Raises:
             InputError: There is no room. Nothing was drawn.
@@ -108,8 +111,8 @@ class Staging:
                 "was drawn; make room and pass --resume."
             ) from None
 
-    def put(self, number: int, rows: Sequence[Mapping[str, Any]]) -> str:
-        """Writes a round aside, durably, and returns its hash.
+    def put(self, name: str | int, rows: Sequence[Mapping[str, Any]]) -> str:
+        """Writes a round aside under the name of its charge, durably, and returns its hash.
 
         Raises:
             InputError: It cannot be written.
@@ -117,29 +120,29 @@ class Staging:
         text = _lines(rows)
         try:
             (self.folder / _ROOM).unlink(missing_ok=True)
-            self._write(self._file(number), text)
+            self._write(self._file(name), text)
         except OSError as error:
             raise InputError(
                 f"{self.folder} cannot be written ({error.strerror}). What was charged stands; make room and pass "
-                "--resume."
+                "--resume, which charges this round again: it was drawn."
             ) from None
         return hashlib.sha256(text).hexdigest()
 
-    def get(self, number: int, content: str | None) -> list[dict[str, Any]] | None:
+    def get(self, name: str | int, content: str | None) -> list[dict[str, Any]] | None:
         """A round that was put, if it has this hash; else it is thrown away."""
-        found = self.found(number)
+        found = self.found(name)
         if found is None:
             return None
         rows, digest = found
         if digest != content:
-            self._file(number).unlink()
+            self._file(name).unlink()
             return None
         return rows
 
-    def found(self, number: int) -> tuple[list[dict[str, Any]], str] | None:
+    def found(self, name: str | int) -> tuple[list[dict[str, Any]], str] | None:
         """A round that was put, whatever the ledger knows of it, and its hash."""
         try:
-            text = self._file(number).read_bytes()
+            text = self._file(name).read_bytes()
             rows = [json.loads(line) for line in text.decode("utf-8").split("\n") if line]
         except (FileNotFoundError, ValueError):
             return None
@@ -223,6 +226,11 @@ class Staging:
             ) from None
         now = json.loads(json.dumps(terms))
         if changed := [name for name in {**before, **now} if before.get(name) != now.get(name)]:
+            if _UNSPOKEN in changed:
+                raise InputError(
+                    f"The interrupted run in {self.folder.name} has other records, or another ledger, or was begun by "
+                    "another version. Repeat its command as it was, or move the folder away."
+                )
             name = changed[0]
             raise InputError(
                 f"The interrupted run in {self.folder.name} has {name} {before.get(name)!r}, not {now.get(name)!r}. "
@@ -241,8 +249,8 @@ class Staging:
         except OSError:
             raise InputError(f"Another process writes into {self.folder.name} at this moment. Let it finish.") from None
 
-    def _file(self, number: int) -> Path:
-        return self.folder / f"round-{number}"
+    def _file(self, name: str | int) -> Path:
+        return self.folder / f"round-{name}"
 
     @staticmethod
     def _write(file: Path, text: bytes) -> None:

@@ -1,23 +1,26 @@
 """Synthesis: private records become rows that anybody may see, paid for once under a total epsilon and delta.
 
 For every run: rehearse on public prompts, charge every round durably, let the model read the private prompts, and write
-round after round. A round is one text from every batch. It is put aside whole, noted in the ledger, then handed over,
-so that an interrupted run goes on without a second charge and without a second draw of anything that left, or that
-could be seen before it left.
+round after round. A round is one text from every batch. That its draw begins is noted in the ledger first; then it is
+drawn, put aside whole, noted as leaving, and handed over.
+
+Guarantee   A charge is drawn once. Nothing that a draw runs into fails after the charge (``decoding_text``), and where
+            a run is cut off all the same, a round that began and is not whole aside is drawn under a new charge.
+Sources     Decisions 0008 (rounds) and 0012 (one draw a charge).
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, final
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
-from sottovoce.certificate import Certificate, Said, rows_hash
-from sottovoce.errors import ModelError, ParameterError, SottoError
+from sottovoce.certificate import Certificate, Said, asked_hash, rows_hash
+from sottovoce.errors import BudgetExhaustedError, ModelError, ParameterError, SottoError
 from sottovoce.experts.batches import Batches
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding import Decoder, make_decoder
@@ -27,18 +30,22 @@ from sottovoce.models.stepping import Group, Prompt, Stepper
 from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.ledger import Account, Ledger, Reservation
+from sottovoce.privacy.ledger_account import Standing
 from sottovoce.privacy.ledger_balance import Balance
 from sottovoce.privacy.ledger_opening import open_account
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records import PrivateRecords
 from sottovoce.staging import Staging
-from sottovoce.synthesis_order import Order, plan_of, room_of, terms_of
+from sottovoce.synthesis_order import Order, plan_of, plan_of_charges, room_of, terms_of
 from sottovoce.tasks import Task
 from sottovoce.writing import Writing
 
 if TYPE_CHECKING:
     from sottovoce.models.grammar import Grammar
+    from sottovoce.models.stepping import ReadPrompts
+
+T = TypeVar("T")
 
 
 @final
@@ -59,6 +66,31 @@ class Round:
     unreadable: int
     tokens: int
     again: bool
+
+
+@final
+@dataclass(frozen=True)
+class _Charge:
+    """One charge of a run, which is drawn once. A round that an interruption lost has further ones."""
+
+    run: str
+    number: int
+    attempt: int = 1
+
+    @property
+    def name(self) -> str:
+        """Within its run."""
+        return f"{self.number}" if self.attempt == 1 else f"{self.number}.{self.attempt}"
+
+    @property
+    def id(self) -> str:
+        """In the ledger."""
+        return f"{self.run}-{self.name}"
+
+    @property
+    def again(self) -> _Charge:
+        """The next one for the same round."""
+        return replace(self, attempt=self.attempt + 1)
 
 
 @final
@@ -159,27 +191,23 @@ class Synthesizer:
     def terms(self) -> dict[str, Any]:
         """What a resumed run must have in common with the one that was interrupted."""
         return {
-            **terms_of(self.plan, self.order, self.writing),
-            "unit": self.unit,
-            "model": self.model.name,
-            "isolation": self.model.isolation.value,
-            "seeded": not self._randomness.secure,
+            **self._words,
             "caller": self._account.caller,
-            "data": hashlib.sha256(b"sottovoce staging" + self._records.fingerprint.encode("ascii")).hexdigest(),
-            "ledger": self._account.origin,
+            "records and ledger": self._account.keyed("staging", self._records.fingerprint),
         }
 
     def fresh(self) -> dict[str, str]:
-        """What a new run remembers: its id, and a key that ties its certificate to the data for the ledger's owner."""
-        return {"run": secrets.token_hex(8), "key": secrets.token_hex(16)}
+        """What a new run remembers: its id, and the version of sottovoce that is charged for it."""
+        return {"run": secrets.token_hex(8), "version": version("sottovoce")}
 
     def was_charged(self, kept: Mapping[str, str]) -> bool:
         """Whether anything of a run was paid for."""
-        return bool(self._account.charged([self._id(kept, number) for number in range(1, self._charges + 1)]))
+        return bool(self._standing(kept))
 
     def affords(self) -> None:
         """Raises what would be raised if the run began now; charges nothing."""
-        self._account.check(self._reservations(self.fresh(), range(1, self._charges + 1)))
+        kept = self.fresh()
+        self._account.check(self._reservations(kept, [_Charge(kept["run"], number) for number in self._numbers]))
 
     def rounds(
         self,
@@ -194,60 +222,82 @@ class Synthesizer:
             staging: Where rounds are put aside; without it a crash loses what was not handed over yet.
             kept: From ``fresh``, where there is no staging.
             on_token: Told how much further the run is, in tokens of texts at their longest, each time that a charge has
-                left and not before. Whoever saw that a text still goes on, and then interrupted the run, would have
-                seen a draw that is made again.
+                left and not before.
 
         Raises:
-            BudgetExhaustedError: The run cannot be paid for; nothing was charged and the model read nothing private.
+            BudgetExhaustedError: The run cannot be paid for, or what an interruption lost cannot be charged again;
+                nothing was charged and the model read nothing private.
             ModelError: The model failed. What was charged stands, and a staged run can be resumed.
         """
         kept = dict(staging.kept) if staging else dict(kept or self.fresh())
-        numbers = range(1, self._charges + 1)
-        waiting: list[int] = []
-        ids = [self._id(kept, number) for number in numbers]
-        left, charged = self._account.released(ids), self._account.charged(ids)
-        for number, one in zip(numbers, ids, strict=True):
-            texts: Sequence[Mapping[str, Any]] | None
-            if one in left:
-                texts = staging.get(number, _aside_of(left[one])) if staging else None
-            else:
-                texts = self._noted(staging, number, one) if staging and one in charged else None
+        told = self._standing(kept)
+        waiting: list[_Charge] = []
+        for number in self._numbers:
+            newest = _newest(told, kept["run"], number)
+            standing = told.get(newest.id)
+            texts: Sequence[Mapping[str, Any]] | None = None
+            if standing is not None and standing.left:
+                texts = staging.get(newest.name, _aside_of(standing.content)) if staging else None
+            elif standing is not None and standing.begun:
+                texts = self._noted(staging, newest) if staging else None
                 if texts is None:
-                    waiting.append(number)
+                    waiting.append(newest.again)
+            else:
+                waiting.append(newest)
             if texts is not None:
                 yield from self._unfolded(number, texts, again=True)
         if not waiting:
             return
         self._rehearse()
-        self._account.reserve(self._reservations(kept, waiting))
-        drawn = self._withheld(self._written(waiting))
-        for _ in waiting:
-            if staging:  # before each draw: whether it can be put aside must not follow from it
-                staging.make_room(room_of(self.order, self.writing, self._texts_of_a_charge))
-            number, texts = next(drawn)
-            aside = staging.put(number, texts) if staging else _hash_of(texts)
-            self._note(self._id(kept, number), texts, aside)
+        self._charge(kept, waiting)
+        for one, texts in self._written(staging, waiting):
+            aside = staging.put(one.name, texts) if staging else _hash_of(texts)
+            self._note(one, texts, aside)
             if on_token is not None:
                 on_token(self._tokens_of_a_charge)
-            yield from self._unfolded(number, texts, again=False)
+            yield from self._unfolded(one.number, texts, again=False)
 
     def certificate(self, kept: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Certificate:
-        """What can be said of the rows that left, for whoever uses them."""
-        data = hmac.new(bytes.fromhex(kept["key"]), self._records.fingerprint.encode("ascii"), hashlib.sha256)
+        """What can be said of the rows that left, for whoever uses them. It is for every charge of the run."""
+        told, run = self._standing(kept), kept["run"]
+        charges = [one for number in self._numbers for one in _attempts(told, run, number)]
         return Certificate.of(
-            self.plan,
+            plan_of_charges(self.plan, len(charges) - self._charges),
             labels=self.writing.labels,
-            order=self.order,
             unit=self.unit,
             model=self.model.name,
             isolation=self.model.isolation,
             seeded=not self._randomness.secure,
-            data=data.hexdigest(),
-            ledger=[self._id(kept, number) for number in range(1, self._charges + 1)],
+            data=self._account.data_hash(run, self._records.fingerprint),
+            ledger=[one.id for one in charges],
             rows=rows,
+            asked=self._asked(kept),
         )
 
     # What is charged
+
+    @property
+    def _words(self) -> dict[str, Any]:
+        """What is asked for, in public words."""
+        return {
+            **terms_of(self.plan, self.order, self.writing),
+            "unit": self.unit,
+            "model": self.model.name,
+            "isolation": self.model.isolation.value,
+            "seeded": not self._randomness.secure,
+        }
+
+    def _asked(self, kept: Mapping[str, str]) -> dict[str, Any]:
+        """The whole request, which every charge commits to: a certificate is for all of it or for nothing."""
+        return {**self._words, "version": kept["version"], "run": kept["run"], "charges": self._charges}
+
+    def _standing(self, kept: Mapping[str, str]) -> dict[str, Standing]:
+        """Every charge of a run by its id."""
+        return self._account.standing(f"{kept['run']}-")
+
+    @property
+    def _numbers(self) -> range:
+        return range(1, self._charges + 1)
 
     @property
     def _charges(self) -> int:
@@ -269,17 +319,29 @@ class Synthesizer:
         """Tokens of all its texts at their longest."""
         return self._texts_of_a_charge * self.order.tokens
 
-    def _reservations(self, kept: Mapping[str, str], numbers: Sequence[int] | range) -> list[Reservation]:
+    def _reservations(self, kept: Mapping[str, str], charges: Sequence[_Charge]) -> list[Reservation]:
         s, holds = self.plan.setting, self.model.isolation.holds
         said = Said(
             self.plan.decoder.name, self.model.name, s.change.name, s.tokens, not self._randomness.secure, holds
         )
-        note = said.note(kept["key"])
-        return [Reservation(self._id(kept, number), self._event, note) for number in numbers]
+        asked = asked_hash(self._asked(kept))
+        return [Reservation(one.id, self._event, said.note, asked) for one in charges]
 
-    @staticmethod
-    def _id(kept: Mapping[str, str], number: int) -> str:
-        return f"{kept['run']}-{number}"
+    def _charge(self, kept: Mapping[str, str], waiting: Sequence[_Charge]) -> None:
+        """Charges what is to be drawn, all of it or nothing; what is charged and did not begin is not charged again."""
+        lost = sum(one.attempt > 1 for one in waiting)
+        try:
+            self._account.reserve(self._reservations(kept, waiting))
+        except BudgetExhaustedError as error:
+            if not lost:
+                raise
+            raise BudgetExhaustedError(
+                f"The run was interrupted while it drew: {lost} of its {self._charges} charges began to be drawn and "
+                f"is not whole aside. A charge covers one draw, so drawing anew is charged anew. {error}",
+                asked=error.asked,
+                left=error.left,
+                limit=error.limit,
+            ) from None
 
     def _expected(self, order: Order) -> int:
         """s: given, or the public number of units shared out over all batches."""
@@ -305,7 +367,13 @@ class Synthesizer:
             read = self.model.read(public, inside_tokens=self.order.inside_tokens, tokens=self.order.tokens)
             try:
                 for step in read.write(range(len(public)), 1).step(dict.fromkeys(range(len(public)))):
-                    self._text(SystemRandomness()).next(step)
+                    text = self._text(SystemRandomness())
+                    text.next(step)
+                    if not text.tokens:
+                        raise ModelError(
+                            f"The model {self.model.name} leaves no token to begin a text with: its public prompt has "
+                            "no finite score that is allowed. Nothing was charged."
+                        )
             finally:
                 read.close()
         except SottoError:
@@ -315,9 +383,9 @@ class Synthesizer:
                 f"The model {self.model.name} failed on public prompts ({type(error).__name__}). Nothing was charged."
             ) from error
 
-    def _noted(self, staging: Staging, number: int, one: str) -> Sequence[Mapping[str, Any]] | None:
+    def _noted(self, staging: Staging, one: _Charge) -> Sequence[Mapping[str, Any]] | None:
         """A charge that is whole on the disk and was not noted: it was drawn, so it is the draw that leaves."""
-        found = staging.found(number)
+        found = staging.found(one.name)
         rounds = 1 if self.plan.decoder.refundable else self.order.rounds
         wanted = [self.writing.labels[label] for label in self.labels] * rounds
         if found is None or not _are_texts(found[0], wanted):
@@ -326,10 +394,10 @@ class Synthesizer:
         self._note(one, texts, aside)
         return texts
 
-    def _note(self, one: str, texts: Sequence[Mapping[str, Any]], aside: str) -> None:
+    def _note(self, one: _Charge, texts: Sequence[Mapping[str, Any]], aside: str) -> None:
         """Notes that a charge leaves: the hash of what was put aside, and of the rows that it becomes."""
         rows = [row for found in self._unfolded(1, texts, again=False) for row in found.rows]
-        self._account.mark_released([one], {one: f"{aside} {rows_hash(rows)}"})
+        self._account.mark_released([one.id], {one.id: f"{aside} {rows_hash(rows)}"})
 
     @cached_property
     def _grammar(self) -> Grammar | None:
@@ -346,18 +414,41 @@ class Synthesizer:
         matcher = self._grammar.start() if self._grammar else None
         return Text(chooser, lambda tokens: self.writing.ended(self._text_of(tokens)), matcher)
 
-    def _written(self, numbers: Sequence[int]) -> Iterator[tuple[int, list[Any]]]:
-        """Number and texts of every charge, as soon as it is whole. This is the private read."""
-        read = self.model.read(self._batches.groups(), inside_tokens=self.order.inside_tokens, tokens=self.order.tokens)
-        try:
-            for number in numbers:
-                rounds = 1 if self.plan.decoder.refundable else self.order.rounds
-                texts = [text for _ in range(rounds) for text in self._texts(read)]
-                yield number, texts
-        finally:
-            read.close()
+    def _written(
+        self, staging: Staging | None, waiting: Sequence[_Charge]
+    ) -> Iterator[tuple[_Charge, list[dict[str, Any]]]]:
+        """The texts of every charge, as soon as it is whole. This is the private read.
 
-    def _texts(self, read: Any) -> list[dict[str, Any]]:
+        What can fail for public reasons comes before the note that a draw begins: then the charge can still be drawn.
+        """
+        begun: set[_Charge] = set()
+
+        def begin(one: _Charge) -> None:
+            if one not in begun:
+                if staging:  # whether a round can be put aside must not follow from it
+                    staging.make_room(room_of(self.order, self.writing, self._texts_of_a_charge))
+                self._account.begin([one.id])
+                begun.add(one)
+
+        if self.order.batches_per_label > 1:  # read again, the records would be dealt out by other coins
+            begin(waiting[0])
+        read = self._withheld(self._read)
+        try:
+            for one in waiting:
+                begin(one)
+                yield one, self._withheld(lambda: self._drawn(read))
+        finally:
+            self._withheld(read.close)
+
+    def _read(self) -> ReadPrompts:
+        return self.model.read(self._batches.groups(), inside_tokens=self.order.inside_tokens, tokens=self.order.tokens)
+
+    def _drawn(self, read: ReadPrompts) -> list[dict[str, Any]]:
+        """The texts of one charge."""
+        rounds = 1 if self.plan.decoder.refundable else self.order.rounds
+        return [text for _ in range(rounds) for text in self._texts(read)]
+
+    def _texts(self, read: ReadPrompts) -> list[dict[str, Any]]:
         """One text from every batch, side by side."""
         texts = [self._text(self._randomness) for _ in self.labels]
         decoding = read.write(range(len(self.labels)), self.order.tokens)
@@ -373,32 +464,34 @@ class Synthesizer:
         finally:
             decoding.close()
         return [
-            {"label": self.writing.labels[label], "written": self._text_of(its.tokens), "tokens": len(its.tokens)}
+            {"label": self.writing.labels[label], "written": self._whole(its.tokens), "tokens": len(its.tokens)}
             for label, its in zip(self.labels, texts, strict=True)
         ]
 
     def _text_of(self, tokens: Sequence[int]) -> str:
         return self.model.decode([token for token in tokens if token not in self.model.ends])
 
-    def _withheld(self, written: Iterator[tuple[int, list[Any]]]) -> Iterator[tuple[int, list[Any]]]:
-        """Passes rounds on; what the model says of a failure stays here, for it could quote a record or its own room,
-        which follows from how many records there are.
+    def _whole(self, tokens: Sequence[int]) -> str:
+        """What a finished text says, blank where the tokenizer cannot say it: a failure would tell of a draw."""
+        try:
+            return self._text_of(tokens).encode("utf-8", "replace").decode("utf-8")
+        except Exception:
+            return ""
+
+    def _withheld(self, work: Callable[[], T]) -> T:
+        """Lets the model work on private prompts. What it says of a failure stays here, for it could quote a record or
+        its own room, which follows from how many records there are.
         """
-        while True:
-            failure = ""
-            try:
-                found = next(written, None)
-            except Exception as error:
-                failure = type(error).__name__
-            if failure:
-                raise ModelError(
-                    f"The model {self.model.name} failed while it read private examples ({failure}). Its message is "
-                    "withheld, since it could tell of them. What was charged stands; repeat the run with --resume, "
-                    "where memory may be short on a larger machine."
-                )
-            if found is None:
-                return
-            yield found
+        try:
+            return work()
+        except Exception as error:
+            failure = type(error).__name__
+        # Raised here and not above, so that the other error is not attached to it.
+        raise ModelError(
+            f"The model {self.model.name} failed while it read private examples ({failure}). Its message is "
+            "withheld, since it could tell of them. What was charged stands; repeat the run with --resume, "
+            "where memory may be short on a larger machine. A round that was being drawn is then charged again."
+        )
 
     def _unfolded(self, number: int, texts: Sequence[Mapping[str, Any]], *, again: bool) -> Iterator[Round]:
         """The rounds of one charge."""
@@ -409,6 +502,18 @@ class Synthesizer:
             yield Round(
                 number + start // len(self.labels), rows, len(its) - len(rows), sum(t["tokens"] for t in its), again
             )
+
+
+def _attempts(told: Mapping[str, Standing], run: str, number: int) -> list[_Charge]:
+    """The charges of a round, oldest first; where there is none yet, the one to come."""
+    found = [_Charge(run, number)]
+    while found[-1].again.id in told:
+        found.append(found[-1].again)
+    return found
+
+
+def _newest(told: Mapping[str, Standing], run: str, number: int) -> _Charge:
+    return _attempts(told, run, number)[-1]
 
 
 def _hash_of(texts: Sequence[Mapping[str, Any]]) -> str:

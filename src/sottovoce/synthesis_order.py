@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding import Decoder, DecodingPlan
+from sottovoce.privacy.accountant import RdpAccountant
+from sottovoce.privacy.events import SelfComposedDpEvent
 from sottovoce.privacy.plan import require_whole
 from sottovoce.privacy.unit import DROP, Adjacency, Assignment, change_type
 from sottovoce.writing import Writing
@@ -94,6 +96,36 @@ def plan_of(
         unit=unit,
         bounds=() if not decoder.refundable else ("zCDP",) if price.delta else ("pure",),
     )
+
+
+def plan_of_charges(plan: DecodingPlan, more: int) -> DecodingPlan:
+    """What a run costs in which so many charges were drawn beside those that its plan has.
+
+    Args:
+        plan: From ``plan_of``.
+        more: Charges of rounds that were lost while they were drawn. Where a plan is charged as a whole, each of them
+            is another whole plan, and has its delta again.
+    """
+    if more <= 0:
+        return plan
+    s, bounds = plan.setting, list(plan.report.bounds)
+    if plan.decoder.refundable:
+        return plan.decoder.plan(
+            None,
+            tokens=s.tokens,
+            texts=s.texts + more,
+            experts=s.experts,
+            adjacency=s.adjacency,
+            change=s.change,
+            labels_public=s.labels_public,
+            joins=s.joins,
+            unit=s.unit,
+            delta=plan.report.delta,
+            bounds=bounds,
+        )
+    event = SelfComposedDpEvent(plan.event, 1 + more)
+    total = RdpAccountant(s.adjacency, s.unit).compose(event)
+    return replace(plan, event=event, report=total.report(plan.report.delta * (1 + more)))
 
 
 def terms_of(plan: DecodingPlan, order: Order, writing: Writing) -> dict[str, Any]:

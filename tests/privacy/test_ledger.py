@@ -29,7 +29,7 @@ from sottovoce.privacy.events import (
     ZCDpEvent,
 )
 from sottovoce.privacy.ledger import Identity, Ledger, Reservation
-from sottovoce.privacy.ledger_chain import GENESIS, History, hash_of
+from sottovoce.privacy.ledger_chain import GENESIS, hash_of
 from sottovoce.privacy.ledger_events import charged
 from sottovoce.privacy.ledger_verify import find_problems
 from sottovoce.privacy.unit import Adjacency
@@ -238,6 +238,8 @@ def _create(path, home, done):
         "DELETE FROM sotto_entry WHERE seq = 4",
         "DELETE FROM sotto_fingerprint",
         "UPDATE sotto_fingerprint SET fingerprint = 'cd'",
+        "DELETE FROM sotto_secret",
+        "UPDATE sotto_secret SET value = 'cd'",
         "UPDATE sotto_entry SET seq = seq + 10 WHERE seq = 4",
         "DELETE FROM sotto_meta WHERE key = 'head'",
         "UPDATE sotto_meta SET value = '3 ' || substr(value, 3) WHERE key = 'head'",
@@ -481,7 +483,7 @@ def test_verifying_a_few_dozen_rows_takes_well_under_a_millisecond():
 
 def plain(ledger):
     with ledger.rows() as history:
-        return History(list(history.entries), history.data_sets, history.caps, history.fingerprints, history.meta)
+        return replace(history, entries=list(history.entries))
 
 
 def forged(history, change):
@@ -493,9 +495,8 @@ def forged(history, change):
         entries.append(linked)
     data_sets = [dict(row, spent=sum(e["amount"] for e in entries)) for row in history.data_sets]
     data_sets[0]["answers"] = sum(e["kind"] == "reserve" for e in entries)
-    return History(
-        entries, data_sets, history.caps, history.fingerprints, {**history.meta, "head": f"{len(entries)} {previous}"}
-    )
+    head = {**history.meta, "head": f"{len(entries)} {previous}"}
+    return replace(history, entries=entries, data_sets=data_sets, meta=head)
 
 
 def _set(place, **values):
@@ -539,7 +540,8 @@ def test_a_chain_that_was_forged_whole_must_still_tell_a_story_that_can_be(chang
 @settings(max_examples=300, deadline=None)
 def test_no_single_cell_can_be_changed_unseen(data):
     history = HISTORY
-    rows = [*history.entries, *history.data_sets, *history.fingerprints, *history.caps, history.meta]
+    tables = ("entries", "data_sets", "fingerprints", "caps", "secrets")
+    rows = [*(row for table in tables for row in getattr(history, table)), history.meta]
     place = data.draw(st.integers(0, len(rows) - 1))
     column = data.draw(st.sampled_from(sorted(rows[place])))
     old = rows[place][column]
@@ -548,10 +550,10 @@ def test_no_single_cell_can_be_changed_unseen(data):
         return
     copies = [dict(row) for row in rows]
     copies[place][column] = new
-    sizes = [len(history.entries), len(history.data_sets), len(history.fingerprints), len(history.caps)]
-    cut = [sum(sizes[:i]) for i in range(5)]
-    parts = [copies[a:b] for a, b in pairwise(cut)]
-    assert find_problems(History(parts[0], parts[1], parts[3], parts[2], copies[-1])) != []
+    sizes = [len(getattr(history, table)) for table in tables]
+    cut = [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+    parts = {table: copies[a:b] for table, (a, b) in zip(tables, pairwise(cut), strict=True)}
+    assert find_problems(replace(history, **parts, meta=copies[-1])) != []
 
 
 def _eventful():
@@ -576,7 +578,7 @@ def test_an_untouched_eventful_history_is_well():
     assert find_problems(HISTORY) == []
 
 
-@pytest.mark.parametrize("rows", ["entries", "data_sets", "fingerprints", "caps"])
+@pytest.mark.parametrize("rows", ["entries", "data_sets", "fingerprints", "caps", "secrets"])
 def test_no_row_can_be_lost_or_told_twice(rows):
     kept = list(getattr(HISTORY, rows))
     for i in range(len(kept)):

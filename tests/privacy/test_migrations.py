@@ -191,7 +191,7 @@ def test_processes_that_move_one_ledger_at_once_agree(old):
     assert Ledger(old).verify() == []
 
 
-@pytest.mark.parametrize("version", ["3", "0", "x", "", "-1", "1.5", "99999999999999999999"])
+@pytest.mark.parametrize("version", ["4", "0", "x", "", "-1", "1.5", "99999999999999999999"])
 def test_a_format_that_is_not_known_is_refused_and_left_alone(address, version):
     Ledger(address).close()
     engine = engine_of(address)
@@ -207,7 +207,7 @@ def test_a_program_stops_when_its_ledger_was_moved_on_meanwhile(address):
     account = Ledger(address).open(WHO, Budget(1.0))
     engine = engine_of(address)
     with engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE sotto_meta SET value = '3' WHERE key = 'schema_version'")
+        connection.exec_driver_sql("UPDATE sotto_meta SET value = '4' WHERE key = 'schema_version'")
     engine.dispose()
     with pytest.raises(LedgerUnavailableError, match="newer format"):
         account.reserve([Reservation("r", PureDP(0.1), "")])

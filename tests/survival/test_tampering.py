@@ -21,7 +21,7 @@ from sottovoce.privacy.unit import Adjacency
 WHO = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")
 NEWER = Identity("cd" * 32, Adjacency.REPLACE_ONE, "record")
 OTHER = Identity("ef" * 32, Adjacency.ADD_REMOVE, "patient")
-TABLES = ("entries", "data_sets", "caps", "fingerprints", "meta")
+TABLES = ("entries", "data_sets", "caps", "fingerprints", "secrets", "meta")
 
 
 def eventful(path: str) -> Ledger:
@@ -37,6 +37,7 @@ def eventful(path: str) -> Ledger:
     )
     account.reserve([Reservation("f1", WithFailure(PureDP(0.3), 1e-8), "histogram")])
     account.record_non_private(["n1"], "full context")
+    account.begin(["r1", "r2"])
     account.mark_released(["r0", "r2", "n1", "a1"])
     ledger.grant(NEWER, None, continues="data")
     ledger.grant(WHO, Budget(9, 1e-6, failure_delta=5e-7))
@@ -97,7 +98,8 @@ def says(history: History) -> tuple:
     def plain(rows):
         return [tuple((key, type(value).__name__, value) for key, value in sorted(row.items())) for row in rows]
 
-    others = (sorted(plain(getattr(history, table)), key=repr) for table in ("data_sets", "caps", "fingerprints"))
+    tables = ("data_sets", "caps", "fingerprints", "secrets")
+    others = (sorted(plain(getattr(history, table)), key=repr) for table in tables)
     return plain(history.entries), *others, sorted(history.meta.items(), key=repr)
 
 

@@ -303,7 +303,8 @@ def test_a_full_disk_at_any_write_is_an_error_in_words_and_loses_nothing_that_le
         assert "Nothing was charged" in err
         return
     assert desk(*TERMS_OF_COMMAND, "--resume")[0] == 0
-    assert len(of_kind(desk.folder / "notes.db", "reserve")) == 3
+    drawn = broken in (3, 5, 7)  # a round that could not be put aside was drawn, and a charge covers one draw
+    assert len(of_kind(desk.folder / "notes.db", "reserve")) == 3 + drawn
     assert desk("verify", "certificate", "demos.jsonl.certificate.json", "--ledger", "notes.db")[0] == 0
 
 

@@ -40,12 +40,12 @@ def wrong(checks) -> list[str]:
 def test_everything_holds_with_rows_ledger_and_records(made):
     certificate, written, ledger = made
     checks = certificate.checks(written, ledger, RECORDS)
-    assert [check.holds for check in checks] == [True] * 10, [check for check in checks if not check.holds]
+    assert [check.holds for check in checks] == [True] * 11, [check for check in checks if not check.holds]
 
 
 def test_what_cannot_be_looked_at_is_said(made):
-    assert [check.holds for check in made[0].checks()] == [True] * 5 + [None] * 5
-    assert [check.holds for check in made[0].checks(made[1], None, RECORDS)] == [True] * 6 + [None] * 4
+    assert [check.holds for check in made[0].checks()] == [True] * 6 + [None] * 5
+    assert [check.holds for check in made[0].checks(made[1], None, RECORDS)] == [True] * 7 + [None] * 4
 
 
 def forgeries(certificate):
@@ -169,7 +169,7 @@ def test_it_is_read_as_it_was_written(made, tmp_path):
     certificate.write(tmp_path / "c.json")
     assert Certificate.read(tmp_path / "c.json") == certificate
     strange = (
-        {"format": 2}, {"epsilon": "1"}, {"epsilon": math.nan}, {"epsilon": math.inf}, {"ledger": None}, {"rows": -1},
+        {"format": 3}, {"epsilon": "1"}, {"epsilon": math.nan}, {"epsilon": math.inf}, {"ledger": None}, {"rows": -1},
         {"ledger": "abc"}, {"isolation": "perfect"}, {"seeded": 0}, {"event": []}, {"labels": [1]},
     )  # fmt: skip
     for text in ("{}", "[", "3", *(json.dumps({**vars(certificate), **one}, default=list) for one in strange)):

@@ -14,6 +14,7 @@ from sottovoce.models.fake_stepper import FakeStepper
 from sottovoce.privacy.accountant import RdpAccountant
 from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.event_json import event_from_json
+from sottovoce.privacy.ledger import Identity
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records import PrivateRecords
@@ -40,7 +41,7 @@ def test_a_run_writes_every_text_and_charges_every_round_before_it_reads():
     assert [one.number for one in found] == [1, 2, 3]
     assert sum(len(one.rows) + one.unreadable for one in found) == 6
     assert set(seen) == {3}
-    assert kinds(icl.ledger) == ["open", "reserve", "reserve", "reserve", "release", "release", "release"]
+    assert kinds(icl.ledger) == ["open", "reserve", "reserve", "reserve", *["draw", "release"] * 3]
     assert icl.ledger.verify() == []
 
 
@@ -217,15 +218,19 @@ def test_other_records_terms_or_ledgers_are_not_resumed(tmp_path):
     Staging(tmp_path / "demos.jsonl", icl.terms, icl.fresh(), resume=False).close()
     labels = Task(labels=["billing", "fraud", "shipping"])
     other_model = FakeStepper(likes_its_own, pieces=PIECES, name="other")
+    owner = writer(tmp_path / "a.db")
+    others = PrivateRecords(rows(26), source="notes")
+    identity = Identity(others.fingerprint, owner.adjacency, owner.unit)
+    owner.ledger.grant(identity, Budget(100, 1e-5), name="others")
     for name, other in {
-        "data": writer(rows=rows(26)),
+        "other records": writer(tmp_path / "a.db", records=others),
+        "other records, or another ledger": writer(tmp_path / "b.db"),
         "method's clip": writer(tmp_path / "a.db", epsilon=19.0),
         "method": writer(tmp_path / "a.db", method="prism"),
         "model": writer(tmp_path / "a.db", model=other_model),
         "labels": writer(tmp_path / "a.db", task=labels),
-        "ledger": writer(tmp_path / "b.db"),
     }.items():
-        with pytest.raises(InputError, match=f"has {name} "):
+        with pytest.raises(InputError, match=f"has {name}\\b"):
             Staging(tmp_path / "demos.jsonl", other.terms, other.fresh(), resume=True)
 
 

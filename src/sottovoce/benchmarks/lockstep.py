@@ -222,6 +222,8 @@ class Ours:
 
     def _drawn(self, public: Any, blocks: Any) -> int:
         candidates = candidates_of(public)
+        if candidates is None:
+            raise AssertionError("made-up scores are finite")
         [sums] = summed(blocks, candidates, [self._rule])
         scores = scores_of(sums, self._rule, DROP, Adjacency.ADD_REMOVE)
         prior = log_prior_of(candidates, 1.0)

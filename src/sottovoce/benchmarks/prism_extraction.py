@@ -100,7 +100,8 @@ def write(
                 following: dict[int, int | None] = {}
                 for step in decoding.step(waiting):
                     token = flat[step.text][1].next(step)
-                    written[step.text].append(token)
+                    if token is not None:
+                        written[step.text].append(token)
                     if not flat[step.text][1].over:
                         following[step.text] = token
                 waiting = following

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sottovoce.errors import ModelError, ParameterError
+from sottovoce.errors import ParameterError
 from sottovoce.experts.lockstep_rules import MOST_STEPS, Candidates, Rule, require_torch
 from sottovoce.experts.outputs import FloatArray
 from sottovoce.privacy.scores import IntArray, Scores
@@ -36,8 +36,10 @@ def candidates_of(
     margin: float | None = None,
     barred: Tensor | None = None,
     allowed: Tensor | None = None,
-) -> Candidates:
-    """The public candidate set of one token.
+) -> Candidates | None:
+    """The public candidate set of one token; ``None`` where the public prompt leaves no token to choose from.
+
+    That is no error: which tokens were chosen before decides it, and a failure would tell of them. It ends the text.
 
     With a margin of 2C this is Top-k+: every token whose public logit is at least l_k - 2C, l_k the k-th largest, which
     holds the top k of every sum of differences clipped to [-C, C] (specification 5.11).
@@ -48,9 +50,6 @@ def candidates_of(
         margin: Nats below the k-th largest logit that are let in as well; ``None`` for exactly the first k.
         barred: Tokens that no text may hold.
         allowed: The only tokens that may be chosen, by a public rule such as a grammar; ``None`` for no such rule.
-
-    Raises:
-        ModelError: No token is left.
     """
     torch = require_torch()
     logits = torch.nan_to_num(public.float(), nan=-torch.inf, posinf=-torch.inf, neginf=-torch.inf)
@@ -67,7 +66,7 @@ def candidates_of(
             kept &= logits.double() >= best.values[-1].double() - margin
     ids = kept.nonzero().squeeze(1)
     if not len(ids):
-        raise ModelError("The public prompt leaves no token to choose from: it has no finite score.")
+        return None
     return Candidates(None, logits) if len(ids) == len(logits) else Candidates(ids, logits.index_select(0, ids))
 
 
@@ -120,8 +119,13 @@ def scores_of(
 
 
 def log_prior_of(public: Candidates, temperature: float) -> FloatArray:
-    """The public logits over the temperature as log-weights of the candidates, shape (candidates,), float64."""
-    return np.asarray(public.logits.double().cpu().numpy() / temperature)
+    """The public logits over the temperature as log-weights of the candidates, shape (candidates,), float64.
+
+    The best is 0, so that some candidate stays in play at every temperature. Minus infinity takes one out.
+    """
+    logits = public.logits.double().cpu().numpy()
+    with np.errstate(over="ignore"):
+        return np.asarray((logits - logits.max()) / temperature)
 
 
 def tensor_of(tokens: Sequence[int] | Tensor, like: Tensor) -> Tensor:

@@ -90,6 +90,11 @@ class Partition:
             assignment = Assignment.STABLE_ID
         return assignment, change_type(assignment, adjacency)
 
+    @property
+    def is_random(self) -> bool:
+        """Whether secret coins share units out, other ones in every process."""
+        return self.capacity is not None or self.units_per_expert > 1
+
     def assign(self, unit_ids: Sequence[str | None], adjacency: Adjacency) -> Slots:
         """Shares units out.
 

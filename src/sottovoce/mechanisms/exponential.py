@@ -102,7 +102,11 @@ def _in_play(scores: Scores, rate: Fraction, log_prior: ArrayLike | None) -> tup
 
 
 def _prior_steps(log_prior: ArrayLike, candidates: int, rate: Fraction) -> tuple[IntArray, IntArray]:
-    """The prior in whole grid steps below its best, where it is above zero. It is public: floats may round it."""
+    """The prior in whole grid steps below its best, where it is above zero.
+
+    It is public: floats may round it, and what is too far below the best is raised to where a step still has a number.
+    A refusal would tell of the tokens that a prior followed from.
+    """
     prior = np.asarray(log_prior, dtype=np.float64)
     if prior.shape != (candidates,):
         raise ParameterError("log_prior", f"an array of shape {prior.shape}", f"one number for each of {candidates}")
@@ -113,9 +117,7 @@ def _prior_steps(log_prior: ArrayLike, candidates: int, rate: Fraction) -> tuple
         raise ParameterError("log_prior", "-inf for every candidate", "above -inf for at least one")
     with np.errstate(over="ignore"):
         steps = np.rint((prior[kept] - prior[kept].max()) / float(rate))
-    if steps.min() < -MOST:
-        raise ParameterError("log_prior", "a range of more than 60 bits of grid steps", "a smaller range")
-    return steps.astype(np.int64), kept
+    return np.maximum(steps, -MOST).astype(np.int64), kept
 
 
 def _draw(table: WeightTable, values: IntArray, randomness: Randomness) -> int:

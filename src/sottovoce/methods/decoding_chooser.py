@@ -1,7 +1,8 @@
 """From a step's scores to a token: one text, its candidates, its end, and what it has spent.
 
 Guarantee   Candidates follow from public logits and public rules alone, and control tokens are never among them. The
-            end of a text is a token like others, so that a realised length needs no further cover (5.10).
+            end of a text is a token like others, so that a realised length needs no further cover (5.10). A text also
+            ends where its own tokens leave no public candidate, which follows from them alone.
 Sources     specification 5.11 (candidates), 6.5 (what may be given back), 8 (length).
 """
 
@@ -50,23 +51,29 @@ class Chooser(Opaque, ABC):
         self.over, self.length = False, 0
 
     @final
-    def next(self, step: Step, allowed: Sequence[int] | Tensor | None = None) -> int:
+    def next(self, step: Step, allowed: Sequence[int] | Tensor | None = None) -> int | None:
         """Chooses one token and reads the step's blocks, once.
+
+        Where the public prompt leaves no candidate the text is over, and no block is read. Which tokens it has so far
+        decides that, so it is no failure: one that can be seen would tell of a draw that is then made again.
 
         Args:
             step: The scores of this text.
             allowed: The only tokens that may be chosen, by a public rule such as a grammar; quickest as a tensor.
 
+        Returns:
+            The token; ``None`` where there was none to choose.
+
         Raises:
             ParameterError: The text is over.
-            ModelError: The public prompt leaves no candidate.
         """
         if self.over:
             raise ParameterError("text", "over", "one that has not ended: its charge covers no further token")
         self.length += 1  # counted before anything is read, so that a failure in between is paid for
         self.over = self.length >= self._plan.setting.tokens
-        token = self._draw(step, self._candidates(step, allowed))
-        self.over = self.over or token in self._ends
+        public = self._candidates(step, allowed)
+        token = None if public is None else self._draw(step, public)
+        self.over = self.over or token is None or token in self._ends
         return token
 
     @property
@@ -84,9 +91,14 @@ class Chooser(Opaque, ABC):
         return self._plan.of_tokens(self._executed())
 
     def law(self, step: Step, allowed: Sequence[int] | Tensor | None = None) -> FloatArray:
-        """Probability of each token of the vocabulary at this step. For tests and audits only."""
+        """Probability of each token of the vocabulary at this step, all 0 where the text ends here for want of one.
+
+        For tests and audits only.
+        """
         public = self._candidates(step, allowed)
         law = np.zeros(step.public.shape[0])
+        if public is None:
+            return law
         ids = range(len(public)) if public.ids is None else public.ids.tolist()
         law[list(ids)] = self._law(step, public)
         return law
@@ -95,7 +107,7 @@ class Chooser(Opaque, ABC):
         """Steps of each part so far."""
         return [self.length]
 
-    def _candidates(self, step: Step, allowed: Sequence[int] | Tensor | None) -> Candidates:
+    def _candidates(self, step: Step, allowed: Sequence[int] | Tensor | None) -> Candidates | None:
         """From public logits and public rules alone."""
         if self._barred is None and self._unwritable:
             self._barred = tensor_of(self._unwritable, step.public)

@@ -1,7 +1,9 @@
 """One text under way: what chooses its tokens, the grammar that it keeps to, and when it is over.
 
 Guarantee   A grammar narrows the candidates of a step by the tokens chosen before and by nothing else, and a text that
-            cannot go on ends. Both follow from released tokens and public facts, and cost nothing (5.11).
+            cannot go on ends. Both follow from released tokens and public facts, and cost nothing (5.11). Whatever the
+            chosen tokens lead to (no candidate, a grammar that breaks off, a tokenizer that cannot read them) is the
+            end of the text and no error: a failure that could be seen would tell of a draw.
 """
 
 from __future__ import annotations
@@ -40,15 +42,23 @@ class Text(Opaque):
         Where the grammar allows no token that the public prompt can score, none is chosen, no block is read, and the
         text is over, unfinished.
         """
-        allowed = None
-        if self._matcher is not None:
-            allowed = self._matcher.allowed().to(step.public.device)
-            if not bool(step.public.index_select(0, allowed).isfinite().any()):
-                return None
+        try:
+            allowed = None if self._matcher is None else self._matcher.allowed().to(step.public.device)
+        except Exception:  # of the grammar's library, over tokens that were drawn
+            return None
         token = self._chooser.next(step, allowed)
+        if token is None:
+            return None
         self.tokens.append(token)
-        if self._matcher is not None:
-            self._matcher.accept(token)
-            if self._matcher.over:
-                return None
-        return None if self._chooser.over or self._ended(self.tokens) else token
+        return None if self._chooser.over or self._is_over(token) else token
+
+    def _is_over(self, token: int) -> bool:
+        """Whether a token ends the text, by the grammar or by what is written so far."""
+        try:
+            if self._matcher is not None:
+                self._matcher.accept(token)
+                if self._matcher.over:
+                    return True
+            return self._ended(self.tokens)
+        except Exception:  # of the grammar's library or the tokenizer, over tokens that were drawn
+            return True

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from sottovoce.errors import LedgerMismatchError, ParameterError
 from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.identity import Identity
-from sottovoce.privacy.ledger_account import Account, Reservation, require_release_id
+from sottovoce.privacy.ledger_account import Account, Reservation, require_release_id, secrets_in
 from sottovoce.privacy.ledger_address import IN_MEMORY, Address
 from sottovoce.privacy.ledger_balance import Balance, balance_of
 from sottovoce.privacy.ledger_caps import (
@@ -37,7 +37,8 @@ from sottovoce.privacy.ledger_chain import Entry, History, append, read_entries,
 from sottovoce.privacy.ledger_database import Database
 from sottovoce.privacy.ledger_file import LedgerFile
 from sottovoce.privacy.ledger_registry import refuse_second, remember
-from sottovoce.privacy.ledger_schema import DATA_SET, ENTRY, FINGERPRINT
+from sottovoce.privacy.ledger_schema import DATA_SET, ENTRY, FINGERPRINT, SECRET
+from sottovoce.privacy.ledger_secret import RECORDS, keyed, new_key
 from sottovoce.privacy.ledger_verify import find_problems
 
 __all__ = ["IN_MEMORY", "Account", "Identity", "Ledger", "Reservation", "require_release_id"]
@@ -276,8 +277,11 @@ class Ledger:
         counters = {"failure_spent": 0, "answers": 0, "non_private": 0, "unverified": 0}
         made = connection.execute(sa.insert(DATA_SET).values(**values, **counters))
         number = made.inserted_primary_key[0] if made.inserted_primary_key else 0
+        key = new_key()
         connection.execute(sa.insert(FINGERPRINT).values(fingerprint=identity.fingerprint, data_set=number))
-        append(connection, [Entry(number, "open", detail={**values, "fingerprint": identity.fingerprint})])
+        connection.execute(sa.insert(SECRET).values(data_set=number, name=RECORDS, value=key))
+        told = {**values, "records": keyed(key, RECORDS, identity.fingerprint)}
+        append(connection, [Entry(number, "open", detail=told)])
         return connection.execute(sa.select(DATA_SET).where(DATA_SET.c.id == number)).one()
 
     def _continue(self, connection: sa.Connection, identity: Identity, name: str) -> Any:
@@ -291,7 +295,8 @@ class Ledger:
     @staticmethod
     def _add_version(connection: sa.Connection, row: Any, identity: Identity) -> None:
         connection.execute(sa.insert(FINGERPRINT).values(fingerprint=identity.fingerprint, data_set=row.id))
-        append(connection, [Entry(row.id, "version", detail={"fingerprint": identity.fingerprint})])
+        told = {"records": keyed(secrets_in(connection, row.id)[RECORDS], RECORDS, identity.fingerprint)}
+        append(connection, [Entry(row.id, "version", detail=told)])
 
     def _check(self, row: Any, identity: Identity, budget: Budget | None) -> None:
         if row.adjacency != identity.adjacency.value or row.unit != identity.unit:

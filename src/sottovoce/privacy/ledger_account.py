@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 import sqlalchemy as sa
 
-from sottovoce.errors import LedgerMismatchError, ParameterError
+from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError, ParameterError
 from sottovoce.privacy.event_json import event_to_json
 from sottovoce.privacy.events import DpEvent, describe
 from sottovoce.privacy.filter import Amount, Level, price
@@ -22,7 +22,8 @@ from sottovoce.privacy.ledger_caps import GROUP, charge, levels_of, refuse_unnam
 from sottovoce.privacy.ledger_chain import Entry, append
 from sottovoce.privacy.ledger_events import NOT_VERIFIED_NOTE, detail_of
 from sottovoce.privacy.ledger_refusal import refuse
-from sottovoce.privacy.ledger_schema import DATA_SET, ENTRY
+from sottovoce.privacy.ledger_schema import DATA_SET, ENTRY, SECRET
+from sottovoce.privacy.ledger_secret import RECORDS, data_hash, keyed
 
 if TYPE_CHECKING:
     from sottovoce.privacy.ledger import Ledger
@@ -34,11 +35,35 @@ _CHUNK: Final = 500
 @final
 @dataclass(frozen=True)
 class Reservation:
-    """One charge that is to be made: its id, its event and public words about it."""
+    """One charge that is to be made.
+
+    Attributes:
+        release_id: Its id.
+        event: What is charged.
+        note: Public words about it.
+        asked: Hash of the whole request that it is a charge of, public; ``None`` where the note says it all.
+    """
 
     release_id: str
     event: DpEvent
     note: str
+    asked: str | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Standing:
+    """What the history says of a charge.
+
+    Attributes:
+        begun: Whether it began to be drawn.
+        left: Whether it left.
+        content: The hash that was noted when it left.
+    """
+
+    begun: bool
+    left: bool
+    content: str | None
 
 
 def require_release_id(value: object) -> str:
@@ -70,11 +95,11 @@ class Account:
     def reserve(self, reservations: Sequence[Reservation], *, again: bool = True) -> None:
         """Charges all of them durably, or none, to every cap that they count against.
 
-        An id that is already reserved with the same event, and not yet released, is not charged again.
+        An id that is already reserved with the same event, and neither begun nor released, is not charged again.
 
         Args:
             reservations: What to charge.
-            again: Whether an id may be reserved already. Not where a second try would toss new coins over the records:
+            again: Whether an id may be reserved already. Not where a second try would draw new coins over the records:
                 how often it fails is then a statistic of theirs that nobody paid for.
 
         Raises:
@@ -100,6 +125,7 @@ class Account:
                 reservation, amount = reservations[i], amounts[i]
                 always = {"event": events[i], "note": reservation.note}
                 some = {"caller": self.caller, "group": group, "failure": amount.failure or None}
+                some["asked"] = reservation.asked
                 detail = {**always, **{key: value for key, value in some.items() if value is not None}}
                 entries.append(Entry(self._number, "reserve", reservation.release_id, amount.loss, detail))
             append(connection, entries)
@@ -131,8 +157,30 @@ class Account:
             raised = {"non_private": DATA_SET.c.non_private + len(fresh)}
             connection.execute(sa.update(DATA_SET).where(DATA_SET.c.id == self._number).values(**raised))
 
+    def begin(self, release_ids: Sequence[str]) -> None:
+        """Notes durably that these answers are about to be drawn. A charge covers one draw: they can never begin again.
+
+        Raises:
+            LedgerMismatchError: One of them was never charged, or has begun or left already; then none may be drawn.
+        """
+        _require_different(release_ids)
+        with self.ledger._database.writing() as connection:
+            past = self._past(connection, release_ids)
+            for release_id in release_ids:
+                entries = past.get(release_id, [])
+                if not any(entry.kind == "reserve" and entry.data_set == self._number for entry in entries):
+                    raise LedgerMismatchError(f"The release id {release_id!r} was never charged.")
+                if len(entries) > 1:
+                    raise LedgerMismatchError(
+                        f"The answer {release_id!r} began to be drawn before, perhaps by another process at this "
+                        "moment. Its charge covers that draw and no other; use a new id."
+                    )
+            append(connection, [Entry(self._number, "draw", release_id) for release_id in release_ids])
+
     def mark_released(self, release_ids: Sequence[str], content: Mapping[str, str] | None = None) -> None:
-        """Notes durably that these answers are drawn and about to leave; they can never be drawn again.
+        """Notes durably that these answers leave; they can never be drawn again.
+
+        Where ``begin`` was not called it is called before the draw, and stands for both.
 
         Args:
             release_ids: The answers.
@@ -157,25 +205,29 @@ class Account:
             told = {one: {"content": (content or {})[one]} for one in release_ids if one in (content or {})}
             append(connection, [Entry(self._number, "release", one, detail=told.get(one, {})) for one in release_ids])
 
-    def charged(self, release_ids: Sequence[str]) -> set[str]:
-        """Those of these answers that were charged to this data set."""
+    def standing(self, prefix: str) -> dict[str, Standing]:
+        """Every charge to this data set whose id begins like this, and how it stands."""
+        query = sa.select(ENTRY.c.release_id, ENTRY.c.kind, ENTRY.c.detail)
+        query = query.where(ENTRY.c.release_id.startswith(prefix, autoescape=True), ENTRY.c.data_set == self._number)
+        told: dict[str, dict[str, str]] = {}
         with self.ledger._database.reading() as connection:
-            past = self._past(connection, release_ids)
-        paid = ((one, entry) for one, entries in past.items() for entry in entries if entry.kind == "reserve")
-        return {one for one, entry in paid if entry.data_set == self._number}
+            for one, kind, detail in connection.execute(query.order_by(ENTRY.c.seq)):
+                told.setdefault(one, {})[kind] = detail
+        return {
+            one: Standing("draw" in kinds, "release" in kinds, detail_of(kinds.get("release", "{}")).get("content"))
+            for one, kinds in told.items()
+            if "reserve" in kinds and one.startswith(prefix)
+        }
 
-    def released(self, release_ids: Sequence[str]) -> dict[str, str | None]:
-        """Those of these answers that have left, with the hash that was noted of each."""
+    def keyed(self, purpose: str, text: str) -> str:
+        """A hash under the data set's own key, which tells this ledger and these data from any other."""
         with self.ledger._database.reading() as connection:
-            past = self._past(connection, release_ids)
-        left = ((one, entry) for one, entries in past.items() for entry in entries if entry.kind == "release")
-        return {one: detail_of(entry.detail).get("content") for one, entry in left if entry.data_set == self._number}
+            return keyed(secrets_in(connection, self._number)[RECORDS], purpose, text)
 
-    @property
-    def origin(self) -> str:
-        """What tells this ledger from any other, wherever it is moved: the hash of its first entry."""
+    def data_hash(self, run: str, fingerprint: str) -> str:
+        """The hash of the records that the certificate of a run names."""
         with self.ledger._database.reading() as connection:
-            return str(connection.scalar(sa.select(ENTRY.c.hash).order_by(ENTRY.c.seq).limit(1)))
+            return data_hash(secrets_in(connection, self._number), run, fingerprint)
 
     def balance(self) -> Balance:
         """How the data set stands, and what limits this account."""
@@ -227,9 +279,23 @@ class Account:
             raise _used(reservation.release_id)
         told = detail_of(first.detail)
         same = told.get("event") in (event_to_json(reservation.event), describe(reservation.event))
-        if not same or told.get("note") != reservation.note or told.get("caller") != self.caller:
+        words = (reservation.note, self.caller, reservation.asked)
+        if not same or words != (told.get("note"), told.get("caller"), told.get("asked")):
             raise _used(reservation.release_id)
         return True
+
+
+def secrets_in(connection: sa.Connection, data_set: int) -> dict[str, str]:
+    """The secrets of a data set by name.
+
+    Raises:
+        LedgerUnavailableError: Its own key is missing.
+    """
+    query = sa.select(SECRET.c.name, SECRET.c.value).where(SECRET.c.data_set == data_set)
+    found = {row.name: row.value for row in connection.execute(query)}
+    if RECORDS not in found:
+        raise LedgerUnavailableError("The ledger lacks the key of its records; see 'sotto ledger verify'.")
+    return found
 
 
 def _used(release_id: str) -> LedgerMismatchError:

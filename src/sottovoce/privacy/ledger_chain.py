@@ -19,7 +19,7 @@ from typing import Any, Final, final
 import sqlalchemy as sa
 
 from sottovoce.errors import LedgerUnavailableError
-from sottovoce.privacy.ledger_schema import CAP, DATA_SET, ENTRY, FINGERPRINT, META, SCHEMA_VERSION
+from sottovoce.privacy.ledger_schema import CAP, DATA_SET, ENTRY, FINGERPRINT, META, SCHEMA_VERSION, SECRET
 
 GENESIS: Final = "0" * 64
 COLUMNS: Final = ("seq", "data_set", "kind", "release_id", "amount", "detail", "at", "previous")
@@ -49,6 +49,8 @@ class History:
         caps: Of callers and groups.
         fingerprints: ``None`` in an export, which leaves them out.
         meta: Schema version and head.
+        secrets: Keys; ``None`` in an export, which leaves them out.
+        redacted: Whether it is an export of an older format, whose entries may lack what their hashes cover.
     """
 
     entries: Iterable[Mapping[str, Any]]
@@ -56,6 +58,8 @@ class History:
     caps: list[Mapping[str, Any]]
     fingerprints: list[Mapping[str, Any]] | None
     meta: Mapping[str, Any]
+    secrets: list[Mapping[str, Any]] | None = None
+    redacted: bool = False
 
 
 def read_history(connection: sa.Connection, entries: Iterable[Mapping[str, Any]]) -> History:
@@ -65,7 +69,7 @@ def read_history(connection: sa.Connection, entries: Iterable[Mapping[str, Any]]
         return [dict(row) for row in connection.execute(sa.select(table).order_by(*table.primary_key)).mappings()]
 
     meta = {row["key"]: row["value"] for row in rows(META)}
-    return History(entries, rows(DATA_SET), rows(CAP), rows(FINGERPRINT), meta)
+    return History(entries, rows(DATA_SET), rows(CAP), rows(FINGERPRINT), meta, rows(SECRET))
 
 
 def read_entries(connection: sa.Connection) -> Generator[dict[str, Any], None, None]:

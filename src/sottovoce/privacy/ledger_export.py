@@ -1,8 +1,10 @@
 """A ledger as JSON Lines, for somebody who is to check it without the database.
 
-The first line holds balances, caps and the head; each other line is an entry. Nothing of it comes from private records:
-fingerprints, with which a guess of all the records could be checked, are left out, so an entry that held one is
-followed by its hash alone.
+The first line holds balances, caps and the head; each other line is an entry, whole. Nothing of it comes from private
+records: fingerprints and keys, with which a guess of all the records could be checked, stand in tables of their own that
+are left out, and the chain holds a keyed commitment to them.
+
+Exports of older versions can still be read. Their entries lack the fingerprint that their hashes cover.
 """
 
 from __future__ import annotations
@@ -21,10 +23,12 @@ from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.ledger_address import is_address
 from sottovoce.privacy.ledger_chain import COLUMNS, History
 from sottovoce.privacy.ledger_schema import CAP, DATA_SET, MAX_UNITS
-from sottovoce.privacy.ledger_verify import without_fingerprint
 
 _SQLITE: Final = b"SQLite format 3\0"
 _HEADER: Final = "sottovoce_ledger"
+_FORMAT: Final = 2
+_REDACTED: Final = 1
+"""Format of exports that left fingerprints out of entries."""
 _KEYS: Final = {*COLUMNS, "hash"}
 
 
@@ -58,7 +62,7 @@ def _files_of(ledger: Ledger) -> set[str]:
 def write_export(history: History, stream: IO[str]) -> int:
     """Writes a history as lines of JSON; returns the number of entries."""
     header = {
-        _HEADER: 1,
+        _HEADER: _FORMAT,
         "meta": dict(history.meta),
         "data_sets": [dict(row) for row in history.data_sets],
         "caps": [dict(row) for row in history.caps],
@@ -66,7 +70,7 @@ def write_export(history: History, stream: IO[str]) -> int:
     stream.write(json.dumps(header) + "\n")
     count = 0
     for entry in history.entries:
-        stream.write(json.dumps(without_fingerprint(dict(entry))) + "\n")
+        stream.write(json.dumps(dict(entry)) + "\n")
         count += 1
     return count
 
@@ -78,13 +82,14 @@ def read_export(stream: IO[str], name: str) -> History:
         InputError: It is not an export; the file and the line are named.
     """
     header = _object(stream.readline(), name, 1)
-    if header.get(_HEADER) != 1:
+    if header.get(_HEADER) not in (_REDACTED, _FORMAT) or type(header[_HEADER]) is not int:
         raise InputError(f"{name}, line 1: this is no ledger's export. 'sotto ledger export' writes one.")
     data_sets, caps = (_rows(header.get(key), table) for key, table in (("data_sets", DATA_SET), ("caps", CAP)))
     meta = header.get("meta")
     if data_sets is None or caps is None or not isinstance(meta, dict):
         raise InputError(f"{name}, line 1: meta, data_sets and caps are not as an export has them.")
-    return History(_entries(stream, name), data_sets, caps, None, meta)
+    redacted = header[_HEADER] == _REDACTED
+    return History(_entries(stream, name), data_sets, caps, None, meta, redacted=redacted)
 
 
 @contextmanager

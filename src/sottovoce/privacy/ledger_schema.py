@@ -1,6 +1,7 @@
 """The ledger's tables, one set for SQLite and PostgreSQL.
 
-``sotto_meta`` holds the schema's version and the head: sequence number and hash of the newest entry.
+``sotto_meta`` holds the schema's version and the head: sequence number and hash of the newest entry. ``sotto_secret`` and
+``sotto_fingerprint`` never leave the database: with them a guess of the records could be checked.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION: Final = "2"
+SCHEMA_VERSION: Final = "3"
 NO_HEAD: Final = f"0 {'0' * 64}"
 
 MAX_UNITS: Final = 2**63 - 1
@@ -50,6 +51,14 @@ FINGERPRINT: Final = sa.Table(
     sa.Column("fingerprint", sa.String(64), primary_key=True),
     sa.Column("data_set", sa.ForeignKey("sotto_data_set.id"), nullable=False),
 )
+SECRET: Final = sa.Table(
+    "sotto_secret",
+    TABLES,
+    sa.Column("data_set", sa.ForeignKey("sotto_data_set.id"), primary_key=True),
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("value", sa.String(128), nullable=False),
+)
+"""The key of every data set, and what older formats kept in entries: keys of certificates, the head before the move."""
 CAP: Final = sa.Table(
     "sotto_cap",
     TABLES,

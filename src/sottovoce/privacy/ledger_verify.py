@@ -3,14 +3,14 @@
 Guarantee   Where nothing is found, every entry is whole and in its place up to the head, every charge is at least its
             event's price, no charge went past a cap as it then stood, no answer left twice or unpaid, and every balance
             and cap is what the entries add up to.
-Assumes     The head is genuine. An export leaves fingerprints out; the entries that held them can be followed there by
-            their hashes alone.
+Assumes     The head is genuine. An export leaves fingerprints and keys out; that the commitments in the chain are to
+            them can be seen in the ledger alone. In exports of older formats the entries that held fingerprints can be
+            followed by their hashes alone.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -20,9 +20,11 @@ from sottovoce.privacy.filter import Amount
 from sottovoce.privacy.ledger_chain import GENESIS, History, hash_of, read_head
 from sottovoce.privacy.ledger_events import charged, detail_of, price_of
 from sottovoce.privacy.ledger_schema import CAP, DATA_SET, SCHEMA_VERSION
+from sottovoce.privacy.ledger_secret import RECORDS, keyed, moved_hash
 
 REDACTED: Final = ("open", "version")
-"""Kinds of entries whose fingerprint an export leaves out."""
+"""Kinds of entries whose fingerprint an export of an older format leaves out."""
+_REDACTED_FORMAT: Final = "2"
 _SLACK: Final = 10**9
 """A cap may be off by one part in this, as another machine's floating-point formulas are."""
 _DATA_SET: Final = [column.name for column in DATA_SET.columns if not column.primary_key]
@@ -46,12 +48,12 @@ def _first_broken(history: History, replay: Replay) -> str | None:
     for position, entry in enumerate(history.entries, 1):
         if type(entry["seq"]) is not int or entry["seq"] != position:
             return f"entry {position} is missing or out of place"
-        hidden = history.fingerprints is None and entry.get("redacted") is True and entry["kind"] in REDACTED
+        hidden = history.redacted and entry.get("redacted") is True and entry["kind"] in REDACTED
         if entry["previous"] != previous or not (hidden or entry["hash"] == hash_of(entry)):
             return f"entry {position} was changed, or one before it is missing"
         previous = entry["hash"]
         try:
-            replay.take(entry)
+            replay.take(entry, hidden=hidden)
         except _UNREADABLE:
             replay.problems.append(f"entry {position} cannot be read")
     try:
@@ -69,18 +71,30 @@ class Replay:
     def __init__(self) -> None:
         self.data_sets: dict[int, dict[str, Any]] = {}
         self.caps: dict[tuple[int, str, str], dict[str, Any]] = {}
-        self.fingerprints: dict[str, int] = {}
+        self.records: dict[str, int] = {}
+        self.moved: list[tuple[int, str]] = []
         self.problems: list[str] = []
         self._paid: dict[str, int] = {}
+        self._begun: set[str] = set()
         self._currency: dict[int, str] = {}
+        self._hidden = False
 
-    def take(self, entry: Mapping[str, Any]) -> None:
-        """Replays one entry."""
-        kind = entry["kind"]
+    def take(self, entry: Mapping[str, Any], *, hidden: bool = False) -> None:
+        """Replays one entry.
+
+        Args:
+            entry: The entry.
+            hidden: Whether its commitment to the records is left out.
+        """
+        kind, self._hidden = entry["kind"], hidden
         if kind == "reserve":
             self._reserve(entry)
+        elif kind == "draw":
+            self._draw(entry)
         elif kind == "release":
             self._release(entry)
+        elif kind == "migrate":
+            self.moved.append((entry["data_set"], detail_of(entry["detail"])["kept"]))
         elif kind == "non-private":
             self._pay(entry)
             self.data_sets[entry["data_set"]]["non_private"] += 1
@@ -103,20 +117,20 @@ class Replay:
         story = {**first_format, **detail, **counters}
         self.data_sets[number] = story
         self._currency[number] = _budget(story, story).currency
-        self._fingerprint(entry, detail)
+        self._knows(entry, detail)
         self._check_cap(entry, story, story)
 
     def _version(self, entry: Mapping[str, Any], detail: dict[str, Any]) -> None:
         if entry["data_set"] not in self.data_sets:
             self._wrong(entry, "belongs to no data set")
-        self._fingerprint(entry, detail)
+        self._knows(entry, detail)
 
-    def _fingerprint(self, entry: Mapping[str, Any], detail: dict[str, Any]) -> None:
-        if entry.get("redacted"):
+    def _knows(self, entry: Mapping[str, Any], detail: dict[str, Any]) -> None:
+        if self._hidden:
             return
-        if detail["fingerprint"] in self.fingerprints:
+        if detail["records"] in self.records:
             self._wrong(entry, "knows records that are known already")
-        self.fingerprints[detail["fingerprint"]] = entry["data_set"]
+        self.records[detail["records"]] = entry["data_set"]
 
     def _grant(self, entry: Mapping[str, Any], detail: dict[str, Any]) -> None:
         story = self.data_sets[entry["data_set"]]
@@ -165,6 +179,12 @@ class Replay:
             self._wrong(entry, "is paid for under an id that is not its own")
         self._paid[entry["release_id"]] = entry["data_set"]
 
+    def _draw(self, entry: Mapping[str, Any]) -> None:
+        one = entry["release_id"]
+        if self._paid.get(one) != entry["data_set"] or one in self._begun:
+            self._wrong(entry, "draws an answer that was not paid for, or was drawn or released before")
+        self._begun.add(one)
+
     def _release(self, entry: Mapping[str, Any]) -> None:
         if self._paid.get(entry["release_id"]) != entry["data_set"]:
             self._wrong(entry, "releases an answer that was not paid for, or released before")
@@ -188,7 +208,8 @@ def _budget_of(epsilon: str, delta: str, failure_delta: str, alpha: str | None) 
 def _differences(history: History, replay: Replay) -> Iterator[str]:
     """Where the story and the rows beside it differ."""
     yield from replay.problems
-    if history.meta.get("schema_version") != SCHEMA_VERSION or set(history.meta) != {"schema_version", "head"}:
+    format_ = _REDACTED_FORMAT if history.redacted else SCHEMA_VERSION
+    if history.meta.get("schema_version") != format_ or set(history.meta) != {"schema_version", "head"}:
         yield "the format or the head is not as it was written"
     told = dict(replay.data_sets)
     for row in history.data_sets:
@@ -201,12 +222,7 @@ def _differences(history: History, replay: Replay) -> Iterator[str]:
                 yield f"data set {row['name']!r}: {column} does not agree with the history"
     yield from (f"data set number {number} is missing" for number in told)
     if history.fingerprints is not None:
-        known = {row["fingerprint"]: row["data_set"] for row in history.fingerprints}
-        if len(known) != len(history.fingerprints) or any(type(number) is not int for number in known.values()):
-            yield "records are known twice, or to nobody"
-        for number in sorted({*known.values(), *replay.fingerprints.values()}):
-            if _owned(known, number) != _owned(replay.fingerprints, number):
-                yield f"data set number {number}: its versions do not agree with the history"
+        yield from _not_as_committed(history.fingerprints, history.secrets or [], replay)
     caps = dict(replay.caps)
     for row in history.caps:
         key = (row["data_set"], row["kind"], row["name"])
@@ -220,17 +236,35 @@ def _differences(history: History, replay: Replay) -> Iterator[str]:
     yield from (f"the cap of {kind} {name!r} is missing" for _, kind, name in caps)
 
 
+def _not_as_committed(
+    fingerprints: Sequence[Mapping[str, Any]], secrets: Sequence[Mapping[str, Any]], replay: Replay
+) -> Iterator[str]:
+    """Where fingerprints and keys are not those that the chain holds commitments to."""
+    keys = {row["data_set"]: row["value"] for row in secrets if row["name"] == RECORDS}
+    if {type(number) for number in keys} - {int} or keys.keys() != replay.data_sets.keys():
+        yield "the keys are not those of the data sets"
+        return
+    if len({(row["data_set"], row["name"]) for row in secrets}) != len(secrets):
+        yield "a secret is kept twice"
+    known: dict[str, int] = {}
+    for row in fingerprints:
+        if type(row["data_set"]) is not int or row["data_set"] not in keys:
+            yield "records are known to nobody"
+            return
+        known[keyed(keys[row["data_set"]], RECORDS, row["fingerprint"])] = row["data_set"]
+    if len(known) != len(fingerprints):
+        yield "records are known twice"
+    for number in sorted({*known.values(), *replay.records.values()}):
+        if _owned(known, number) != _owned(replay.records, number):
+            yield f"data set number {number}: its versions do not agree with the history"
+    moved = [moved_hash(keys[number], secrets) for number, _ in replay.moved]
+    if moved != [told for _, told in replay.moved] or (not moved and len(keys) != len(secrets)):
+        yield "what was moved here from an older format is not what the history committed to"
+
+
 def _owned(known: Mapping[str, int], number: int) -> set[str]:
-    return {fingerprint for fingerprint, owner in known.items() if owner == number}
+    return {commitment for commitment, owner in known.items() if owner == number}
 
 
 def _same(told: Any, row: Any) -> bool:
     return type(told) is type(row) and bool(told == row)
-
-
-def without_fingerprint(entry: dict[str, Any]) -> dict[str, Any]:
-    """An entry as an export shows it."""
-    if entry["kind"] not in REDACTED:
-        return entry
-    detail = {key: value for key, value in json.loads(entry["detail"]).items() if key != "fingerprint"}
-    return {**entry, "detail": json.dumps(detail, sort_keys=True), "redacted": True}
