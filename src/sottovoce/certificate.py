@@ -424,7 +424,7 @@ class Certificate:
         run = runs.pop()
         names = (records.fingerprint, records.first_fingerprint())  # the second is in certificates of earlier versions
         digests = [data_hash(kept, run, name) for name in names]
-        same = any(hmac.compare_digest(one.encode(), self.data.encode()) for one in digests)
+        same = any(hmac.compare_digest(one.encode(), _bytes(self.data)) for one in digests)
         return Check(what, same, "by their keyed hash")
 
 
@@ -476,6 +476,10 @@ def _line(row: Mapping[str, Any]) -> bytes:
 def _plain(value: Any) -> str:
     """Values as JSON, where sequences are lists and keys are in order."""
     return json.dumps(value, sort_keys=True, default=list)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _detail(entry: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import time
@@ -18,6 +19,7 @@ from sottovoce.privacy.ledger import Identity, Ledger, Reservation
 from sottovoce.privacy.ledger_chain import History, hash_of
 from sottovoce.privacy.ledger_export import export, open_history, read_export, write_export
 from sottovoce.privacy.ledger_recompute import ACCOUNTANTS, FIXED_PLAN, Recomputed, recompute
+from sottovoce.privacy.ledger_secret import RECORDS, keyed
 from sottovoce.privacy.unit import Adjacency
 
 WHO = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")
@@ -61,8 +63,46 @@ def test_an_export_is_the_whole_history_and_no_fingerprint(ledger, tmp_path):
     for who in (WHO, APRIL):
         assert who.fingerprint not in out.read_text()
     assert "ef" * 32 not in out.read_text()
-    assert [line["kind"] for line in lines[1:] if line.get("redacted")] == ["open", "version", "open"]
+    assert [line["detail"] for line in lines[1:]] == [entry["detail"] for entry in ledger.history()], (
+        "nothing is left out"
+    )
     assert list(tmp_path.glob("*.partial")) == []
+
+
+def texts_of(value):
+    """Every text in a value, whole and in pieces, also in the JSON that texts hold."""
+    if isinstance(value, str):
+        yield from (value, *value.replace('"', " ").replace(",", " ").split())
+        value = json.loads(value) if value.startswith(("{", "[")) else None
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from texts_of(part)
+
+
+def test_no_column_of_an_export_is_a_secret_or_follows_from_the_records_without_the_key(ledger, tmp_path):
+    out = exported(ledger, tmp_path)
+    with ledger.rows() as kept:
+        secrets = {row["value"] for row in kept.secrets}
+        fingerprints = {row["fingerprint"] for row in kept.fingerprints}
+        head = kept.meta["head"]
+    assert (len(secrets), len(fingerprints)) == (2, 3)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    said = {text for line in lines for text in texts_of(line)}
+    assert head in said, "every text is looked at"
+    for secret in secrets | fingerprints:
+        for one in (
+            secret,
+            hashlib.sha256(secret.encode()).hexdigest(),
+            hashlib.sha256(bytes.fromhex(secret)).hexdigest(),
+        ):
+            assert one not in said
+    for line in lines[1:]:  # the attack that once worked: put the guess back into the entry, and compare its hash
+        for guess in fingerprints:
+            for name in ("fingerprint", "records"):
+                detail = json.dumps({**json.loads(line["detail"]), name: guess}, sort_keys=True)
+                assert hash_of({**line, "detail": detail}) != line["hash"]
+    for guess in fingerprints:
+        for key in said:  # any key that is in the export
+            assert keyed(key, RECORDS, guess) not in said
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
@@ -140,6 +180,7 @@ def _head(lines):
         _entry(2, detail="not JSON"),
         _entry(2, redacted=True, amount=1),
         _entry(1, amount=1),
+        _entry(1, redacted=True, detail='{"epsilon": "8.0"}'),
         _entry(1, detail='{"epsilon": "80.0", "cap": 1}'),
         lambda lines: [{**lines[0], "data_sets": lines[0]["data_sets"][:1]}, *lines[1:]],
         lambda lines: [{**lines[0], "caps": []}, *lines[1:]],

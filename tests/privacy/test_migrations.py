@@ -1,16 +1,22 @@
-"""Older ledgers: moved to this format whole or not at all, with every old entry byte for byte.
+"""Older ledgers: moved to this format whole or not at all; old entries lose their secrets and keep every other word.
 
 ``format_1.sql`` is a ledger as format 1 wrote it: two data sets, a grant, a new version, an open charge, and events of
-every kind that it could charge.
+every kind that it could charge. ``format_2`` is what format 2 wrote: a ledger with a run of synthesis, its rows and its
+certificate, a new version and a further data set, and its export.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import io
+import json
 import multiprocessing
 import os
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,15 +25,20 @@ from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from sottovoce.certificate import Certificate
 from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError
 from sottovoce.privacy import ledger_database, ledger_migrations
 from sottovoce.privacy.budget import SCALE, Budget, amount_of
 from sottovoce.privacy.events import BoundedRange, PureDP, ZCDpEvent
 from sottovoce.privacy.ledger import Identity, Ledger, Reservation
 from sottovoce.privacy.ledger_address import Address
+from sottovoce.privacy.ledger_chain import COLUMNS, hash_of
+from sottovoce.privacy.ledger_export import open_history, write_export
+from sottovoce.privacy.ledger_recompute import recompute
 from sottovoce.privacy.ledger_schema import SCHEMA_VERSION
 from sottovoce.privacy.ledger_server import SCHEMA
 from sottovoce.privacy.unit import Adjacency
+from sottovoce.records import PrivateRecords, Row
 
 WHO = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")
 NEWER = Identity("ef" * 32, Adjacency.REPLACE_ONE, "record")
@@ -79,7 +90,11 @@ def rows(address, query):
 def test_an_old_ledger_is_moved_verified_and_spent_from(old):
     before = rows(old, ENTRIES)
     ledger = Ledger(old)
-    assert rows(old, ENTRIES) == before
+    after = rows(old, ENTRIES)
+    assert [row[:5] + row[6:7] for row in after[:-1]] == [row[:5] + row[6:7] for row in before]
+    for (*_, one, _, _, _), (*_, two, _, _, _) in zip(before, after[:-1], strict=True):
+        assert told(one) == told(two)
+    assert (len(after), after[-1][2]) == (len(before) + 1, "migrate")
     assert rows(old, "SELECT value FROM sotto_meta WHERE key = 'schema_version'") == [(SCHEMA_VERSION,)]
     assert ledger.verify() == []
     data, april = ledger.balances()
@@ -95,6 +110,11 @@ def test_an_old_ledger_is_moved_verified_and_spent_from(old):
     assert ledger.open(APRIL, None).balance().left == 1.5
     assert data.spent + 2 * amount_of(BoundedRange(0.5), "rho") / SCALE == pytest.approx(account.balance().spent)
     assert ledger.verify() == []
+
+
+def told(detail):
+    """An entry's words but for those about the records."""
+    return {key: value for key, value in json.loads(detail).items() if key not in ("fingerprint", "records")}
 
 
 def test_a_charge_that_was_open_in_the_old_format_is_not_charged_again(old):
@@ -129,6 +149,152 @@ def test_a_chain_that_was_broken_before_the_move_is_broken_after_it(tmp_path):
     with sqlite3.connect(path) as raw:
         raw.execute("UPDATE sotto_entry SET amount = 1 WHERE seq = 3")
     assert Ledger(path).verify() == ["entry 3 was changed, or one before it is missing"]
+
+
+@pytest.mark.parametrize(
+    "tampering",
+    [
+        "UPDATE sotto_entry SET amount = 1 WHERE seq = 2",
+        "UPDATE sotto_entry SET at = 'x' WHERE seq = 5",
+        "UPDATE sotto_entry SET detail = '[' WHERE seq = 3",
+        "UPDATE sotto_entry SET detail = '{}' WHERE seq = 1",
+        "UPDATE sotto_entry SET previous = hash WHERE seq = 4",
+        "UPDATE sotto_entry SET hash = previous WHERE seq = 4",
+        "DELETE FROM sotto_entry WHERE seq = 4",
+        "DELETE FROM sotto_entry WHERE seq = 10",
+        "UPDATE sotto_meta SET value = '9 ' || (SELECT hash FROM sotto_entry WHERE seq = 9) WHERE key = 'head'",
+        "UPDATE sotto_meta SET value = 'x' WHERE key = 'head'",
+        "UPDATE sotto_meta SET value = '10 ' || hex(zeroblob(32)) WHERE key = 'head'",
+        "UPDATE sotto_fingerprint SET fingerprint = 'ab'",
+    ],
+)
+def test_a_ledger_of_format_2_that_was_not_whole_is_not_made_whole_by_the_move(tmp_path, tampering):
+    path = second(tmp_path)
+    with sqlite3.connect(path) as raw:
+        assert raw.execute("SELECT max(seq) FROM sotto_entry").fetchone() == (10,)
+        if "fingerprint SET" in tampering:
+            raw.execute("DELETE FROM sotto_fingerprint WHERE data_set = 2 OR rowid = 2")
+        raw.execute(tampering)
+    assert Ledger(path).verify() != []
+
+
+FORMAT_2 = Path(__file__).parent / "format_2"
+
+
+def second(tmp_path) -> str:
+    tmp_path.mkdir(exist_ok=True)
+    path = str(tmp_path / "second.db")
+    connection = sqlite3.connect(path)
+    connection.executescript((FORMAT_2 / "ledger.sql").read_text("utf-8"))
+    connection.close()
+    return path
+
+
+def test_the_secrets_of_format_2_leave_its_entries_and_nothing_else_changes(tmp_path):
+    path = second(tmp_path)
+    before, head = rows(path, ENTRIES), rows(path, "SELECT value FROM sotto_meta WHERE key = 'head'")[0][0]
+    balances = rows(path, "SELECT * FROM sotto_data_set")
+    fingerprints = [row[0] for row in rows(path, "SELECT fingerprint FROM sotto_fingerprint")]
+    ledger = Ledger(path)
+    assert ledger.verify() == []
+    assert rows(path, "SELECT * FROM sotto_data_set") == balances
+    key = json.loads(before[1][5])["note"].rpartition("data key ")[2]
+    kept = {(one, name): value for one, name, value in rows(path, "SELECT * FROM sotto_secret")}
+    assert kept[1, "head"] == head, "a copy of the old head can still be held against the ledger"
+    assert (kept[1, before[1][3].rpartition("-")[0]], len(kept)) == (key, 4)
+    stream = io.StringIO()
+    with ledger.rows() as history:
+        write_export(history, stream)
+    for secret in (*fingerprints, *kept.values(), head.split()[1], key):
+        assert secret not in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM sotto_secret WHERE name = 'head'",
+        "UPDATE sotto_secret SET value = value || '0' WHERE name NOT IN ('records', 'head')",
+        "INSERT INTO sotto_secret VALUES (1, 'another', '00')",
+    ],
+)
+def test_what_was_moved_out_of_the_chain_is_still_committed_to(tmp_path, change):
+    path = second(tmp_path)
+    Ledger(path).close()
+    with sqlite3.connect(path) as raw:
+        raw.execute(change)
+    assert "moved here" in Ledger(path).verify()[0]
+
+
+def test_a_guess_of_the_records_is_not_confirmed_by_what_a_moved_ledger_exports(tmp_path):
+    # Who has the export guesses the fingerprint, puts it back where format 2 had it, and makes every hash anew.
+    path = second(tmp_path)
+    head = rows(path, "SELECT value FROM sotto_meta WHERE key = 'head'")[0][0].split()[1]
+    (fingerprint,) = rows(path, "SELECT fingerprint FROM sotto_fingerprint WHERE data_set = 2")[0]
+    before = [dict(zip(COLUMNS, row, strict=False)) for row in rows(path, ENTRIES)]
+    opened = next(entry for entry in before if entry["kind"] == "open" and entry["data_set"] == 2)
+    assert hash_of(opened) == rows(path, ENTRIES)[opened["seq"] - 1][8], "in format 2 the hash covered it"
+    stream = io.StringIO()
+    with Ledger(path).rows() as history:
+        write_export(history, stream)
+    hashes = {row[8] for row in rows(second(tmp_path / "again"), ENTRIES)}
+    assert not hashes & set(stream.getvalue().split('"')), "a chain that is made anew with the guess meets no old hash"
+    assert head not in stream.getvalue()
+    guesses = (fingerprint, hashlib.sha256(fingerprint.encode()).hexdigest())
+    said = {value for line in stream.getvalue().splitlines() for value in words_of(json.loads(line))}
+    for guess in guesses:
+        assert guess not in said
+        for known in ("", "00" * 32, *said):  # any key that is in the export
+            assert hmac.new(known.encode(), f"sottovoce records\n{guess}".encode(), "sha256").hexdigest() not in said
+
+
+def words_of(value):
+    """Every text in a value, and in the JSON that texts hold."""
+    if isinstance(value, dict):
+        for part in value.values():
+            yield from words_of(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from words_of(part)
+    elif isinstance(value, str):
+        yield value
+        yield from value.split()
+        if value.startswith("{"):
+            yield from words_of(json.loads(value))
+
+
+def test_an_export_of_format_2_is_still_read_and_its_redaction_is_believed_there_alone(tmp_path):
+    text = (FORMAT_2 / "export.jsonl").read_text("utf-8")
+    (tmp_path / "old.jsonl").write_text(text, "utf-8")
+    with open_history(str(tmp_path / "old.jsonl")) as history:
+        data_sets, problems, entries = recompute(history, "zcdp")
+    assert (problems, entries, [one.agrees for one in data_sets]) == ([], 10, [True, True])
+    changed = text.replace('"amount": 0, "detail": "{\\"content', '"amount": 1, "detail": "{\\"content', 1)
+    assert changed != text
+    for said in (changed, text.replace('"sottovoce_ledger": 1', '"sottovoce_ledger": 2')):
+        (tmp_path / "other.jsonl").write_text(said, "utf-8")
+        with open_history(str(tmp_path / "other.jsonl")) as history:
+            assert recompute(history, "zcdp")[1] != []
+
+
+def test_a_certificate_of_format_1_holds_after_the_move_and_says_what_it_cannot_show(tmp_path):
+    path = second(tmp_path)
+    (fingerprint,) = rows(path, "SELECT fingerprint FROM sotto_fingerprint WHERE data_set = 1")[0]
+    found = rows(path, "SELECT fingerprint FROM sotto_fingerprint WHERE data_set = 1 ORDER BY rowid")
+    certificate = Certificate.read(FORMAT_2 / "certificate.json")
+    written = [json.loads(line) for line in (FORMAT_2 / "rows.jsonl").read_text("utf-8").splitlines()]
+    ledger, same = Ledger(path), []
+    for (fingerprint,) in found:
+        records = PrivateRecords([Row(1, {"text": "x"})], source="notes", fingerprint=fingerprint)
+        checks = certificate.checks(written, ledger, records)
+        same.append(checks[-1].holds)
+        assert [check.what for check in checks if check.holds is None] == [
+            "it is for all that was asked for, in the same words"
+        ]
+    assert sorted(same) == [False, True], "of two versions one was charged"
+    part = replace(certificate, ledger=certificate.ledger[:1])
+    assert "every text was charged before it left" in [
+        one.what for one in part.checks(ledger=ledger) if one.holds is False
+    ]
 
 
 @pytest.mark.parametrize("step", ["ALTER TABLE", "CREATE TABLE", "UPDATE sotto_data_set", "INSERT INTO sotto_meta"])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -15,9 +18,12 @@ from sottovoce.models.fake_stepper import FakeStepper
 from sottovoce.privacy.accountant import RdpAccountant
 from sottovoce.privacy.event_json import event_from_json, event_to_json
 from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.ledger_export import export
+from sottovoce.privacy.ledger_secret import keyed
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records import PrivateRecords
+from sottovoce.staging import Staging
 from synthesis.worlds_of_texts import PIECES, likes_its_own, rows, writer
 
 
@@ -135,7 +141,160 @@ def test_a_seeded_or_unverified_run_cannot_pass_for_another(tmp_path):
             Adjacency.REPLACE_ONE, "record", honest.epsilon, 1e-6, honest.method, made_up, seeded=False
         )
         forged = replace(honest, seeded=False, isolation=made_up.value, statement=words)
-        assert wrong(forged.checks(written, icl.ledger, RECORDS)) == ["the charges are those of the certificate"]
+        assert wrong(forged.checks(written, icl.ledger, RECORDS)) == [REQUEST, PRICE]
+        asked = {**honest.asked, "seeded": False, "isolation": made_up.value}
+        assert wrong(replace(forged, asked=asked).checks(written, icl.ledger, RECORDS)) == [PRICE]
+
+
+# What was asked for
+
+REQUEST = "it is for all that was asked for, in the same words"
+CHARGED, PRICE = "every text was charged before it left", "the charges are those of the certificate"
+
+
+def part_of(certificate, found, number: int, **asked):
+    """A certificate for one round of a run, consistent in itself, at the price of one round."""
+    part = replace(certificate, texts=1, rows=len(found), rows_sha256=rows_hash(found))
+    event = part._event_of_parameters()
+    epsilon = RdpAccountant(Adjacency.REPLACE_ONE).compose(event).report(1e-6).epsilon
+    words = statement_of(
+        Adjacency.REPLACE_ONE, "record", epsilon, 1e-6, part.method, Isolation.BY_CONSTRUCTION, seeded=False
+    )
+    return replace(
+        part,
+        event=event_to_json(event),
+        epsilon=epsilon,
+        statement=words,
+        ledger=[certificate.ledger[number]],
+        asked={**certificate.asked, **asked},
+    )
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_round_that_was_picked_after_looking_has_no_certificate_of_its_own(tmp_path, number):
+    icl = writer(tmp_path / "a.db")
+    kept = icl.fresh()
+    found = [[dict(row) for row in one.rows] for one in icl.rounds(kept=kept)]
+    honest = icl.certificate(kept, [row for one in found for row in one])
+    one = {"per_label": 1, "texts_per_batch": 1, "charges": 1}
+    picked = part_of(honest, found[number], number)
+    assert picked.epsilon < honest.epsilon / 1.5
+    assert REQUEST in wrong(picked.checks(found[number]))
+    picked = part_of(honest, found[number], number, epsilon=picked.epsilon, **one)
+    assert wrong(picked.checks(found[number])) == [], "without the ledger nobody can tell"
+    # The ledger knows the other charges of the run, what they were asked for, and what they cost together.
+    assert wrong(picked.checks(found[number], icl.ledger, RECORDS)) == [CHARGED, PRICE]
+    # Nor is it one under an id of another run, or in the format that did not say what was asked for.
+    other = replace(picked, asked={**picked.asked, "run": "00" * 8}, ledger=["00" * 8 + "-1"])
+    assert CHARGED in wrong(other.checks(found[number], icl.ledger, RECORDS))
+    older = replace(picked, asked={}, format=1)
+    assert wrong(older.checks(found[number], icl.ledger, RECORDS)) == [CHARGED, PRICE]
+
+
+def test_no_word_of_the_request_can_be_changed(made):
+    certificate, written, ledger = made
+    own = ("labels", "version", "model", "experts", "tokens", "unit", "method", "isolation", "seeded", "adjacency")
+    assert set(own) <= set(certificate.asked)
+    for name, value in certificate.asked.items():
+        other = not value if isinstance(value, bool) else [*value, "x"] if isinstance(value, list) else f"{value}9"
+        other = Isolation.NOT_VERIFIED.value if name == "isolation" else other
+        changed = replace(certificate, asked={**certificate.asked, name: other})
+        assert PRICE in wrong(changed.checks(written, ledger, RECORDS)), name
+        if name in own:
+            assert REQUEST in wrong(changed.checks(written)), name
+            assert REQUEST in wrong(replace(certificate, **{name: other}).checks(written)), name
+        missing = {key: kept for key, kept in certificate.asked.items() if key != name}
+        assert PRICE in wrong(replace(certificate, asked=missing).checks(written, ledger, RECORDS)), name
+    for labels, version in ((["whatever"], "9"), (["billing"], certificate.version)):
+        asked = {**certificate.asked, "labels": labels, "version": version}
+        forged = replace(certificate, labels=labels, version=version, asked=asked)
+        assert wrong(forged.checks(written, ledger, RECORDS)) == [PRICE]
+
+
+def test_a_certificate_without_its_request_is_not_let_pass(made):
+    certificate, written, ledger = made
+    older = replace(certificate, asked={}, format=1)
+    checks = older.checks(written, ledger, RECORDS)
+    assert wrong(checks) == [PRICE], "its charges name what was asked for"
+    assert next(check for check in checks if check.what == REQUEST).holds is None
+
+
+# No hash to hold a guess against
+
+
+def test_neither_certificate_nor_export_nor_folder_confirms_a_guess_of_the_records(tmp_path):
+    icl = writer(tmp_path / "a.db")
+    staging = Staging(tmp_path / "demos.jsonl", icl.terms, icl.fresh(), resume=False)
+    written = [dict(row) for one in icl.rounds(staging) for row in one.rows]
+    certificate = icl.certificate(staging.kept, written)
+    certificate.write(tmp_path / "c.json")
+    export(icl.ledger, str(tmp_path / "audit.jsonl"))
+    with icl.ledger.rows() as history:
+        secret = [row["value"] for row in history.secrets]
+    files = [tmp_path / "c.json", tmp_path / "audit.jsonl", *staging.folder.iterdir()]
+    text = "\n".join(file.read_text("utf-8") for file in files)
+    said = set(re.findall(r"[0-9a-f]{16,}", text))
+    assert certificate.data in said, "every word is looked at"
+    guess = RECORDS.fingerprint
+    assert not {guess, *secret} & said
+    assert not {hashlib.sha256(words + guess.encode()).hexdigest() for words in (b"", b"sottovoce staging")} & said
+    for key in said:  # any key that can be seen
+        for hashed in (
+            hmac.new(bytes.fromhex(key[: len(key) // 2 * 2]), guess.encode(), "sha256").hexdigest(),
+            *(keyed(key, purpose, guess) for purpose in ("records", "staging", "run")),
+        ):
+            assert hashed not in said
+    staging.close()
+
+
+def test_a_resume_with_other_records_names_no_hash(tmp_path):
+    icl = writer(tmp_path / "a.db")
+    Staging(tmp_path / "demos.jsonl", icl.terms, icl.fresh(), resume=False).close()
+    kept = json.loads((tmp_path / "demos.jsonl.partial" / "run.json").read_text("utf-8"))
+    # The folder of an older version, where the hash had no key, is not quoted either.
+    plain = {**kept["terms"], "data": hashlib.sha256(RECORDS.fingerprint.encode()).hexdigest()}
+    del plain["records and ledger"]
+    for terms in (kept["terms"], plain):
+        header = json.dumps({"terms": terms, "kept": kept["kept"]})
+        (tmp_path / "demos.jsonl.partial" / "run.json").write_text(header, "utf-8")
+        other = writer(tmp_path / "b.db", rows=rows(26))
+        with pytest.raises(InputError, match="other records") as caught:
+            Staging(tmp_path / "demos.jsonl", other.terms, other.fresh(), resume=True)
+        assert not re.search(r"[0-9a-f]{16}", str(caught.value))
+
+
+# What is no certificate
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"epsilon": 10**400}, {"delta": 10**400}, {"epsilon": -(10**400)}, {"tokens": 10**400}, {"rows": 10**400},
+        {"texts": 0}, {"experts": 0}, {"tokens": 2**62}, {"delta": 1}, {"delta": -1}, {"epsilon": -1},
+        {"event": {"event": "BoundedRange", "eta": 10**400}}, {"event": {"event": "BoundedRange", "eta": "x"}},
+        {"event": {}}, {"event": {"event": []}}, {"event": "deep"}, {"asked": "deep"}, {"parameters": "deep"},
+        {"parameters": {"clip": "x"}}, {"parameters": {"clip": 10**400}}, {"parameters": {"clip": [1]}},
+        {"parameters": {"clip": None}}, {"parameters": {"clip": {}}}, {"parameters": {"top_k": "100"}},
+        {"parameters": {"top_k": 10**400}}, {"parameters": {"nothing": 1}}, {"parameters": {}},
+        {"asked": {}}, {"asked": {"charges": 10**400}}, {"asked": {"charges": "x", "texts_per_batch": 1}},
+        {"asked": {"charges": None, "texts_per_batch": []}}, {"adjacency": "none"}, {"method": "none"},
+        {"unit": "x" * 10**5}, {"format": 10**400}, {"ledger": ["\u0000"]}, {"data": "\u00e4"}, {"data": "\ud800"},
+    ],
+    ids=lambda changed: str(changed)[:60],
+)  # fmt: skip
+def test_whatever_a_certificate_holds_it_is_told_in_words(made, tmp_path, changed):
+    certificate, written, ledger = made
+    text = json.dumps({**vars(certificate), **changed}, default=list)
+    for name in ("event", "asked", "parameters"):
+        deep = {"event": '{"event": "SelfComposedDpEvent", "count": 1, "inner": '}.get(name, '{"clip": ')
+        text = text.replace(f'"{name}": "deep"', f'"{name}": {deep * 900}1{"}" * 900}')
+    (tmp_path / "c.json").write_text(text, "utf-8")
+    try:
+        found = wrong(Certificate.read(tmp_path / "c.json").checks(written, ledger, RECORDS))
+    except InputError as error:
+        found = [str(error)]
+    assert found
+    assert len(found[0]) < 300
 
 
 def test_another_row_other_records_or_another_ledger_are_found_out(made, tmp_path):

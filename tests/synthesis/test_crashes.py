@@ -1,4 +1,4 @@
-"""kill -9 in the middle of a run: what left is charged, a charge is drawn once, and what did not begin is not charged again.
+"""kill -9 in a run: what left is charged, a charge is drawn once, and what did not begin is not charged again.
 
 How often something was drawn is counted outside the ledger.
 """

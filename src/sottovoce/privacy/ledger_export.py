@@ -1,8 +1,8 @@
 """A ledger as JSON Lines, for somebody who is to check it without the database.
 
 The first line holds balances, caps and the head; each other line is an entry, whole. Nothing of it comes from private
-records: fingerprints and keys, with which a guess of all the records could be checked, stand in tables of their own that
-are left out, and the chain holds a keyed commitment to them.
+records: fingerprints and keys, with which a guess of all the records could be checked, stand in tables of their own,
+which are left out, and the chain holds a keyed commitment to them.
 
 Exports of older versions can still be read. Their entries lack the fingerprint that their hashes cover.
 """

@@ -1,7 +1,7 @@
 """The ledger's tables, one set for SQLite and PostgreSQL.
 
-``sotto_meta`` holds the schema's version and the head: sequence number and hash of the newest entry. ``sotto_secret`` and
-``sotto_fingerprint`` never leave the database: with them a guess of the records could be checked.
+``sotto_meta`` holds the schema's version and the head: sequence number and hash of the newest entry. Rows of
+``sotto_secret`` and ``sotto_fingerprint`` never leave the database: with them a guess of the records could be checked.
 """
 
 from __future__ import annotations

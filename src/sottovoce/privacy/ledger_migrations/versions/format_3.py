@@ -2,8 +2,8 @@
 
 Entries that held a fingerprint hold a keyed commitment instead, notes lose the keys of certificates, and every hash is
 made anew. An entry that was not whole before is not whole afterwards: its hash is left as it was. The old head, which
-covered the fingerprints, is kept beside the keys: a copy of it kept elsewhere can be held against it there. A ``migrate``
-entry commits to it and to the keys of certificates.
+covered the fingerprints, is kept beside the keys: a copy of it kept elsewhere can be held against it there. An entry
+``migrate`` commits to it and to the keys of certificates.
 """
 
 from __future__ import annotations
