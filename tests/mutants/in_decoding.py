@@ -124,27 +124,27 @@ MUTANTS = [
         "read-before-the-charge",
         "the model reads private prompts, and then the ledger is charged",
         "synthesis.py",
-        "        self._account.reserve(self._reservations(kept, waiting))\n",
+        "        self._charge(kept, waiting)\n",
         "        self.model.read(self._batches.groups(), inside_tokens=9, tokens=self.order.tokens).close()\n"
-        "        self._account.reserve(self._reservations(kept, waiting))\n",
+        "        self._charge(kept, waiting)\n",
         (_RUNS + "test_a_budget_that_does_not_suffice_is_refused_before_the_model_reads_anything",),
     ),
     Mutant(
         "lost-round-drawn-again",
         "a round that left and whose file is gone is drawn anew",
         "synthesis.py",
-        "texts = staging.get(number, _aside_of(left[one])) if staging else None",
-        "texts = staging.get(number, _aside_of(left[one])) if staging else None\n"
-        "                waiting += [number] * (texts is None)",
+        "texts = staging.get(newest.name, _aside_of(standing.content)) if staging else None",
+        "texts = staging.get(newest.name, _aside_of(standing.content)) if staging else None\n"
+        "                waiting += [newest.again] * (texts is None)",
         (_RUNS + "test_a_round_that_left_and_is_gone_is_not_drawn_again",),
     ),
     Mutant(
         "handed-over-before-its-note",
         "texts are handed over, then noted",
         "synthesis.py",
-        "            self._note(self._id(kept, number), texts, aside)\n            if on_token",
-        "            yield from self._unfolded(number, texts, again=False)\n"
-        "            self._note(self._id(kept, number), texts, aside)\n            if on_token",
+        "            self._note(one, texts, aside)\n            if on_token",
+        "            yield from self._unfolded(one.number, texts, again=False)\n"
+        "            self._note(one, texts, aside)\n            if on_token",
         (_RUNS + "test_what_is_handed_over_was_noted_before",),
     ),
     Mutant(
@@ -159,8 +159,8 @@ MUTANTS = [
         "progress-before-a-round-has-left",
         "the bar moves when a round is drawn, before it is noted",
         "synthesis.py",
-        "            aside = staging.put(number, texts) if staging else _hash_of(texts)\n",
-        "            aside = staging.put(number, texts) if staging else _hash_of(texts)\n"
+        "            aside = staging.put(one.name, texts) if staging else _hash_of(texts)\n",
+        "            aside = staging.put(one.name, texts) if staging else _hash_of(texts)\n"
         "            on_token and on_token(0)\n",
         (_ATTACKS + "test_progress_tells_nothing_before_its_round_has_left",),
     ),
@@ -168,8 +168,8 @@ MUTANTS = [
         "no-room-made",
         "a round is drawn without room to put it aside",
         "synthesis.py",
-        "                staging.make_room(room_of(self.order, self.writing, self._texts_of_a_charge))\n",
-        "                pass\n",
+        "                    staging.make_room(room_of(self.order, self.writing, self._texts_of_a_charge))\n",
+        "                    pass\n",
         (_ATTACKS + "test_whether_a_round_can_be_put_aside_does_not_follow_from_it",),
     ),
     Mutant(
@@ -192,16 +192,16 @@ MUTANTS = [
         "models-own-words-pass",
         "what the model says of its failure over private prompts is shown",
         "synthesis.py",
-        "                found = next(written, None)\n            except Exception as error:\n",
-        "                found = next(written, None)\n            except SottoError:\n                raise\n"
-        "            except Exception as error:\n",
+        "            return work()\n        except Exception as error:\n",
+        "            return work()\n        except SottoError:\n            raise\n"
+        "        except Exception as error:\n",
         (_ATTACKS + "test_a_failure_after_the_charge_does_not_quote_the_model_not_even_its_own_errors",),
     ),
     Mutant(
         "resume-under-any-ledger",
         "a run may be resumed under a ledger that never charged it",
         "synthesis.py",
-        '            "ledger": self._account.origin,\n',
+        '            "records and ledger": self._account.keyed("staging", self._records.fingerprint),\n',
         "",
         (_ATTACKS + "test_a_resume_under_another_ledger_is_refused_and_destroys_nothing",),
     ),
@@ -233,9 +233,9 @@ MUTANTS = [
         "plain-hash-of-the-records",
         "the certificate's hash of the records has no key",
         "synthesis.py",
-        'data = hmac.new(bytes.fromhex(kept["key"]), self._records.fingerprint.encode("ascii"), hashlib.sha256)',
-        'data = hashlib.sha256(self._records.fingerprint.encode("ascii"))',
-        (_PROOFS + "test_everything_holds_with_rows_ledger_and_records",),
+        "data=self._account.data_hash(run, self._records.fingerprint),",
+        "data=self._records.fingerprint,",
+        (_PROOFS + "test_neither_certificate_nor_export_nor_folder_confirms_a_guess_of_the_records",),
     ),
     Mutant(
         "no-coin-tossed",
@@ -273,8 +273,8 @@ MUTANTS = [
         "grammar-ignored",
         "the grammar is asked and any token is chosen",
         "methods/decoding_text.py",
-        ".next(step, allowed)",
-        ".next(step)",
+        "_chooser.next(step, allowed)",
+        "_chooser.next(step)",
         ("tests/synthesis/test_grammar.py",),
     ),
 ]

@@ -13,6 +13,7 @@ from mutants import (
     in_ledger_files,
     in_mechanisms,
     in_statements,
+    in_one_draw,
 )
 from mutants.in_experts import PARTITION
 from mutants.mutant import Mutant
@@ -30,4 +31,5 @@ MUTANTS = [
     *in_decoding.MUTANTS,
     *in_statements.MUTANTS,
     *in_known_records.MUTANTS,
+    *in_one_draw.MUTANTS,
 ]

@@ -13,9 +13,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+
+from sottovoce.randomness import SystemRandomness
 
 RECORDS: Final = "records"
 """Name of a data set's own key. Everything else that is kept under a name was moved here from an older format."""
@@ -25,7 +26,7 @@ HEAD: Final = "head"
 
 def new_key() -> str:
     """A key of 256 bits, in hexadecimal digits."""
-    return secrets.token_hex(32)
+    return f"{SystemRandomness().below(2**256):064x}"
 
 
 def keyed(key: str, purpose: str, text: str) -> str:

@@ -12,13 +12,14 @@ import hashlib
 import hmac
 import json
 import re
-import secrets
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
+
+from sottovoce.randomness import SystemRandomness
 
 revision = "3"
 down_revision = "2"
@@ -42,7 +43,9 @@ def upgrade() -> None:
         sa.Column("value", sa.String(128), nullable=False),
     )
     connection = op.get_bind()
-    keys = {row.id: secrets.token_hex(32) for row in connection.execute(sa.select(_DATA_SET).order_by(_DATA_SET.c.id))}
+    chance = SystemRandomness()
+    numbers = connection.scalars(sa.select(_DATA_SET.c.id).order_by(_DATA_SET.c.id)).all()
+    keys = {number: f"{chance.below(2**256):064x}" for number in numbers}
     if not keys:
         return
     moved: dict[tuple[int, str], str] = {}
