@@ -215,6 +215,7 @@ class Synthesizer:
         *,
         kept: Mapping[str, str] | None = None,
         on_token: Callable[[int], None] | None = None,
+        redraw: bool = True,
     ) -> Iterator[Round]:
         """Writes the texts.
 
@@ -223,6 +224,8 @@ class Synthesizer:
             kept: From ``fresh``, where there is no staging.
             on_token: Told how much further the run is, in tokens of texts at their longest, each time that a charge has
                 left and not before.
+            redraw: Whether rounds that were cut off while they were drawn are charged again and drawn anew; else they
+                are left out.
 
         Raises:
             BudgetExhaustedError: The run cannot be paid for, or what an interruption lost cannot be charged again;
@@ -240,7 +243,7 @@ class Synthesizer:
                 texts = staging.get(newest.name, _aside_of(standing.content)) if staging else None
             elif standing is not None and standing.begun:
                 texts = self._noted(staging, newest) if staging else None
-                if texts is None:
+                if texts is None and redraw:
                     waiting.append(newest.again)
             else:
                 waiting.append(newest)
@@ -336,8 +339,9 @@ class Synthesizer:
             if not lost:
                 raise
             raise BudgetExhaustedError(
-                f"The run was interrupted while it drew: {lost} of its {self._charges} charges began to be drawn and "
-                f"is not whole aside. A charge covers one draw, so drawing anew is charged anew. {error}",
+                f"The run was interrupted while it drew: of its {self._charges} charges {lost} began to be drawn and "
+                "left nothing whole. A charge covers one draw, so that a new draw is charged anew; --without-lost goes "
+                f"on without it. {error}",
                 asked=error.asked,
                 left=error.left,
                 limit=error.limit,

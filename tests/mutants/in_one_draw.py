@@ -16,7 +16,8 @@ MUTANTS = [
         "a text whose public prompt has no finite score left fails where it can be seen",
         "methods/decoding_chooser.py",
         "        token = None if public is None else self._draw(step, public)\n",
-        "        if public is None:\n            raise ParameterError('public', 'nothing', 'a score')\n        token = self._draw(step, public)\n",
+        "        if public is None:\n            raise ParameterError('public', 'nothing', 'a score')\n"
+        "        token = self._draw(step, public)\n",
         (_ONCE + "test_a_public_prompt_that_breaks_off_ends_the_text_and_is_no_failure",),
     ),
     Mutant(

@@ -151,6 +151,12 @@ def test_every_draw_that_is_cut_off_costs_a_charge_until_the_budget_refuses(plac
     assert run(command(place, *small, "--resume")) == 3
     assert "began to be drawn" in capfd.readouterr().err
     assert draws(place) == cut - 1
+    shutil.copytree(place, place / "copy")
+    assert run(command(place / "copy", *small, "--resume", "--without-lost")) == 0, "the other rounds are not lost"
+    assert len(entries(place / "copy", "release")) == ROUNDS - 1
+    proof = ["verify", "certificate", str(place / "copy" / "demos.jsonl.certificate.json")]
+    assert run([*proof, "--ledger", str(place / "copy" / "notes.db")]) == 0
+    assert run(command(place, *small, "--without-lost")) == 2
     assert (
         run(
             ["ledger", "grant", "--private", str(place / "notes.jsonl"), str(place / "notes.db"), "--budget", "40,1e-5"]

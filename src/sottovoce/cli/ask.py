@@ -29,7 +29,10 @@ def ask(
     caller: o.CallerName = None,
     release_id: Annotated[
         str | None,
-        typer.Option("--release-id", help="Your name for the answer: asked again after a crash it is not paid twice."),
+        typer.Option(
+            "--release-id",
+            help="Your name for the answer: asked again after a crash before its draw, it is not paid twice.",
+        ),
     ] = None,
     budget: o.BudgetText = None,
     model: o.ModelName = "embedded",

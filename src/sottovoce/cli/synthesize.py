@@ -77,7 +77,11 @@ def synthesize(
     truncate: o.Truncate = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say the price; read and charge nothing.")] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted run; it is not paid again.")
+        bool,
+        typer.Option("--resume", help="Resume an interrupted run. Only a round that was being drawn is charged again."),
+    ] = False,
+    without_lost: Annotated[
+        bool, typer.Option("--without-lost", help="With --resume: leave such a round out instead of charging it again.")
     ] = False,
     as_json: o.AsJson = False,
 ) -> None:
@@ -93,6 +97,8 @@ def synthesize(
     from sottovoce.writing import Writing
 
     price, slack = require_epsilon(epsilon), require_delta(delta)
+    if without_lost and not resume:
+        raise ParameterError("--without-lost", without_lost, "given with --resume: a new run has lost nothing")
     setup = o.Setup(
         private, labels, task, method, model, adjacency, unit, ledger, budget, device, dtype, None, None, 1, None,
         max_characters, truncate, False, caller,
@@ -112,7 +118,7 @@ def synthesize(
         _dry_run(decoder, order, writing, price, slack, setup, as_json)
         return
     writer = _writer(decoder, order, writing, price, slack, setup)
-    _run(writer, Path(out), resume=resume, as_json=as_json)
+    _run(writer, Path(out), resume=resume, redraw=not without_lost, as_json=as_json)
 
 
 def _writer(
@@ -144,7 +150,7 @@ def _writer(
     return writer
 
 
-def _run(writer: Synthesizer, out: Path, *, resume: bool, as_json: bool) -> None:
+def _run(writer: Synthesizer, out: Path, *, resume: bool, redraw: bool, as_json: bool) -> None:
     from sottovoce.staging import Staging
 
     started = time.perf_counter()
@@ -162,7 +168,7 @@ def _run(writer: Synthesizer, out: Path, *, resume: bool, as_json: bool) -> None
                 done = bar.tasks[0].completed + tokens
                 bar.update(doing, completed=done, rate=f"{done / (time.perf_counter() - started):.0f} tokens/s")
 
-            for one in writer.rounds(staging, on_token=advance):
+            for one in writer.rounds(staging, on_token=advance, redraw=redraw):
                 rows += one.rows
                 unreadable, written = unreadable + one.unreadable, written + one.tokens
                 if one.again:
@@ -171,7 +177,10 @@ def _run(writer: Synthesizer, out: Path, *, resume: bool, as_json: bool) -> None
         staging.finish(rows, certificate.text)
     except BaseException:
         if writer.was_charged(staging.kept):
-            say(f"The run is paid for and kept in {staging.folder}; repeat the command with --resume to go on with it.")
+            say(
+                f"The run is paid for and kept in {staging.folder}; repeat the command with --resume to go on with it. A "
+                "round that was being drawn is then charged again."
+            )
         elif not resume:
             staging.abandon()
         raise
