@@ -178,8 +178,8 @@ def _run(writer: Synthesizer, out: Path, *, resume: bool, redraw: bool, as_json:
     except BaseException:
         if writer.was_charged(staging.kept):
             say(
-                f"The run is paid for and kept in {staging.folder}; repeat the command with --resume to go on with it. A "
-                "round that was being drawn is then charged again."
+                f"The run is paid for and kept in {staging.folder}; repeat the command with --resume to go on with it. "
+                "A round that was being drawn is then charged again."
             )
         elif not resume:
             staging.abandon()
