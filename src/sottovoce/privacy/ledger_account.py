@@ -219,6 +219,12 @@ class Account:
             if "reserve" in kinds and one.startswith(prefix)
         }
 
+    @property
+    def origin(self) -> str:
+        """What tells this ledger from any other, wherever it is moved: the hash of its first entry."""
+        with self.ledger._database.reading() as connection:
+            return str(connection.scalar(sa.select(ENTRY.c.hash).order_by(ENTRY.c.seq).limit(1)))
+
     def keyed(self, purpose: str, text: str) -> str:
         """A hash under the data set's own key, which tells this ledger and these data from any other."""
         with self.ledger._database.reading() as connection:
