@@ -213,8 +213,10 @@ class Certificate:
             raise InputError(f"{file} has format {str(found.format)[:20]}; this version reads 1 and {FORMAT}.")
         if wrong := [one.name for one in fields(found) if not _KINDS[str(one.type)](getattr(found, one.name))]:
             raise InputError(f"{file} is no certificate: its {wrong[0]!r} is of the wrong kind.")
-        if found.isolation not in {one.value for one in Isolation}:
-            raise InputError(f"{file} is no certificate: its 'isolation' is not known.")
+        try:
+            Isolation(found.isolation)
+        except ValueError:
+            raise InputError(f"{file} is no certificate: its 'isolation' is not known.") from None
         return found
 
     @property

@@ -191,7 +191,7 @@ def test_another_model_is_asked_itself(store):
 
 
 def model_with(**parts):
-    return SimpleNamespace(isolation=Isolation.VERIFIED, **parts)
+    return SimpleNamespace(isolation=Isolation.TESTED, **parts)
 
 
 def checkpoint(folder: Path, weights: bytes) -> None:

@@ -304,7 +304,7 @@ def test_a_mixture_of_experts_is_never_verified_in_rows(stepper_of, layout, foun
 
 
 def test_rows_that_keep_apart_are_verified(llama):
-    assert (llama.isolation, llama.layout) == (Isolation.VERIFIED, "rows")
+    assert (llama.isolation, llama.layout) == (Isolation.TESTED, "rows")
     report = llama.self_test()
     assert report.passed
     assert report.largest_difference < 1e-4
@@ -476,7 +476,7 @@ def test_it_is_a_stepper_whose_tokens_are_the_tokenizers(llama):
 def test_a_tokenizer_that_glues_blanks_to_words_reads_parts_as_it_reads_the_whole():
     tokenizer, model = tiny.metaspace_tokenizer(), tiny.llama()
     stepper = TransformersStepper("tiny", loaded=(tokenizer, model))
-    assert stepper.isolation is Isolation.VERIFIED
+    assert stepper.isolation is Isolation.TESTED
     read = stepper.parts.tokens(Prompt("Read the text. Text: ", "The parcel came late", "\nLabel:"), 50)
     whole = tokenizer.encode("Read the text. Text: The parcel came late\nLabel:")
     assert [*read.before, *read.own] == whole

@@ -343,9 +343,7 @@ def test_rows_are_hashed_as_they_are_written():
 
 def test_the_statement_names_epsilon_delta_adjacency_and_unit(made):
     statement = made[0].statement
-    words = statement_of(
-        Adjacency.REPLACE_ONE, "Patient", 1.23401, 1.00009e-6, "prism", Isolation.VERIFIED, seeded=False
-    )
+    words = statement_of(Adjacency.REPLACE_ONE, "Patient", 1.23401, 1.00009e-6, "prism", Isolation.TESTED, seeded=False)
     assert words == (
         "Replacing any one 'Patient' (all of its records) changes the probability of any set of outcomes of this whole "
         "file by at most a factor of exp(1.235), up to an additional probability of 1.001e-06 (method prism, "

@@ -3,6 +3,10 @@
 The model's own layers run; only the step from queries, keys and values to a weighted mean is done here, in three
 regions: a prefix that many prompts share, the prompt's own tokens, and the text's own tokens. Scores of all three go
 through one softmax. Regions are padded to public lengths, and places without a token are masked.
+
+Isolation   Every product has a shape of public numbers alone: a panel has the same number of places for prompts whether
+            or not a prompt stands in each. Which kernel multiplies follows from the shape, and another one rounds in
+            another way, so a shape that followed from the number of prompts would show it in everybody's last bits.
 """
 
 from __future__ import annotations
@@ -25,9 +29,6 @@ NAME: Final = "sottovoce_lockstep"
 
 LayerPair = tuple[Tensor, Tensor]
 """Keys and values of one layer."""
-
-BLOCK: Final = 16
-"""Rows of a product whose number of rows follows from the number of prompts, which may be private: always so many."""
 
 _UNKNOWN: Final = ("s_aux", "position_bias", "indices", "cu_seq_lens_q")
 """What other kinds of attention are given; here it would be left out without a word."""
@@ -67,13 +68,15 @@ class Panel(Opaque):
 
     Attributes:
         family: The prompts.
-        prompts: Which of them.
+        prompts: The panel's places: as many in every panel of a decoding, taken or not.
+        count: Prompts that stand there, in the first places. The others are computed as prompts without a token.
         kept: The texts' own keys and values by layer, shape (prompts, texts, key heads, room, width of a head).
         places: For each text, the place of its new token, shape (texts,).
     """
 
     family: Family
     prompts: slice
+    count: int
     kept: Sequence[LayerPair]
     places: list[int]
     _masks: dict[int | None, tuple[int, Tensor]] = field(default_factory=dict)
@@ -84,20 +87,20 @@ class Panel(Opaque):
         return len(self.places)
 
     @property
-    def count(self) -> int:
-        """Prompts."""
+    def slots(self) -> int:
+        """Places for prompts."""
         return int(self.prompts.stop) - int(self.prompts.start)
 
     @property
     def rows(self) -> int:
-        """Rows of the pass."""
+        """Rows of the pass that it takes."""
         return self.count * self.texts
 
     def move(self, places: Sequence[int]) -> Tensor:
         """Sets where the texts' new tokens go; returns their positions, shape (rows,)."""
         self.places = list(places)
         self._masks.clear()
-        lengths = self.family.lengths[self.prompts]
+        lengths = self.family.lengths[self.prompts][: self.count]
         new = torch.tensor(self.places, device=lengths.device)
         return (self.family.shared + lengths[:, None] + new).flatten()
 
@@ -146,7 +149,8 @@ class Panel(Opaque):
         Returns:
             Shape (rows, heads, width of a value).
         """
-        count, texts, heads = self.count, self.texts, key.shape[1]
+        count, texts, heads = self.slots, self.texts, key.shape[1]
+        query, key, value = (self._in_all_slots(rows) for rows in (query, key, value))
         kept_keys, kept_values = (kept[self.prompts] for kept in self.kept[layer])
         self._write(kept_keys, key)
         self._write(kept_values, value)
@@ -159,20 +163,25 @@ class Panel(Opaque):
         by_head = flat.transpose(0, 1).reshape(heads, count * texts * share, -1)
         by_text = flat.view(count, heads, texts, share, -1).transpose(1, 2)
 
-        of_shared = in_blocks(by_head, shared_keys.mT).view(heads, count, texts * share, shared).transpose(0, 1)
+        of_shared = (by_head @ shared_keys.mT).view(heads, count, texts * share, shared).transpose(0, 1)
         of_text = (by_text @ kept_keys.mT).transpose(1, 2).flatten(2, 3)
         scores = torch.cat([of_shared, flat @ own_keys.mT, of_text], dim=-1)
         weights = self._softmax(scores, share, rule).to(value.dtype)
 
         mean = weights[..., shared : shared + room] @ own_values
-        of_shared = in_blocks(weights[..., :shared].transpose(0, 1).reshape(heads, -1, shared), shared_values)
+        of_shared = weights[..., :shared].transpose(0, 1).reshape(heads, -1, shared) @ shared_values
         mean += of_shared.view(heads, count, texts * share, -1).transpose(0, 1)
         weights = weights[..., shared + room :].view(count, heads, texts, share, -1).transpose(1, 2)
         mean += (weights @ kept_values).transpose(1, 2).flatten(2, 3)
-        return mean.view(count, heads, texts, share, -1).transpose(1, 2).reshape(count * texts, heads * share, -1)
+        mean = mean.view(count, heads, texts, share, -1).transpose(1, 2).reshape(count * texts, heads * share, -1)
+        return mean[: self.rows]
+
+    def _in_all_slots(self, rows: Tensor) -> Tensor:
+        """Zeros behind the rows, for the places where no prompt stands."""
+        return torch.nn.functional.pad(rows, (0, 0, 0, 0, 0, self.slots * self.texts - self.rows))
 
     def _write(self, kept: Tensor, new: Tensor) -> None:
-        new = new.view(self.count, self.texts, *new.shape[1:])
+        new = new.view(self.slots, self.texts, *new.shape[1:])
         if len(set(self.places)) == 1:
             kept[:, :, :, self.places[0]] = new
         else:
@@ -186,21 +195,6 @@ class Panel(Opaque):
         start, mask = self.mask(rule.window)
         scores.view(*scores.shape[:2], self.texts, share, -1)[..., start:] += mask
         return scores.softmax(dim=-1)
-
-
-def in_blocks(rows: Tensor, matrices: Tensor) -> Tensor:
-    """A batched product in parts of one shape, whatever the number of rows is.
-
-    Which kernel multiplies follows from the shape, and another kernel rounds in another way: so a prompt more or less
-    would be seen in the last bits of all the others.
-
-    Args:
-        rows: Shape (batch, rows, width).
-        matrices: Shape (batch, width, columns).
-    """
-    count = rows.shape[1]
-    parts = torch.split(torch.nn.functional.pad(rows, (0, 0, 0, -count % BLOCK)), BLOCK, dim=1)
-    return torch.cat([part @ matrices for part in parts], dim=1)[:, :count]
 
 
 @final
@@ -267,7 +261,7 @@ def _attention(
         rows = slice(start, start + panel.rows)
         means.append(panel.attend(module.layer_idx, query[rows], key[rows], value[rows], rule))
         start = rows.stop
-    if start < len(query):  # rows that fill up a block
+    if start < len(query):  # rows that fill up the pass
         means.append(means[0].new_zeros(len(query) - start, *means[0].shape[1:]))
     return (torch.cat(means) if len(means) > 1 else means[0])[:, None], None
 

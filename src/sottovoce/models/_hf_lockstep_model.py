@@ -15,9 +15,9 @@ from torch import Tensor
 from transformers.cache_utils import DynamicCache
 
 from sottovoce.errors import ModelError
-from sottovoce.models._hf_lockstep_attention import BLOCK, LayerPair, NothingKept, Panel, lockstep
+from sottovoce.models._hf_lockstep_attention import LayerPair, NothingKept, Panel, lockstep
 from sottovoce.models._hf_lockstep_cache import behind, pairs_of
-from sottovoce.models._hf_lockstep_packed import PackedMatrices
+from sottovoce.models._hf_lockstep_packed import MOST_BYTES, PackedMatrices
 from sottovoce.models._hf_model import CausalModel, quiet
 
 Head = Callable[[Tensor], Tensor]
@@ -33,8 +33,11 @@ class LockstepModel:
 
     Args:
         model: The model.
+        packed_bytes: Most bytes of packed matrices; see ``PackedMatrices``.
 
     Attributes:
+        head: The output head.
+        packed: How many matrices are packed.
         vocabulary: Width of the logits.
         width: Width of a hidden state.
         idle: A token for texts that stand still; not the one for padding, at which some models warn.
@@ -44,10 +47,11 @@ class LockstepModel:
         ModelError: The model's head was not found, or it cannot run at all.
     """
 
-    def __init__(self, model: CausalModel) -> None:
+    def __init__(self, model: CausalModel, packed_bytes: int = MOST_BYTES) -> None:
         self.model = model
         self._config = model.model.config
-        self._packed = PackedMatrices.of(model.model)
+        self._packed = PackedMatrices.of(model.model, packed_bytes)
+        self.packed = self._packed.count
         self.mixes = _mixes(self._config)
         self.idle = (model.pad + 1) % model.words
         try:
@@ -58,8 +62,7 @@ class LockstepModel:
                 states = self._body(ids, cache)[0]
                 self.vocabulary, self.width = int(truth.shape[-1]), int(states.shape[-1])
                 self._shapes = [(keys.shape[0], keys.shape[2], values.shape[2]) for keys, values in pairs_of(cache, 0)]
-                head = self._find_head(states, truth)
-                self.head: Head = lambda rows: head(self._filled(rows))[: len(rows)]
+                self.head = self._find_head(states, truth)
         except ModelError:
             raise
         except Exception:
@@ -99,20 +102,18 @@ class LockstepModel:
             keys[row, :, : len(ids)], values[row, :, : len(ids)] = new_keys, new_values
         return states[0, -1]
 
-    def step(self, ids: Tensor, panels: Sequence[Panel], positions: Tensor) -> Tensor:
-        """One token in each row, at these positions; shape (rows, width)."""
-        given, at = self._filled(ids), self._filled(positions)
+    def step(self, ids: Tensor, panels: Sequence[Panel], positions: Tensor, rows: int) -> Tensor:
+        """One token in each row, at these positions, in a pass of so many rows; shape (len(ids), width).
+
+        Rows that fill up the pass hold an idle token alone: nothing of any prompt.
+        """
+        given, at = filled(ids, rows, self.idle), filled(positions, rows)
         with lockstep(self._config, panels):
             return self._body(given[:, None], NothingKept(), at[:, None])[: len(ids), 0]
 
-    def _filled(self, rows: Tensor) -> Tensor:
-        """Filled up to whole blocks of rows, where the kernel that multiplies follows from their number.
-
-        Packed matrices are multiplied row by row in the same way whatever the number; a row alone is a layout of its
-        own, in which every row is.
-        """
-        short = -len(rows) % BLOCK if not self._packed.count and len(rows) > 1 else 0
-        return torch.cat([rows, rows[:1].expand(short, *rows.shape[1:])]) if short else rows
+    def logits(self, states: Tensor, rows: int) -> Tensor:
+        """Logits behind these hidden states, in a product of so many rows; shape (len(states), vocabulary)."""
+        return self.head(filled(states, rows))[: len(states)]
 
     def plain(self, ids: Sequence[int]) -> Tensor:
         """Logits behind these tokens by the model's own forward pass, without cache or batch: the slow, obvious way."""
@@ -147,6 +148,12 @@ class LockstepModel:
             if found.shape == truth.shape and float((found - truth).abs().max()) <= allowed:
                 return head
         raise ModelError("The model's output head is of a kind that is not known here, so it cannot write in lockstep.")
+
+
+def filled(rows: Tensor, count: int, value: int = 0) -> Tensor:
+    """As many rows as asked, those that are missing filled with one value."""
+    short = count - len(rows)
+    return torch.cat([rows, rows.new_full((short, *rows.shape[1:]), value)]) if short else rows
 
 
 def _mixes(config: Any) -> bool:

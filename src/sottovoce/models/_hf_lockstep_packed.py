@@ -4,7 +4,8 @@ torch multiplies a few rows by a matrix through a general routine, which puts th
 for the few rows of a step that is most of the work. oneDNN keeps matrices in its own order: 2.6 to 4.5 times as fast
 for a head of 32,000 words and 2 to 132 rows, measured on an AMD EPYC (``docs/log.md``).
 
-Isolation   The shape of a product decides how it is computed, not what other rows hold; the self-test asks.
+Isolation   The shape of a product decides how it is computed, not what other rows hold; passes have one shape, and the
+            self-test asks.
 Assumes     The model's weights do not change while a stepper is in use: what is multiplied is a copy. A change in place
             is refused.
 """
@@ -20,13 +21,13 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from sottovoce.errors import ModelError
+from sottovoce.errors import ModelError, ParameterError
 
 Product = Callable[[Tensor], Tensor]
 """A layer's forward pass."""
 
 MOST_BYTES: Final = 1 << 30
-"""Of copies. Larger models stay as they are: for them a copy costs more than the time is worth."""
+"""Of copies, by default. Larger models stay as they are: for them a copy costs more than the time is worth."""
 
 
 @final
@@ -37,12 +38,15 @@ class PackedMatrices:
 
     Args:
         model: Any module. It is as before once nobody is within.
+        most_bytes: Most bytes of copies; of a model that needs more, nothing is copied.
 
     Attributes:
         count: Matrices that were copied; 0 where that brings nothing or cannot be done.
+        most_bytes: As given.
     """
 
-    def __init__(self, model: torch.nn.Module) -> None:
+    def __init__(self, model: torch.nn.Module, most_bytes: int = MOST_BYTES) -> None:
+        self.most_bytes = most_bytes
         layers = [
             module
             for module in model.modules()
@@ -51,18 +55,24 @@ class PackedMatrices:
         ]
         size = sum(module.weight.numel() * module.weight.element_size() for module in layers)
         self._layers: list[tuple[torch.nn.Linear, Product, int]] = []
-        if layers and size <= MOST_BYTES and _works():
+        if layers and size <= most_bytes and _works():
             self._layers = [(module, _product(module), module.weight._version) for module in layers]
         self.count = len(self._layers)
         self._lock, self._within = threading.Lock(), 0
 
     @staticmethod
-    def of(model: torch.nn.Module) -> PackedMatrices:
-        """Those of this model: the same ones for everybody who asks while they are in use."""
+    def of(model: torch.nn.Module, most_bytes: int = MOST_BYTES) -> PackedMatrices:
+        """Those of this model: the same ones for everybody who asks while they are in use.
+
+        Raises:
+            ParameterError: They are in use with another limit.
+        """
         with _SHARED_LOCK:
             found = _SHARED.get(model)
             if found is None:
-                found = _SHARED[model] = PackedMatrices(model)
+                found = _SHARED[model] = PackedMatrices(model, most_bytes)
+            if found.most_bytes != most_bytes:
+                raise ParameterError("packed_bytes", most_bytes, f"{found.most_bytes}, as this model is in use already")
             return found
 
     @contextmanager

@@ -2,12 +2,15 @@
 
 Isolation   Every own part is read by itself, batch size 1. A slot that is empty or cannot be read holds zeros.
             Shapes follow the public prompt where every slot is empty; let experts have its ``before`` and ``after``.
+Failures    A prompt on which the model fails is a null expert, as one that cannot be read; the model must still read
+            the public prefix as before, else the failure is everybody's.
 Memory      Sizes follow from public numbers alone: groups, slots, room for the private part, length of public parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -16,7 +19,7 @@ from torch import Tensor
 
 from sottovoce.errors import ModelError, ParameterError
 from sottovoce.models._hf_lockstep_attention import Family, LayerPair
-from sottovoce.models._hf_lockstep_cache import sealed
+from sottovoce.models._hf_lockstep_cache import StoppedError, sealed
 from sottovoce.models._hf_lockstep_decoding import GroupRead, LockstepDecoding
 from sottovoce.models._hf_lockstep_prompts import NOT_KEPT_APART, PromptTokens, TokensOf
 from sottovoce.models._hf_model import quiet
@@ -27,20 +30,36 @@ from sottovoce.records import Opaque
 if TYPE_CHECKING:
     from sottovoce.models.hf_stepper import TransformersStepper
 
+Prefix = tuple[Sequence[LayerPair], Tensor]
+"""Keys and values of a prefix, and the hidden state at its end."""
+
 
 @final
 @dataclass(frozen=True, repr=False)
 class _Plan(Opaque):
-    """A group's prompts as tokens, and the prefixes of its families."""
+    """A group's prompts as tokens, and the prefix of its experts.
 
-    prompts: Sequence[PromptTokens | None]
-    prefixes: Sequence[Tokens]
+    Attributes:
+        public: The public prompt.
+        experts: One an expert; ``None`` for an empty slot.
+        prefix: What the experts' prompts begin with; what the public one does where every slot is empty.
+        places: Places that are kept for experts: whole panels.
+    """
+
+    public: PromptTokens
+    experts: Sequence[PromptTokens | None]
+    prefix: Tokens
+    places: int
 
     @property
-    def rows(self) -> list[range]:
-        """Prompts of each family."""
-        count = len(self.prompts)
-        return [range(count)] if len(self.prefixes) == 1 else [range(1), range(1, count)]
+    def prefixes(self) -> tuple[Tokens, Tokens]:
+        """Of the public prompt, and of the experts."""
+        return self.public.before, self.prefix
+
+    @property
+    def tail(self) -> int:
+        """Most tokens behind a private part; public, since an empty slot has no say."""
+        return max(len(prompt.after) for prompt in (self.public, *self.experts) if prompt is not None)
 
 
 @final
@@ -69,12 +88,12 @@ class LockstepPrompts(Opaque):
         self._stepper, self._model, self._tokens, self._tokens_of = stepper, stepper.engine, tokens, tokens_of
         self._bytes, self._closed = 0, False
         plans = [self._plan(group, inside_tokens) for group in groups]
-        rooms = [inside_tokens + _tail(plan) for plan in plans]
+        rooms = [inside_tokens + plan.tail for plan in plans]
         self._refuse_long(plans, rooms)
         prefixes = list(dict.fromkeys(prefix for plan in plans for prefix in plan.prefixes))
         positions = sum(len(prefix) for prefix in prefixes)
-        positions += sum(len(plan.prompts) * room for plan, room in zip(plans, rooms, strict=True))
-        one_text = max((len(plan.prompts) for plan in plans), default=0) * tokens
+        positions += sum((1 + plan.places) * room for plan, room in zip(plans, rooms, strict=True))
+        one_text = max((1 + plan.places for plan in plans), default=0) * tokens
         self._stepper.memory.require(self._model.bytes_of(positions + one_text))
         self._bytes = self._stepper.memory.take(self._model.bytes_of(positions))
         self.groups: list[GroupRead] = []
@@ -101,6 +120,10 @@ class LockstepPrompts(Opaque):
                 raise ParameterError("tokens", tokens, f"between 1 and {self._tokens}, for which the prompts were read")
             if not groups or not all(0 <= group < len(self.groups) for group in groups):
                 raise ParameterError("groups", list(groups), f"numbers from 0 to {len(self.groups) - 1}, at least one")
+            most = self._stepper.panel_rows
+            counted = Counter(groups)
+            panels = {(group, texts) for group, n in counted.items() for texts in (min(n, most), n % most) if texts}
+            self._stepper.try_shapes(((self.groups[group], texts) for group, texts in sorted(panels)), tokens)
             with sealed(), self._model.no_gradient():
                 decoding = LockstepDecoding(self._stepper, [self.groups[group] for group in groups], tokens)
             self._decodings.append(decoding)
@@ -116,17 +139,17 @@ class LockstepPrompts(Opaque):
             self._bytes, self._closed, self.groups = 0, True, []
 
     def _plan(self, group: Group, inside_tokens: int) -> _Plan:
-        given = (group.public, *group.experts)
-        prompts = [self._tokens_of(prompt, inside_tokens) if prompt else None for prompt in given]
-        public, *experts = prompts
-        if public is None or public.inside is None:
+        public = self._tokens_of(group.public, inside_tokens)
+        experts = [self._tokens_of(prompt, inside_tokens) if prompt else None for prompt in group.experts]
+        if public.inside is None:
             raise ModelError(NOT_KEPT_APART)
         for name in ("before", "after"):
             found = {getattr(expert, name) for expert in experts if expert is not None}
             if len(found) > 1:
                 raise ParameterError(name, f"{len(found)} texts", "one text for all experts of a group")
-        prefixes = dict.fromkeys(prompt.before for prompt in prompts if prompt is not None)
-        return _Plan(prompts, list(prefixes))
+        prefix = next((expert.before for expert in experts if expert is not None), public.before)
+        places = len(experts) + -len(experts) % self._stepper.panel_rows
+        return _Plan(public, experts, prefix, places)
 
     def _refuse_long(self, plans: Sequence[_Plan], rooms: Sequence[int]) -> None:
         longest = [max(len(prefix) for prefix in plan.prefixes) + room for plan, room in zip(plans, rooms, strict=True)]
@@ -137,27 +160,51 @@ class LockstepPrompts(Opaque):
                 "Lower inside_tokens or tokens, or shorten the public text."
             )
 
-    def _group(self, plan: _Plan, room: int, read: dict[Tokens, tuple[list[LayerPair], Tensor]]) -> GroupRead:
-        model, prompts = self._model, plan.prompts
-        last = torch.zeros(len(prompts), model.width, dtype=model.model.dtype, device=model.model.device)
-        null = set(range(len(prompts)))
-        families = []
-        for prefix, rows in zip(plan.prefixes, plan.rows, strict=True):
-            pairs, end = read[prefix]
-            own = model.empty((len(rows),), room)
-            lengths = torch.zeros(len(rows), dtype=torch.long, device=model.model.device)
-            for row, number in enumerate(rows):
-                prompt = prompts[number]
-                ids = None if prompt is None else prompt.own
-                if ids is None or max(ids, default=0) >= model.model.words:
-                    continue
-                last[number] = model.read_behind(pairs, ids, own, row) if ids else end
-                lengths[row] = len(ids)
-                null.discard(number)
-            families.append(Family(pairs, own, lengths))
-        return GroupRead(families, plan.rows, last, sorted(null))
+    def _group(self, plan: _Plan, room: int, read: Mapping[Tokens, Prefix]) -> GroupRead:
+        model, count = self._model, len(plan.experts)
+        last = torch.zeros(1 + count, model.width, dtype=model.model.dtype, device=model.model.device)
+        public, experts = (
+            self._family(read[plan.public.before], 1, room),
+            self._family(read[plan.prefix], plan.places, room),
+        )
+        if not self._fill(public, 0, plan.public.own, read[plan.public.before], last[0]):
+            raise ModelError(NOT_KEPT_APART)
+        null = []
+        for number, expert in enumerate(plan.experts):
+            own = None if expert is None else expert.own
+            if not self._reads(experts, number, own, plan.prefix, read[plan.prefix], last[1 + number]):
+                null.append(number)
+        return GroupRead(public, experts, last, null)
 
+    def _reads(
+        self, family: Family, place: int, own: Tokens | None, prefix: Tokens, kept: Prefix, last: Tensor
+    ) -> bool:
+        """``_fill`` for an expert: whether the model fails on its prompt follows from that prompt, and makes it null.
 
-def _tail(plan: _Plan) -> int:
-    """Most tokens behind a private part; public, since an empty slot has no say."""
-    return max(len(prompt.after) for prompt in plan.prompts if prompt is not None)
+        Raises:
+            ModelError: The device ran out of memory, or the model does not read public text any more as it did.
+        """
+        try:
+            return self._fill(family, place, own, kept, last)
+        except (torch.OutOfMemoryError, MemoryError):
+            raise
+        except Exception:
+            last.zero_()
+            for pair in family.own:
+                for tensor in pair:
+                    tensor[place] = 0
+        if not torch.equal(self._model.read(prefix)[1], kept[1]):
+            raise StoppedError("The model does not read public text any more as it did before it failed.")
+        return False
+
+    def _family(self, prefix: Prefix, places: int, room: int) -> Family:
+        lengths = torch.zeros(places, dtype=torch.long, device=self._model.model.device)
+        return Family(prefix[0], self._model.empty((places,), room), lengths)
+
+    def _fill(self, family: Family, place: int, own: Tokens | None, prefix: Prefix, last: Tensor) -> bool:
+        """Reads a prompt into its place; says whether it can be read."""
+        if own is None or max(own, default=0) >= self._model.model.words:
+            return False
+        last[:] = self._model.read_behind(prefix[0], own, family.own, place) if own else prefix[1]
+        family.lengths[place] = len(own)
+        return True

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
 
 import torch
 from torch import Tensor
 
+from sottovoce.models._hf_lockstep_attention import Family
 from sottovoce.models._hf_lockstep_cache import StoppedError
+from sottovoce.models._hf_lockstep_decoding import GroupRead, LockstepDecoding, slots_of
 from sottovoce.models._hf_lockstep_prompts import PromptTokens
 from sottovoce.models._hf_lockstep_read import LockstepPrompts
 from sottovoce.models.stepping import Group, Prompt
@@ -29,13 +31,49 @@ WORDS: Final = (
     "rain, rain",
     "ask the pilot about the tide",
 )
-OTHERS: Final = ("a quiet day", "x " * 40, "", "fog", "the keeper counts the ships", "zz", "no")
 STEPS: Final = 3
 SLOTS: Final = (2, 7)
 """Experts of the made-up groups; each group of the smaller kind has one text, of the larger two."""
+ENDS: Final = (1, 2, 3, 15)
+"""Experts in a pass that is filled up, or behind full panels: the numbers at which processors change kernels, and one less
+than a block."""
+MADE_UP: Final = 24
+"""Tokens of the prompt that is looked at."""
+LARGE: Final = 1e3
+"""Standard deviation of the keys and values of a prompt that shouts."""
 
 Rows = list[dict[int, Tensor]]
 """For each step, the rows of each text: the public one, then the experts'."""
+
+
+@final
+@dataclass(frozen=True, order=True)
+class Shape:
+    """What decides which kernels compute an expert's row. Public numbers.
+
+    Attributes:
+        rows: Of every pass.
+        head_rows: Of every product of the output head.
+        prompts: Places of every panel.
+        texts: Of every panel.
+        prefix: Tokens that the prompts begin with.
+        room: Places behind them, for a prompt's own tokens.
+        tokens: Of a text at its longest.
+    """
+
+    rows: int
+    head_rows: int
+    prompts: int
+    texts: int
+    prefix: int
+    room: int
+    tokens: int
+
+    def __str__(self) -> str:
+        return (
+            f"passes of {self.rows} rows, products of {self.head_rows} rows with the head, panels of {self.prompts} prompts x "
+            f"{self.texts} texts with {self.prefix} shared tokens, {self.room} of their own and {self.tokens} of a text"
+        )
 
 
 @final
@@ -47,8 +85,10 @@ class LockstepReport:
         exact: Whether logits in lockstep are those of a plain forward pass, to rounding.
         largest_difference: From a plain forward pass, in logits.
         allowed: Difference that counts as rounding, for the model's dtype and size of logits.
-        isolated: Whether a row was equal in every bit whatever the other prompts held, and whichever texts moved.
+        isolated: Whether an expert's row was equal in every bit at every place of a pass, of a panel and of a product of
+            the head, whatever the other rows held.
         finite: Whether all numbers were finite.
+        shapes: Where rows were compared.
     """
 
     exact: bool
@@ -56,6 +96,7 @@ class LockstepReport:
     allowed: float
     isolated: bool
     finite: bool
+    shapes: tuple[Shape, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -73,43 +114,132 @@ def run_self_test(stepper: TransformersStepper) -> LockstepReport:
     # Rounding to a shorter dtype happens once a layer; four logits in a hundred is far below any mistake of position.
     allowed = 1e-4 + 16 * torch.finfo(stepper.engine.model.dtype).eps * size
     finite = all(bool(rows.isfinite().all()) for step in base for rows in step.values())
-    return LockstepReport(difference <= allowed, difference, allowed, _isolated(stepper, base), finite)
-
-
-def _isolated(stepper: TransformersStepper, base: Rows) -> bool:
-    """Whether the first expert and the public prompt keep every bit whatever happens beside them.
-
-    Other experts come, go and take the first place: how many there are may be private.
-    """
-    first = WORDS[:1]
-    fewer = [_written(stepper, WORDS, slots=slots) for slots in ((1, 6), (1, 1), (1, 3))]
-    more = [_written(stepper, WORDS * 5, slots=slots) for slots in ((3, 8), (15, 16), (17, 33))]
-    second = [_written(stepper, (OTHERS[4], *WORDS), slots=slots) for slots in ((3, 8), (2, 5))]
-    if not all(_same(base, other) for other in (*fewer, *more)) or not all(_same(base, o, 2) for o in second):
-        return False
-    worlds: list[Callable[[], Rows]] = [
-        lambda: _written(stepper, (*first, *OTHERS[1:])),
-        lambda: _written(stepper, (*first, *WORDS[:0:-1])),
-        lambda: _written(stepper, (*first, *[None] * (len(WORDS) - 1))),
-        lambda: _written(stepper, WORDS, moving=[0]),
-        lambda: _written(stepper, WORDS, moving=[1]),
+    prompts = _prompts(stepper, WORDS)
+    shapes = [
+        (group, shape_of(stepper, group, texts, STEPS)) for group, texts in zip(prompts.groups, (1, 2), strict=True)
     ]
-    return all(_same(base, world()) for world in worlds)
-
-
-def _same(base: Rows, other: Rows, place: int = 1) -> bool:
-    """Whether the public row is the same, and the first expert's, which stands in this place."""
-    return all(
-        torch.equal(base[k][text][:2], rows[[0, place]]) for k, step in enumerate(other) for text, rows in step.items()
+    try:
+        isolated = finite and all(rows_keep_apart(stepper, group, shape) for group, shape in shapes)
+    finally:
+        prompts.close()
+    return LockstepReport(
+        difference <= allowed, difference, allowed, isolated, finite, tuple(shape for _, shape in shapes)
     )
 
 
-def _groups(words: Sequence[str | None], slots_of: Sequence[int] = SLOTS) -> list[Group]:
-    public = Prompt(BEFORE, "a note", AFTER)
-    return [
-        Group(public, [None if text is None else Prompt(BEFORE, text, AFTER) for text in words[:slots]])
-        for slots in slots_of
+def shape_of(stepper: TransformersStepper, group: GroupRead, texts: int, tokens: int) -> Shape:
+    """The shape in which so many texts of a group are written, each of so many tokens."""
+    family = group.experts
+    slots = slots_of(stepper.panel_rows, texts)
+    return Shape(stepper.rows, stepper.head_rows, slots, texts, family.shared, group.public.room, tokens)
+
+
+def rows_keep_apart(stepper: TransformersStepper, group: GroupRead, shape: Shape) -> bool:
+    """Whether a made-up expert's row is the same to the bit at all places of this shape, whatever stands beside it.
+
+    Of the group only the prefix is used, which is public.
+    """
+    with stepper.engine.no_gradient():
+        everywhere, even, odd = _made_up(stepper, group, shape)
+        panels = max(1, shape.rows // (shape.prompts * shape.texts))
+        full = [(everywhere, shape.prompts)] * panels
+        worlds = [full, ([(even, shape.prompts), (odd, shape.prompts)] * panels)[: panels + 1]]
+        for end in ENDS:
+            some = [(even, shape.prompts)] * (end // shape.prompts) + [(even, end % shape.prompts)] * (
+                end % shape.prompts > 0
+            )
+            worlds += [some, [*full, *some]]
+        base: dict[tuple[int, int], Tensor] = {}
+        return all(_same_everywhere(stepper, world, shape, base) for world in worlds)
+
+
+def _made_up(stepper: TransformersStepper, group: GroupRead, shape: Shape) -> tuple[_Crowd, _Crowd, _Crowd]:
+    """Panels' worth of prompts that hold the one looked at: in all places, in the even ones, in the odd ones.
+
+    Beside it stand prompts that shout, that are not finite, that are full, and that are empty.
+    """
+    engine, dice = stepper.engine, torch.Generator().manual_seed(5)
+    own, last = engine.empty((1,), shape.room), torch.zeros(engine.width, dtype=engine.model.dtype)
+    last = last.to(engine.model.device)
+    ids = [(31 + 17 * place) % engine.model.words for place in range(min(shape.room, MADE_UP))]
+    last[:] = engine.read_behind(group.experts.prefix, ids, own, 0)
+
+    def noise(like: Tensor, size: float) -> Tensor:
+        return (size * torch.randn(like.shape, generator=dice)).to(like)
+
+    kinds = [
+        lambda like: noise(like, LARGE),
+        lambda like: noise(like, LARGE),
+        lambda like: torch.full_like(like, torch.nan),
+        lambda like: noise(like, 1.0),
+        torch.zeros_like,
     ]
+    crowds = []
+    for here in ((0, 1), (0,), (1,)):
+        pairs, lasts, lengths = engine.empty((shape.prompts,), shape.room), [], []
+        for place in range(shape.prompts):
+            one = place % 2 in here
+            kind = kinds[place // 2 % len(kinds)]
+            for kept, mine in zip(pairs, own, strict=True):
+                for whole, part in zip(kept, mine, strict=True):
+                    whole[place] = part[0] if one else kind(part[0])
+            lasts.append(last if one else kind(last))
+            lengths.append(len(ids) if one else 0 if kind is torch.zeros_like else shape.room)
+        family = Family(group.experts.prefix, pairs, torch.tensor(lengths, device=last.device))
+        crowds.append(
+            _Crowd(group.public, family, torch.stack(lasts), [place % 2 in here for place in range(shape.prompts)])
+        )
+    return crowds[0], crowds[1], crowds[2]
+
+
+def _same_everywhere(
+    stepper: TransformersStepper, world: Sequence[tuple[_Crowd, int]], shape: Shape, base: dict[tuple[int, int], Tensor]
+) -> bool:
+    """Whether all rows of the prompt that is looked at equal those of ``base``, which the first one seen goes into."""
+    groups = [
+        GroupRead(crowd.public, crowd.family, torch.cat([crowd.lasts[:1], crowd.lasts[:count]]), ())
+        for crowd, count in world
+    ]
+    decoding = LockstepDecoding(stepper, [group for group in groups for _ in range(shape.texts)], shape.tokens)
+    try:
+        for step in range(min(shape.tokens, STEPS)):
+            given = {
+                text: None if step == 0 else _token(stepper, text % shape.texts, step)
+                for text in range(len(groups) * shape.texts)
+            }
+            for one in decoding.step(given):
+                crowd, count = world[one.text // shape.texts]
+                place = 0
+                for block in one.blocks:
+                    for row in block:
+                        if place < count and crowd.looked_at[place]:
+                            first = base.setdefault((step, one.text % shape.texts), row.clone())
+                            if not torch.equal(first, row):
+                                return False
+                        place += 1
+    finally:
+        decoding.close()
+    return True
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class _Crowd:
+    """A panel's worth of made-up prompts, and which of them is the one that is looked at."""
+
+    public: Family
+    family: Family
+    lasts: Tensor
+    looked_at: Sequence[bool]
+
+
+def _groups(words: Sequence[str]) -> list[Group]:
+    public = Prompt(BEFORE, "a note", AFTER)
+    return [Group(public, [Prompt(BEFORE, text, AFTER) for text in words[:slots]]) for slots in SLOTS]
+
+
+def _prompts(stepper: TransformersStepper, words: Sequence[str]) -> LockstepPrompts:
+    return LockstepPrompts(stepper, _groups(words), INSIDE, STEPS, lambda prompt, room: _tokens(stepper, prompt, room))
 
 
 def _token(stepper: TransformersStepper, text: int, step: int) -> int:
@@ -126,22 +256,14 @@ def _tokens(stepper: TransformersStepper, prompt: Prompt, room: int) -> PromptTo
     return PromptTokens(before, inside[:room], after)
 
 
-def _written(
-    stepper: TransformersStepper,
-    words: Sequence[str | None],
-    moving: Sequence[int] | None = None,
-    slots: Sequence[int] = SLOTS,
-) -> Rows:
-    """Rows of three texts over a few steps, or of those texts alone that move."""
-    prompts = LockstepPrompts(
-        stepper, _groups(words, slots), INSIDE, STEPS, lambda prompt, room: _tokens(stepper, prompt, room)
-    )
+def _written(stepper: TransformersStepper, words: Sequence[str]) -> Rows:
+    """Rows of three texts over a few steps."""
+    prompts = _prompts(stepper, words)
     try:
-        decoding = prompts.write([0, 1, 1], STEPS)
+        decoding = LockstepDecoding(stepper, [prompts.groups[group] for group in (0, 1, 1)], STEPS)
         found = []
         for step in range(STEPS):
-            texts = range(3) if moving is None else moving
-            given = {text: None if step == 0 else _token(stepper, text, step) for text in texts}
+            given = {text: None if step == 0 else _token(stepper, text, step) for text in range(3)}
             found.append({one.text: torch.cat([one.public[None], *one.blocks]) for one in decoding.step(given)})
         decoding.close()
     finally:

@@ -124,7 +124,7 @@ class TransformersScorer:
         with self.lock:
             if self._isolated is None:
                 self._isolated = isolation_holds(self)
-        return Isolation.VERIFIED if self._isolated else Isolation.NOT_VERIFIED
+        return Isolation.TESTED if self._isolated else Isolation.NOT_VERIFIED
 
     def prepare(self, task: Task, contexts: Sequence[Context]) -> HFContexts:
         """Reads the demonstrations of every expert, one expert at a time.
