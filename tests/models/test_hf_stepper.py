@@ -229,7 +229,8 @@ def test_shapes_do_not_depend_on_what_prompts_hold(llama, monkeypatch):
             written(llama, [group(texts)], [0, 0])
         return seen
 
-    assert len(shapes(TEXTS)) == 4
+    written(llama, [group()], [0, 0])  # whatever is tried once is tried before
+    assert len(shapes(TEXTS)) == 8  # two steps, two layers, the public prompt and the experts
     assert shapes(TEXTS) == shapes([None] * 5) == shapes(["y " * 400] * 5) == shapes([""] * 5)
 
 
@@ -238,7 +239,7 @@ def test_padding_to_the_longest_private_text_is_caught(monkeypatch):
     honest = read_module.LockstepPrompts._group
 
     def padded(self, plan, room, read):
-        longest = max(len(one.own) for one in plan.prompts if one is not None)
+        longest = max(len(one.own) for one in (plan.public, *plan.experts))
         return honest(self, plan, longest, read)
 
     assert_same_rooms(fresh(layout="rows"))
@@ -251,7 +252,7 @@ def assert_same_rooms(stepper):
     rooms = []
     for texts in (TEXTS, ["ok"] * 5):
         prompts = stepper.read([group(texts)], inside_tokens=40, tokens=2)
-        rooms.append(prompts.groups[0].families[0].room)
+        rooms.append(prompts.groups[0].experts.room)
         prompts.close()
     assert rooms[0] == rooms[1]
 
@@ -355,7 +356,7 @@ def test_nothing_that_is_kept_or_raised_shows_a_private_text(llama):
     prompts = llama.read([group()], inside_tokens=40, tokens=3)
     decoding = prompts.write([0], 3)
     [step] = decoding.step({0: None})
-    shown = f"{prompts!r} {decoding!r} {step!r} {prompts.groups[0]!r} {prompts.groups[0].families[0]!r} {llama!r}"
+    shown = f"{prompts!r} {decoding!r} {step!r} {prompts.groups[0]!r} {prompts.groups[0].experts!r} {llama!r}"
     assert "card" not in shown
     assert "tensor" not in shown
     prompts.close()
@@ -386,7 +387,7 @@ def test_what_does_not_fit_is_refused_before_it_is_read_in_public_numbers(monkey
     assert (stepper.layout, stepper.engine.bytes_of(1)) == ("rows", 384)
     monkeypatch.setattr(model_module.LockstepModel, "read", lambda *_: pytest.fail("a prompt was read"))
     prefix, tail = (len(part) for part in (stepper.parts.prefix(BEFORE.rstrip()), stepper.parts.public(AFTER)))
-    need = 384 * (prefix + 6 * (100 + tail) + 6 * 3)
+    need = 384 * (prefix + 17 * (100 + tail) + 17 * 3)  # the public prompt, and a panel for the five experts
     for texts in (TEXTS, [None] * 5):
         with pytest.raises(ModelError, match=f"would need {need:,} bytes, and 200,000 may be used"):
             stepper.read([group(texts)], inside_tokens=100, tokens=3)
@@ -394,7 +395,7 @@ def test_what_does_not_fit_is_refused_before_it_is_read_in_public_numbers(monkey
 
 
 def test_texts_that_do_not_fit_beside_the_prompts_are_refused():
-    stepper = fresh(cache_bytes=200_000)
+    stepper = fresh(cache_bytes=400_000)
     prompts = stepper.read([group()], inside_tokens=40, tokens=3)
     with pytest.raises(ModelError, match="of them in use"):
         prompts.write([0] * 20, 3)
@@ -412,7 +413,7 @@ def test_closed_prompts_and_texts_give_back_everything_they_kept():
     prompts = stepper.read([group()], inside_tokens=40, tokens=3)
     decoding = prompts.write([0, 0], 3)
     list(decoding.step({0: None}))
-    watched = [weakref.ref(pair[0]) for pair in prompts.groups[0].families[0].own]
+    watched = [weakref.ref(pair[0]) for pair in prompts.groups[0].experts.own]
     watched += [weakref.ref(panel.kept[0][0]) for one in decoding._passes for panel in one.panels]
     assert stepper.memory.used > 0
     prompts.close()
@@ -429,6 +430,7 @@ def test_closed_prompts_and_texts_give_back_everything_they_kept():
 
 
 def test_a_prefix_is_read_once_and_each_own_part_once(llama):
+    written(llama, [group(), group(TEXTS[:2])], [0, 1, 0], steps=3)  # whatever is tried once is tried before
     read = []
     handle = llama.engine.model.body.register_forward_pre_hook(
         lambda _, __, given: read.append(tuple(given["input_ids"].shape)), with_kwargs=True
@@ -439,8 +441,8 @@ def test_a_prefix_is_read_once_and_each_own_part_once(llama):
         handle.remove()
     parts = [llama.parts.tokens(prompt(text), 40) for text in ("a text", *TEXTS, "a text", *TEXTS[:2])]
     prefills = [(1, len(parts[0].before)), *((1, len(part.inside) + len(part.after)) for part in parts)]
-    # Two steps with a token, each one pass of 2 x 6 rows for the first group and 3 for the second.
-    assert read == [*prefills, (15, 1), (15, 1)]
+    # Two steps with a token, each one pass for three public rows and one, always as long, for 2 x 5 + 2 of experts.
+    assert read == [*prefills, *[(3, 1), (llama.rows, 1)] * 2]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sottovoce.errors import ModelError
+from sottovoce.errors import ModelError, ParameterError
 from sottovoce.models import _hf_lockstep_packed
 from sottovoce.models._hf_lockstep_packed import PackedMatrices
 
@@ -92,10 +92,16 @@ def test_a_row_is_the_same_to_the_bit_whatever_the_others_hold(model):
         assert torch.equal(model(rows)[0], model(others)[0])
 
 
-def test_half_precision_and_large_models_stay_as_they_are(model, monkeypatch):
+def test_half_precision_and_large_models_stay_as_they_are(model):
     assert PackedMatrices(model.bfloat16()).count == 0
-    monkeypatch.setattr(_hf_lockstep_packed, "MOST_BYTES", 1_000)
-    assert PackedMatrices(model.float()).count == 0
+    assert PackedMatrices(model.float(), most_bytes=1_000).count == 0
+
+
+def test_two_users_cannot_have_two_limits(model):
+    kept = PackedMatrices.of(model, 0)
+    with pytest.raises(ParameterError, match="packed_bytes"):
+        PackedMatrices.of(model)
+    assert kept.count == 0
 
 
 def test_a_torch_without_the_operations_or_with_wrong_ones_is_left_alone(model, monkeypatch):
