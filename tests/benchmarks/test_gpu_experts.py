@@ -62,7 +62,7 @@ def test_operations_equal_those_that_torch_counts(scorer):
     eager = TransformersScorer("eager", loaded=random_model(SMALL, device="cpu"), rows=2)
     eager.model.model.set_attn_implementation("eager")
     with OperationCount(eager) as ours, FlopCounterMode(display=False) as theirs:
-        eager.prepare_unchecked(TASK, [prefix], "queries").close()
+        eager.prepare_in(TASK, [prefix], "queries").close()
     length, layers, width = ours.tokens, SMALL["num_hidden_layers"], SMALL["num_attention_heads"] * SMALL["head_dim"]
     # Torch counts no norms, and it counts products with positions that the mask hides.
     norms = 2 * length * (layers * (2 * 64 + 2 * 16) + 64)
@@ -85,7 +85,7 @@ def test_a_token_attends_to_all_before_it_and_to_itself(scorer, before, length):
 def test_nothing_is_counted_behind_the_end(scorer):
     with OperationCount(scorer) as count:
         pass
-    scorer.prepare_unchecked(TASK, [[]], "queries").close()
+    scorer.prepare_in(TASK, [[]], "queries").close()
     assert count.operations == 0
 
 

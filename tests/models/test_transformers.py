@@ -185,34 +185,27 @@ def test_the_number_and_order_of_questions_change_no_bit(llama):
     assert np.concatenate([scores(llama, queries=[query]) for query in many]).tobytes() == together.tobytes()
 
 
-def test_isolation_is_by_construction_for_one_expert_at_a_time_and_tested_for_rows_of_experts(folder):
+def test_isolation_is_by_construction_for_one_expert_at_a_time_and_for_rows_of_experts_not_verified(folder):
+    # How long rows of experts are is private, so no test before the private read can have seen their shapes.
     assert TransformersScorer(folder("llama")).isolation is Isolation.BY_CONSTRUCTION
-    assert TransformersScorer(folder("llama"), layout="experts").isolation is Isolation.TESTED
+    assert TransformersScorer(folder("llama"), layout="experts").isolation is Isolation.NOT_VERIFIED
 
 
-def test_a_model_that_mixes_the_rows_of_a_batch_is_not_verified(folder):
+def test_a_model_that_mixes_the_rows_of_a_batch_fails_the_self_test(folder):
     scorer = TransformersScorer(folder("llama"), layout="experts")
     scorer.model.body.layers[0].register_forward_hook(lambda _, __, out: out + 1e-5 * out.mean(dim=0, keepdim=True))
-    assert scorer.isolation is Isolation.NOT_VERIFIED
     report = scorer.self_test()
     assert not report.passed
     assert [check.name for check in report.checks if not check.passed] == ["isolation, layout experts"]
 
 
-def test_a_mixture_of_experts_is_what_its_self_test_says(scorer_of):
-    scorer = scorer_of("mixtral", "experts")
-    equal = {check.name: check.bit_equal for check in scorer.self_test().checks}
-    both = equal["isolation, layout experts"] and equal["questions beside each other"]
-    assert scorer.isolation is (Isolation.TESTED if both else Isolation.NOT_VERIFIED)
-
-
-def test_a_model_whose_rows_share_a_scale_is_not_verified(folder):
+def test_a_model_whose_rows_share_a_scale_fails_the_self_test(folder):
     # As dynamic quantisation with one scale for the whole batch would do.
     scorer = TransformersScorer(folder("llama"), layout="experts")
     scorer.model.body.layers[1].register_forward_hook(
         lambda _, __, out: (out / (s := out.abs().max() / 127)).round() * s
     )
-    assert scorer.isolation is Isolation.NOT_VERIFIED
+    assert not scorer.self_test().passed
 
 
 def test_a_cache_at_the_wrong_position_fails_the_self_test(folder):
@@ -525,7 +518,7 @@ def test_an_error_while_scoring_quotes_no_text_and_no_length(folder):
         raise RuntimeError("text of 731 tokens: My card was charged twice.")
 
     prepared = scorer.prepare(TASK, CONTEXTS)
-    together = TransformersScorer(folder("llama"), layout="experts").prepare_unchecked(TASK, CONTEXTS, "experts")
+    together = TransformersScorer(folder("llama"), layout="experts").prepare_in(TASK, CONTEXTS, "experts")
     scorer.model.body.forward = together._model.body.forward = fails
     for contexts in (prepared, together):
         # A failure of the device is shared by experts; making one of them null could follow from another's text.

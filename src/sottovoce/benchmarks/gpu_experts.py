@@ -286,7 +286,7 @@ def _once(
         rate.operations, rate.rows, rate.tokens = count.operations, count.rows, count.tokens
         return done
 
-    prepared = run(rates["prefill"], lambda: scorer.prepare_unchecked(task, contexts, layout))
+    prepared = run(rates["prefill"], lambda: scorer.prepare_in(task, contexts, layout))
     try:
         for number, rate in rates["scoring"].items():
             scores: FloatArray = run(rate, lambda number=number: prepared.score(queries[:number]))  # type: ignore[misc]
@@ -428,7 +428,7 @@ def _self_test(scorer: TransformersScorer) -> dict[str, Any]:
     return {
         "passed": report.passed,
         "isolation": scorer.isolation.name,
-        "layouts_used": list(scorer.layouts),
+        "layouts_used": [scorer.layout],
         "seconds": time.perf_counter() - started,
         "checks": checks,
     }

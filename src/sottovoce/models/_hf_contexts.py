@@ -80,10 +80,9 @@ class HFContexts(Opaque):
                 raise ModelError("These contexts were closed; prepare them again.")
             found = np.full((len(queries), self._count, self._labels), 0.0)
             items = self._items(queries, found)
-            layout = self._scorer.layout_for(self._layout, len(queries))
             self._scorer.store.touch(self._owner)
             with _sealed(), self._model.no_gradient():
-                if layout == "experts":
+                if self._layout == "experts":
                     self._score_experts_together(items, found)
                 else:
                     self._score_one_by_one(items, found)

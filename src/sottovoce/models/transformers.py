@@ -3,7 +3,8 @@
 Isolation    Prefixes (instruction and demonstrations) are always read one expert at a time. Layout ``queries`` also
              scores one expert at a time, its rows being questions, so no number of an expert ever shares a
              computation with another expert's text: isolated by construction (spec 9.6, i). Layout ``experts`` puts
-             one expert in each row of a batch of constant shape; there a self-test decides (spec 9.6, ii).
+             one expert in each row of a batch. How long its rows are follows from how long the experts' own texts
+             are, so its shapes cannot be tried before private texts are read: it has no guarantee (decision 0013).
 Invariance   A batch always has ``rows`` rows, and a question's length is rounded up by itself. Where the kernels of
              the machine compute rows independently, which the self-test measures, the number of questions and their
              order then change no bit of any value. Where they do not (mixtures of experts, some kernels), values may
@@ -30,11 +31,10 @@ except ModuleNotFoundError as error:
 from sottovoce.models._hf_cache import PrefixStore
 from sottovoce.models._hf_contexts import HFContexts
 from sottovoce.models._hf_model import CausalModel, Loaded
-from sottovoce.models._hf_selftest import SelfTestReport, isolation_holds, run_self_test
+from sottovoce.models._hf_selftest import SelfTestReport, run_self_test
 
 LAYOUTS = ("auto", "queries", "experts")
 SCORES = ("labels", "vocabulary")
-FEW_QUERIES = 4
 
 
 @final
@@ -53,9 +53,8 @@ class TransformersScorer:
         score: ``labels`` chooses among the labels only, token by token, and multiplies only their rows of the output
             head; the labels' probabilities sum to 1. ``vocabulary`` gives each label its probability among all texts;
             they sum to less than 1.
-        layout: ``queries`` (one expert at a time), ``experts`` (one expert in each row), or ``auto``: ``queries``,
-            except on CUDA for four questions or fewer. Under ``auto`` on CUDA
-            values may thus differ in the last digits with the number of questions.
+        layout: ``queries`` (one expert at a time), which ``auto`` is too, or ``experts`` (one expert in each row): faster
+            for few questions on CUDA, and without a guarantee.
         loaded: A tokenizer and a model that are in memory already, to be used as they are;
             ``name_or_path`` is then its name alone, and ``auto`` its own device and dtype. The model is set to
             evaluation and frozen.
@@ -97,8 +96,7 @@ class TransformersScorer:
         self.store = PrefixStore(cache_bytes)
         self.lock = threading.RLock()
         self._name = f"hf:{name_or_path}"
-        self._layout = layout
-        self._isolated: bool | None = None
+        self.layout = "queries" if layout == "auto" else layout
         self._owners = 0
 
     def __repr__(self) -> str:
@@ -110,21 +108,9 @@ class TransformersScorer:
         return self._name
 
     @property
-    def layouts(self) -> tuple[str, ...]:
-        """The layouts that may be used here: more than one under ``auto`` on CUDA."""
-        if self._layout != "auto":
-            return (self._layout,)
-        return ("queries", "experts") if self.on_cuda and self.reuse_cache else ("queries",)
-
-    @property
     def isolation(self) -> Isolation:
-        """By construction where every expert is computed by itself; else what a self-test found, run once, here."""
-        if "experts" not in self.layouts:
-            return Isolation.BY_CONSTRUCTION
-        with self.lock:
-            if self._isolated is None:
-                self._isolated = isolation_holds(self)
-        return Isolation.TESTED if self._isolated else Isolation.NOT_VERIFIED
+        """By construction where every expert is computed by itself."""
+        return Isolation.BY_CONSTRUCTION if self.layout == "queries" else Isolation.NOT_VERIFIED
 
     def prepare(self, task: Task, contexts: Sequence[Context]) -> HFContexts:
         """Reads the demonstrations of every expert, one expert at a time.
@@ -137,11 +123,10 @@ class TransformersScorer:
             ModelError: The model's chat template cannot be used, or the device ran out of memory.
         """
         require_text(task, self.name)
-        _ = self.isolation
-        return self.prepare_unchecked(task, contexts, self._layout)
+        return self.prepare_in(task, contexts, self.layout)
 
-    def prepare_unchecked(self, task: Task, contexts: Sequence[Context], layout: str) -> HFContexts:
-        """``prepare`` in a given layout, without the self-test; for the self-test."""
+    def prepare_in(self, task: Task, contexts: Sequence[Context], layout: str) -> HFContexts:
+        """``prepare`` in a given layout."""
         with self.lock:
             self._owners += 1
             prepared = HFContexts(self, task, contexts, layout, self._owners)
@@ -149,18 +134,12 @@ class TransformersScorer:
                 prepared.read_all()
         return prepared
 
-    def layout_for(self, layout: str, queries: int) -> str:
-        """The layout for so many questions; the number of experts may be private and has no say."""
-        if layout != "auto":
-            return layout
-        return "experts" if "experts" in self.layouts and queries <= FEW_QUERIES else "queries"
-
     def self_test(self) -> SelfTestReport:
-        """Checks arithmetic and isolation of this model on this machine, on made-up public text.
+        """Checks arithmetic of this model on this machine, and which rows keep apart, on made-up public text.
 
         (1) Scores equal a plain forward pass over the same tokens; (2) in both layouts an expert's scores are equal in
         every bit whatever the other experts hold, and the number and order of questions change no bit; (3) all numbers
-        are finite.
+        are finite. In layout ``experts`` (2) is an observation at the lengths that were tried, and no guarantee.
         """
         with self.lock:
             return run_self_test(self)
