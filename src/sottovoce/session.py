@@ -14,9 +14,10 @@ from typing import ClassVar, final
 import numpy as np
 
 from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoError
-from sottovoce.experts.ensemble import Ensemble, of_shape
+from sottovoce.experts.ensemble import Ensemble
 from sottovoce.experts.outputs import ExpertOutputs
 from sottovoce.experts.partition import Partition
+from sottovoce.experts.reading import of_shape
 from sottovoce.experts.subsample import SampledEnsemble
 from sottovoce.methods.base import Method, Price, Reads, Subsampling, make_method
 from sottovoce.methods.references import Demonstrations

@@ -541,7 +541,7 @@ def stops_at(question, error):
 @pytest.mark.parametrize("question", [0, BATCH - 1, BATCH, BATCH + 4, TOTAL - 1])
 def test_a_model_that_raises_in_the_middle_leaves_the_batch_charged_and_the_paid_answers_whole(desk, question):
     desk.queries(TOTAL)
-    desk.model(stops_at(question, ValueError("whatever")))
+    desk.model(stops_at(question, MemoryError("whatever")))
     done = desk.run("--epsilon", "0.1", "--out", str(desk.out))
     assert (done.code, done.out) == (MODEL, "")
     assert done.message.startswith("ModelError: The model fake failed")
@@ -557,7 +557,7 @@ def test_a_model_that_raises_in_the_middle_leaves_the_batch_charged_and_the_paid
 
 def test_without_a_file_the_answers_before_a_failure_are_on_stdout(desk):
     desk.queries(TOTAL)
-    desk.model(stops_at(BATCH + 4, ValueError("whatever")))
+    desk.model(stops_at(BATCH + 4, MemoryError("whatever")))
     done = desk.run("--epsilon", "0.1")
     assert (done.code, len(done.rows)) == (MODEL, BATCH)
     assert [row["release_id"] for row in done.rows] == desk.entries("release")
@@ -732,7 +732,7 @@ def test_a_full_disk_under_the_answers_gives_the_paid_ones_to_stdout(desk, monke
 def test_an_older_file_is_replaced_only_by_a_whole_one(desk):
     desk.out.write_text("older answers\n")
     desk.queries(TOTAL)
-    desk.model(stops_at(BATCH + 4, ValueError("whatever")))
+    desk.model(stops_at(BATCH + 4, MemoryError("whatever")))
     assert desk.run("--epsilon", "0.1", "--out", str(desk.out)).code == MODEL
     assert desk.out.read_text() == "older answers\n"
     desk.model(one_shot)

@@ -269,7 +269,7 @@ def test_without_a_delta_the_next_step_is_named():
 def test_a_model_that_fails_quotes_nothing_and_the_charge_stands():
     def quoting(task, context, query):
         if context:
-            raise ValueError(context[0].fields["text"])
+            raise MemoryError(context[0].fields["text"])
         return [0.0] * 3
 
     icl = session(model=FakeScorer(quoting), method=PbS(0.9, 3))
@@ -288,7 +288,7 @@ def test_a_failed_answer_cannot_be_tried_again_under_its_charge():
     def failing(task, context, query):
         calls.append(len(context))
         if context:
-            raise ModelError("out of memory")
+            raise ModelError("out of memory", retryable=True)
         return [0.0] * 3
 
     icl = session(model=FakeScorer(failing), method=PbS(0.9, 3))

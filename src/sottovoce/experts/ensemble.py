@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import final
 
 import numpy as np
 
-from sottovoce.errors import ModelError, SottoError
 from sottovoce.experts.outputs import ExpertOutputs
 from sottovoce.experts.partition import Partition
-from sottovoce.models.base import FloatArray, LabelScorer, PreparedContexts
+from sottovoce.experts.reading import Reading
+from sottovoce.models.base import FloatArray, LabelScorer
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records import RECORD_UNIT, Opaque, PrivateRecords, Row, identity_text, is_missing, unseal
 from sottovoce.tasks import Example, Query, Task
@@ -33,7 +33,7 @@ class Ensemble(Opaque):
         AssignmentError: The partition has no guarantee under this adjacency.
     """
 
-    __slots__ = ("_contexts", "_prepared", "_slots", "scorer", "task")
+    __slots__ = ("_contexts", "_reading", "_slots", "scorer", "task")
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Ensemble(Opaque):
         kept = [unit[: partition.max_records] for unit in examples]
         contexts = [[example for unit in slot for example in kept[unit]] for slot in self._slots.members]
         self._contexts: list[list[Example]] = [[e for c in contexts for e in c]] if together else contexts
-        self._prepared: PreparedContexts | None = None
+        self._reading: Reading | None = None
         self.task, self.scorer = task, scorer
 
     def ask(self, queries: Sequence[Query], public: FloatArray | None = None) -> list[ExpertOutputs]:
@@ -62,27 +62,23 @@ class Ensemble(Opaque):
             public: The model's answers without any record, shape (queries, labels), for methods that compare with them.
 
         Raises:
-            ModelError: The model failed. What it said of it stays here, for it could quote a record.
+            ModelError: The model failed for a reason that is no expert's own; see ``reading``.
         """
         occupied = [index for index, context in enumerate(self._contexts) if context]
         scores = np.full((len(queries), len(self._contexts), len(self.task.labels)), np.nan)
         if occupied:
-            scores[:, occupied] = withheld(self.scorer, lambda: self._score(queries, occupied))
+            if self._reading is None:
+                self._reading = Reading(self.scorer, self.task, [self._contexts[index] for index in occupied])
+            scores[:, occupied] = self._reading.score(queries)
         return [
             ExpertOutputs(rows, self._slots.change, self._slots.adjacency, None if public is None else public[index])
             for index, rows in enumerate(scores)
         ]
 
-    def _score(self, queries: Sequence[Query], occupied: Sequence[int]) -> FloatArray:
-        if self._prepared is None:
-            self._prepared = self.scorer.prepare(self.task, [self._contexts[index] for index in occupied])
-        return of_shape(self._prepared.score(queries), (len(queries), len(occupied), len(self.task.labels)))
-
     def close(self) -> None:
         """Frees the model's caches of private prompts."""
-        if self._prepared is not None:
-            self._prepared.close()
-            self._prepared = None
+        if self._reading is not None:
+            self._reading.close()
 
 
 def examples_of(records: PrivateRecords, task: Task, *, blank_allowed: bool) -> list[list[Example]]:
@@ -95,33 +91,6 @@ def examples_of(records: PrivateRecords, task: Task, *, blank_allowed: bool) -> 
         [task.example_of(row, records.source) for row in unit if not (blank_allowed and _is_blank(row, task))]
         for unit in unseal(records)
     ]
-
-
-def withheld(scorer: LabelScorer, read: Callable[[], FloatArray]) -> FloatArray:
-    """Lets a model read private examples; what it says of a failure stays here, for it could quote one.
-
-    Raises:
-        ModelError: It failed. What was charged stands.
-    """
-    failure = ""
-    try:
-        return read()
-    except SottoError:
-        raise
-    except Exception as error:
-        failure = type(error).__name__
-    # Raised here and not above, so that the other error is not attached to it.
-    raise ModelError(
-        f"The model {scorer.name} failed while it read private examples ({failure}). Its message is withheld, since "
-        "it could quote one. What was charged stands."
-    )
-
-
-def of_shape(scores: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """The scores, if they have this shape: another one could spread one expert's over the others."""
-    if np.shape(scores) != shape:
-        raise ValueError("scores of another shape")
-    return scores
 
 
 def _stable_id(unit: Sequence[Row], column: str) -> str | None:

@@ -8,14 +8,15 @@ Sources     specification 5.3 and 7 (row 1: true Poisson, from a secure source, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import final
 
 import numpy as np
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.ensemble import examples_of, of_shape, withheld
+from sottovoce.experts.ensemble import examples_of
 from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.experts.reading import Reading, is_shared, withheld
 from sottovoce.models.base import FloatArray, LabelScorer
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.unit import SWAP, Adjacency
@@ -67,9 +68,10 @@ class SampledEnsemble(Opaque):
         """Scores every label by every prompt, one sealed result a question. This is the private read.
 
         Raises:
-            ModelError: The model failed. What it said of it stays here, for it could quote a record.
+            ModelError: The model failed for a reason that is no prompt's own; see ``reading``.
         """
-        rows = [withheld(self.scorer, lambda query=query: self._score(query)) for query in queries]  # type: ignore[misc]
+        self._read_all_once()
+        rows = [self._score(query) for query in queries]
         return [
             ExpertOutputs(scores, SWAP, self._adjacency, None if public is None else public[index])
             for index, scores in enumerate(rows)
@@ -79,16 +81,36 @@ class SampledEnsemble(Opaque):
         """Nothing is kept between questions."""
 
     def _score(self, query: Query) -> FloatArray:
-        if not self._read:
-            getattr(self.scorer, "read_once", _nothing)(self.task, [e for unit in self._units for e in unit])
-            self._read = True
-        contexts = [self._sample() for _ in range(self._subsamples)]
-        prepared = self.scorer.prepare(self.task, contexts)
+        reading = Reading(self.scorer, self.task, [self._sample() for _ in range(self._subsamples)])
         try:
-            said = of_shape(prepared.score([query]), (1, len(contexts), len(self.task.labels)))
-            return np.asarray(said[0])
+            return np.asarray(reading.score([query])[0])
         finally:
-            prepared.close()
+            reading.close()
+
+    def _read_all_once(self) -> None:
+        """Lets a model that keeps something of what it reads read every unit, in a sample or not.
+
+        A unit on which it fails is left out here; each prompt that holds it will be null.
+        """
+        keep = getattr(self.scorer, "read_once", None)
+        if keep is None or self._read:
+            return
+        if not self._kept(keep, [example for unit in self._units for example in unit]):
+            for unit in self._units:
+                self._kept(keep, unit)
+        self._read = True
+
+    def _kept(self, keep: Callable[[Task, Sequence[Example]], None], examples: Sequence[Example]) -> bool:
+        def read() -> bool:
+            try:
+                keep(self.task, examples)
+            except Exception as error:
+                if is_shared(error):
+                    raise
+                return False
+            return True
+
+        return withheld(self.scorer, read)
 
     def _sample(self) -> list[Example]:
         drawn = [unit for unit in self._units if self._toss()]
@@ -96,10 +118,6 @@ class SampledEnsemble(Opaque):
 
     def _toss(self) -> bool:
         return self._randomness.below(self._rate.denominator) < self._rate.numerator
-
-
-def _nothing(task: Task, examples: Sequence[Example]) -> None:
-    """For models that keep nothing of what they read."""
 
 
 def require_sampling(sampling_probability: float, subsamples: int) -> None:

@@ -1,0 +1,148 @@
+"""The experts' prompts as a model has read them. Where the model fails on an expert's own prompt, that expert is null.
+
+Guarantee   What an expert says, and whether it says anything, is a function of its own records, the question and public
+            inputs. Models read all prompts together; where that fails, each is read by itself, and what fails by itself
+            has only itself to blame: its row is NaN, which adds the zero vector.
+Assumes     Isolation: a prompt by itself gets the row that it gets beside others (``LabelScorer.isolation``). The number
+            of calls follows from failures, as time does; neither is hidden.
+Failures    Those that experts share are nobody's own, and fail the whole answer: too little memory, what may pass by
+            itself (``retryable``), and a model that afterwards fails on the bare question too, which it answered in the
+            rehearsal.
+Sources     specification 1.2, 1.4 (a null expert adds zero), 8.4 (failures that private content causes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar, final
+
+import numpy as np
+
+from sottovoce.errors import ModelError, SottoError
+from sottovoce.models.base import Context, FloatArray, LabelScorer, PreparedContexts
+from sottovoce.records import Opaque
+from sottovoce.tasks import Query, Task
+
+T = TypeVar("T")
+
+
+@final
+class Reading(Opaque):
+    """Prompts that are given to a model when they are first needed.
+
+    Args:
+        scorer: The model.
+        task: Labels and templates.
+        contexts: One an expert.
+    """
+
+    __slots__ = ("_alone", "_contexts", "_scorer", "_task", "_together")
+
+    def __init__(self, scorer: LabelScorer, task: Task, contexts: Sequence[Context]) -> None:
+        self._scorer, self._task, self._contexts = scorer, task, list(contexts)
+        self._together: PreparedContexts | None = None
+        self._alone: dict[int, PreparedContexts] | None = None
+
+    def score(self, queries: Sequence[Query]) -> FloatArray:
+        """Log-probabilities of the labels, shape (queries, contexts, labels), float64; a null expert's row is NaN.
+
+        Raises:
+            ModelError: The model failed for a reason that is no expert's own. What it said of it stays here, for it
+                could quote a record.
+        """
+        return withheld(self._scorer, lambda: self._score(queries))
+
+    def close(self) -> None:
+        """Frees what the model keeps of the prompts."""
+        for prepared in (self._together, *(self._alone or {}).values()):
+            if prepared is not None:
+                prepared.close()
+        self._together, self._alone = None, None
+
+    def _score(self, queries: Sequence[Query]) -> FloatArray:
+        if self._alone is None:
+            try:
+                if self._together is None:
+                    self._together = self._scorer.prepare(self._task, self._contexts)
+                return self._of_shape(self._together.score(queries), queries, len(self._contexts))
+            except Exception as error:
+                if is_shared(error):
+                    raise
+            self.close()
+            self._alone = {}
+        rows = [self._scored_alone(number, queries) for number in range(len(self._contexts))]
+        return np.stack(rows, axis=1)
+
+    def _scored_alone(self, number: int, queries: Sequence[Query]) -> FloatArray:
+        """Rows of one expert, shape (queries, labels): on which question it is null is a matter of that question."""
+        found = self._tried(number, queries)
+        if found is None and len(queries) > 1:
+            each = [self._tried(number, [query]) for query in queries]
+            found = np.concatenate([self._null(1) if row is None else row for row in each])
+        return self._null(len(queries)) if found is None else found
+
+    def _tried(self, number: int, queries: Sequence[Query]) -> FloatArray | None:
+        """Scores of one expert by itself; ``None`` where the model fails on it and on nothing else."""
+        assert self._alone is not None
+        try:
+            if number not in self._alone:
+                self._alone[number] = self._scorer.prepare(self._task, [self._contexts[number]])
+            return self._of_shape(self._alone[number].score(queries), queries, 1)[:, 0]
+        except Exception as error:
+            if is_shared(error):
+                raise
+        self._alone.pop(number, None)
+        self._ask_without_records(queries)
+        return None
+
+    def _ask_without_records(self, queries: Sequence[Query]) -> None:
+        """Raises what the model raises on the bare questions, which it could answer before."""
+        prepared = self._scorer.prepare(self._task, [()])
+        try:
+            self._of_shape(prepared.score(queries), queries, 1)
+        finally:
+            prepared.close()
+
+    def _null(self, queries: int) -> FloatArray:
+        return np.full((queries, len(self._task.labels)), np.nan)
+
+    def _of_shape(self, scores: FloatArray, queries: Sequence[Query], contexts: int) -> FloatArray:
+        return of_shape(scores, (len(queries), contexts, len(self._task.labels)))
+
+
+def is_shared(error: Exception) -> bool:
+    """Whether a failure is one that experts share: what others keep decides how much memory is left, say.
+
+    Example:
+        >>> is_shared(MemoryError()), is_shared(ModelError("busy", retryable=True)), is_shared(ValueError())
+        (True, True, False)
+    """
+    out_of_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return out_of_memory or (isinstance(error, ModelError) and error.retryable)
+
+
+def withheld(scorer: LabelScorer, read: Callable[[], T]) -> T:
+    """Lets a model read private examples; what it says of a failure stays here, for it could quote one.
+
+    Raises:
+        ModelError: It failed. What was charged stands.
+    """
+    failure = ""
+    try:
+        return read()
+    except SottoError:
+        raise
+    except Exception as error:
+        failure = type(error).__name__
+    # Raised here and not above, so that the other error is not attached to it.
+    raise ModelError(
+        f"The model {scorer.name} failed while it read private examples ({failure}). Its message is withheld, since "
+        "it could quote one. What was charged stands."
+    )
+
+
+def of_shape(scores: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """The scores, if they have this shape: another one could spread one expert's over the others."""
+    if np.shape(scores) != shape:
+        raise ValueError("scores of another shape")
+    return np.asarray(scores, dtype=np.float64)

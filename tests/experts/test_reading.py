@@ -1,0 +1,221 @@
+"""An expert on whom the model fails adds zero: to nobody else's row, and to no law more than its price allows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from sottovoce.errors import ModelError
+from sottovoce.experts.ensemble import Ensemble
+from sottovoce.experts.partition import Partition
+from sottovoce.experts.reading import Reading
+from sottovoce.experts.subsample import SampledEnsemble
+from sottovoce.methods.base import Price
+from sottovoce.methods.poe import PoE
+from sottovoce.methods.rnm import RNM
+from sottovoce.models.fake import FakeScorer, one_shot
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.randomness import SeededRandomness
+from sottovoce.records import PrivateRecords, Row
+from sottovoce.tasks import Example, Task
+
+TASK = Task(labels=["billing", "fraud", "shipping"])
+QUERIES = [{"text": "one"}, {"text": "two"}]
+GOOD = [[Example({"text": f"note {i}"}, i % 3)] for i in range(4)]
+BAD = [Example({"text": "poison"}, 2)]
+
+
+class Stops(Exception):
+    """What a model raises."""
+
+
+def poisoned(context, query=None):
+    return any(example.fields["text"].startswith("poison") for example in context)
+
+
+def raises(error):
+    def score(task, context, query):
+        if poisoned(context):
+            raise error
+        return one_shot(task, context, query)
+
+    return FakeScorer(score)
+
+
+def says(answer):
+    return FakeScorer(lambda task, context, query: answer if poisoned(context) else one_shot(task, context, query))
+
+
+class StopsReading:
+    """A model that fails while it reads, and takes down whoever is read together with a bad one."""
+
+    name = "stops"
+
+    def __init__(self, error=None):
+        self.error, self.inner = error or Stops(), FakeScorer()
+        self.isolation = self.inner.isolation
+
+    def prepare(self, task, contexts):
+        if any(map(poisoned, contexts)):
+            raise self.error
+        return self.inner.prepare(task, contexts)
+
+
+MODELS = {
+    "raises on a question": lambda: raises(Stops()),
+    "raises while it reads": StopsReading,
+    "raises its own error": lambda: raises(ModelError("too long")),
+    "says too much": lambda: says([0.0] * 4),
+    "says too little": lambda: says([0.0]),
+    "says words": lambda: says(["a", "b", "c"]),
+    "says a table": lambda: says([[0.0] * 3] * 3),
+    "says NaN": lambda: says([math.nan] * 3),
+    "says infinity": lambda: says([math.inf, 0.0, 0.0]),
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_warnings():
+    with np.errstate(all="ignore"):
+        yield
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_whom_the_model_fails_on_is_null_and_nobody_else_is_touched(model):
+    alone = Reading(FakeScorer(), TASK, GOOD).score(QUERIES)
+    for place in (0, 2, 4):
+        reading = Reading(MODELS[model](), TASK, [*GOOD[:place], BAD, *GOOD[place:]])
+        for _ in range(2):
+            found = reading.score(QUERIES)
+            assert not np.isfinite(found[:, place]).all(axis=-1).any()
+            assert np.delete(found, place, axis=1).tobytes() == alone.tobytes()
+        reading.close()
+
+
+def test_an_expert_is_null_for_the_questions_it_fails_on_alone():
+    def score(task, context, query):
+        if poisoned(context) and query["text"] == "two":
+            raise Stops
+        return one_shot(task, context, query)
+
+    found = Reading(FakeScorer(score), TASK, [BAD, *GOOD]).score(QUERIES)
+    assert np.isfinite(found).all(axis=-1).tolist() == [[True] * 5, [False] + [True] * 4]
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ModelError("busy", retryable=True)])
+@pytest.mark.parametrize("model", [raises, StopsReading])
+def test_what_experts_share_fails_the_whole_answer(model, error):
+    with pytest.raises(ModelError):
+        Reading(model(error), TASK, [*GOOD, BAD]).score(QUERIES)
+
+
+def test_a_model_that_is_broken_from_then_on_fails_the_whole_answer_and_makes_nobody_null():
+    # Else one record would silence everybody behind it, which no sensitivity covers.
+    broken = []
+
+    def score(task, context, query):
+        if poisoned(context):
+            broken.append(True)
+        if broken:
+            raise Stops
+        return one_shot(task, context, query)
+
+    with pytest.raises(ModelError, match=r"\(Stops\)"):
+        Reading(FakeScorer(score), TASK, [*GOOD, BAD]).score(QUERIES)
+
+
+def test_a_model_without_failures_reads_everybody_together_and_once():
+    model = FakeScorer()
+    reading = Reading(model, TASK, GOOD)
+    reading.score(QUERIES)
+    reading.score(QUERIES[:1])
+    assert (model.contexts_read, model.calls) == (4, 4 * 3)
+
+
+def test_prompts_by_themselves_are_read_once_too_and_freed():
+    model = StopsReading()
+    reading = Reading(model, TASK, [*GOOD, BAD])
+    reading.score(QUERIES)
+    read = model.inner.contexts_read
+    reading.score(QUERIES)
+    assert (read, model.inner.contexts_read) == (4, 4)
+    reading.close()
+    assert reading._alone is None
+
+
+# The law of an answer
+
+
+def records(texts):
+    rows = [Row(i, {"text": text, "label": TASK.labels[i % 3]}) for i, text in enumerate(texts, 1)]
+    return PrivateRecords(rows, source="notes")
+
+
+def outputs(texts, adjacency, model):
+    [found] = Ensemble(records(texts), TASK, model, Partition(), adjacency).ask(QUERIES[:1])
+    return found
+
+
+def law(texts, adjacency, method, price, model):
+    """Exact log-probabilities of the labels."""
+    return np.log([float(share) for share in method.law(outputs(texts, adjacency, model), price)])
+
+
+NOTES = ["note 1", "note 2", "note 3"]
+NEIGHBOURS = {
+    Adjacency.ADD_REMOVE: [(NOTES, [*NOTES, "poison"])],
+    Adjacency.REPLACE_ONE: [([*NOTES, "note 4"], [*NOTES, "poison"]), ([*NOTES, "poison a"], [*NOTES, "poison b"])],
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("method", [PoE(5.0), PoE(0.01), RNM()])
+@pytest.mark.parametrize("adjacency", NEIGHBOURS)
+def test_a_record_that_makes_the_model_fail_moves_no_answer_past_epsilon(adjacency, method, model):
+    price = Price(0.7, 1e-6)
+    for one, other in NEIGHBOURS[adjacency]:
+        p, q = (law(texts, adjacency, method, price, MODELS[model]()) for texts in (one, other))
+        assert np.abs(p - q).max() <= 0.7 + 1e-9
+        if adjacency is Adjacency.ADD_REMOVE:
+            assert p.tolist() == q.tolist()  # not there and not readable are the same
+
+
+def test_votes_for_the_first_label_would_be_caught():
+    # The mistake: who says nothing votes for label 0. Then a record that cannot be read is seen under add-remove.
+    price = Price(0.7, 1e-6)
+    p = law(NOTES, Adjacency.ADD_REMOVE, RNM(), price, MODELS["raises on a question"]())
+    silent = says([0.0, -50.0, -50.0])
+    q = law([*NOTES, "poison"], Adjacency.ADD_REMOVE, RNM(), price, silent)
+    assert p.tolist() != q.tolist()
+
+
+# Random samples
+
+
+class Keeps(StopsReading):
+    """A model that keeps what it reads, as the embedded one does."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = []
+
+    def read_once(self, task, examples):
+        if poisoned(examples):
+            raise Stops
+        self.kept += [example.fields["text"] for example in examples]
+
+
+def test_a_prompt_that_holds_a_record_the_model_fails_on_is_null():
+    texts = [*NOTES, "poison"]
+    model = Keeps()
+    ensemble = SampledEnsemble(
+        records(texts), TASK, model, Adjacency.ADD_REMOVE,
+        sampling_probability=0.5, subsamples=40, randomness=SeededRandomness(3), max_records=4,
+    )  # fmt: skip
+    [found] = ensemble.ask(QUERIES[:1])
+    vectors = np.array([one.values for one in found.probability_vectors()])
+    null = (vectors == 0).all(axis=1)
+    assert 0 < null.sum() < 40
+    assert sorted(model.kept) == NOTES
