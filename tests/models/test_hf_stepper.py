@@ -363,6 +363,56 @@ def test_nothing_that_is_kept_or_raised_shows_a_private_text(llama):
     decoding.close()
 
 
+def failing_on(stepper, monkeypatch, text, error, *, for_good=False):
+    """The model fails on the prompt that holds this text, and on every one behind it if it is broken by then."""
+    marks, honest = stepper.parts.tokens(prompt(text), 40).inside, stepper.engine.model.body.forward
+    failed = []
+
+    def forward(*args, **given):
+        ids = given["input_ids"][0].tolist()
+        if tuple(ids[: len(marks)]) == marks or (for_good and failed):
+            failed.append(True)
+            raise error
+        return honest(*args, **given)
+
+    monkeypatch.setattr(stepper.engine.model.body, "forward", forward)
+
+
+def test_a_prompt_on_which_the_model_fails_is_a_null_row_and_others_are_not_touched(monkeypatch):
+    stepper = fresh()
+    base = written(stepper, [group()])
+    failing_on(stepper, monkeypatch, TEXTS[3], RuntimeError("no"))
+    for at, rows in written(stepper, [group()]).items():
+        assert rows[4].isnan().all()
+        assert torch.equal(rows[[0, 1, 2, 3, 5]], base[at][[0, 1, 2, 3, 5]])
+
+
+@pytest.mark.parametrize(("error", "for_good"), [(MemoryError(), False), (RuntimeError("no"), True)])
+def test_a_failure_that_prompts_share_fails_everybody_and_makes_nobody_null(monkeypatch, error, for_good):
+    stepper = fresh()
+    stepper.read([group()], inside_tokens=40, tokens=3).close()
+    failing_on(stepper, monkeypatch, TEXTS[3], error, for_good=for_good)
+    with pytest.raises(ModelError):
+        stepper.read([group()], inside_tokens=40, tokens=3)
+    assert stepper.memory.used == 0
+
+
+def test_a_prompt_whose_numbers_are_not_finite_adds_nothing_and_others_are_not_touched(monkeypatch):
+    stepper = fresh()
+    base, honest = written(stepper, [group()]), stepper.engine.read_behind
+
+    def read_behind(prefix, ids, own, row):
+        last = honest(prefix, ids, own, row)
+        if row == 3 and len(own[0][0]) > 1:
+            own[0][0][row], last = torch.nan, last * torch.inf
+        return last
+
+    monkeypatch.setattr(stepper.engine, "read_behind", read_behind)
+    for at, rows in written(stepper, [group()]).items():
+        assert not rows[4].isfinite().any()
+        assert torch.equal(rows[[0, 1, 2, 3, 5]], base[at][[0, 1, 2, 3, 5]])
+
+
 def test_a_failure_inside_the_model_tells_no_sizes(monkeypatch):
     stepper = fresh()
     assert stepper.layout == "rows"

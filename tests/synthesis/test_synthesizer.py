@@ -127,10 +127,10 @@ def test_a_model_that_fails_on_public_prompts_fails_before_the_charge():
     assert kinds(icl.ledger) == ["open"]
 
 
-def test_a_model_that_fails_on_a_record_says_nothing_of_it_and_the_charge_stands():
+def test_a_model_that_runs_out_of_memory_says_nothing_of_a_record_and_the_charge_stands():
     def fails(prompt, text):
         if prompt.inside:
-            raise RuntimeError(f"cannot read {prompt.inside}")
+            raise MemoryError(f"cannot read {prompt.inside}")
         return likes_its_own(prompt, text)
 
     icl = writer(model=FakeStepper(fails, pieces=PIECES))
@@ -142,9 +142,14 @@ def test_a_model_that_fails_on_a_record_says_nothing_of_it_and_the_charge_stands
     assert kinds(icl.ledger).count("reserve") == 3
 
 
-def test_a_record_that_cannot_be_read_is_a_null_expert():
+@pytest.mark.parametrize("failure", [None, RuntimeError("cannot read theft")])
+def test_a_record_that_cannot_be_read_or_fails_the_model_is_a_null_expert(failure):
     def unreadable(prompt, text):
-        return None if "theft" in prompt.inside else likes_its_own(prompt, text)
+        if "theft" not in prompt.inside:
+            return likes_its_own(prompt, text)
+        if failure:
+            raise failure
+        return None
 
     icl = writer(model=FakeStepper(unreadable, pieces=PIECES))
     assert len(list(icl.rounds())) == 3

@@ -233,9 +233,20 @@ class FakeDecoding(Opaque):
         for start in range(0, len(group.experts), rows):
             block = shared[: len(group.experts[start : start + rows])]
             for row, expert in enumerate(group.experts[start : start + rows]):
-                block[row] = math.nan if expert is None else self._row(expert, text)
+                block[row] = self._expert(expert, text)
             yield block
             shared.fill_(math.nan)
+
+    def _expert(self, prompt: Prompt | None, text: Tokens) -> Tensor:
+        """The row of an expert; NaN where its slot is empty, or the function fails on it."""
+        try:
+            if prompt is not None:
+                return self._row(prompt, text)
+        except MemoryError:
+            raise
+        except Exception:
+            pass
+        return torch.full((self._stepper.vocabulary,), math.nan)
 
     def _row(self, prompt: Prompt, text: Tokens) -> Tensor:
         self._stepper.calls += 1
