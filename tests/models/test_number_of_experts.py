@@ -10,11 +10,15 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import tiny  # noqa: E402
+from decoding_worlds import plan_of  # noqa: E402
 
+from sottovoce.methods.prism import PRISM  # noqa: E402
 from sottovoce.models._hf_lockstep_attention import Panel  # noqa: E402
 from sottovoce.models.base import Isolation  # noqa: E402
 from sottovoce.models.hf_stepper import TransformersStepper  # noqa: E402
 from sottovoce.models.stepping import Group, Prompt  # noqa: E402
+from sottovoce.privacy.unit import Adjacency  # noqa: E402
+from sottovoce.randomness import SeededRandomness  # noqa: E402
 
 TEXTS = ("the card was charged twice", "hello there", "nothing", "a fee of ten on my account again", "login fails")
 KINDS = ("packed", "float32", "bfloat16")
@@ -203,3 +207,39 @@ def test_the_shapes_that_were_tried_are_told(stepper):
     wanted = {len(stepper.parts.tokens(prompt(label, ""), 10).before) for label in "AB"}
     assert wanted <= {shape.prefix for shape in stepper.shapes}
     assert all(one != other for one, other in itertools.pairwise(told))
+
+
+# What it would do to the law of a token: candidates that only one world has cost more than any epsilon
+
+
+def laws(stepper, groups):
+    plan = plan_of(PRISM(clip=2.0, temperature=0.7, top_k=20), Adjacency.ADD_REMOVE, experts=16)
+    read = stepper.read(groups, inside_tokens=10, tokens=4)
+    decoding, found, given = read.write(range(len(groups)), 4), [], dict.fromkeys(range(len(groups)))
+    for step in range(2):
+        for one in decoding.step(given):
+            chooser = plan.decoder.start(plan, SeededRandomness(0), ends=stepper.ends, unwritable=stepper.unwritable)
+            found.append(chooser.law(one).tolist())
+        given = {text: 9 + step for text in range(len(groups))}
+    read.close()
+    return found
+
+
+def test_an_expert_more_moves_no_law_of_another_label(stepper):
+    one, other = laws(stepper, groups_of([17, 0])), laws(stepper, groups_of([16, 0]))
+    assert one[1::2] == other[1::2]
+    assert one[::2] != other[::2]
+
+
+def test_a_prompt_on_which_the_model_fails_has_the_law_of_one_that_is_not_there(stepper, monkeypatch):
+    honest, groups = stepper.engine.read_behind, groups_of([17, 2])
+
+    def fails(prefix, ids, own, row):
+        if row == 4 and len(own[0][0]) > 16:
+            raise RuntimeError("no")
+        return honest(prefix, ids, own, row)
+
+    absent = laws(stepper, groups_of([17, 2], {(0, 4)}))
+    assert laws(stepper, groups) != absent
+    monkeypatch.setattr(stepper.engine, "read_behind", fails)
+    assert laws(stepper, groups) == absent

@@ -16,6 +16,7 @@ import tiny  # noqa: E402
 from sottovoce.errors import ModelError, ParameterError, TaskError  # noqa: E402
 from sottovoce.models import _hf_selftest as selftest  # noqa: E402
 from sottovoce.models._hf_labels import LabelTree  # noqa: E402
+from sottovoce.experts.reading import Reading  # noqa: E402
 from sottovoce.models._hf_prompts import PromptWriter  # noqa: E402
 from sottovoce.models.base import Isolation, LabelScorer  # noqa: E402
 from sottovoce.models.catalog import load_scorer, model_catalog  # noqa: E402
@@ -526,6 +527,22 @@ def test_an_error_while_scoring_quotes_no_text_and_no_length(folder):
             contexts.score(QUERIES)
         assert "731" not in str(caught.value)
         assert caught.value.__cause__ is None
+
+
+def test_an_expert_on_whom_the_model_fails_is_null_and_no_bit_of_another_changes(folder):
+    scorer = TransformersScorer(folder("llama"))
+    base = Reading(scorer, TASK, CONTEXTS).score(QUERIES)
+    writer, honest = PromptWriter(scorer.model.tokenizer, TASK), scorer.model.body.forward
+
+    def forward(*args, **given):
+        if tuple(given["input_ids"][0].tolist()) == writer.prefix(CONTEXTS[0]):
+            raise RuntimeError("no")
+        return honest(*args, **given)
+
+    scorer.model.body.forward = forward
+    found = Reading(scorer, TASK, CONTEXTS).score(QUERIES)
+    assert np.isnan(found[:, 0]).all()
+    assert found[:, 1:].tobytes() == base[:, 1:].tobytes()
 
 
 def test_prepared_contexts_show_nothing_of_what_they_hold(llama, capfd, caplog):

@@ -24,6 +24,7 @@ from sottovoce.errors import (  # noqa: E402
     TaskError,
 )
 from sottovoce.models import _vision_contexts as contexts_module  # noqa: E402
+from sottovoce.experts.reading import Reading  # noqa: E402
 from sottovoce.models._vision_families import places  # noqa: E402
 from sottovoce.models._vision_images import read_picture  # noqa: E402
 from sottovoce.models._vision_prompts import VisionPromptWriter  # noqa: E402
@@ -613,6 +614,18 @@ def test_errors_of_the_numerical_library_are_not_passed_on(folder):
         scorer.prepare(TASK, CONTEXTS)
     assert "secret" not in str(caught.value)
     assert caught.value.__suppress_context__
+
+
+def test_an_expert_on_whose_picture_the_model_fails_is_null_and_no_bit_of_another_changes(folder):
+    scorer = VisionScorer(folder("internvl"), device="cpu")
+    base, honest = Reading(scorer, TASK, CONTEXTS).score(QUERIES), scorer.model.pixels
+    bad = CONTEXTS[1][0].fields["image"]
+    scorer.model.pixels = lambda value: {}[value] if value == bad else honest(value)
+    found = Reading(scorer, TASK, CONTEXTS).score(QUERIES)
+    others = [k for k, context in enumerate(CONTEXTS) if all(example.fields["image"] != bad for example in context)]
+    assert others
+    assert np.isnan(found[:, 1]).all()
+    assert found[:, others].tobytes() == base[:, others].tobytes()
 
 
 # From records to an answer
