@@ -1,4 +1,4 @@
-"""How many experts there are may be private: one more or less must not be seen in the last bits of anybody else's row."""
+"""How many experts there are may be private: one more or less must not be seen in the last bits of any other row."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import tiny  # noqa: E402
-from decoding_worlds import plan_of  # noqa: E402
 
+from decoding_worlds import plan_of  # noqa: E402
 from sottovoce.methods.prism import PRISM  # noqa: E402
 from sottovoce.models._hf_lockstep_attention import Panel  # noqa: E402
 from sottovoce.models.base import Isolation  # noqa: E402
@@ -220,7 +220,7 @@ def laws(stepper, groups):
         for one in decoding.step(given):
             chooser = plan.decoder.start(plan, SeededRandomness(0), ends=stepper.ends, unwritable=stepper.unwritable)
             found.append(chooser.law(one).tolist())
-        given = {text: 9 + step for text in range(len(groups))}
+        given = dict.fromkeys(range(len(groups)), 9 + step)
     read.close()
     return found
 

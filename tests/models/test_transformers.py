@@ -14,9 +14,9 @@ pytest.importorskip("transformers")
 import tiny  # noqa: E402
 
 from sottovoce.errors import ModelError, ParameterError, TaskError  # noqa: E402
+from sottovoce.experts.reading import Reading  # noqa: E402
 from sottovoce.models import _hf_selftest as selftest  # noqa: E402
 from sottovoce.models._hf_labels import LabelTree  # noqa: E402
-from sottovoce.experts.reading import Reading  # noqa: E402
 from sottovoce.models._hf_prompts import PromptWriter  # noqa: E402
 from sottovoce.models.base import Isolation, LabelScorer  # noqa: E402
 from sottovoce.models.catalog import load_scorer, model_catalog  # noqa: E402

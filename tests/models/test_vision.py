@@ -23,8 +23,8 @@ from sottovoce.errors import (  # noqa: E402
     ParameterError,
     TaskError,
 )
-from sottovoce.models import _vision_contexts as contexts_module  # noqa: E402
 from sottovoce.experts.reading import Reading  # noqa: E402
+from sottovoce.models import _vision_contexts as contexts_module  # noqa: E402
 from sottovoce.models._vision_families import places  # noqa: E402
 from sottovoce.models._vision_images import read_picture  # noqa: E402
 from sottovoce.models._vision_prompts import VisionPromptWriter  # noqa: E402

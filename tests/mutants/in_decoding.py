@@ -173,14 +173,6 @@ MUTANTS = [
         (_ATTACKS + "test_whether_a_round_can_be_put_aside_does_not_follow_from_it",),
     ),
     Mutant(
-        "rows-follow-from-how-many-there-are",
-        "shared attention is one product over all experts, whose kernel follows from their number",
-        "models/_hf_lockstep_attention.py",
-        "    count = rows.shape[1]\n    parts = torch.split(",
-        "    return rows @ matrices\n    count = rows.shape[1]\n    parts = torch.split(",
-        ("tests/models/test_number_of_experts.py",),
-    ),
-    Mutant(
         "packed-for-one-user-alone",
         "whoever leaves first takes the packed matrices from the others",
         "models/_hf_lockstep_packed.py",

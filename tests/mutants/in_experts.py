@@ -155,8 +155,8 @@ MUTANTS = [
         "pbs-one-sample",
         "all prompts of a question hold the same sample",
         "experts/subsample.py",
-        "contexts = [self._sample() for _ in range(self._subsamples)]",
-        "contexts = [self._sample()] * self._subsamples",
+        "[self._sample() for _ in range(self._subsamples)]",
+        "[self._sample()] * self._subsamples",
         PBS,
     ),
     Mutant(

@@ -9,6 +9,7 @@ from mutants import (
     in_experts,
     in_explanations,
     in_known_records,
+    in_isolation,
     in_ledger,
     in_ledger_files,
     in_mechanisms,
@@ -32,4 +33,5 @@ MUTANTS = [
     *in_statements.MUTANTS,
     *in_known_records.MUTANTS,
     *in_one_draw.MUTANTS,
+    *in_isolation.MUTANTS,
 ]

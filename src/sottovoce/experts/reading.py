@@ -3,8 +3,8 @@
 Guarantee   What an expert says, and whether it says anything, is a function of its own records, the question and public
             inputs. Models read all prompts together; where that fails, each is read by itself, and what fails by itself
             has only itself to blame: its row is NaN, which adds the zero vector.
-Assumes     Isolation: a prompt by itself gets the row that it gets beside others (``LabelScorer.isolation``). The number
-            of calls follows from failures, as time does; neither is hidden.
+Assumes     Isolation: a prompt by itself gets the row that it gets beside others (``LabelScorer.isolation``). Time, and
+            with it the number of calls, follows from failures; it is not hidden.
 Failures    Those that experts share are nobody's own, and fail the whole answer: too little memory, what may pass by
             itself (``retryable``), and a model that afterwards fails on the bare question too, which it answered in the
             rehearsal.

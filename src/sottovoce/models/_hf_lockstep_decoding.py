@@ -56,7 +56,7 @@ class GroupRead(Opaque):
 @final
 @dataclass(repr=False)
 class _Pass(Opaque):
-    """One forward pass: how many rows it is filled up to, its panels, the texts of each, and whose state each row is."""
+    """One forward pass: the rows it is filled up to, its panels, the texts of each, and whose state each row is."""
 
     rows: int
     panels: list[Panel]

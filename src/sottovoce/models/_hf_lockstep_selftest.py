@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, final
 
@@ -35,8 +35,7 @@ STEPS: Final = 3
 SLOTS: Final = (2, 7)
 """Experts of the made-up groups; each group of the smaller kind has one text, of the larger two."""
 ENDS: Final = (1, 2, 3, 15)
-"""Experts in a pass that is filled up, or behind full panels: the numbers at which processors change kernels, and one less
-than a block."""
+"""Experts in a pass that is filled up: numbers at which processors change kernels, and one less than a block."""
 MADE_UP: Final = 24
 """Tokens of the prompt that is looked at."""
 LARGE: Final = 1e3
@@ -71,8 +70,9 @@ class Shape:
 
     def __str__(self) -> str:
         return (
-            f"passes of {self.rows} rows, products of {self.head_rows} rows with the head, panels of {self.prompts} prompts x "
-            f"{self.texts} texts with {self.prefix} shared tokens, {self.room} of their own and {self.tokens} of a text"
+            f"passes of {self.rows} rows, products of {self.head_rows} rows with the head, panels of {self.prompts} "
+            f"prompts x {self.texts} texts with {self.prefix} shared tokens, {self.room} of their own and "
+            f"{self.tokens} of a text"
         )
 
 
@@ -85,8 +85,8 @@ class LockstepReport:
         exact: Whether logits in lockstep are those of a plain forward pass, to rounding.
         largest_difference: From a plain forward pass, in logits.
         allowed: Difference that counts as rounding, for the model's dtype and size of logits.
-        isolated: Whether an expert's row was equal in every bit at every place of a pass, of a panel and of a product of
-            the head, whatever the other rows held.
+        isolated: Whether an expert's row was equal in every bit at every place of a pass, of a panel and of a product
+            of the head, whatever the other rows held.
         finite: Whether all numbers were finite.
         shapes: Where rows were compared.
     """
@@ -169,7 +169,7 @@ def _made_up(stepper: TransformersStepper, group: GroupRead, shape: Shape) -> tu
     def noise(like: Tensor, size: float) -> Tensor:
         return (size * torch.randn(like.shape, generator=dice)).to(like)
 
-    kinds = [
+    kinds: list[Callable[[Tensor], Tensor]] = [
         lambda like: noise(like, LARGE),
         lambda like: noise(like, LARGE),
         lambda like: torch.full_like(like, torch.nan),

@@ -157,7 +157,9 @@ def _isolated(scorer: TransformersScorer, layout: str) -> SelfTestCheck:
         equal = equal and all(rows[0].tobytes() == row.tobytes() for row in rows[1:])
     wording = "An expert's scores are equal in every bit whatever the other experts hold."
     if layout == "experts":
-        wording = f"Seen at {scorer.rows} rows, {len(TASK.labels)} labels and two lengths alone: no guarantee. " + wording
+        wording = (
+            f"Seen at {scorer.rows} rows, {len(TASK.labels)} labels and two lengths alone: no guarantee. " + wording
+        )
     if not equal:
         wording = f"An expert's scores change by up to {gap:.1e} nats with what others hold: no formal guarantee."
     return SelfTestCheck(f"isolation, layout {layout}", equal, gap, equal, wording, layout == scorer.layout)

@@ -25,9 +25,9 @@ Context = Sequence[Example]
 class Isolation(Enum):
     """Why an expert's scores depend on that expert's records alone (spec 1.2, 9.6), as far as that is known.
 
-    ``TESTED`` claims no more than was seen: rows of made-up experts were equal in every bit at every place of the shapes
-    that are run, here, whatever stood beside them. Kernels that look at the numbers that they multiply could still tell
-    rows apart that the test did not; none is known.
+    ``TESTED`` claims no more than was seen: on this machine rows of made-up experts were equal in every bit at every
+    place of the shapes that are run, whatever stood beside them. Kernels that choose by the numbers that they multiply
+    could still tell rows apart that the test did not; none is known.
     """
 
     BY_CONSTRUCTION = "by construction: every expert is computed by itself"
