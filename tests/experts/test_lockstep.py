@@ -86,6 +86,16 @@ def test_a_sum_is_that_of_a_slow_version(rule, top_k):
 
 
 @every_rule
+def test_a_wide_row_is_the_same_at_every_place_among_any_number_of_others(rule):
+    table = 4 * torch.randn((17, 8192), generator=torch.Generator().manual_seed(2))
+    public = candidates_of(table[0])
+    whole = rule.on_grid(table, public)
+    for count in (1, 2, 3, 4, 8, 15):
+        assert torch.equal(rule.on_grid(table[:count], public), whole[:count])
+        assert torch.equal(rule.on_grid(table[-count:], public), whole[-count:])
+
+
+@every_rule
 def test_blocks_and_order_make_no_difference_to_any_bit(rule):
     rows = torch.randn(23, 40, generator=torch.Generator().manual_seed(2)) * 5
     public = candidates_of(rows[5], top_k=17, margin=1.0)

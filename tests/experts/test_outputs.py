@@ -249,3 +249,14 @@ def test_a_null_expert_that_votes_for_label_zero_is_caught():
     blank, real = np.full(2, np.nan), np.array([-9.0, 0.0])
     moved = np.ptp(null_votes_for_label_zero(blank) - null_votes_for_label_zero(real))
     assert moved == 2 > outputs([real], AR).votes().sensitivity
+
+
+def test_an_experts_numbers_are_the_same_to_the_bit_at_every_place_among_any_number_of_others():
+    # Sums and exponentials run several numbers at a time, and the last ones one by one.
+    for labels in (2, 3, 7, 9, 17, 150):
+        table = np.random.default_rng(labels).normal(size=(33, labels)) * 3
+        for normalization in ("labels", "max"):
+            whole = normalized(table, normalization)
+            for cut in range(1, 33):
+                assert normalized(table[:cut].copy(), normalization).tobytes() == whole[:cut].tobytes()
+                assert normalized(table[cut:].copy(), normalization).tobytes() == whole[cut:].tobytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ pytest.importorskip("transformers")
 
 import tiny  # noqa: E402
 
+from sottovoce.cli import run  # noqa: E402
 from sottovoce.errors import ModelError, ParameterError, TaskError  # noqa: E402
 from sottovoce.experts.reading import Reading  # noqa: E402
 from sottovoce.models import _hf_selftest as selftest  # noqa: E402
@@ -222,6 +224,15 @@ def test_a_cache_at_the_wrong_position_fails_the_self_test(folder):
     scorer.model.body.forward = shifted
     failed = [check.name for check in scorer.self_test().checks if not check.passed]
     assert failed == ["plain forward pass, layout queries"]
+
+
+def test_the_command_says_at_which_shapes_a_model_was_tried(folder, capsys):
+    assert run(["models", "check", f"hf:{folder('llama')}", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["isolation"] == Isolation.BY_CONSTRUCTION.value
+    assert told["writing"]["isolation"] == Isolation.TESTED.value
+    assert told["writing"]["shapes"]
+    assert all("passes of 64 rows" in shape for shape in told["writing"]["shapes"])
 
 
 def test_the_self_test_passes_and_says_what_it_measured(llama):

@@ -337,6 +337,21 @@ def test_it_is_read_as_it_was_written(made, tmp_path):
             Certificate.read(tmp_path / "c.json")
 
 
+@pytest.mark.parametrize(
+    ("earlier", "now"),
+    [
+        ("verified: every expert is computed by itself", Isolation.BY_CONSTRUCTION),
+        ("verified: bit-equal whatever the other rows hold", Isolation.TESTED),
+    ],
+)
+def test_what_earlier_certificates_said_of_isolation_is_still_read(made, tmp_path, earlier, now):
+    kept = replace(made[0], isolation=earlier)
+    kept.write(tmp_path / "c.json")
+    read = Certificate.read(tmp_path / "c.json")
+    assert Isolation(read.isolation) is now
+    assert all(check.holds is not False for check in read.checks())
+
+
 def test_rows_are_hashed_as_they_are_written():
     assert rows_hash([{"text": "ä", "label": "b"}]) != rows_hash([{"label": "b", "text": "ä"}])
 

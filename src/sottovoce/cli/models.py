@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -55,8 +55,13 @@ def check(
          "meaning": c.wording}
         for c in report.checks
     ]  # fmt: skip
+    named, isolation = scorer.name, scorer.isolation.value
+    del scorer, test  # a second copy of its weights may not fit beside them
+    writing = _writing(model, options)
     if as_json:
-        put({"model": scorer.name, "passed": report.passed, "isolation": scorer.isolation.value, "checks": checks})
+        put(
+            {"model": named, "passed": report.passed, "isolation": isolation, "checks": checks, "writing": writing},
+        )
     else:
         rows = [
             [
@@ -67,10 +72,32 @@ def check(
             ]
             for c in checks
         ]
-        table(f"Self-test of {scorer.name}", ["check", "result", "largest difference", "meaning"], rows)
-        say(f"Isolation: {scorer.isolation.value}")
+        table(f"Self-test of {named}", ["check", "result", "largest difference", "meaning"], rows)
+        say(f"Isolation, scoring labels: {isolation}")
+        if writing:
+            say(f"Isolation, writing: {writing['isolation']}")
+            for shape in writing["shapes"]:
+                say(f"  tried at {shape}")
     if not report.passed:
         raise ModelError("The self-test failed; releases of this model would be labelled accordingly.")
+
+
+def _writing(model: str, options: dict[str, str]) -> dict[str, Any] | None:
+    """How a model writes on this machine, and where its rows were compared; ``None`` for one that does not write."""
+    from sottovoce.errors import ModelError
+    from sottovoce.models.catalog import load_stepper, model_catalog
+
+    writes = {entry.spec.partition(":")[0] for entry in model_catalog() if "Stepper" in entry.capabilities}
+    if model.partition(":")[0] not in writes:
+        return None
+    try:
+        stepper = load_stepper(model, **options)
+        return {
+            "isolation": stepper.isolation.value,
+            "shapes": [str(shape) for shape in getattr(stepper, "shapes", ())],
+        }
+    except ModelError as error:
+        return {"isolation": f"cannot write: {error}", "shapes": []}
 
 
 def _cell(value: object) -> str:

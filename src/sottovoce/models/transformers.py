@@ -53,8 +53,8 @@ class TransformersScorer:
         score: ``labels`` chooses among the labels only, token by token, and multiplies only their rows of the output
             head; the labels' probabilities sum to 1. ``vocabulary`` gives each label its probability among all texts;
             they sum to less than 1.
-        layout: ``queries`` (one expert at a time), which ``auto`` is too, or ``experts`` (one expert in each row), which
-            is faster for few questions on CUDA and has no guarantee.
+        layout: ``queries`` (one expert at a time), which ``auto`` is too, or ``experts`` (one expert in each row): it
+            is faster for few questions on CUDA, and has no guarantee.
         loaded: A tokenizer and a model that are in memory already, to be used as they are;
             ``name_or_path`` is then its name alone, and ``auto`` its own device and dtype. The model is set to
             evaluation and frozen.
