@@ -636,52 +636,77 @@ def test_resuming_what_is_finished_pays_nothing(desk):
     assert len(rows_of(desk.out)) == len(desk.entries()) == 3
 
 
-PAUSE_S = 1.5 / (BATCH * 6)
-"""A batch of questions to six experts takes a second and a half."""
-
-SLOW = f"""
-import sys, time
+HELD = f"""
+import pathlib, sys, time
 from sottovoce.cli import main
 from sottovoce.models.fake import FakeScorer, one_shot
 
-def slow(task, context, query):
-    time.sleep({PAUSE_S} if context else 0)
+reached, go_on, *arguments = sys.argv[1:]
+
+def held(task, context, query):
+    if context and query["text"] == "question {BATCH}":
+        pathlib.Path(reached).touch()
+        while not pathlib.Path(go_on).exists():
+            time.sleep(0.01)
     return one_shot(task, context, query)
 
-FakeScorer.__init__.__defaults__ = (slow,)
-main(sys.argv[1:])
+FakeScorer.__init__.__defaults__ = (held,)
+main(arguments)
 """
+"""The command with a model that stops at the first question of the second batch, once that batch is charged."""
+
+
+class HeldProcess:
+    """A run in a process of its own that waits in the middle of its second batch until it is told to go on."""
+
+    def __init__(self, desk, *more):
+        self.reached, self._go_on = desk.folder / "reached", desk.folder / "go on"
+        words = [str(self.reached), str(self._go_on), "classify", *desk.arguments(["--epsilon", "0.1", *more])]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", HELD, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self):
+        return self
+
+    def wait_until_reached(self):
+        deadline = time.monotonic() + 120
+        while not self.reached.exists():
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < deadline, "the second batch was never begun"
+            time.sleep(0.01)
+
+    def go_on(self):
+        self._go_on.touch()
+
+    def __exit__(self, *failure):
+        if self.process.poll() is None:
+            self.process.kill()
+        for stream in (self.process.stdout, self.process.stderr):
+            stream.close()
+        self.process.wait()
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_a_real_signal_in_the_middle_loses_no_answer_and_half_writes_none(desk, sent):
     desk.queries(TOTAL)
-    arguments = ["classify", *desk.arguments(["--epsilon", "0.1", "--out", str(desk.out)])]
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    deadline = time.monotonic() + 60
-    while not (desk.partial.exists() and len(desk.partial.read_text().splitlines()) >= BATCH):
-        assert time.monotonic() < deadline and process.poll() is None, process.communicate()  # noqa: PT018
-        time.sleep(0.02)
-    time.sleep(0.1)
-    process.send_signal(sent)
-    out, err = process.communicate(timeout=60)
+    with HeldProcess(desk, "--out", str(desk.out)) as held:
+        held.wait_until_reached()
+        held.process.send_signal(sent)
+        out, err = held.process.communicate(timeout=60)
     assert out == ""
     assert "Traceback" not in err
-    if sent == signal.SIGINT:
-        assert process.returncode == INTERRUPTED
-        assert "Interrupted." in err
+    assert held.process.returncode == (INTERRUPTED if sent == signal.SIGINT else -sent)
+    assert ("Interrupted." in err) == (sent == signal.SIGINT)
     assert not desk.out.exists()
     paid = rows_of(desk.partial)
     assert [row["release_id"] for row in paid] == desk.entries("release")
-    assert len(desk.entries()) - len(paid) <= BATCH
+    assert (len(paid), len(desk.entries())) == (BATCH, 2 * BATCH)
 
-    before = len(desk.entries())
     done = desk.run("--epsilon", "0.1", "--out", str(desk.out), "--resume")
     assert done.code == SUCCESS
-    assert rows_of(desk.out)[: len(paid)] == paid
-    assert len(desk.entries()) == before + TOTAL - len(paid)
+    assert rows_of(desk.out)[:BATCH] == paid
+    assert len(desk.entries()) == TOTAL + BATCH, "the batch that was charged and not released is charged again"
 
 
 # Where answers go
@@ -761,15 +786,14 @@ def test_a_real_process_returns_the_same_codes(desk):
 
 def test_a_reader_that_goes_away_ends_the_command_quietly(desk):
     desk.queries(BATCH + 8)
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, "classify", *desk.arguments(["--epsilon", "0.1"])],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    with process.stderr, process.stdout:
-        process.stdout.readline()
-        process.stdout.close()
-        err = process.stderr.read()
-    assert process.wait(timeout=60) == BUG
+    with HeldProcess(desk) as held:
+        held.wait_until_reached()
+        assert held.process.stdout.readline()
+        held.process.stdout.close()
+        held.go_on()
+        err = held.process.stderr.read()
+        assert held.process.wait(timeout=60) == BUG
+        held.process.stderr.close()
     assert "Traceback" not in err
 
 
