@@ -27,6 +27,8 @@ FLOORS = (
         "bundled",
         "writing",
         "staging",
+        "output_files",
+        "terminal",
     },
     {"privacy", "models"},
     {"mechanisms", "experts"},

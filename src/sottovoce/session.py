@@ -146,6 +146,21 @@ class PrivateICL:
         """The ledger that is charged."""
         return self._account.ledger if self._account else None
 
+    @property
+    def demonstrations(self) -> Sequence[Example]:
+        """The examples that anybody may see."""
+        return self._shown
+
+    @property
+    def origin(self) -> Mapping[str, str]:
+        """What tells these records and their ledger from any other; empty where nothing private is read.
+
+        A guess of the records can be checked with it: it may leave the trusted machine under a key alone.
+        """
+        if self._records is None or self._account is None:
+            return {}
+        return {"records": self._records.fingerprint, "ledger": self._account.origin}
+
     def terms(self, epsilon: float, delta: float | None = None) -> Terms:
         """The guarantee of one answer at this price, from parameters alone.
 

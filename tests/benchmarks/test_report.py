@@ -252,6 +252,7 @@ def test_a_markdown_page_links_the_figures_that_are_drawn(tmp_path):
     assert link == "../with%20space/figures/poetry-table1-curve.png"
     assert (page.parent / link.replace("%20", " ")).resolve() == drawn[0]
     assert text.startswith(
+        "<!-- sotto bench report -->\n"
         "# T \\<b\\>\n\nHello.\n\n## Does it work?\n\npoetry-table1, answers to: Table 1\n\n- A \\< B & C."
     )
     assert report.text_tables(exhibit) in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import time
 from dataclasses import replace
 
@@ -275,11 +276,22 @@ def test_an_export_never_takes_the_place_of_its_ledger(tmp_path, monkeypatch, ou
 
 
 def test_a_ledger_named_as_the_half_written_export_is_not_written_over(tmp_path):
-    path = tmp_path / "x.partial"
-    Ledger(str(path)).open(WHO, Budget(8, 1e-5))
-    with pytest.raises(InputError, match="forget what was spent"):
-        export(Ledger(str(path)), str(tmp_path / "x"))
-    assert path.read_bytes().startswith(b"SQLite")
+    # What is half-written has a name that nothing has.
+    for name in ("x.partial", f"x.{os.getpid()}-0.part"):
+        Ledger(str(tmp_path / name)).open(WHO, Budget(8, 1e-5))
+        assert export(Ledger(str(tmp_path / name)), str(tmp_path / "x")) == 1
+        assert (tmp_path / name).read_bytes().startswith(b"SQLite")
+        (tmp_path / "x").unlink()
+
+
+def test_nothing_that_is_there_is_overwritten(tmp_path):
+    book = Ledger(str(tmp_path / "l.db"))
+    book.open(WHO, Budget(8, 1e-5))
+    (tmp_path / "x").write_text("private records")
+    with pytest.raises(InputError, match="exists already"):
+        export(book, str(tmp_path / "x"))
+    assert (tmp_path / "x").read_text() == "private records"
+    assert not list(tmp_path.glob("x.*"))
 
 
 @pytest.mark.parametrize(

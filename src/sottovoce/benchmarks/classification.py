@@ -24,6 +24,7 @@ from sottovoce.intervals import proportion
 from sottovoce.methods.base import make_method
 from sottovoce.models.base import Context, FloatArray, LabelScorer, PreparedContexts
 from sottovoce.models.catalog import load_scorer
+from sottovoce.output_files import unused, write_new
 from sottovoce.privacy.budget import Budget
 from sottovoce.readers import read_public
 from sottovoce.records import PrivateRecords, PublicRecords
@@ -134,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--records", type=int, default=25)
     parser.add_argument("--limit", type=int, default=200)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 4.0])
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=unused)
     options = parser.parse_args(argv)
     task = load_task(options.task)
     private = list(read_public(options.private))[: options.records]
@@ -148,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{row['method']:<24} {price:<24} {row['accuracy']:6.1%}  ({row['low']:.1%} to {row['high']:.1%})")
     if options.out:
         about = {"task": task.name, "model": options.model, "records": options.records, "questions": options.limit}
-        options.out.write_text(json.dumps({**about, "machine": describe(), "rows": rows}, indent=1) + "\n")
+        write_new(options.out, json.dumps({**about, "machine": describe(), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ from sottovoce.bundled import tickets_file
 from sottovoce.mechanisms.clustering_points import PrivatePoints, grid_rows
 from sottovoce.mechanisms.clustering_projection import PublicProjection
 from sottovoce.mechanisms.private_clustering import DPM
+from sottovoce.output_files import unused, write_new
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.readers import read_public
@@ -207,7 +208,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--sets", nargs="+", help="names of data sets; all by default")
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 3.0, 8.0])
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=unused)
     options = parser.parse_args(argv)
     real, skipped = embedded_sets(options.data)
     every = {**mixtures(), **real}
@@ -223,7 +224,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             print(_line(row), flush=True)
     if options.out:
         settings = {"runs": options.runs, "delta": DELTA, "depth": 6, "sets": about, "skipped": skipped}
-        options.out.write_text(json.dumps({**settings, "machine": describe(), "rows": rows}, indent=1) + "\n", "utf-8")
+        write_new(options.out, json.dumps({**settings, "machine": describe(), "rows": rows}, indent=1) + "\n")
 
 
 def _line(row: dict[str, Any]) -> str:

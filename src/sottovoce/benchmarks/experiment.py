@@ -15,6 +15,7 @@ from sottovoce.benchmarks.exhibits import Exhibit
 from sottovoce.benchmarks.score_store import StoredScorer
 from sottovoce.benchmarks.worlds import OWN, UNKNOWN, WORLDS, World, default_data, read_world
 from sottovoce.errors import InputError, ParameterError
+from sottovoce.output_files import write_new
 from sottovoce.privacy.unit import Adjacency
 
 BOTH: Final = (Adjacency.ADD_REMOVE.value, Adjacency.REPLACE_ONE.value)
@@ -181,7 +182,14 @@ class Result:
         return found
 
     def write(self, file: Path) -> None:
-        """Writes one JSON file, a cell a line."""
+        """Writes one JSON file, a cell a line.
+
+        Args:
+            file: Where to. An earlier result of the experiment is replaced, and nothing else.
+
+        Raises:
+            InputError: Something else is there, or it cannot be written.
+        """
         told = {**{f.name: getattr(self, f.name) for f in fields(self)}, "settings": asdict(self.settings), "cells": []}
         short = [
             {
@@ -195,7 +203,7 @@ class Result:
         lines = ",\n".join(json.dumps(cell, separators=(",", ":"), allow_nan=False) for cell in short)
         text = json.dumps(told, indent=1, allow_nan=False).replace('"cells": []', f'"cells": [\n{lines}\n]', 1)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text + "\n", "utf-8")
+        write_new(file, text + "\n", replaces=lambda old: replaceable(old, self.experiment))
 
     @staticmethod
     def read(file: Path) -> Result:
@@ -219,6 +227,14 @@ class Result:
             return Result(**{**told, "settings": settings, "cells": cells})
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise InputError(f"{file.name} is not a result of 'sotto bench run'.") from None
+
+
+def replaceable(file: Path, experiment: str) -> bool:
+    """Whether a file is an earlier result of this experiment, which a later one replaces: scores are kept, and free."""
+    try:
+        return Result.read(file).experiment == experiment
+    except InputError:
+        return False
 
 
 def _short(key: Key) -> dict[str, Any]:

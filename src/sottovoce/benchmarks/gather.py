@@ -8,10 +8,11 @@ from typing import Final
 
 from sottovoce.benchmarks.exhibits import Exhibit
 from sottovoce.benchmarks.experiment import Result
-from sottovoce.benchmarks.plots import draw_all
+from sottovoce.benchmarks.plots import MARK, draw_all, names_of
 from sottovoce.benchmarks.report import write_markdown, write_report
 from sottovoce.benchmarks.runner import MODULES, load_experiment
 from sottovoce.errors import InputError
+from sottovoce.output_files import marked, refuse_existing, refuse_protected
 
 POETRY = (
     "Every released answer counts with its exact probability under the method's law; spreads are standard errors over "
@@ -77,12 +78,16 @@ def gather(folder: Path, out: Path, *, figures: Path | None = None, markdown: Pa
         What was written.
 
     Raises:
-        InputError: There are no results.
+        InputError: There are no results, or something that is no report is in a report's place.
         MissingExtraError: matplotlib is not installed.
     """
     shown: Sequence[Exhibit] = exhibits(folder)
     title, introduction = family_of(shown)
     written = [out]
+    drawn = [name for one in shown for figure in one.figures for name in names_of(figure, one.experiment)]
+    for file in (out, *([markdown] if markdown else []), *((figures / name for name in drawn) if figures else [])):
+        refuse_protected(file)
+        refuse_existing(file, marked(MARK))
     out.parent.mkdir(parents=True, exist_ok=True)
     write_report(shown, out, title=title, introduction=introduction)
     if figures:

@@ -25,7 +25,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
@@ -33,6 +32,7 @@ import numpy as np
 from sottovoce.benchmarks.hf_cache import words
 from sottovoce.benchmarks.machine import describe
 from sottovoce.models.base import Context, FloatArray
+from sottovoce.output_files import unused, write_new
 from sottovoce.tasks import Example, Query, Task, load_task
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--cache-gib", type=float, default=16.0, help="for keys and values of contexts")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1, help="of a processor")
-    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--out", type=unused, help="JSON file to write")
     asked = parser.parse_args(None if argv is None else list(argv))
     import torch
 
@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         torch.set_num_threads(threads)
     text = json.dumps(report, indent=2, allow_nan=False)
     if asked.out:
-        asked.out.write_text(text + "\n", "utf-8")
+        write_new(asked.out, text + "\n")
     print(text)
     return 0
 

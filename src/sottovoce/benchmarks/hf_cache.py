@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.models.base import Context, FloatArray
+from sottovoce.output_files import unused, write_new
 from sottovoce.tasks import Example, Query, Task, load_task
 
 EXPERTS, QUERIES, ROWS = 25, 200, 4
@@ -48,7 +49,7 @@ TICKET_TOKENS = 76
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the cases and writes one JSON file."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
+    parser.add_argument("--out", type=unused, required=True, help="JSON file to write")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--queries", type=int, default=QUERIES, help="questions of the cached way")
     parser.add_argument("--uncached-queries", type=int, default=2 * ROWS, help="of the uncached way: full batches")
@@ -67,7 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         report["cases"] = []
         for name in [list(CASES)[number] for number in asked.cases]:
             report["cases"].append(_case(name, folder, asked))
-            asked.out.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+            begun = len(report["cases"]) > 1  # what was there before is never replaced, what this run wrote is
+            write_new(asked.out, json.dumps(report, indent=2) + "\n", replaces=(lambda _: True) if begun else None)
     print(json.dumps(report, indent=2))
     return 0
 

@@ -27,6 +27,7 @@ from sottovoce.benchmarks.machine import describe
 from sottovoce.models.base import FloatArray
 from sottovoce.models.embedded import EmbeddedScorer
 from sottovoce.models.embedding_cache import EmbeddingCache
+from sottovoce.output_files import unused, write_new
 from sottovoce.tasks import Example, Query, Task, load_task
 
 COUNTS = (4, 8, 25, 100, 400, 1600)
@@ -236,7 +237,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Reads the arguments, measures, prints the table and writes the JSON file. Returns 2 where the data is absent."""
     parser = argparse.ArgumentParser(prog="in_context", description="Does the embedded model use its examples?")
     parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[4] / "shared" / "data")
-    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--out", type=unused, help="JSON file to write")
     parser.add_argument("--cache", type=Path, help="folder in which embeddings are kept between runs")
     parser.add_argument("--head", type=Path, help="another head file")
     parser.add_argument("--tasks", nargs="+", choices=sorted(MADE_UP), default=sorted(MADE_UP))
@@ -259,7 +260,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(line)
     if arguments.out:
         report = {**about(scorer, arguments.seeds, arguments.questions), "cells": [asdict(cell) for cell in cells]}
-        arguments.out.write_text(_one_cell_a_line(report), "utf-8")
+        write_new(arguments.out, _one_cell_a_line(report))
     return 0
 
 

@@ -36,6 +36,7 @@ from sottovoce.experts.lockstep import candidates_of, log_prior_of, scores_of, s
 from sottovoce.experts.lockstep_rules import ClippedDifferences
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.models.stepping import Group, Prompt
+from sottovoce.output_files import unused, write_new
 from sottovoce.privacy.unit import DROP, Adjacency
 from sottovoce.randomness import SystemRandomness
 
@@ -114,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=1, help="of a processor")
     parser.add_argument("--cache-gib", type=float, default=16.0, help="for keys and values")
     parser.add_argument("--invink", type=Path, help="a Python 3.12 in whose environment invink is installed")
-    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--out", type=unused, help="JSON file to write")
     asked = parser.parse_args(None if argv is None else list(argv))
     import torch
 
@@ -126,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         torch.set_num_threads(threads)
     text = json.dumps(report, indent=2, allow_nan=False)
     if asked.out:
-        asked.out.write_text(text + "\n", "utf-8")
+        write_new(asked.out, text + "\n")
     print(text)
     return 0
 

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from sottovoce.mechanisms.discrete_laplace import sample_discrete_laplace
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.mechanisms.weights import rate_per_step, weight_table
+from sottovoce.output_files import unused, write_new
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.scores import Scores
 from sottovoce.privacy.unit import Adjacency
@@ -54,7 +54,7 @@ Row = dict[str, Any]
 def main(argv: Sequence[str] | None = None) -> int:
     """Measures, prints a table, and writes one JSON file if asked."""
     parser = argparse.ArgumentParser(prog="sotto bench run noise", description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--out", type=unused, help="JSON file to write")
     parser.add_argument("--repeats", type=int, default=31, help="draws of each kind")
     parser.add_argument("--candidates", type=int, nargs="+", default=list(CANDIDATES))
     asked = parser.parse_args(argv)
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         }
     print(as_text(report["rows"]))
     if asked.out:
-        asked.out.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
+        write_new(asked.out, json.dumps(report, indent=1) + "\n")
     return 0
 
 

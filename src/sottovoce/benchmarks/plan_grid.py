@@ -44,6 +44,7 @@ from sottovoce.methods.poe import PoE
 from sottovoce.methods.prior_poe import PriorPoE
 from sottovoce.methods.rnm import RNM
 from sottovoce.models.base import FloatArray
+from sottovoce.output_files import unused, write_new
 
 PRIOR_CLIP, PRIOR_WEIGHT = 1.5, 5.0
 FAMILIES: Final = (e.POE, e.PRIOR_POE, e.VOTES, e.VOTES_PF)
@@ -190,14 +191,14 @@ def write(told: dict[str, Any], file: Path) -> None:
     for name in ("floors", "series"):
         lines = ",\n".join(json.dumps(line, separators=(",", ":"), allow_nan=False) for line in told[name])
         text = text.replace(f'"{name}": []', f'"{name}": [\n{lines}\n]', 1)
-    file.write_text(text + "\n", "utf-8")
+    write_new(file, text + "\n")
 
 
 def main(argv: Sequence[str]) -> None:
     """Compacts the results below a folder into the file that the planner reads."""
     parser = argparse.ArgumentParser(prog="python -m sottovoce.benchmarks.plan_grid")
     parser.add_argument("--results", type=Path, required=True, help="folder with plan-grid*.json, in subfolders too")
-    parser.add_argument("--out", type=Path, required=True, help="the file to write")
+    parser.add_argument("--out", type=unused, required=True, help="the file to write")
     given = parser.parse_args(list(argv))
     results = [Result.read(file) for file in sorted(given.results.rglob(f"{EXPERIMENT.name}*.json"))]
     told = compact(sorted(results, key=lambda result: result.settings.model))

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from sottovoce.benchmarks.exhibits import Exhibit, Figure
 from sottovoce.benchmarks.plot_scales import Scale
 from sottovoce.benchmarks.plot_styles import Style, Styles, assign_styles, series_of
 from sottovoce.errors import MissingExtraError, ParameterError
+from sottovoce.output_files import marked, new_file
 
 FloatArray = NDArray[np.float64]
 
@@ -58,6 +59,8 @@ _LOOK = {
     "grid.linewidth": 0.7,
     "hatch.linewidth": 0.6,
 }
+MARK: Final = "sotto bench report"
+"""What pages and figures say of themselves: another report may take their place."""
 _WIDTH, _HEIGHT, _WIDEST = 6.6, 4.2, 10.5
 
 
@@ -77,12 +80,12 @@ def draw(figure: Figure, folder: Path, prefix: str, *, styles: Styles | None = N
         MissingExtraError: If matplotlib is not installed.
         ParameterError: If a name is no file name, the kind is unknown or lengths differ.
     """
-    stem = file_stem(figure, prefix)
+    paths = [folder / name for name in names_of(figure, prefix)]
     drawn = render(figure, ENDINGS, styles=styles)
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{stem}.{ending}" for ending in ENDINGS]
     for path in paths:
-        path.write_bytes(drawn[path.suffix[1:]])
+        with new_file(path, replaces=marked(MARK)) as stream:
+            stream.write(drawn[path.suffix[1:]])
     return paths
 
 
@@ -95,6 +98,11 @@ def draw_all(exhibits: Sequence[Exhibit], folder: Path) -> list[Path]:
         for one in exhibit.figures
         for path in draw(one, folder, exhibit.experiment, styles=styles)
     ]
+
+
+def names_of(figure: Figure, prefix: str) -> list[str]:
+    """The names of a figure's files. Raises as :func:`draw` does."""
+    return [f"{file_stem(figure, prefix)}.{ending}" for ending in ENDINGS]
 
 
 def file_stem(figure: Figure, prefix: str) -> str:
@@ -113,8 +121,8 @@ def render(figure: Figure, endings: Sequence[str] = ENDINGS, *, styles: Styles |
     """The same as bytes, by ending (``png``, ``svg``); writes nothing. Raises as :func:`draw` does."""
     curves = _curves(figure, {**assign_styles(figure.series), **(styles or {})})
     metadata: dict[str, dict[str, str | None]] = {
-        "png": {"Software": None, "Title": _clean(figure.title)},
-        "svg": {"Date": None, "Creator": None, "Title": _clean(figure.title)},
+        "png": {"Software": MARK, "Title": _clean(figure.title)},
+        "svg": {"Date": None, "Creator": MARK, "Title": _clean(figure.title)},
     }
     drawn = {}
     with _look(f"sottovoce {figure.name}"):

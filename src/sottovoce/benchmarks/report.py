@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from sottovoce.benchmarks import plot_styles, plots
 from sottovoce.benchmarks.exhibits import Exhibit, Figure, Table
+from sottovoce.output_files import marked, write_new
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 UNITS = frozenset(["e", "x", "s", "ms", "h", "k", "M", "MB", "GB", "to", "of", "nats", "bits", "points", "nan", "inf"])
@@ -30,7 +31,7 @@ def write_report(exhibits: Sequence[Exhibit], file: Path, *, title: str, introdu
 
     Args:
         exhibits: In order.
-        file: Replaced if it exists; its folder is made.
+        file: An earlier report is replaced, and nothing else; its folder is made.
         title: Plain text.
         introduction: Paragraphs of plain text: what was run, on what, and what it cannot show.
 
@@ -50,6 +51,7 @@ def write_report(exhibits: Sequence[Exhibit], file: Path, *, title: str, introdu
         '<html lang="en">',
         "<head>",
         '<meta charset="utf-8">',
+        f'<meta name="generator" content="{plots.MARK}">',
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{_text(title)}</title>",
@@ -78,12 +80,17 @@ def write_markdown(
 
     Args:
         exhibits: In order.
-        file: Replaced if it exists; its folder is made.
+        file: An earlier report is replaced, and nothing else; its folder is made.
         title: Plain text.
         introduction: Paragraphs of plain text.
         figures: The folder that :func:`sottovoce.benchmarks.plots.draw_all` drew into; linked relative to the page.
     """
-    lines = [f"# {_mark(title)}", "", *(part for paragraph in introduction for part in (_mark(paragraph), ""))]
+    lines = [
+        f"<!-- {plots.MARK} -->",
+        f"# {_mark(title)}",
+        "",
+        *(part for paragraph in introduction for part in (_mark(paragraph), "")),
+    ]
     folder = Path(os.path.relpath(figures, file.parent)).as_posix()
     for exhibit in exhibits:
         lines += [
@@ -224,4 +231,4 @@ def _mark(text: str) -> str:
 
 def _write(file: Path, lines: Iterable[str]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("\n".join(lines) + "\n", "utf-8")
+    write_new(file, "\n".join(lines) + "\n", replaces=marked(plots.MARK))

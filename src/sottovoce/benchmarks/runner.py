@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -13,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from sottovoce.benchmarks.experiment import Bench, Cell, Experiment, Key, Piece, Result, Settings
+from sottovoce.benchmarks.experiment import Bench, Cell, Experiment, Key, Piece, Result, Settings, replaceable
 from sottovoce.benchmarks.machine import describe
 from sottovoce.benchmarks.score_store import ScoreStore, StoredScorer
 from sottovoce.benchmarks.side_by_side import Done, measured, side_by_side
@@ -21,7 +20,9 @@ from sottovoce.benchmarks.worlds import WORLDS, default_data
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.models.base import LabelScorer
 from sottovoce.models.catalog import load_scorer
+from sottovoce.output_files import marked, refuse_existing
 from sottovoce.store import home
+from sottovoce.terminal import progress, say
 
 MODULES: Final = {
     "poetry-table1": "poetry_table1",
@@ -100,11 +101,12 @@ def run(
         The result file.
 
     Raises:
-        InputError: An interrupted run had other settings, or rows are missing.
+        InputError: An interrupted run had other settings, rows are missing, or something else is in a file's place.
     """
     if not 1 <= jobs <= MOST_JOBS:
         raise ParameterError("jobs", jobs, f"from 1 to {MOST_JOBS}")
     file = results / f"{experiment.name}{_suffix(settings.model)}{_suffix(settings.writer or 'embedded')}.json"
+    refuse_existing(file, lambda old: replaceable(old, experiment.name))
     pieces = experiment.pieces(settings)
     store = ScoreStore(cache / "scores.db")
     try:
@@ -140,12 +142,8 @@ def open_bench(settings: Settings, store: ScoreStore | Path, data: Path) -> Benc
 
 
 def _work(name: str, pieces: Iterable[Done], diary: _Diary, before: int, total: int) -> None:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        doing = bar.add_task(name, total=total, completed=before)
+    with progress() as bar:
+        doing = bar.add_task(name, total=total, completed=before, rate="")
         for done in pieces:
             diary.add(done)
             bar.update(doing, advance=1)
@@ -170,6 +168,7 @@ class _Diary:
                 )
             for entry in whole:
                 self._note(entry)
+        refuse_existing(file, lambda old: not old.stat().st_size or marked('{"experiment"')(old))
         # A torn line is left out, and a run that is killed here leaves the old file.
         fresh = file.with_suffix(".rewritten")
         fresh.write_text("".join(json.dumps(entry) + "\n" for entry in [head, *whole]), "utf-8")
@@ -256,7 +255,7 @@ def main(name: str, argv: Sequence[str]) -> None:
         alone = each in TIMED  # a time is measured on a quiet machine, as far as this run goes
         file = run(experiment, settings, **{**places, "jobs": 1} if alone else places)
         print(text_tables(experiment.exhibit(Result.read(file))))
-        print(f"Written: {file}", file=sys.stderr)
+        say(f"Written: {file}")
 
 
 PAPERS: Final[Mapping[str, tuple[str, ...]]] = {"poetry": ("poetry", "prior"), "prism": ("prism",)}

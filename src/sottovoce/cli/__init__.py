@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 import traceback
 from functools import cache
+from typing import Any
 
 import typer
 
 from sottovoce.errors import SottoError
+from sottovoce.terminal import gated, say
 
 INTERRUPTED = 130
 BROKEN = 1
@@ -24,14 +26,20 @@ app = typer.Typer(
 
 
 @cache
-def _build() -> typer.Typer:
+def _build() -> Any:
+    """The whole command; what its parts write is guarded."""
+    from typer.main import get_command
+
     from sottovoce.cli import account, ask, bench, classify, demo, ledger, methods, models, plan, synthesize, verify
+    from sottovoce.cli.outputs import guard
 
     for module in (demo, classify, ask, synthesize, verify, plan, account, methods, bench):
         module.add_to(app)
     for module_with_group in (ledger, models):
         module_with_group.add_to(app)
-    return app
+    command = get_command(app)
+    guard(command)
+    return command
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -44,33 +52,50 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Runs the command line and returns its exit code."""
+    """Runs the command line and returns its exit code; everything that is printed meanwhile passes the gate."""
+    with gated():
+        code = _run(arguments)
+    if code is None:
+        sys.stderr.close()  # nobody reads: not even that the rest could not be written is told
+        return BROKEN
+    return code
+
+
+def _run(arguments: list[str] | None) -> int | None:
+    """The exit code; ``None`` where the reader of the output went away."""
     try:
-        result = _build()(args=arguments, standalone_mode=False)
+        result = _build()(args=arguments, prog_name="sotto", standalone_mode=False)
         if result == INTERRUPTED:
-            _say("Interrupted.")
+            say("Interrupted.")
         return result if isinstance(result, int) else 0
     except SottoError as error:
-        _say(f"{type(error).__name__}: {error}")
+        say(f"{type(error).__name__}: {error}")
         return error.exit_code
     except typer.TyperException as error:
-        error.show()  # type: ignore[attr-defined]
+        _say_usage(error)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        _say("Interrupted.")
+        say("Interrupted.")
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()
-        return BROKEN
+        return None
     except Exception as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
-        _say(
+        say(
             f"Internal error: {type(error).__name__} at {where}. Its message is withheld, since it could quote a "
             "private record. Charges made before it stand. Please report the place."
         )
         return BROKEN
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)  # noqa: T201
+def _say_usage(error: typer.TyperException) -> None:
+    """What is wrong with the words of a command, or its help where there were none."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError" or context is None:
+        error.show()  # type: ignore[attr-defined]
+        return
+    for line in context.get_usage().splitlines():
+        say(line)
+    say(f"Try '{context.command_path} -h' for help.")
+    say(f"Error: {error.format_message()}")

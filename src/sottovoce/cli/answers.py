@@ -1,20 +1,96 @@
 """Answer rows on their way out: to stdout, or to a file that appears whole or not at all.
 
-While a run lasts, rows are appended to FILE.partial; each was paid for, so an interrupted run leaves them there, and
-``--resume`` goes on behind them without paying again.
+While a run lasts, rows are appended to FILE.partial, and each is on the disk before the next batch is charged. FILE.run
+says of which run they are: what was asked, of which records, under which ledger. ``--resume`` goes on with that run
+alone, and finds nothing to do where it is finished. A batch that was charged, and whose answers never came to be in the
+file, is charged again under new ids.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any, Final, final
 
 from sottovoce.cli.console import put, say
 from sottovoce.errors import InputError
+from sottovoce.output_files import place, refuse_existing, target, write_new
+from sottovoce.store import private_name
+from sottovoce.terminal import json_text
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # no such locks on this system
+    fcntl = None  # type: ignore[assignment]
+
+PARTIAL: Final = ".partial"
+RUN: Final = ".run"
+FORMAT: Final = 1
+_HEADER: Final = "sottovoce_run"
+
+
+@final
+@dataclass(frozen=True)
+class Run:
+    """What tells one run from any other.
+
+    Attributes:
+        public: Method, price and the like, in words; shown where a resume asks for something else.
+        hidden: Records, ledger and questions. Who reads the file must not be able to check a guess of them, so only
+            hashes under the trusted store's key are kept.
+    """
+
+    public: Mapping[str, Any]
+    hidden: Mapping[str, str]
+
+    def text(self) -> str:
+        """As it is kept beside the answers.
+
+        Raises:
+            InputError: The trusted store cannot be used.
+        """
+        try:
+            keyed = {name: private_name(f"run {name} {value}") for name, value in self.hidden.items()}
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"The trusted store cannot be used ({getattr(error, 'strerror', None) or error}). Its key tells runs "
+                "apart. Set SOTTOVOCE_HOME to a folder of your own. Nothing was charged."
+            ) from None
+        return json.dumps({_HEADER: FORMAT, "public": self.public, "keyed": keyed}, indent=1) + "\n"
+
+
+def refuse_taken(out: str | os.PathLike[str]) -> None:
+    """Refuses a place where answers are, or anything else, for a run that does not resume.
+
+    Raises:
+        InputError: Something is there, or no file can be.
+    """
+    path = target(out)
+    if os.path.lexists(path.with_name(path.name + PARTIAL)):
+        raise InputError(
+            f"{path.name}{PARTIAL} holds paid answers of an interrupted run. Pass --resume to go on with it, or move "
+            "the file away."
+        )
+    if os.path.lexists(path):
+        raise InputError(
+            f"{path.name} exists already and is not overwritten. Name another file or move it away; or pass --resume, "
+            "which charges nothing if it holds all answers of this very run. Nothing was charged."
+        )
+
+
+def hash_of(values: Iterable[Any]) -> str:
+    """A hash of values in their order, for ``Run.hidden``."""
+    digest = hashlib.sha256()
+    for value in values:
+        text = json.dumps(value, sort_keys=True, default=repr).encode("utf-8")
+        digest.update(len(text).to_bytes(8, "big") + text)
+    return digest.hexdigest()
 
 
 class AnswerSink:
@@ -22,41 +98,44 @@ class AnswerSink:
 
     Args:
         out: The file, or ``None`` for stdout.
+        run: What is asked now.
+        ids: Of all questions, in their order.
         resume: Go on behind the rows of an interrupted run.
         hold: Keep the rows in memory instead of printing them, for ``--json`` without a file.
 
+    Attributes:
+        rows: The answers so far, of an interrupted run too.
+        finished: Whether the file was there already and holds all answers of this run.
+
     Raises:
-        InputError: The file cannot be written, or the remains of an interrupted run are in the way.
+        InputError: The file cannot be written, something else is in its place, or what is there is of another run.
     """
 
-    def __init__(self, out: str | None, *, resume: bool, hold: bool) -> None:
+    def __init__(self, out: str | os.PathLike[str] | None, run: Run, ids: Sequence[str], *, resume: bool, hold: bool):
         self.rows: list[dict[str, Any]] = []
-        self._hold = hold
-        self._path = _target(out) if out else None
-        self._partial = self._path.with_name(self._path.name + ".partial") if self._path else None
-        self._stream: Any = None
-        if self._partial is None:
-            if resume:
-                raise InputError("--resume needs --out: it reads the answers that an interrupted run left beside it.")
+        self.finished = False
+        self._hold, self._ids = hold, ids
+        self._stream: IO[bytes] | None = None
+        if out is None:
             return
-        if self._partial.exists() and not resume:
-            raise InputError(
-                f"{self._partial.name} holds paid answers of an interrupted run. Pass --resume to go on behind them, "
-                "or move the file away."
-            )
+        self._path = target(out)
+        self._partial, self._header = (self._path.with_name(self._path.name + end) for end in (PARTIAL, RUN))
         try:
-            if self._partial.exists():
-                self.rows = _keep_whole_rows(self._partial)
-            self._stream = self._partial.open("a", encoding="utf-8")
+            self._open(run.text(), resume=resume)
         except OSError as error:
+            self._close()
             raise InputError(f"{out} cannot be written ({error.strerror}). Nothing was charged.") from None
+        except BaseException:
+            self._close()
+            raise
 
     def add(self, rows: list[dict[str, Any]]) -> None:
         """Takes released answers that were paid for together; what cannot be written goes to stdout."""
         if self._stream is not None:
             try:
-                self._stream.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+                self._stream.write("".join(json_text(row) + "\n" for row in rows).encode("utf-8"))
                 self._stream.flush()
+                _sync(self._stream)
             except OSError as error:
                 for row in rows:
                     put(row)
@@ -75,41 +154,147 @@ class AnswerSink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._stream is None or self._partial is None or self._path is None:
+        if self._stream is None:
             return
-        with suppress(OSError):  # a full disk was reported by the row that met it
-            self._stream.close()
-        if kind is None:
-            try:
-                os.replace(self._partial, self._path)
-            except OSError as problem:
+        try:
+            if kind is None:
+                self._finish()
+            elif self.rows:
+                say(f"{len(self.rows)} paid answers are in {self._partial}; run again with --resume to go on.")
+            else:
+                self._partial.unlink(missing_ok=True)
+                self._header.unlink(missing_ok=True)
+        finally:
+            self._close()
+
+    def _open(self, now: str, *, resume: bool) -> None:
+        if os.path.lexists(self._partial) and os.path.lexists(self._path):
+            if not os.path.samefile(self._partial, self._path):
                 raise InputError(
-                    f"{self._path} cannot be written ({problem.strerror}). The answers are whole, in {self._partial}."
-                ) from None
-        elif self.rows:
-            say(f"{len(self.rows)} paid answers are in {self._partial}; run again with --resume to go on behind them.")
+                    f"{self._path.name} is there beside {self._partial.name}, which holds paid answers. Move one of "
+                    "them away. Nothing was charged."
+                )
+            self._partial.unlink()  # the run was stopped as it gave the whole file its name
+        if not resume:
+            refuse_taken(self._path)
+        if os.path.lexists(self._partial):
+            self._go_on(now)
+        elif os.path.lexists(self._path):
+            self._find_finished(now)
         else:
-            self._partial.unlink(missing_ok=True)
+            self._begin(now)
+
+    def _begin(self, now: str) -> None:
+        refuse_existing(self._header, _is_run)
+        self._stream = os.fdopen(os.open(self._partial, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666), "r+b")
+        try:
+            self._lock()
+            write_new(self._header, now, replaces=_is_run)
+        except BaseException:
+            self._partial.unlink()
+            raise
+
+    def _go_on(self, now: str) -> None:
+        self._stream = self._partial.open("r+b")
+        self._lock()
+        content = self._stream.read()
+        if not content and not self._header.exists():  # stopped before anything was charged
+            write_new(self._header, now)
+        self._require_same(now, self._partial)
+        self.rows, length = _whole_rows(content)
+        if [row.get("id") for row in self.rows] != list(self._ids[: len(self.rows)]):
+            raise InputError(f"{self._partial.name} was changed: its answers are not those of this run, in its order.")
+        self._stream.truncate(length)
+        self._stream.seek(length)
+
+    def _find_finished(self, now: str) -> None:
+        self._require_same(now, self._path)
+        content = self._path.read_bytes()
+        rows, length = _whole_rows(content)
+        if length != len(content) or [row.get("id") for row in rows] != list(self._ids):
+            raise InputError(f"{self._path.name} was changed since it was written. Move it away. Nothing was charged.")
+        self.rows, self.finished = rows, True
+
+    def _require_same(self, now: str, file: Path) -> None:
+        """Compares the run that left a file with the one that is asked for now."""
+        before = _read_run(self._header)
+        if before is None:
+            raise InputError(
+                f"{file.name} cannot be resumed: {self._header.name}, which says of which run it is, is missing or "
+                "cannot be read. Move the file away. Nothing was charged."
+            )
+        asked = json.loads(now)
+        for part in ("public", "keyed"):
+            then, wanted = before[part], asked[part]
+            for name in {**then, **wanted}:
+                if then.get(name) == wanted.get(name):
+                    continue
+                differs = (
+                    f"{name} {then.get(name)!r}, not {wanted.get(name)!r}" if part == "public" else f"other {name}"
+                )
+                hint = "" if part == "public" else " (or was begun with another trusted store, see SOTTOVOCE_HOME)"
+                raise InputError(
+                    f"The run in {file.name} has {differs}{hint}. Repeat its command, or name another --out. Nothing "
+                    "was charged."
+                )
+
+    def _finish(self) -> None:
+        try:
+            place(self._partial, self._path)
+        except OSError as problem:
+            reason = "another file came up there" if isinstance(problem, FileExistsError) else problem.strerror
+            raise InputError(
+                f"{self._path} cannot be written ({reason}). The answers are whole, in {self._partial}; make room and "
+                "pass --resume."
+            ) from None
+
+    def _lock(self) -> None:
+        """Keeps other processes out for as long as this one lives."""
+        if fcntl is None or self._stream is None:
+            return
+        try:
+            fcntl.flock(self._stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(
+                f"Another process writes into {self._partial.name} at this moment. Let it finish."
+            ) from None
+
+    def _close(self) -> None:
+        if self._stream is not None:
+            with suppress(OSError):  # a full disk was reported by the row that met it
+                self._stream.close()
 
 
-def _target(out: str) -> Path:
-    path = Path(out)
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise InputError(f"{out} is a folder or a device, not a file. Without --out the answers go to stdout.")
-    return path.resolve() if path.is_symlink() else path
+def _sync(stream: IO[bytes]) -> None:
+    os.fsync(stream.fileno())
 
 
-def _keep_whole_rows(path: Path) -> list[dict[str, Any]]:
-    """Reads the rows of an interrupted run, and cuts off a last one that was not written to its end."""
-    rows, length = [], 0
-    for line in path.read_bytes().splitlines(keepends=True):
+def _whole_rows(content: bytes) -> tuple[list[dict[str, Any]], int]:
+    """The rows that were written to their end, and how many bytes they take."""
+    rows: list[dict[str, Any]] = []
+    length = 0
+    for line in content.splitlines(keepends=True):
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             break
         if not line.endswith(b"\n") or not isinstance(row, dict):
             break
         rows.append(row)
         length += len(line)
-    os.truncate(path, length)
-    return rows
+    return rows, length
+
+
+def _read_run(file: Path) -> dict[str, dict[str, Any]] | None:
+    """What a run's file says; ``None`` where it is none."""
+    try:
+        told = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(told, dict) or told.get(_HEADER) != FORMAT:
+        return None
+    return told if all(isinstance(told.get(part), dict) for part in ("public", "keyed")) else None
+
+
+def _is_run(file: Path) -> bool:
+    return _read_run(file) is not None

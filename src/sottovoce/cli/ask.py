@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import left_in_words, put, say
+from sottovoce.cli.console import left_in_words, put, put_text, say
 
 
 def add_to(app: typer.Typer) -> None:
@@ -66,7 +66,7 @@ def ask(
         remaining = balance.as_dict() if balance else None
         put({**release.as_row("1"), "statement": release.statement, "remaining": remaining})
         return
-    typer.echo(release.value)
+    put_text(release.value)
     say(release.statement)
     if session.ledger and setup.ledger is None:
         say(f"Ledger: {session.ledger.path} (none was named; known by the records' fingerprint)")

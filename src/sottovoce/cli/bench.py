@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sottovoce.cli.console import say, table
+from sottovoce.cli.outputs import NewFile
 
 PAPER = {
     "poetry": "Private PoEtry: all of the following up to prior-poe, one after another",
@@ -73,7 +74,10 @@ def run(context: typer.Context, name: Annotated[str, typer.Argument(help="A name
     from importlib import import_module
 
     from sottovoce.errors import ParameterError
+    from sottovoce.terminal import printable
 
+    if unsafe := [word for word in context.args if printable(word) != word]:
+        raise ParameterError("argument", unsafe[0], "without control characters")
     if name in PAPER:
         from sottovoce.benchmarks.runner import main
 
@@ -86,11 +90,14 @@ def run(context: typer.Context, name: Annotated[str, typer.Argument(help="A name
 
 def report(
     results: Annotated[Path, typer.Option("--results", help="Folder of the result files.")] = Path("bench-results"),
-    out: Annotated[Path | None, typer.Option("--out", help="The page [report.html beside the results].")] = None,
-    figures: Annotated[
-        Path | None, typer.Option("--figures", help="Folder for PNG and SVG [figures beside the results].")
+    out: Annotated[
+        Path | None, typer.Option("--out", parser=NewFile(), help="The page [report.html beside the results].")
     ] = None,
-    markdown: Annotated[Path | None, typer.Option("--markdown", help="A Markdown page too.")] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option("--figures", parser=NewFile(), help="Folder for PNG and SVG [figures beside the results]."),
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option("--markdown", parser=NewFile(), help="A Markdown page too.")] = None,
 ) -> None:
     """Make one self-contained HTML page of all results, and every figure as PNG and SVG."""
     from sottovoce.benchmarks.gather import gather

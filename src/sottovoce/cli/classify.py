@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.answers import AnswerSink
+from sottovoce.cli.answers import PARTIAL, RUN, AnswerSink, Run, hash_of, refuse_taken
 from sottovoce.cli.console import left_in_words, progress, put, say, table
+from sottovoce.cli.outputs import NewFile
 
 if TYPE_CHECKING:
     from sottovoce.records import PublicRecords
@@ -53,9 +56,14 @@ def classify(
     max_characters: o.MaxCharacters = None,
     truncate: o.Truncate = False,
     allow_non_private: o.AllowNonPrivate = False,
-    out: Annotated[str | None, typer.Option("--out", help="Answer rows; without it they go to stdout.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", parser=NewFile(PARTIAL, RUN), help="Answer rows; without it they go to stdout."),
+    ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Answer only the first questions.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on behind the answers of an interrupted run.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume an interrupted run; a finished one costs nothing.")
+    ] = False,
     as_json: o.AsJson = False,
 ) -> None:
     """Answer a file of questions, each at the price --epsilon, from private examples.
@@ -63,10 +71,17 @@ def classify(
     Output rows hold id, value, method, epsilon, delta, adjacency and release_id. All answers are priced before the
     first is paid for; if they do not fit into the budget nothing is charged (exit code 3).
     """
+    from sottovoce.errors import ParameterError
     from sottovoce.privacy.known_records import require_public
     from sottovoce.privacy.numbers import require_delta, require_epsilon
     from sottovoce.readers import read_public
 
+    if resume and out is None:
+        raise ParameterError(
+            "--resume", resume, "given with --out: it reads the answers that an earlier run left there"
+        )
+    if out is not None and not resume:
+        refuse_taken(out)
     price, slack = require_epsilon(epsilon), None if delta is None else require_delta(delta)
     setup = o.Setup(
         private, labels, task, method, model, adjacency, unit, ledger, budget, device, dtype, clip, noise, per_expert,
@@ -79,11 +94,14 @@ def classify(
     truth, fields = _read(questions, the_task, limit)
     session = setup.session(the_task)
     started = time.perf_counter()
-    with AnswerSink(out, resume=resume, hold=as_json) as sink:
+    run = _run(session, setup, price, slack, fields)
+    with AnswerSink(out, run, list(fields), resume=resume, hold=as_json) as sink:
         waiting = list(fields)[len(sink.rows) :]
-        _same_run(sink.rows, list(fields), session, price, slack)
-        session.affords(len(waiting), epsilon=price, delta=slack)
-        _announce(session, setup)
+        if sink.finished:
+            say(f"Nothing to do: {out} holds all {len(sink.rows)} answers of this run. Nothing was charged.")
+        else:
+            session.affords(len(waiting), epsilon=price, delta=slack)
+            _announce(session, setup)
         with progress() as bar:
             doing = bar.add_task("answering", total=len(waiting), rate="")
             ids = iter(waiting)
@@ -116,24 +134,26 @@ def _read(questions: PublicRecords, task: Task, limit: int | None) -> tuple[dict
     return truth, fields
 
 
-def _same_run(
-    done: list[dict[str, Any]], ids: list[str], session: PrivateICL, price: float, delta: float | None
-) -> None:
-    from sottovoce.errors import InputError
-
-    terms = session.terms(price, delta)
-    now = {
-        "method": session.method.name,
+def _run(session: PrivateICL, setup: o.Setup, price: float, delta: float | None, questions: Mapping[str, Any]) -> Run:
+    """What a resumed run has to have in common with the one that was begun."""
+    terms, task = session.terms(price, delta), session.task
+    public = {
+        "method": repr(session.method),
         "epsilon": terms.epsilon,
         "delta": terms.delta,
+        "price": [terms.price.epsilon, terms.price.delta],
         "adjacency": session.adjacency.value,
+        "unit": terms.unit,
+        "partition": repr(session.partition),
+        "model": session.model.name,
+        "isolation": session.model.isolation.value,
+        "caller": setup.caller,
+        "task": hash_of([repr(task)]),
+        "questions": len(questions),
     }
-    same_terms = all(row.get(key) == value for row in done for key, value in now.items())
-    if [row.get("id") for row in done] != ids[: len(done)] or not same_terms:
-        raise InputError(
-            "The answers to resume from have other questions, another method, price or adjacency. Move the .partial "
-            "file away, or repeat the first command."
-        )
+    shown = [[*example.fields.items(), example.label] for example in session.demonstrations]
+    hidden = {**session.origin, "question texts": hash_of(questions.items()), "demonstrations": hash_of(shown)}
+    return Run(public, hidden)
 
 
 def _announce(session: PrivateICL, setup: o.Setup) -> None:

@@ -76,7 +76,8 @@ def _answers(model: LabelScorer, epsilon: float, ledger: str, *, quiet: bool) ->
         )
         say(releases[-1].statement)
         balance = releases[-1].remaining
-        say(f"Ledger: {left_in_words(balance, releases[-1].event)}.\n")
+        say(f"Ledger: {left_in_words(balance, releases[-1].event)}.")
+        say("")
     return [r.as_row(str(row.values["id"])) for row, r in zip(rows, releases, strict=True)]
 
 
@@ -101,7 +102,8 @@ def _accuracies(model: LabelScorer, epsilon: float, *, quiet: bool) -> dict[str,
             ["", "accuracy", ""],
             [[name, str(value), meaning[name]] for name, value in measured.items()],
         )
-        say("The tickets are invented; on real records each of these 160 answers would be paid for like those above.\n")
+        say("The tickets are invented; on real records each of these 160 answers would be paid for like those above.")
+        say("")
     return {name: [value.value, value.low, value.high] for name, value in measured.items()}
 
 
@@ -165,8 +167,9 @@ def _canary(model: LabelScorer, epsilon: float, *, quiet: bool) -> dict[str, obj
         )
         say(
             f"The undefended prompt {told}. One private answer at epsilon {rounded_up(epsilon, 6)} lets nobody guess "
-            f"right more often than {rounded_up(100 * _cap(epsilon), 3)} % (a coin: 50 %), whatever they ask.\n"
+            f"right more often than {rounded_up(100 * _cap(epsilon), 3)} % (a coin: 50 %), whatever they ask."
         )
+        say("")
     return {
         "undefended": {"present": undefended[True], "absent": undefended[False]},
         "private_share": {"present": share[True].value, "absent": share[False].value, "asked": count},

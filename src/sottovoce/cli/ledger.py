@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sottovoce.cli import options as o
 from sottovoce.cli.console import put, say
+from sottovoce.cli.outputs import NewFile
 from sottovoce.privacy.numbers import rounded_down, rounded_up
 
 if TYPE_CHECKING:
@@ -142,7 +144,7 @@ def grant(
 
 
 def export(
-    out: Annotated[str, typer.Option("--out", help="The file, in JSON Lines.")],
+    out: Annotated[Path, typer.Option("--out", parser=NewFile(), help="The file, in JSON Lines.")],
     path: LedgerArgument = None,
     ledger: o.LedgerPath = None,
     private: o.Private = None,
@@ -151,7 +153,7 @@ def export(
     from sottovoce.privacy.ledger_export import export as write
 
     book = existing_ledger(path or ledger, private)
-    say(f"{book.name}: {write(book, out)} entries are in {out}. Check them with 'sotto ledger recompute {out}'.")
+    say(f"{book.name}: {write(book, str(out))} entries are in {out}. Check them with 'sotto ledger recompute {out}'.")
 
 
 def recompute(
@@ -224,8 +226,6 @@ def existing_ledger(path: str | None, private: str | None) -> Ledger:
 
 
 def _existing_file(where: str) -> str:
-    from pathlib import Path
-
     from sottovoce.errors import LedgerUnavailableError
 
     if not Path(where).is_file():

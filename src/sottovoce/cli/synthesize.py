@@ -11,7 +11,9 @@ import typer
 
 from sottovoce.cli import options as o
 from sottovoce.cli.console import left_in_words, progress, put, say, table
+from sottovoce.cli.outputs import NewFile
 from sottovoce.privacy.numbers import rounded_up
+from sottovoce.staging import CERTIFICATE
 
 if TYPE_CHECKING:
     from sottovoce.methods.decoding import Decoder, DecodingPlan
@@ -26,7 +28,12 @@ def add_to(app: typer.Typer) -> None:
 
 
 def synthesize(
-    out: Annotated[str, typer.Option("--out", help="The rows; the certificate goes beside them.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", parser=NewFile(".partial", CERTIFICATE), help="The rows; the certificate goes beside them."
+        ),
+    ],
     private: o.Private = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
@@ -118,7 +125,7 @@ def synthesize(
         _dry_run(decoder, order, writing, price, slack, setup, as_json)
         return
     writer = _writer(decoder, order, writing, price, slack, setup)
-    _run(writer, Path(out), resume=resume, redraw=not without_lost, as_json=as_json)
+    _run(writer, out, resume=resume, redraw=not without_lost, as_json=as_json)
 
 
 def _writer(

@@ -9,8 +9,8 @@ Exports of older versions can still be read. Their entries lack the fingerprint 
 
 from __future__ import annotations
 
+import io
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import IO, Any, Final
 import sqlalchemy as sa
 
 from sottovoce.errors import InputError
+from sottovoce.output_files import new_file, refuse_protected
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.privacy.ledger_address import is_address
 from sottovoce.privacy.ledger_chain import COLUMNS, History
@@ -36,27 +37,16 @@ def export(ledger: Ledger, out: str) -> int:
     """Writes a ledger of one moment to a file that appears whole or not at all; returns the number of entries.
 
     Raises:
-        InputError: The file cannot be written, or is the ledger itself.
+        InputError: The file cannot be written, is there already, or is the ledger itself.
     """
-    path = Path(out)
-    partial = path.with_name(path.name + ".partial")
-    if {os.path.realpath(path), os.path.realpath(partial)} & _files_of(ledger):
-        raise InputError(f"{out} is a file of the ledger itself, which would forget what was spent. Name another one.")
-    try:
-        with partial.open("w", encoding="utf-8") as stream, ledger.rows() as history:
-            count = write_export(history, stream)
-        partial.replace(path)
-    except OSError as error:
-        raise InputError(f"{out} cannot be written ({error.strerror}).") from None
-    finally:
-        partial.unlink(missing_ok=True)
-    return count
-
-
-def _files_of(ledger: Ledger) -> set[str]:
-    """The ledger's own file and those that SQLite keeps beside it."""
     file = ledger._database.address.file
-    return set() if file is None else {os.path.realpath(file) + end for end in ("", "-wal", "-shm", "-journal")}
+    refuse_protected(out, ledgers=[] if file is None else [file])
+    with new_file(Path(out)) as raw, ledger.rows() as history:
+        stream = io.TextIOWrapper(raw, encoding="utf-8", write_through=True)
+        try:
+            return write_export(history, stream)
+        finally:
+            stream.detach()  # the guard closes the file
 
 
 def write_export(history: History, stream: IO[str]) -> int:

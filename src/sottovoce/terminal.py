@@ -1,0 +1,172 @@
+"""The one gate for everything that is printed: what comes from data is shown, never obeyed.
+
+Guarantee   While ``gated`` holds, no control character but a line break and a tab reaches stdout or stderr, whoever
+            writes there. The only terminal sequences are those of this module's own bars and tables. Text from data
+            is never read as markup, and cannot end the line that it stands in.
+Assumes     Nobody but this module imports rich, and nobody writes to the file descriptors. A test reads who does.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TextIO, final
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+_err: Final = Console(stderr=True, highlight=False)
+_NOT_ASCII: Final = re.compile(r"[\x7f-\U0010ffff]")
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""The text with everything escaped that a terminal could obey or hide: controls, bidirectional marks, format
+    characters, separators of lines, lone surrogates.
+
+    Args:
+        text: Any text.
+        keep: Control characters that are left as they are.
+
+    Example:
+        >>> printable("fine \x1b[2J\n\u202eexe")
+        'fine \\x1b[2J\\n\\u202eexe'
+    """
+    if text.isprintable():
+        return text
+    return "".join(letter if letter in keep or not _is_unsafe(letter) else _escaped(letter) for letter in text)
+
+
+def json_text(values: Any) -> str:
+    r"""JSON on one line, the same values whatever is escaped in it.
+
+    Example:
+        >>> json_text({"value": "café \x9b2J"})
+        '{"value": "café \\u009b2J"}'
+    """
+
+    def escaped(found: re.Match[str]) -> str:
+        return json.dumps(found[0])[1:-1] if _is_unsafe(found[0]) else found[0]
+
+    return _NOT_ASCII.sub(escaped, json.dumps(values, ensure_ascii=False))
+
+
+def say(text: str) -> None:
+    """A line for the person, on stderr."""
+    _err.print(Text(printable(text)), soft_wrap=True)
+
+
+def put(values: Any) -> None:
+    """One JSON object on stdout."""
+    text = json_text(values)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(values)
+    _write_line(text)
+
+
+def put_text(text: str) -> None:
+    """One line on stdout."""
+    _write_line(printable(text))
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A small table on stderr."""
+    heading = Text(printable(title), style="bold") if title else None
+    drawn = Table(title=heading, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        drawn.add_column(Text(printable(column)))
+    for row in rows:
+        drawn.add_row(*(Text(printable(cell)) for cell in row))
+    _err.print(drawn)
+
+
+def progress() -> Progress:
+    """A bar on stderr, drawn only where somebody watches."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}", markup=False),
+        TimeRemainingColumn(),
+        console=_err,
+        transient=True,
+        disable=not _err.is_terminal,
+        redirect_stdout=False,  # they would lead around the gate
+        redirect_stderr=False,
+    )
+
+
+@contextmanager
+def gated() -> Iterator[None]:
+    """Meanwhile everything written to stdout and stderr is escaped, by whomever: libraries, warnings, logs."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = _gate(sys.stdout), _gate(sys.stderr)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+@final
+class _Gate(io.TextIOBase):
+    """A text stream that escapes what is written, and is no terminal to whoever asks."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @property
+    def rich_proxied_file(self) -> TextIO:
+        """Where rich writes: its own sequences are let through, and what it is given is escaped before."""
+        return self._stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._stream.encoding or "utf-8"
+
+    def write(self, text: str) -> int:
+        safe = printable(text, keep="\n\t")
+        try:
+            self._stream.write(safe)
+        except UnicodeEncodeError:
+            self._stream.write(safe.encode(self.encoding, "backslashreplace").decode(self.encoding))
+        return len(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+
+def _gate(stream: Any) -> Any:
+    return stream if stream is None or isinstance(stream, _Gate) else _Gate(stream)
+
+
+def _write_line(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _is_unsafe(letter: str) -> bool:
+    """Whether a terminal could obey or hide it. Blanks of other widths, and letters of any script, are safe."""
+    return not letter.isprintable() and unicodedata.category(letter) != "Zs"
+
+
+def _escaped(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")

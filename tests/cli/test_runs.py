@@ -1,0 +1,269 @@
+"""A run of ``classify`` knows itself: what is resumed is what was begun, and what was paid for is not paid twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from sottovoce.cli import answers, run
+from sottovoce.cli.answers import AnswerSink, Run
+from sottovoce.errors import InputError
+from sottovoce.models.fake import FakeScorer, one_shot
+from sottovoce.session import BATCH
+
+LABELS = "billing,fraud"
+TASK = 'labels = ["billing", "fraud"]\nquery = "{0}: {{text}}"\n'
+
+
+class Desk:
+    """A folder with records and questions, and ``classify`` with options that can be changed."""
+
+    def __init__(self, folder, capfd, monkeypatch):
+        self.folder, self._capfd, self._monkeypatch = folder, capfd, monkeypatch
+        self.out, self.partial = folder / "answers.jsonl", folder / "answers.jsonl.partial"
+        self.header = folder / "answers.jsonl.run"
+        self.write("private.jsonl", [{"text": f"note {i}", "label": LABELS.split(",")[i % 2]} for i in range(6)])
+        self.write("queries.jsonl", [{"id": f"q{i}", "text": f"question {i}"} for i in range(BATCH + 4)])
+        self.given = {
+            "--private": "private.jsonl", "--queries": "queries.jsonl", "--labels": LABELS, "--model": "fake",
+            "--ledger": "tickets.db", "--epsilon": "0.05", "--out": "answers.jsonl",
+        }  # fmt: skip
+        monkeypatch.chdir(folder)
+
+    def write(self, name, rows):
+        (self.folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+    def stop_in_the_second_batch(self):
+        def score(task, context, query):
+            if context and query["text"] == f"question {BATCH}":
+                raise KeyboardInterrupt
+            return one_shot(task, context, query)
+
+        self._monkeypatch.setattr(FakeScorer.__init__, "__defaults__", (score,))
+
+    def go_on(self):
+        self._monkeypatch.setattr(FakeScorer.__init__, "__defaults__", (one_shot,))
+
+    def run(self, *flags, **changed):
+        words = {**self.given, **{f"--{name.replace('_', '-')}": value for name, value in changed.items()}}
+        self._capfd.readouterr()
+        code = run(["classify", *(w for pair in words.items() if pair[1] is not None for w in pair), *flags])
+        out, err = self._capfd.readouterr()
+        return code, out, err
+
+    def charges(self, ledger="tickets.db"):
+        with closing(sqlite3.connect(self.folder / ledger)) as book:
+            return book.execute("SELECT count(*) FROM sotto_entry WHERE kind = 'reserve'").fetchone()[0]
+
+
+@pytest.fixture
+def desk(tmp_path, capfd, monkeypatch):
+    folder = tmp_path / "desk"
+    folder.mkdir()
+    return Desk(folder, capfd, monkeypatch)
+
+
+# A finished run
+
+
+@pytest.mark.parametrize("budget", [None, f"{0.05 * (BATCH + 4)},1e-6"])
+def test_a_finished_run_resumes_to_nothing_to_do(desk, budget):
+    # With the second budget nothing is left: a resume must not even look for one.
+    assert desk.run(budget=budget)[0] == 0
+    before, charged = desk.out.read_bytes(), desk.charges()
+    desk.stop_in_the_second_batch()  # a model that is asked again would stop
+    code, out, err = desk.run("--resume", "--json")
+    assert (code, desk.charges(), desk.out.read_bytes()) == (0, charged, before)
+    assert "Nothing to do" in err
+    assert json.loads(out)["answers"] == BATCH + 4
+    assert sorted(path.name for path in desk.folder.glob("answers*")) == ["answers.jsonl", "answers.jsonl.run"]
+
+
+def test_without_resume_a_finished_file_is_refused_and_left_as_it_is(desk):
+    desk.run()
+    before, charged = desk.out.read_bytes(), desk.charges()
+    code, _, err = desk.run()
+    assert (code, desk.charges(), desk.out.read_bytes()) == (2, charged, before)
+    assert "move it away" in err
+    desk.out.rename(desk.folder / "kept.jsonl")
+    assert desk.run()[0] == 0, "what the run before left of itself stands in nobody's way"
+    assert desk.charges() == 2 * charged
+
+
+@pytest.mark.parametrize("change", ["cut", "more", "other ids", "no header", "foreign header"])
+def test_a_finished_file_that_was_changed_is_not_taken_for_the_run(desk, change):
+    desk.run()
+    rows = desk.out.read_text().splitlines(keepends=True)
+    if change == "cut":
+        desk.out.write_text("".join(rows[:-1]))
+    elif change == "more":
+        desk.out.write_text("".join(rows) + "junk")
+    elif change == "other ids":
+        desk.out.write_text("".join(reversed(rows)))
+    elif change == "no header":
+        desk.header.unlink()
+    else:
+        desk.header.write_text("[]")
+    before, charged = desk.out.read_bytes(), desk.charges()
+    code, out, _ = desk.run("--resume")
+    assert (code, out, desk.charges(), desk.out.read_bytes()) == (2, "", charged, before)
+
+
+# An interrupted run
+
+
+def test_resume_begins_where_nothing_was_begun(desk):
+    assert desk.run("--resume")[0] == 0
+    assert desk.charges() == BATCH + 4
+
+
+def test_an_interrupted_run_is_resumed_by_its_own_command_alone(desk):
+    desk.stop_in_the_second_batch()
+    assert desk.run()[0] == 130
+    assert len(desk.partial.read_text().splitlines()) == BATCH
+    desk.go_on()
+    kept = desk.partial.read_bytes(), desk.header.read_bytes(), desk.charges()
+    (desk.folder / "one.toml").write_text(TASK.format("Text"))
+    desk.write("notes.jsonl", [{"text": f"other {i}", "label": "fraud"} for i in range(6)])
+    desk.write("other.jsonl", [{"id": f"q{i}", "text": f"else {i}"} for i in range(BATCH + 4)])
+    for change, told in [
+        ({"method": "rnm"}, "method"),
+        ({"clip": "1.0"}, "method"),
+        ({"epsilon": "0.06"}, "epsilon 0.05, not 0.06"),
+        ({"per_expert": "2"}, "partition"),
+        ({"labels": None, "task": "one.toml"}, "other task|task '"),
+        ({"queries": "other.jsonl"}, "other question texts"),
+        ({"limit": str(BATCH + 1)}, f"questions {BATCH + 4}, not {BATCH + 1}"),
+        ({"private": "notes.jsonl", "ledger": "notes.db"}, "other records"),
+        ({"ledger": "second.db"}, "other ledger"),
+    ]:
+        code, out, err = desk.run("--resume", **change)
+        assert (code, out) == (2, ""), change
+        assert any(words in err for words in told.split("|")), (change, err)
+        assert (desk.partial.read_bytes(), desk.header.read_bytes(), desk.charges()) == kept, change
+    assert desk.charges("second.db") == desk.charges("notes.db") == 0
+    assert desk.run("--resume")[0] == 0
+    assert desk.charges() == kept[2] + 4
+
+
+def test_another_trusted_store_cannot_tell_the_run_and_says_so(desk, monkeypatch):
+    desk.run()
+    monkeypatch.setenv("SOTTOVOCE_HOME", str(desk.folder.parent / "another"))
+    code, _, err = desk.run("--resume")
+    assert code == 2
+    assert "SOTTOVOCE_HOME" in err
+
+
+def test_an_unusable_trusted_store_is_refused_before_anything_is_charged(desk, monkeypatch):
+    (desk.folder / "file").write_text("")
+    monkeypatch.setenv("SOTTOVOCE_HOME", str(desk.folder / "file" / "home"))
+    code, _, err = desk.run()
+    assert code == 2
+    assert "SOTTOVOCE_HOME" in err
+    assert desk.charges() == 0
+    assert not list(desk.folder.glob("answers*"))
+
+
+def test_a_run_that_pays_nothing_is_resumed_as_well(desk):
+    nothing = {"private": None, "ledger": None, "method": "zero-shot"}
+    assert desk.run(**nothing)[0] == 0
+    before = desk.out.read_bytes()
+    assert desk.run("--resume", **nothing)[0] == 0
+    assert desk.out.read_bytes() == before
+
+
+def test_what_is_kept_of_a_run_tells_a_guess_nothing(desk, monkeypatch):
+    """Who sees the file and knows everything but the store's key cannot check a guess: no plain hash is in it."""
+    desk.run()
+    first = desk.header.read_text()
+    (desk.folder / "tickets.db").rename(desk.folder / "moved.db")
+    for name in ("answers.jsonl", "answers.jsonl.run"):
+        (desk.folder / name).unlink()
+    monkeypatch.setenv("SOTTOVOCE_HOME", str(desk.folder.parent / "another"))
+    desk.run(ledger="moved.db")
+    second = json.loads(desk.header.read_text())
+    told = json.loads(first)
+    assert told["public"] == second["public"]
+    assert not set(told["keyed"].values()) & set(second["keyed"].values())
+    assert "note 1" not in first
+    assert "question 1" not in first
+
+
+# Crashes and races between the steps
+
+
+RUN = Run({"method": "poe"}, {"records": "a"})
+
+
+def sink(path, ids=("a", "b"), run=RUN, resume=False):
+    return AnswerSink(path, run, ids, resume=resume, hold=False)
+
+
+def test_a_run_that_stopped_before_its_first_answer_is_begun_again(tmp_path):
+    out = tmp_path / "a.jsonl"
+    (tmp_path / "a.jsonl.partial").touch()
+    with sink(out, resume=True) as first:
+        first.add([{"id": "a"}, {"id": "b"}])
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == ["a", "b"]
+
+
+def test_a_run_that_stopped_as_it_named_the_whole_file_is_finished(tmp_path):
+    out = tmp_path / "a.jsonl"
+    with sink(out) as first:
+        first.add([{"id": "a"}, {"id": "b"}])
+    os.link(out, tmp_path / "a.jsonl.partial")
+    assert sink(out, resume=True).finished
+    assert not (tmp_path / "a.jsonl.partial").exists()
+
+
+def test_two_processes_do_not_write_one_run(tmp_path):
+    out = tmp_path / "a.jsonl"
+    with sink(out) as first:
+        first.add([{"id": "a"}])
+        with pytest.raises(InputError, match="Another process"):
+            sink(out, resume=True)
+        first.add([{"id": "b"}])
+    assert len(out.read_text().splitlines()) == 2
+
+
+def test_a_file_that_comes_up_meanwhile_is_not_overwritten_and_the_answers_are_kept(tmp_path):
+    out = tmp_path / "a.jsonl"
+
+    def write_both():
+        with sink(out) as first:
+            first.add([{"id": "a"}, {"id": "b"}])
+            out.write_text("somebody else's")
+
+    with pytest.raises(InputError, match="came up"):
+        write_both()
+    assert out.read_text() == "somebody else's"
+    assert len((tmp_path / "a.jsonl.partial").read_text().splitlines()) == 2
+    with pytest.raises(InputError, match="Move one of them away"):
+        sink(out, resume=True)
+    out.unlink()
+    with sink(out, resume=True) as again:
+        assert len(again.rows) == 2
+    assert len(out.read_text().splitlines()) == 2
+
+
+def test_each_batch_is_on_the_disk_before_the_next(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(answers, "_sync", lambda stream: synced.append((tmp_path / "a.jsonl.partial").read_text()))
+    with sink(tmp_path / "a.jsonl") as first:
+        first.add([{"id": "a"}])
+        first.add([{"id": "b"}])
+    assert [len(text.splitlines()) for text in synced] == [1, 2]
+
+
+def test_values_are_escaped_and_are_the_same_values(tmp_path):
+    row = {"id": "a\x9b2J\u202e", "value": "café"}
+    with sink(tmp_path / "a.jsonl", ids=[row["id"]]) as first:
+        first.add([row])
+    text = (tmp_path / "a.jsonl").read_text("utf-8")
+    assert json.loads(text) == row
+    assert text.rstrip("\n").isprintable()
+    assert "café" in text
