@@ -27,6 +27,7 @@ FLOORS = (
         "bundled",
         "writing",
         "staging",
+        "limits",
         "output_files",
         "terminal",
     },

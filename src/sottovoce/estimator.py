@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, final
 
 import numpy as np
@@ -23,6 +23,7 @@ from sottovoce.errors import (
     OpaqueError,
     ParameterError,
     RecordError,
+    require_kind,
 )
 from sottovoce.experts.partition import Partition
 from sottovoce.methods.base import Method, Reads, make_method
@@ -253,6 +254,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _cells(self, X: Any) -> tuple[str, list[Any]]:
         """The kind of a data set, and its rows as texts."""
+        require_kind("max_characters", self.max_characters, int, "a whole number")
         texts = data.texts(X)
         if texts is None:
             table = check_array(data.table(X), estimator=self, input_name="X")
@@ -276,6 +278,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"present in y may be known to everybody, say so with classes={FROM_Y!r}",
             )
         given = labels
+        require_kind("classes", self.classes, (str, Collection, np.ndarray), "a list of labels, or 'from_y'")
         if isinstance(self.classes, str):
             if self.classes != FROM_Y:
                 raise ParameterError("classes", self.classes, f"a list of labels, or {FROM_Y!r}")
@@ -319,6 +322,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _method(self) -> Method:
         options = {name: value for name, value in (("clip", self.clip), ("noise", self.noise)) if value is not None}
+        require_kind("method", self.method, (Method, str), "a method or its name")
         if isinstance(self.method, str):
             return make_method(self.method, **options)
         if options:
@@ -336,6 +340,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 "a file name, a Ledger or ':memory:': scikit-learn fits again and again, and every fit must find what "
                 "the others spent",
             )
+        require_kind("ledger", self.ledger, (str, os.PathLike), "a file name, a Ledger or ':memory:'")
         path = os.fspath(self.ledger)
         if path == IN_MEMORY and self.share_budget:
             raise ParameterError("share_budget", True, "used with a file or a Ledger: ':memory:' is new at every fit")

@@ -174,7 +174,7 @@ def make_plan(
     """
     adjacency = Adjacency.parse(adjacency)
     for name, value in (("records", records), ("questions", questions)):
-        if value < 1:
+        if type(value) is not int or value < 1:
             raise ParameterError(name, value, "a whole number, 1 or more")
     if labels not in (KNOWN, UNKNOWN):
         raise ParameterError("labels", labels, f"{KNOWN!r} or {UNKNOWN!r}")

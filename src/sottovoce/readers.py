@@ -14,10 +14,13 @@ import os
 import stat
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import NoneType
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from sottovoce.errors import MissingExtraError, ParameterError, RecordError
+from sottovoce import limits
+from sottovoce.errors import MissingExtraError, ParameterError, RecordError, require_kind
 from sottovoce.records import PrivateRecords, PublicRecords, Row
 
 if TYPE_CHECKING:
@@ -29,6 +32,9 @@ MAX_PICTURE_CHARACTERS = 8_000_000
 """The same for a folder of pictures: files of up to 6 MB, in base64."""
 
 PICTURES = (".png", ".jpg", ".jpeg")
+_PIECE = 1 << 20
+_BATCH_ROWS = 4096
+_TEXTS = ("STRING", "NONE", "JSON", "ENUM")
 OTHER_PICTURES = (".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jpe", ".tif", ".tiff", ".webp")
 
 
@@ -55,7 +61,8 @@ def read_private(
         RecordError: The file cannot be used; it names file, line and field.
     """
     limit = _limit(source, max_characters)
-    rows = list(_rows(source, None if truncate else limit))
+    require_kind("unit", unit, (str, NoneType), "the name of a column, or 'record'")
+    rows = list(_rows(source, limit, truncate))
     return PrivateRecords(
         _checked(rows, _name(source), limit, truncate),
         source=_name(source),
@@ -73,7 +80,7 @@ def read_public(
 ) -> PublicRecords:
     """Reads public rows, such as queries. Arguments and errors as for ``read_private``."""
     limit = _limit(source, max_characters)
-    whole = list(_rows(source, None if truncate else limit))
+    whole = list(_rows(source, limit, truncate))
     rows = _checked(whole, _name(source), limit, truncate)
     if not rows:
         raise RecordError("there is no row", file=_name(source), hint="Give at least one row.")
@@ -88,20 +95,40 @@ def _name(source: Any) -> str:
 
 def _limit(source: Any, given: int | None) -> int:
     if given is not None:
-        if given < 1:
+        if type(given) is not int or given < 1:
             raise ParameterError("max_characters", given, "1 or more")
         return given
     folder = isinstance(source, str | os.PathLike) and os.path.isdir(source)
     return MAX_PICTURE_CHARACTERS if folder else MAX_CHARACTERS
 
 
-def _rows(source: Any, picture_limit: int | None) -> Iterable[Row]:
-    """The rows of a source; pictures of a folder above a limit, in characters of base64, are not read."""
+def _rows(source: Any, limit: int, truncate: bool) -> Iterator[Row]:
+    """The rows of a source, each as it is read: what would not be accepted is not built in memory.
+
+    Args:
+        source: What is read.
+        limit: Longest text of one field, in characters; for pictures of base64.
+        truncate: Whether longer texts are cut, so that they are not refused yet.
+
+    Raises:
+        RecordError: There are more rows than ``limits.ROWS``, or a value is nested too deep or holds too much.
+    """
+    name = _name(source)
+    for number, row in enumerate(_raw_rows(source, limit, truncate), 1):
+        if number > limits.ROWS:
+            raise RecordError(f"there are more than {limits.ROWS:,} rows", file=name, line=row.line)
+        for field, value in row.values.items():
+            if isinstance(value, dict | list) and (problem := limits.nested_problem(value, limits.line_bytes(limit))):
+                raise RecordError(problem, file=name, line=row.line, field=_shown(field, row))
+        yield row
+
+
+def _raw_rows(source: Any, limit: int, truncate: bool) -> Iterable[Row]:
     if not isinstance(source, str | os.PathLike):
         return _from_frame(source)
     path = Path(source)
     if os.path.isdir(path):
-        return _from_pictures(path, picture_limit)
+        return _from_pictures(path, None if truncate else limit)
     if not os.path.exists(path):
         raise RecordError("there is no such file", file=str(source), hint="Check the path.")
     suffixes = [suffix.lower() for suffix in path.suffixes]
@@ -120,15 +147,18 @@ def _rows(source: Any, picture_limit: int | None) -> Iterable[Row]:
             file=path.name,
             hint="Use .jsonl, .jsonl.gz, .csv, .csv.gz or .parquet.",
         )
-    return readers[kind](path)
+    return readers[kind](path, limits.line_bytes(limit))
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Decoded lines with their numbers; damage is reported by line."""
+def _lines(path: Path, longest: int) -> Iterator[tuple[int, str]]:
+    """Decoded lines of so many bytes at most with their numbers; damage is reported by line."""
     line = 0
     try:
-        with cast(IO[bytes], gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")) as stream:
-            for line, raw in enumerate(stream, 1):
+        _refuse_bomb(path)
+        with _opened(path) as stream:
+            for line, raw in enumerate(iter(lambda: stream.readline(longest + 1), b""), 1):
+                if len(raw) > longest:
+                    raise _too_long(path, line, longest)
                 yield line, raw.decode("utf-8-sig" if line == 1 else "utf-8")
     except UnicodeDecodeError:
         raise RecordError("the text is not UTF-8", file=path.name, line=line + 1 if line == 0 else line) from None
@@ -137,8 +167,41 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise RecordError(f"it cannot be read ({reason})", file=path.name, line=line + 1) from None
 
 
-def _from_json_lines(path: Path) -> Iterator[Row]:
-    for line, text in _lines(path):
+def _opened(path: Path) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb"))
+
+
+def _refuse_bomb(path: Path) -> None:
+    """Counts out what a compressed file unpacks to, keeping nothing of it, before any of it is parsed."""
+    if path.suffix.lower() != ".gz":
+        return
+    left = limits.unpacked_bytes(path)
+    with suppress(OSError, EOFError, zlib.error), _opened(path) as stream:  # damage is reported where it is read
+        while piece := stream.read(_PIECE):
+            left -= len(piece)
+            if left < 0:
+                raise _bomb(path)
+
+
+def _bomb(path: Path) -> RecordError:
+    return RecordError(
+        f"it unpacks to more than {limits.unpacked_bytes(path) >> 20} MiB, far more than its size",
+        file=path.name,
+        hint="If that is meant, unpack it and name the unpacked file, or save it as .jsonl.",
+    )
+
+
+def _too_long(path: Path, line: int, longest: int) -> RecordError:
+    return RecordError(
+        f"the row is longer than {longest >> 20} MiB",
+        file=path.name,
+        line=line,
+        hint="One line is one row; a quote that is not closed joins lines. Shorten it, or raise --max-characters.",
+    )
+
+
+def _from_json_lines(path: Path, longest: int) -> Iterator[Row]:
+    for line, text in _lines(path, longest):
         if not text.strip():
             continue
         try:
@@ -161,13 +224,23 @@ def _from_json_lines(path: Path) -> Iterator[Row]:
         yield Row(line, values)
 
 
-def _from_csv(path: Path) -> Iterator[Row]:
-    reader = csv.reader((text for _, text in _lines(path)), strict=True)
+def _from_csv(path: Path, longest: int) -> Iterator[Row]:
+    read = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal read
+        for line, text in _lines(path, longest):
+            read += len(text)
+            if read > longest:
+                raise _too_long(path, line, longest)
+            yield text
+
+    reader = csv.reader(texts(), strict=True)
     header: list[str] | None = None
     before = 0
     try:
         for cells in reader:
-            line, before = before + 1, reader.line_num
+            line, before, read = before + 1, reader.line_num, 0
             if not cells:
                 continue
             if header is None:
@@ -267,7 +340,7 @@ def _spelled(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def _from_parquet(path: Path) -> Iterator[Row]:
+def _from_parquet(path: Path, longest: int) -> Iterator[Row]:
     try:
         from pyarrow import parquet
     except ImportError:
@@ -276,14 +349,46 @@ def _from_parquet(path: Path) -> Iterator[Row]:
 
     line = 0
     try:
-        content = parquet.ParquetFile(path)
-        _columns(content.schema_arrow.names, path.name)
-        for batch in content.iter_batches():
-            for values in batch.to_pylist():
-                line += 1
-                yield Row(line, values)
+        with parquet.ParquetFile(path) as content:
+            names = _columns(content.schema_arrow.names, path.name)
+            meta = content.metadata
+            packed = sum(meta.row_group(number).total_byte_size for number in range(meta.num_row_groups))
+            leaves = [content.schema.column(number) for number in range(len(content.schema))]
+        if packed > limits.unpacked_bytes(path):
+            raise _bomb(path)
+        # Repeated texts are kept once: a page of a few bytes may stand for a million copies of one long text.
+        texts = [one.path for one in leaves if one.physical_type == "BYTE_ARRAY" and one.logical_type.type in _TEXTS]
+        with parquet.ParquetFile(path, read_dictionary=texts) as content:
+            for batch in content.iter_batches(batch_size=_BATCH_ROWS):
+                if batch.nbytes > limits.unpacked_bytes(path):
+                    raise _bomb(path)
+                for cells in zip(*(_cells(column) for column in batch.columns), strict=True):
+                    line += 1
+                    yield Row(line, dict(zip(names, cells, strict=True)))
     except (OSError, UnicodeDecodeError, pyarrow.ArrowException):
         raise RecordError("this is not a Parquet file, or it is damaged", file=path.name) from None
+
+
+def _cells(column: Any) -> list[Any]:
+    """An Arrow column as Python values; equal texts of a dictionary are one object."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        known = column.dictionary.to_pylist()
+        return [None if place is None else known[place] for place in column.indices.to_pylist()]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        inner, ends = _cells(column.values), column.offsets.to_pylist()
+        spans = zip(column.is_valid().to_pylist(), ends, ends[1:], strict=False)
+        return [inner[start:end] if valid else None for valid, start, end in spans]
+    if pa.types.is_struct(kind):
+        fields = [kind.field(number).name for number in range(kind.num_fields)]
+        rows = zip(*(_cells(one) for one in column.flatten()), strict=True) if fields else ([()] * len(column))
+        valid = column.is_valid().to_pylist()
+        return [
+            dict(zip(fields, row, strict=True)) if is_row else None for is_row, row in zip(valid, rows, strict=True)
+        ]
+    return list(column.to_pylist())
 
 
 def _from_frame(frame: Any) -> Iterator[Row]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from types import NoneType
 from typing import ClassVar, final
 
 import numpy as np
 
-from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoError
+from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoError, require_able, require_kind
 from sottovoce.experts.ensemble import Ensemble
 from sottovoce.experts.outputs import ExpertOutputs
 from sottovoce.experts.partition import Partition
@@ -104,6 +105,18 @@ class PrivateICL:
         randomness: Randomness | None = None,
         allow_non_private: bool = False,
     ) -> None:
+        require_kind("records", records, (PrivateRecords, NoneType), "records from read_private(...), or None")
+        require_kind("task", task, Task, "a Task, such as from load_task(...)")
+        require_kind("method", method, (Method, str), "a method or its name")
+        require_able("model", model, "prepare", "a model that scores labels, or its name")
+        require_kind("budget", budget, (Budget, NoneType), "a Budget, such as Budget(8, 1e-6)")
+        require_kind("ledger", ledger, (Ledger, str, NoneType), "a Ledger, or its path or address as a text")
+        require_kind("caller", caller, (str, NoneType), "a name")
+        require_kind("partition", partition, (Partition, NoneType), "a Partition")
+        require_able("randomness", randomness or SystemRandomness(), "below", "a source of noise, or None")
+        require_kind("demonstrations", demonstrations, Sequence, "a list of examples from Task.example_of")
+        for example in demonstrations:
+            require_kind("demonstrations", example, Example, "a list of examples from Task.example_of")
         self.task = task
         self.method = make_method(method) if isinstance(method, str) else method
         if bool(demonstrations) != isinstance(self.method, Demonstrations):
@@ -222,6 +235,7 @@ class PrivateICL:
 
     def affords(self, count: int, *, epsilon: float, delta: float | None = None) -> None:
         """Raises what would be raised if ``count`` answers were asked now; charges nothing."""
+        require_kind("count", count, int, "a whole number")
         terms = self.terms(epsilon, delta)
         if self._account and self.method.private:
             self._account.check([Reservation(f"check {i}", terms.event, "") for i in range(count)])
@@ -291,6 +305,8 @@ class PrivateICL:
         self, questions: Iterable[str | Query], epsilon: float, delta: float | None, given: list[str] | None
     ) -> Iterator[list[Release]]:
         self.terms(epsilon, delta)
+        if isinstance(questions, str | Mapping) or not isinstance(questions, Iterable):
+            raise ParameterError("questions", type(questions), "several questions, such as a list of texts")
         waiting = iter(questions)
         while batch := [self._fields(question) for question in islice(waiting, BATCH)]:
             terms = self.terms(epsilon, delta)
@@ -300,6 +316,7 @@ class PrivateICL:
             yield self._answer(batch, ids, terms, self._rehearse(batch))
 
     def _fields(self, question: str | Query) -> Query:
+        require_kind("question", question, (str, Mapping), "a text, or a mapping of the task's fields")
         if isinstance(question, Mapping):
             return self.task.query_of(Row(1, question), "the question")
         if len(self.task.fields) != 1:

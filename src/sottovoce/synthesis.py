@@ -17,10 +17,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
+from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from sottovoce.certificate import Certificate, Said, asked_hash, rows_hash
-from sottovoce.errors import BudgetExhaustedError, ModelError, ParameterError, SottoError
+from sottovoce.errors import (
+    BudgetExhaustedError,
+    ModelError,
+    ParameterError,
+    SottoError,
+    require_able,
+    require_kind,
+)
 from sottovoce.experts.batches import Batches
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding import Decoder, make_decoder
@@ -149,6 +157,13 @@ class Synthesizer:
         caller: str | None = None,
         randomness: Randomness | None = None,
     ) -> None:
+        require_kind("records", records, PrivateRecords, "records from read_private(...)")
+        require_kind("task", writing, (Writing, Task), "a Task, such as from load_task(...), or a Writing")
+        require_kind("order", order, Order, "an Order")
+        require_kind("method", method, (Decoder, str), "a decoding method or its name")
+        require_able("model", model, "read", "a model that writes, or its name")
+        require_kind("budget", budget, (Budget, NoneType), "a Budget, such as Budget(8, 1e-6)")
+        require_kind("ledger", ledger, (Ledger, str, NoneType), "a Ledger, or its path or address as a text")
         self.adjacency = Adjacency.parse(adjacency)
         self.order, self.writing = order, writing if isinstance(writing, Writing) else Writing.of(writing)
         self._randomness = randomness or SystemRandomness()

@@ -17,7 +17,8 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, final
 
-from sottovoce.errors import InputError, ParameterError, RecordError, TaskError
+from sottovoce import limits
+from sottovoce.errors import InputError, ParameterError, RecordError, TaskError, require_kind
 from sottovoce.records import Opaque, Row, is_missing
 
 Query = Mapping[str, str]
@@ -78,6 +79,8 @@ class Task:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", _checked_labels(self.labels))
+        for name in ("name", "instruction", "query", "example", "label_field", "answer", "image"):
+            require_kind(name, getattr(self, name), str, "a text")
         if self.answer not in _READERS:
             raise ParameterError("answer", self.answer, f"one of {', '.join(_READERS)}")
         fields = _template_fields(self.query, "query")
@@ -172,7 +175,9 @@ def load_task(name_or_path: str) -> Task:
 
     Raises:
         TaskError: There is no such task, or the file is not a task.
+        ParameterError: The name is no text.
     """
+    require_kind("task", name_or_path, str, "the name of a built-in task, or of a .toml file")
     if name_or_path in task_names():
         return _parse((_built_in() / f"{name_or_path}.toml").read_text("utf-8"), name_or_path)
     path = Path(name_or_path)
@@ -181,8 +186,8 @@ def load_task(name_or_path: str) -> Task:
             f"There is no task {name_or_path!r}. Built in: {', '.join(task_names())}; or name a .toml file."
         )
     try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
+        text = limits.read_text(path, "task file", limits.TOML_BYTES)
+    except (OSError, ValueError):
         raise TaskError(
             f"The task file {name_or_path!r} cannot be read. Check the path and that it is UTF-8."
         ) from None
@@ -194,9 +199,15 @@ def _built_in() -> Any:
 
 
 def _parse(text: str, name: str) -> Task:
+    if any(line.count(".") > limits.TOML_DOTS for line in text.split("\n")):
+        raise TaskError(
+            f"The task file {name!r} has more than {limits.TOML_DOTS} full stops in a line. Break the line."
+        )
     try:
         values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise TaskError(f"The task file {name!r} nests lists or tables too deep; a task has none but labels.") from None
+    except ValueError as error:
         raise TaskError(f"The task file {name!r} is not valid TOML: {error}.") from None
     known = {"name", "labels", "instruction", "query", "example", "label_field", "answer", "image"}
     if unknown := sorted(set(values) - known):

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
+from sottovoce import limits
 from sottovoce.errors import InputError, MissingExtraError, ParameterError, RecordError, TaskError
 from sottovoce.records import Row, is_missing
 from sottovoce.tasks import Task
@@ -88,9 +89,11 @@ class Writing:
         """
         path = Path(file)
         try:
-            schema = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError):
+            schema = json.loads(limits.read_text(path, "schema"))
+        except (OSError, ValueError, RecursionError):
             raise InputError(f"The schema {path.name!r} cannot be read as JSON. Check the path.") from None
+        if problem := limits.nested_problem(schema, limits.PUBLIC_BYTES):
+            raise InputError(f"The schema {path.name!r} cannot be used: {problem}.")
         properties = schema.get("properties") if isinstance(schema, dict) else None
         if not isinstance(properties, dict) or not properties:
             raise InputError(f"The schema {path.name!r} names no properties. Give a JSON schema of an object.")
@@ -195,6 +198,8 @@ class Writing:
             kind.check_schema(self.schema)
         except SchemaError as error:
             raise ParameterError("schema", "the file given", f"a JSON schema: {error.message}") from None
+        except RecursionError:
+            raise ParameterError("schema", "the file given", "a JSON schema that is nested less deep") from None
         return kind(self.schema)
 
 

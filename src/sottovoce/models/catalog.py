@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, final
 
-from sottovoce.errors import MissingExtraError, ParameterError
+from sottovoce.errors import MissingExtraError, ParameterError, require_kind
 from sottovoce.models.base import LabelScorer
 from sottovoce.models.stepping import Stepper
 
@@ -78,6 +78,7 @@ def load_scorer(spec: str, **options: Any) -> LabelScorer:
         >>> load_scorer("fake").name
         'fake'
     """
+    require_kind("model", spec, str, "the name of a model")
     kind, colon, rest = spec.partition(":")
     try:
         if kind == "hf" and rest:
@@ -120,6 +121,7 @@ def load_stepper(spec: str, **options: Any) -> Stepper:
         MissingExtraError: An optional package is not installed.
         ModelError: The model cannot be loaded.
     """
+    require_kind("model", spec, str, "the name of a model")
     kind, _, rest = spec.partition(":")
     try:
         if kind == "hf" and rest:

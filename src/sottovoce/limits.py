@@ -1,0 +1,89 @@
+"""How much of a file is looked at before it is refused: a small file may hold a great deal.
+
+Guarantee   Reading takes memory in proportion to what is kept: a line is read up to a limit, and a compressed file is
+            counted out before it is parsed.
+Assumes     A file that is not compressed is as large as it looks, and its owner has room for it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from sottovoce.errors import InputError
+
+LINE_BYTES: Final = 16 << 20
+"""Longest line of rows, unless longer texts are asked for."""
+FREE_BYTES: Final = 64 << 20
+"""What any compressed file may unpack to."""
+RATIO: Final = 100
+"""Larger ones may unpack to so many times their size; texts are packed to a third or a tenth."""
+ROWS: Final = 5_000_000
+"""Most rows of a file."""
+DEPTH: Final = 100
+"""Deepest nesting of lists and objects."""
+PUBLIC_BYTES: Final = 4 << 20
+"""Longest file of settings, such as a schema."""
+TOML_BYTES: Final = 256 << 10
+TOML_DOTS: Final = 200
+"""Longest TOML file, and most full stops in a line of it: reading a name of many parts takes their number squared."""
+
+
+def line_bytes(characters: int) -> int:
+    """Longest line where a field may have so many characters."""
+    return max(LINE_BYTES, 4 * characters)
+
+
+def unpacked_bytes(path: Path) -> int:
+    """What a compressed file may unpack to."""
+    return max(FREE_BYTES, RATIO * os.path.getsize(path))
+
+
+def nested_problem(value: Any, most: int) -> str | None:
+    """What is wrong with lists and objects inside each other, in words; no call goes deeper for it.
+
+    Args:
+        value: Of JSON or of a table's cell.
+        most: Characters and members that it may hold, each text as often as it occurs.
+
+    Example:
+        >>> nested_problem({"a": [1, {"b": 2}]}, most=100)
+        >>> nested_problem([["x" * 99]], most=100)
+        'it holds more than 100 characters and members'
+    """
+    level, left = [value], most
+    for _ in range(DEPTH + 1):
+        inner: list[Any] = []
+        for one in level:
+            left -= 1 + (len(one) if isinstance(one, str | bytes) else 0)
+            if isinstance(one, dict):
+                left -= sum(len(str(name)) for name in one)
+            if isinstance(one, dict | list):
+                inner += one.values() if isinstance(one, dict) else one
+            if left < 0:
+                return f"it holds more than {most:,} characters and members"
+        if not inner:
+            return None
+        level = inner
+    return f"lists and objects are nested deeper than {DEPTH}"
+
+
+def read_text(path: Path, what: str, most: int = PUBLIC_BYTES) -> str:
+    """The text of a file of settings.
+
+    Args:
+        path: The file.
+        what: It is called in errors.
+        most: Bytes that it may have.
+
+    Raises:
+        InputError: It is longer.
+        OSError: It cannot be read.
+        UnicodeDecodeError: It is not UTF-8.
+    """
+    with path.open("rb") as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise InputError(f"The {what} {path.name!r} is longer than {most >> 10} KiB, which no {what} needs.")
+    return content.decode("utf-8")
