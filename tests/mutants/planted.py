@@ -15,6 +15,7 @@ from mutants import (
     in_mechanisms,
     in_statements,
     in_one_draw,
+    in_outputs,
 )
 from mutants.in_experts import PARTITION
 from mutants.mutant import Mutant
@@ -34,4 +35,5 @@ MUTANTS = [
     *in_known_records.MUTANTS,
     *in_one_draw.MUTANTS,
     *in_isolation.MUTANTS,
+    *in_outputs.MUTANTS,
 ]

@@ -1,0 +1,279 @@
+"""Nothing that is there is overwritten: no input, ledger or side file, nothing in the trusted store, nothing else."""
+
+from __future__ import annotations
+
+import ast
+import errno
+import json
+import os
+import re
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+
+import sottovoce
+from sottovoce.cli import _build, run
+from sottovoce.cli.outputs import NewFile, outputs_of
+from sottovoce.errors import InputError
+from sottovoce.output_files import SIDE_FILES, marked, new_file, place, refuse_protected, target, write_new
+from sottovoce.privacy.ledger import Ledger
+
+LABELS = "billing,fraud"
+
+
+@pytest.fixture
+def desk(tmp_path, capfd, monkeypatch):
+    """A folder with records, questions and a ledger from which an answer was paid."""
+    monkeypatch.chdir(tmp_path)
+    rows = [{"text": f"note {i}", "label": LABELS.split(",")[i % 2]} for i in range(12)]
+    for name, lines in {"private.jsonl": rows, "queries.jsonl": [{"text": "one"}, {"text": "two"}]}.items():
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in lines))
+    assert run(["ask", "late?", *common()]) == 0
+    capfd.readouterr()
+    return tmp_path
+
+
+def common():
+    return [
+        *("--private", "private.jsonl", "--labels", LABELS, "--model", "fake", "--epsilon", "0.5"),
+        *("--ledger", "t.db"),
+    ]
+
+
+def commands(out):
+    return {
+        "classify": ["classify", *common(), "--queries", "queries.jsonl", "--out", out],
+        "classify --resume": ["classify", *common(), "--queries", "queries.jsonl", "--out", out, "--resume"],
+        "export": ["ledger", "export", "t.db", "--out", out],
+        "synthesize": ["synthesize", *common(), "--per-label", "1", "--tokens", "4", "--out", out],
+    }
+
+
+def everything(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def state(folder):
+    return everything(folder), Ledger("t.db").balances()[0].spent
+
+
+VICTIMS = {
+    "ledger": "t.db",
+    "private": "private.jsonl",
+    "queries": "queries.jsonl",
+    "another spelling": "./sub/../t.db",
+    "hard link": "hard.db",
+    "link": "link.db",
+    "hard link to the records": "notes.jsonl",
+    "other": "other.jsonl",
+    "store": "home/names.key",
+    "new in the store": "home/ledgers/new.jsonl",
+    **{f"side file {end}": f"t.db{end}" for end in SIDE_FILES},
+    "side file of another database": "other.db-wal",
+    "beside": "beside",  # beside.partial, beside.run and beside.certificate.json are the records
+}
+
+
+@pytest.mark.parametrize("name", commands("x"))
+@pytest.mark.parametrize("victim", VICTIMS)
+def test_no_command_overwrites_what_is_there(desk, monkeypatch, capfd, name, victim):
+    (desk / "sub").mkdir()
+    (desk / "home" / "ledgers").mkdir(parents=True)
+    (desk / "home" / "names.key").write_bytes(b"k" * 32)
+    monkeypatch.setenv("SOTTOVOCE_HOME", "home")
+    os.link(desk / "t.db", desk / "hard.db")
+    os.symlink(desk / "t.db", desk / "link.db")
+    os.link(desk / "private.jsonl", desk / "notes.jsonl")
+    (desk / "other.jsonl").write_text("somebody's\n")
+    (desk / "other.db").write_bytes(b"SQLite format 3\0")
+    words = commands(VICTIMS[victim])[name]
+    if victim == "beside":
+        if name == "export":
+            pytest.skip("an export writes nothing beside itself")
+        ending = ".partial" if "classify" in name else ".jsonl.certificate.json"
+        words = commands("beside" if "classify" in name else "beside.jsonl")[name]
+        os.rename(desk / "private.jsonl", desk / f"beside{ending}.jsonl")
+        os.link(desk / f"beside{ending}.jsonl", desk / f"beside{ending}")
+        words[words.index("private.jsonl")] = f"beside{ending}.jsonl"
+    before = state(desk)
+    code = run(words)
+    out, err = capfd.readouterr()
+    assert (code, out) == (2, ""), err
+    assert "Internal error" not in err
+    # Only SQLite's own side files may come and go, and the store's note of where the ledger is.
+    after = state(desk)
+    assert after[1] == before[1], "nothing was charged"
+    kept = {path: text for path, text in before[0].items() if not path.name.startswith(("t.db-", "hard.db-"))}
+    assert {path: after[0].get(path) for path in kept} == kept
+    fresh = {path.name for path in after[0] if path.suffix != ".path"} - {path.name for path in before[0]}
+    assert fresh <= {"t.db-wal", "t.db-shm"}
+    assert Ledger("t.db").verify() == []
+
+
+def test_a_ledger_that_does_not_exist_yet_is_no_output(desk, capfd):
+    words = commands("new.db")["classify"]
+    words[words.index("t.db")] = "new.db"
+    assert run(words) == 2
+    assert "ledger" in capfd.readouterr().err
+    assert not (desk / "new.db").exists()
+
+
+def test_what_is_written_twice_is_refused(desk, capfd):
+    (desk / "results").mkdir()
+    assert run(["bench", "report", "--results", "results", "--out", "p.html", "--markdown", "./p.html"]) == 2
+    assert "twice" in capfd.readouterr().err
+
+
+def test_a_name_in_other_letters_is_taken_for_the_same(tmp_path):
+    with pytest.raises(InputError, match="ledger itself"):
+        refuse_protected(tmp_path / "T.DB-WAL", ledgers=[str(tmp_path / "t.db")])
+
+
+# The guard itself
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path):
+    def failing():
+        with new_file(tmp_path / "a") as stream:
+            stream.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        failing()
+    assert list(tmp_path.iterdir()) == []
+    write_new(tmp_path / "a", "whole")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "whole")]
+
+
+def test_a_file_that_comes_up_meanwhile_is_not_overwritten(tmp_path):
+    def racing():
+        with new_file(tmp_path / "a") as stream:
+            (tmp_path / "a").write_text("theirs")
+            stream.write(b"ours")
+
+    with pytest.raises(InputError, match="came up meanwhile"):
+        racing()
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "theirs")]
+
+
+def test_only_what_is_recognised_is_replaced(tmp_path):
+    own = marked("made by us")
+    write_new(tmp_path / "a", "made by us, 1", replaces=own)
+    write_new(tmp_path / "a", "made by us, 2", replaces=own)
+    assert (tmp_path / "a").read_text() == "made by us, 2"
+    (tmp_path / "a").write_text("made by them")
+    with pytest.raises(InputError, match="exists already"):
+        write_new(tmp_path / "a", "made by us, 3", replaces=own)
+    assert (tmp_path / "a").read_text() == "made by them"
+
+
+def test_a_file_system_without_links_overwrites_nothing_either(tmp_path, monkeypatch):
+    def refused(*names):
+        raise OSError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", refused)
+    write_new(tmp_path / "a", "first")
+    assert (tmp_path / "a").read_text() == "first"
+    (tmp_path / "whole").write_text("second")
+    with pytest.raises(FileExistsError):
+        place(tmp_path / "whole", tmp_path / "a")
+    assert (tmp_path / "a").read_text() == "first"
+
+
+def test_links_that_lead_nowhere_or_in_circles_are_refused_or_followed(tmp_path):
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    with pytest.raises(InputError):
+        target(tmp_path / "circle")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "there")
+    assert target(tmp_path / "nowhere") == tmp_path / "there"
+
+
+# Every command, those to come as well
+
+
+def leaves(command, path=()):
+    if hasattr(command, "commands"):
+        for name, inner in command.commands.items():
+            yield from leaves(inner, (*path, name))
+    else:
+        yield " ".join(path), command
+
+
+WRITES = re.compile(r"\b(out|output|report|figures|markdown|html|save|dest|write|export)\b")
+READS = {("verify certificate", "file"), ("verify certificate", "rows"), ("bench report", "results")}
+"""Parameters of the kind ``Path`` that are read."""
+
+
+@pytest.mark.parametrize(
+    ("name", "command"), list(leaves(_build())), ids=lambda one: one if isinstance(one, str) else ""
+)
+def test_every_option_that_names_an_output_goes_through_the_guard(name, command):
+    guarded = outputs_of(command)
+    callback = command.callback
+    while hasattr(callback, "__wrapped__"):
+        callback = callback.__wrapped__
+    for parameter, hint in get_type_hints(callback, include_extras=True).items():
+        options = [option for one in get_args(hint) for option in getattr(one, "param_decls", None) or ()]
+        words = " ".join([parameter, *options]).replace("-", " ").replace("_", " ")
+        is_path = "Path" in str(get_args(hint)[:1]) and (name, parameter) not in READS
+        if WRITES.search(words) or is_path:
+            assert parameter in guarded, f"sotto {name}: {parameter} names an output and is not parsed by NewFile"
+
+
+def test_the_commands_that_write_are_known():
+    found = {name: sorted(outputs_of(command)) for name, command in leaves(_build()) if outputs_of(command)}
+    assert found == {
+        "classify": ["out"],
+        "synthesize": ["out"],
+        "ledger export": ["out"],
+        "bench report": ["figures", "markdown", "out"],
+    }
+    assert all(isinstance(one, NewFile) for _, command in leaves(_build()) for one in outputs_of(command).values())
+
+
+MAY_WRITE = {
+    "output_files.py": "the guard",
+    "cli/answers.py": "a run's own partial file",
+    "staging.py": "a run's own folder",
+    "store.py": "the trusted store",
+    "privacy/ledger_registry.py": "the trusted store",
+    "privacy/ledger_database.py": "ledgers, which are created and never replaced",
+    "models/embedding_cache.py": "the trusted store",
+    "models/head.py": "training of the packaged weights",
+    "models/image_encoder.py": "training of the packaged weights",
+    "certificate.py": "a certificate of the library's caller",
+    "benchmarks/runner.py": "a run's own partial file",
+}
+
+
+def writing(tree):
+    """Calls that create or replace a file."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func)
+        last = name.rpartition(".")[2]
+        modes = [one.value for one in [*node.args, *(k.value for k in node.keywords)] if isinstance(one, ast.Constant)]
+        opens = last in ("open", "fdopen") and any(re.fullmatch(r"[rb]*[wax+][bt+]*|r\+b?", str(m)) for m in modes)
+        moves = name in ("os.replace", "os.rename", "os.link", "os.open") or name.startswith("shutil.")
+        renames = last in ("replace", "rename") and len(node.args) == 1
+        if opens or moves or last in ("write_text", "write_bytes") or (renames and "." in name):
+            yield f"{node.lineno} {name}"
+
+
+def test_nothing_but_the_guard_creates_files():
+    source = Path(sottovoce.__file__).parent
+    found = {}
+    for path in source.rglob("*.py"):
+        calls = list(writing(ast.parse(path.read_text("utf-8"))))
+        if calls and path.relative_to(source).as_posix() not in MAY_WRITE:
+            found[path.relative_to(source).as_posix()] = calls
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["open(x, 'w')", "x.open('ab')", "x.write_text(t)", "os.replace(a, b)", "a.replace(b)", "shutil.move(a, b)"]
+)
+def test_a_file_that_is_created_elsewhere_is_noticed(text):
+    assert list(writing(ast.parse(text)))

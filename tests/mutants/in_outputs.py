@@ -1,0 +1,101 @@
+"""Bugs in what a command writes and prints: overwritten budgets, answers paid twice, hashes that confirm a guess."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+RUNS = ("tests/cli/test_runs.py",)
+OUTPUTS = ("tests/cli/test_outputs.py",)
+TERMINAL = ("tests/cli/test_terminal.py",)
+LIMITS = ("tests/records/test_limits.py",)
+
+MUTANTS = [
+    Mutant(
+        "run-of-other-records",
+        "A run's identity leaves out the records and their ledger: answers of other data are continued.",
+        "cli/classify.py",
+        "hidden = {**session.origin, ",
+        "hidden = {",
+        RUNS,
+    ),
+    Mutant(
+        "run-plain-hash",
+        "What is kept beside the answers is a plain hash: it confirms a guess of the records.",
+        "cli/answers.py",
+        'private_name(f"run {name} {value}")',
+        'hash_of([f"run {name} {value}"])[:24]',
+        RUNS,
+    ),
+    Mutant(
+        "run-finished-twice",
+        "A finished run is not known when it is resumed, and everything is paid again.",
+        "cli/answers.py",
+        "        elif os.path.lexists(self._path):\n            self._find_finished(now)\n",
+        "",
+        RUNS,
+    ),
+    Mutant(
+        "run-compared-in-part",
+        "Only the public part of a run is compared: other questions are answered as if they were these.",
+        "cli/answers.py",
+        'for part in ("public", "keyed"):\n            then',
+        'for part in ("public",):\n            then',
+        RUNS,
+    ),
+    Mutant(
+        "output-over-ledger",
+        "The guard looks at the ledger's name alone, not at its side files, where the last charges may be.",
+        "output_files.py",
+        'for end in ("", *SIDE_FILES)):',
+        'for end in ("",)):',
+        OUTPUTS,
+    ),
+    Mutant(
+        "output-replaces",
+        "A whole file takes the place of whatever has its name.",
+        "output_files.py",
+        "        os.link(whole, file)\n",
+        "        os.replace(whole, file)\n        return\n",
+        (*OUTPUTS, *RUNS),
+    ),
+    Mutant(
+        "output-unguarded",
+        "A command looks at its outputs no longer before it begins.",
+        "cli/outputs.py",
+        "        refuse(outputs, given)\n",
+        "",
+        OUTPUTS,
+    ),
+    Mutant(
+        "terminal-obeys",
+        "Characters beyond ASCII are printed as they are: marks that turn text, and eight-bit control sequences.",
+        "terminal.py",
+        'return not letter.isprintable() and unicodedata.category(letter) != "Zs"',
+        'return letter < " "',
+        TERMINAL,
+    ),
+    Mutant(
+        "terminal-markup",
+        "Cells of a table are read as markup.",
+        "terminal.py",
+        "drawn.add_row(*(Text(printable(cell)) for cell in row))",
+        "drawn.add_row(*(printable(cell) for cell in row))",
+        TERMINAL,
+    ),
+    Mutant(
+        "questions-by-letter",
+        "One text given for several questions is asked letter by letter, and each letter is charged.",
+        "session.py",
+        "if isinstance(questions, str | Mapping) or not isinstance(questions, Iterable):",
+        "if not isinstance(questions, Iterable):",
+        ("tests/test_arguments.py",),
+    ),
+    Mutant(
+        "bomb-in-a-line",
+        "A line is read whole, however long it is.",
+        "readers.py",
+        "stream.readline(longest + 1)",
+        "stream.readline()",
+        LIMITS,
+    ),
+]
