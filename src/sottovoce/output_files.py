@@ -62,12 +62,12 @@ def refuse_protected(
     Raises:
         InputError: It is one of them, a side file of a ledger, or lies in the trusted store.
     """
-    for read in inputs:
-        if os.path.exists(read) and _same(file, read):
-            raise _refusal(file, "is read by this command, and would be lost")
     for ledger in ledgers:
         if any(_same(file, ledger + end) for end in ("", *SIDE_FILES)):
             raise _refusal(file, "is a file of the ledger itself, which would forget what was spent")
+    for read in inputs:
+        if os.path.exists(read) and _same(file, read):
+            raise _refusal(file, "is read by this command, and would be lost")
     for other in outputs:
         if _same(file, other):
             raise _refusal(file, "is written twice by this command")
