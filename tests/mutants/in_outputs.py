@@ -7,7 +7,6 @@ from mutants.mutant import Mutant
 RUNS = ("tests/cli/test_runs.py",)
 OUTPUTS = ("tests/cli/test_outputs.py",)
 TERMINAL = ("tests/cli/test_terminal.py",)
-LIMITS = ("tests/records/test_limits.py",)
 
 MUTANTS = [
     Mutant(
@@ -89,13 +88,5 @@ MUTANTS = [
         "if isinstance(questions, str | Mapping) or not isinstance(questions, Iterable):",
         "if not isinstance(questions, Iterable):",
         ("tests/test_arguments.py",),
-    ),
-    Mutant(
-        "bomb-in-a-line",
-        "A line is read whole, however long it is.",
-        "readers.py",
-        "stream.readline(longest + 1)",
-        "stream.readline()",
-        LIMITS,
     ),
 ]
