@@ -423,7 +423,7 @@ def under_add_remove(world, **options):
 
 def test_under_add_remove_nothing_tells_how_many_records_there_are(world, tmp_path):
     for partition in (Partition(), Partition(capacity=8), Partition(units_per_expert=2, capacity=8)):
-        icl = under_add_remove(world, partition=partition, ledger=str(tmp_path / f"{id(partition)}.db"))
+        icl = under_add_remove(world, partition=partition, ledger=str(tmp_path / "notes.db"))
         release = icl.ask("a question", epsilon=1)
         things = (
             icl,

@@ -114,10 +114,10 @@ def require_public(rows: PublicRecords | Sequence[Mapping[str, object]], source:
         raise unusable(error) from None
     if found is not None:
         raise InputError(
-            f"{source}: most of these rows are private records of the data set '{found.data_set}' in the ledger "
-            f"{found.ledger}. Rows that are shown or asked in clear must be public. Answer from private records with "
-            "--private, or show rows written by 'sotto synthesize'. If anybody may see these after all, run this with "
-            "SOTTOVOCE_HOME set to another folder."
+            f"{source}: most of these rows are private records, such as those of the data set '{found.data_set}' in "
+            f"the ledger {found.ledger}, or most of its records are among them. Rows that are shown or asked in clear "
+            "must be public. Answer from private records with --private, or show rows written by 'sotto synthesize'. "
+            "If anybody may see these after all, run this with SOTTOVOCE_HOME set to another folder."
         )
 
 

@@ -110,11 +110,11 @@ def remember(identity: Identity, path: str, data_set: str) -> str | None:
 
 
 def _mostly(found: Known, identity: Identity) -> LedgerMismatchError:
-    """Why records that mostly are known do not get a budget of their own."""
+    """Why records that mostly are known get no fresh budget; not how many, which may tell how many there are."""
     file = quote(identity.records.source) if identity.records is not None else "FILE"
     return LedgerMismatchError(
-        f"These are no new records: {found.share:.0%} of them are known, and {found.found:.0%} of the data set "
-        f"{found.data_set!r} in the ledger {found.ledger} (unit '{found.unit}', {found.adjacency}) are among them. A "
+        f"These are no new records: most of them are those of the data set {found.data_set!r} in the ledger "
+        f"{found.ledger} (unit '{found.unit}', {found.adjacency}) or of others, or most of its are among them. A "
         "fresh budget would start theirs again. To go on with the budget that they have, the owner says: sotto ledger "
         f"grant {quote(found.ledger)} --private {file} --unit {quote(found.unit)} --adjacency {found.adjacency} "
         f"--continues {quote(found.data_set)}. If they are to have a budget of their own, the owner opens it: sotto "
