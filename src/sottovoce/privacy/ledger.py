@@ -58,6 +58,7 @@ class Ledger:
 
     Example:
         >>> from sottovoce.privacy.events import BoundedRange
+        >>> from sottovoce.privacy.unit import Adjacency
         >>> who = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")
         >>> account = Ledger(":memory:").open(who, Budget(1.0))
         >>> account.reserve([Reservation("answer-1", BoundedRange(0.25), "an example")])
