@@ -27,7 +27,7 @@ BOUND_NO_LOSS = {
     "planner_data": {"self.mean", "self.standard_error", "low", "high", "end"},
     "privacy": {
         "self.alpha", "self.least", "self.most", "most", "value", "MIN_ORDER", "MAX_ORDER", "MIN_EPSILON",
-        "MAX_EPSILON", "LEAST_ETA", "MOST_COUNT", "found.share", "found.found",
+        "MAX_EPSILON", "LEAST_ETA", "MOST_COUNT",
     },
     "cells": {"number"},
     "fingerprints": {"number"},
