@@ -15,6 +15,7 @@ from scipy.stats import binom, norm
 
 from sottovoce.audits.bounds import Rates, epsilon_of_one_run, epsilon_of_rates, mu_of_rates
 from sottovoce.errors import AssignmentError
+from sottovoce.explain import Setting, explain
 from sottovoce.mechanisms.clustering_split import SplitScore
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianNoisyMax
@@ -26,8 +27,6 @@ from sottovoce.privacy.amplification import Sampling, SharedSample
 from sottovoce.privacy.bounded_range import delta_of_bounded_range, rho_of_bounded_range
 from sottovoce.privacy.calibration import eta_of_selection, sigma_of
 from sottovoce.privacy.events import BoundedRange, GaussianDpEvent, WithFailure
-from sottovoce.privacy.explain import explain
-from sottovoce.privacy.explain_setting import Setting
 from sottovoce.privacy.gaussian_dp import mu_of_budget
 from sottovoce.privacy.profiles import false_negative_rate, profile_of
 from sottovoce.privacy.sampled import epsilon_of_sampled

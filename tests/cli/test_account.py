@@ -98,7 +98,7 @@ def test_poe(capsys):
         (("ksa", "--release", "ptr", "--sigma", 2, "--failure-delta", "1e-7"), "failure_delta", (1e-7, 1e-7)),
         (("ksa", "--release", "histogram", "--sigma", 10, "--words", 50), "rho", (0.25, 0.5)),
         (("dpm", "--kappa", 0.01, "--levels", 2, "--sigma", 9, "--count-sigma", 9), "eta", (0.122, 0.172)),
-        (("tang", "--experts", 10, "--sigma", 0.1, "--sampler", "continuous"), "mu", (1, math.sqrt(2))),
+        (("tang", "--experts", 10, "--sigma", 0.1, "--sampler", "continuous"), "mu", (math.sqrt(0.99), math.sqrt(2))),
         (("tang", "--experts", 10, "--noise", "exponential", "--scale", 0.2), "pure_epsilon", (0.5, 1)),
         (("tang", "--experts", 10, "--noise", "em", "--rate", 5), "eta", (0.5, 1)),
         (("amin", "--batch", 100, "--temperature", 2, "--threshold-scale", 0.2), "eta", (0.1, 0.2)),
@@ -195,9 +195,9 @@ def test_a_file_of_something_else_is_refused(capsys, plan, text, told):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("nope",), "METHOD is 'nope'; it must be one of amin, dpm"),
+        (("nope",), "METHOD is 'nope'; it must be one of amin, demonstrations, dpm"),
         (("prism", "--batch", 0, "--temperature", 1), "--batch is '0'; it must be a whole number from 1"),
-        (("prism", "--temperature", 1), "--batch is None; it must be given"),
+        (("prism", "--temperature", 1), "--experts is None; it must be given"),
         (("prism", "--batch", 5, "--temperature", "inf"), "--temperature is 'inf'"),
         (("prism", "--batch", 5, "--temperature", "warm"), "--temperature is 'warm'"),
         (("prism", "--batch", 5, "--temperature", 1, "--delta", 1), "--delta is '1'; it must be 0, or from 1e-15"),

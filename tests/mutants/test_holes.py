@@ -12,8 +12,8 @@ from sottovoce.experts.vectors import keyword_counts
 from sottovoce.privacy.accountant import RdpAccountant
 from sottovoce.privacy.amplification import Sampling, SharedSample
 from sottovoce.privacy.calibration import calibrate
+from sottovoce.privacy.claims import reached_delta
 from sottovoce.privacy.events import BoundedRange, PoissonSampledDpEvent, PureDP
-from sottovoce.privacy.explain_claims import reached_delta
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import SystemRandomness

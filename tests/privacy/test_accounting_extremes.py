@@ -40,10 +40,10 @@ from sottovoce.privacy.events import (
     ZCDpEvent,
 )
 from sottovoce.privacy.groups import epsilon_delta_of_group
-from sottovoce.privacy.master_table import several
 from sottovoce.privacy.optimal import optimal_epsilon
 from sottovoce.privacy.profiles import delta_of_plan, epsilon_of_plan, profile_of
 from sottovoce.privacy.renyi import epsilon_of_rho, rdp_of_pure
+from sottovoce.privacy.step_costs import several
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency
 
 AR, RO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE

@@ -1,12 +1,19 @@
-"""``sotto account``: what a method or a list of events costs, and what its paper would have claimed."""
+"""``sotto account``: what a method or a list of events costs, and what its paper would have claimed.
+
+Every option of a method, of a decoding method and of a cost model is an option here, by its own name: the flags are
+made from the registries when the command runs, and no list is kept.
+"""
 
 from __future__ import annotations
 
+import inspect
 import json
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand
 
 from sottovoce.cli import options as o
 from sottovoce.cli.console import put, say, table
@@ -14,16 +21,14 @@ from sottovoce.errors import ParameterError
 from sottovoce.privacy.numbers import rounded_up
 
 if TYPE_CHECKING:
+    from sottovoce.explain import Explanation, Setting, Side
     from sottovoce.privacy.events import DpEvent
-    from sottovoce.privacy.explain import Explanation, Setting, Side
 
-METHODS = (
-    "poe, rnm, pbs, esa, ksa, dpm, tang, amin, prism, invisible-ink, exponential (generic bounded-range steps), "
-    "or events (with --file)"
-)
 SETTING = (
     "delta", "queries", "units_per_expert", "slots_per_unit", "assignment", "adjacency", "epsilon", "unit",
 )  # fmt: skip
+OF_METHODS: Final = "sottovoce.options"
+"""Where the flags that were made from the registries are kept, out of the way of the command's own."""
 
 Text = str | None
 
@@ -32,18 +37,65 @@ def _option(*names: str, help: str) -> Any:
     return typer.Option(*names, help=help, show_default=False)
 
 
+class _AccountCommand(TyperCommand):
+    """The command with a flag for every option that something registered has."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        own = super().get_params(ctx)
+        taken = {name for parameter in own for name in parameter.opts}
+        return [*own, *(made for made in _flags() if made.opts[0] not in taken)]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        rest: list[str] = super().parse_args(ctx, args)
+        own = {parameter.name for parameter in self.params}
+        ctx.meta[OF_METHODS] = {name: ctx.params.pop(name) for name in [*ctx.params] if name not in own}
+        return rest
+
+
+@cache
+def _flags() -> list[Any]:
+    """A flag for every option of the registries, made as typer makes those of a function."""
+    from sottovoce.explain import options_of_kind, registered_subjects
+    from sottovoce.explain.subject import ALIASES
+
+    helps: dict[str, dict[str, list[str]]] = {}
+    kinds: dict[str, type] = {}
+    for subject, kind in registered_subjects().items():
+        for name, option in options_of_kind(kind).items():
+            helps.setdefault(name, {}).setdefault(option.limit or "see the method", []).append(subject)
+            kinds[name] = bool if option.kind is bool else str
+    told = {name: "; ".join(f"{', '.join(of)}: {words}" for words, of in by.items()) for name, by in helps.items()}
+    told |= {alias: f"another name of --{name}" for alias, name in ALIASES.items()}
+
+    def made(**values: object) -> None:
+        """Has the flags as parameters."""
+
+    parameters = []
+    for name in sorted(told):
+        flag, kind = name.replace("_", "-"), kinds.get(name, str)
+        names = f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}"
+        annotation = Annotated[kind | None, _option(names, help=f"{told[name]}.")]  # type: ignore[valid-type]
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
+        made.__annotations__[name] = annotation
+    made.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    commands = typer.Typer(add_completion=False)
+    commands.command()(made)
+    return list(typer.main.get_command(commands).params)
+
+
 def add_to(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("account")(account)
+    app.command("account", cls=_AccountCommand)(account)
 
 
 def account(
     context: typer.Context,
-    method: Annotated[str, typer.Argument(metavar="METHOD", help=METHODS)],
+    method: Annotated[
+        str,
+        typer.Argument(metavar="METHOD", help="A name that 'sotto methods' lists, or events (with --file)."),
+    ],
     delta: Annotated[Text, _option("--delta", help="Delta of the whole plan [1e-6].")] = None,
     queries: Annotated[Text, _option("--queries", help="Answers [1].")] = None,
-    tokens: Annotated[Text, _option("--tokens", help="Tokens an answer [1]; for amin the most private ones.")] = None,
-    steps: Annotated[Text, _option("--steps", help="exponential: steps [1].")] = None,
     epsilon: Annotated[Text, _option("--epsilon", help="Price of one answer: sets the method's noise.")] = None,
     adjacency: Annotated[
         Text, _option("--adjacency", help="The one --epsilon is meant for, or events were worked out for.")
@@ -57,72 +109,44 @@ def account(
         _option("--assignment", help="own-slot, stable-id, content, chunks, retrieved or retrieved-groups."),
     ] = None,
     unit: Annotated[Text, _option("--unit", help="Who is protected, for the report [record].")] = None,
-    clip: Annotated[Text, _option("--clip", help="Clip constant: C, c or B.")] = None,
-    batch: Annotated[Text, _option("--batch", help="s or B, the fixed denominator of decoding.")] = None,
-    temperature: Annotated[Text, _option("--temperature", help="tau.")] = None,
-    experts: Annotated[Text, _option("--experts", help="m or M, the fixed denominator of a mean.")] = None,
-    rate: Annotated[Text, _option("--rate", help="lambda, the weight of one unit of utility.")] = None,
-    eta: Annotated[Text, _option("--eta", help="exponential: bounded range of a step.")] = None,
-    noise: Annotated[Text, _option("--noise", help="rnm, tang: which noise.")] = None,
-    release: Annotated[Text, _option("--release", help="ksa: joint, top-k, ptr or histogram.")] = None,
-    scale: Annotated[Text, _option("--scale", help="Scale of Laplace or exponential noise.")] = None,
-    sigma: Annotated[Text, _option("--sigma", help="Deviation of Gaussian noise.")] = None,
-    sampler: Annotated[
-        Text, _option("--sampler", help="Gaussian noise: discrete (priced by zCDP) or continuous [discrete].")
-    ] = None,
-    candidates: Annotated[Text, _option("--candidates", help="K, labels or tokens to choose from.")] = None,
-    sampling_probability: Annotated[Text, _option("--sampling-probability", help="pbs: q.")] = None,
-    subsamples: Annotated[Text, _option("--subsamples", help="pbs: subsamples an answer [1].")] = None,
-    keywords: Annotated[Text, _option("--keywords", help="ksa top-k: k.")] = None,
-    words: Annotated[Text, _option("--words", help="ksa histogram: most keywords one response adds.")] = None,
-    failure_delta: Annotated[Text, _option("--failure-delta", help="ksa ptr: the test's own delta.")] = None,
-    threshold_scale: Annotated[Text, _option("--threshold-scale", help="amin: Laplace scale of the threshold.")] = None,
-    kappa: Annotated[Text, _option("--kappa", help="dpm: weight of the splits.")] = None,
-    levels: Annotated[Text, _option("--levels", help="dpm: depth.")] = None,
-    count_sigma: Annotated[Text, _option("--count-sigma", help="dpm: deviation of the counts.")] = None,
-    radius: Annotated[Text, _option("--radius", help="dpm: largest norm of an embedding [1].")] = None,
-    emptiness: Annotated[Text, _option("--emptiness", help="dpm: weight we [5].")] = None,
-    centreness: Annotated[Text, _option("--centreness", help="dpm: weight wc [1].")] = None,
-    rise: Annotated[Text, _option("--rise", help="dpm: t of the centreness profile [0.3].")] = None,
-    knee: Annotated[Text, _option("--knee", help="dpm: q of the centreness profile [1/12].")] = None,
-    one_coordinate: Annotated[
-        bool | None, _option("--one-coordinate", help="dpm: every split's coordinate is fixed from public data.")
-    ] = None,
+    option: o.Options = None,
     file: Annotated[Text, _option("--file", help="events: a JSON list of events, each with an optional count.")] = None,
     as_json: o.AsJson = False,
 ) -> None:
     """Explain what a method or a list of events costs under both adjacencies. Reads nothing private."""
-    given = {
-        name: value for name, value in context.params.items() if value is not None and name not in ("method", "as_json")
-    }
-    explanation = _explanation(method, given)
+    typed = {name: value for name, value in context.meta[OF_METHODS].items() if value is not None}
+    if file is not None:
+        typed["file"] = file
+    own = {name: value for name in SETTING if (value := context.params[name]) is not None}
+    explanation = _explanation(method, own, o.MethodOptions(option or (), typed))
     if as_json:
         put(explanation.as_dict())
         return
     _show(explanation)
 
 
-def _explanation(method: str, given: dict[str, Any]) -> Explanation:
+def _explanation(method: str, own: dict[str, Any], options: o.MethodOptions) -> Explanation:
     """Prices what was asked; errors name the options as they are typed."""
-    from sottovoce.privacy.explain import Setting, explain, explain_events
+    from sottovoce.explain import Setting, explain, explain_events
 
     try:
-        setting = Setting(**{name: given.pop(name) for name in SETTING if name in given})
-        if method == "events":
-            return explain_events(_events(given, setting), setting)
-        return explain(method, given, setting)
+        with options.as_typed():
+            setting = Setting(**own)
+            if method == "events":
+                return explain_events(_events(dict(options.values), setting), setting)
+            return explain(method, options.values, setting)
     except ParameterError as error:
         raise ParameterError(_typed(error.name), error.value, error.limit) from None
 
 
 def _typed(name: str) -> str:
-    if name == "method":
+    if name == "--method":
         return "METHOD"
     return f"--{name.replace('_', '-')}" if name.isidentifier() else name
 
 
 def _events(given: dict[str, Any], setting: Setting) -> list[tuple[DpEvent, int]]:
-    from sottovoce.privacy.explain_events import read_events
+    from sottovoce.explain.events import read_events
 
     file = given.pop("file", None)
     for name, value in given.items():

@@ -16,6 +16,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def ask(
+    context: typer.Context,
     question: Annotated[str, typer.Argument(help="The question; its text is not protected.")],
     private: o.Private = None,
     labels: o.Labels = None,
@@ -38,6 +39,7 @@ def ask(
     model: o.ModelName = "embedded",
     device: o.Device = None,
     dtype: o.Dtype = None,
+    option: o.Options = None,
     clip: o.Clip = None,
     noise: o.Noise = None,
     prior_weight: o.PriorWeight = None,
@@ -54,11 +56,7 @@ def ask(
     from sottovoce.privacy.numbers import require_delta, require_epsilon
 
     price, slack = require_epsilon(epsilon), None if delta is None else require_delta(delta)
-    setup = o.Setup(
-        private, labels, task, method, model, adjacency, unit, ledger, budget, device, dtype, clip, noise, per_expert,
-        capacity, max_characters, truncate, allow_non_private, caller,
-        prior_weight, sampling_probability, subsamples,
-    )  # fmt: skip
+    setup = o.Setup.of(context.params)
     session = setup.session(setup.load_task())
     release = session.ask(question, epsilon=price, delta=slack, release_id=release_id)
     balance = release.remaining

@@ -26,6 +26,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def classify(
+    context: typer.Context,
     queries: Annotated[
         str, typer.Option("--queries", help="Questions: .jsonl[.gz], .csv, .parquet, or a folder of pictures.")
     ],
@@ -44,6 +45,7 @@ def classify(
     model: o.ModelName = "embedded",
     device: o.Device = None,
     dtype: o.Dtype = None,
+    option: o.Options = None,
     clip: o.Clip = None,
     noise: o.Noise = None,
     prior_weight: o.PriorWeight = None,
@@ -83,11 +85,7 @@ def classify(
     if out is not None and not resume:
         refuse_taken(out)
     price, slack = require_epsilon(epsilon), None if delta is None else require_delta(delta)
-    setup = o.Setup(
-        private, labels, task, method, model, adjacency, unit, ledger, budget, device, dtype, clip, noise, per_expert,
-        capacity, max_characters, truncate, allow_non_private, caller,
-        prior_weight, sampling_probability, subsamples, demonstrations, calibrate, shots,
-    )  # fmt: skip
+    setup = o.Setup.of(context.params)
     the_task = setup.load_task()
     questions = read_public(queries, max_characters=setup.longest(the_task), truncate=truncate)
     require_public(questions, f"--queries {queries}")

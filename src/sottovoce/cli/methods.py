@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 import typer
 
 from sottovoce.cli import options as o
 from sottovoce.cli.console import put, say
+
+WIDE = ("1e+09", "1,000,000,000")
+"""Ends of limits that only keep out what is no number."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -17,9 +19,11 @@ def add_to(app: typer.Typer) -> None:
 
 
 def methods(as_json: o.AsJson = False) -> None:
-    """List the methods and the noise mechanisms they are built from."""
+    """List the methods with their options, and the noise mechanisms they are built from."""
+    from sottovoce.explain import registered_cost_models
     from sottovoce.mechanisms.base import registered
     from sottovoce.methods.base import Price, make_method, registered_methods
+    from sottovoce.methods.decoding import registered_decoders
     from sottovoce.privacy.events import describe
     from sottovoce.privacy.unit import Adjacency
 
@@ -30,18 +34,56 @@ def methods(as_json: o.AsJson = False) -> None:
             "guarantee": cls.private,
             "reads": cls.reads.value,
             "needs": cls.needs,
-            "options": [f"{f.name}={f.default!r}" for f in fields(cls)] if is_dataclass(cls) else [],
+            **_options(cls),
             "event_at_epsilon_1": describe(make_method(name).event(Price(1.0, 1e-6), Adjacency.REPLACE_ONE)),
             "source": cls.source,
         }
         for name, cls in registered_methods().items()
     ]
+    writing, priced = ([_row(name, cls) for name, cls in found.items()] for found in (
+        registered_decoders(), registered_cost_models()
+    ))  # fmt: skip
     if as_json:
-        put({"methods": rows, "mechanisms": list(registered())})
+        put({"methods": rows, "decoders": writing, "cost_models": priced, "mechanisms": list(registered())})
         return
+    say("For sotto classify and sotto ask; options with -o NAME=VALUE:")
     for row in rows:
         event = row["event_at_epsilon_1"] if row["guarantee"] else "NO GUARANTEE"
-        options = ", ".join(row["options"])
-        say(f"{row['method']:<13} {row['summary']} ({row['source']})")
-        say(f"{'':<13} one answer at epsilon 1: {event}" + (f"; options: {options}" if options else ""))
+        _say(row, f"one answer at epsilon 1: {event}")
+    say("For sotto synthesize:")
+    for row in writing:
+        _say(row)
+    say("Priced by sotto account alone:")
+    for row in priced:
+        _say(row)
     say(f"Mechanisms: {', '.join(registered())}")
+
+
+def _row(name: str, cls: Any) -> dict[str, Any]:
+    return {"method": name, "summary": cls.summary, **_options(cls), "source": cls.source}
+
+
+def _options(cls: type) -> dict[str, Any]:
+    """Each option as NAME=DEFAULT, and what it accepts."""
+    from dataclasses import MISSING
+
+    from sottovoce.privacy.checked import options_of
+
+    found = options_of(cls).values()
+    return {
+        "options": [f"{option.name}={option.default!r}" if option.default is not MISSING else option.name
+                    for option in found],
+        "limits": {option.name: option.limit for option in found if option.limit},
+    }  # fmt: skip
+
+
+def _say(row: dict[str, Any], more: str = "") -> None:
+    say(f"{row['method']:<15} {row['summary']} ({row['source']})")
+    limits = {name: limit for name, limit in row["limits"].items() if not limit.endswith(WIDE)}
+    options = "; ".join(
+        name + (f" ({limit})" if (limit := limits.get(name.partition("=")[0])) else "") for name in row["options"]
+    )
+    told = [more] if more else []
+    told += [f"options: {options}"] if options else []
+    if told:
+        say(f"{'':<15} {'; '.join(told)}")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, final
 
 import typer
 
 from sottovoce.errors import ParameterError
 
 if TYPE_CHECKING:
+    from sottovoce.methods.base import Method
     from sottovoce.records import PrivateRecords
     from sottovoce.session import PrivateICL
     from sottovoce.tasks import Example, Task
@@ -55,15 +58,25 @@ ModelName = Annotated[
 ]
 Device = Annotated[str | None, typer.Option("--device", help="For hf: and vision: models: cpu, cuda, cuda:1.")]
 Dtype = Annotated[str | None, typer.Option("--dtype", help="For hf: and vision: models: float32 or bfloat16.")]
-Clip = Annotated[float | None, typer.Option("--clip", help="For poe and prior-poe: clip in nats.")]
-PriorWeight = Annotated[
-    float | None, typer.Option("--prior-weight", help="For poe and prior-poe: power of the answer without examples.")
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        "-o",
+        metavar="NAME=VALUE",
+        help="An option of the method, such as -o clip=2.3; 'sotto methods' lists them. May be repeated.",
+        show_default=False,
+    ),
 ]
+Clip = Annotated[float | None, typer.Option("--clip", help="Short for -o clip=.")]
+PriorWeight = Annotated[float | None, typer.Option("--prior-weight", help="Short for -o prior_weight=.")]
 SamplingProbability = Annotated[
-    float | None, typer.Option("--sampling-probability", help="For pbs: chance of each unit to be in a prompt.")
+    float | None, typer.Option("--sampling-probability", help="Short for -o sampling_probability=.")
 ]
-Subsamples = Annotated[int | None, typer.Option("--subsamples", help="For pbs: prompts for each question.")]
-Noise = Annotated[str | None, typer.Option("--noise", help="For rnm: exponential, permute_and_flip or gaussian.")]
+Subsamples = Annotated[int | None, typer.Option("--subsamples", help="Short for -o subsamples=.")]
+Noise = Annotated[str | None, typer.Option("--noise", help="Short for -o noise=.")]
+Temperature = Annotated[float | None, typer.Option("--temperature", help="Short for -o temperature=.")]
+TopK = Annotated[int | None, typer.Option("--top-k", help="Short for -o top_k=.")]
 PerExpert = Annotated[int, typer.Option("--per-expert", "-g", help="Units an expert sees.")]
 Capacity = Annotated[
     int | None, typer.Option("--capacity", help="Under add-remove: a public number of experts; needs stable ids.")
@@ -89,43 +102,66 @@ AllowNonPrivate = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout instead of the table.")]
 
 
-@dataclass(frozen=True)
-class Setup:
-    """What a command was told about the session it needs."""
+SHORTHANDS: Final = (
+    "clip", "noise", "prior_weight", "sampling_probability", "subsamples", "calibrate", "temperature", "top_k",
+)  # fmt: skip
+"""Flags that are short for an option of the method."""
 
-    private: str | None
-    labels: str | None
-    task: str | None
-    method: str
-    model: str
-    adjacency: str
-    unit: str | None
-    ledger: str | None
-    budget: str | None
-    device: str | None
-    dtype: str | None
-    clip: float | None
-    noise: str | None
-    per_expert: int
-    capacity: int | None
-    max_characters: int | None
-    truncate: bool
-    allow_non_private: bool
-    caller: str | None = None
-    prior_weight: float | None = None
-    sampling_probability: float | None = None
-    subsamples: int | None = None
-    demonstrations: str | None = None
-    calibrate: bool = False
-    shots: int | None = None
 
-    def longest(self, task: Task) -> int:
-        """Characters of the longest field that is read."""
-        if task.image and self.truncate:
-            raise ParameterError("--truncate", True, "left out: an image cannot be cut")
-        if self.max_characters is None:
-            return 8_000_000 if task.image else 8_000
-        return self.max_characters
+@final
+class MethodOptions:
+    """Options of a method as they were typed, with -o or as shorthands.
+
+    Args:
+        pairs: Texts such as ``clip=2.3``.
+        shorthands: Values of flags by name; ``None`` for those that were not typed.
+        meanings: Flags that stand for several options, or for one of another name.
+
+    Attributes:
+        values: Each option's text or value.
+
+    Raises:
+        ParameterError: A text is not NAME=VALUE, or an option is given twice.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[str] = (),
+        shorthands: Mapping[str, Any] | None = None,
+        meanings: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        self.values: dict[str, Any] = {}
+        self._typed: dict[str, str] = {}
+        for flag, value in (shorthands or {}).items():
+            for name, meant in (meanings or {}).get(flag, {flag: value}).items():
+                self._add(name, meant, f"--{flag.replace('_', '-')}")
+        for pair in pairs:
+            name, equals, value = pair.partition("=")
+            if not equals or not name.strip():
+                raise ParameterError("--option", pair, "NAME=VALUE, such as -o clip=2.3")
+            self._add(name.strip().replace("-", "_"), value, f"-o {name.strip()}")
+
+    def _add(self, name: str, value: Any, typed: str) -> None:
+        if name in self.values:
+            raise ParameterError(typed, value, f"given once: {self._typed[name]} sets the same option")
+        self.values[name], self._typed[name] = value, typed
+
+    @contextmanager
+    def as_typed(self) -> Iterator[None]:
+        """Names options in errors as they were typed."""
+        try:
+            yield
+        except ParameterError as error:
+            name = self._typed.get(error.name, error.name)
+            raise ParameterError("--method" if name == "method" else name, error.value, error.limit) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskChoice:
+    """What is asked: --task or --labels."""
+
+    task: str | None = None
+    labels: str | None = None
 
     def load_task(self) -> Task:
         """The task, from --task or --labels."""
@@ -139,16 +175,108 @@ class Setup:
             return Task(labels=self.labels.split(","))
         return load_task(str(self.task))
 
+
+@dataclass(frozen=True, kw_only=True)
+class RecordsChoice:
+    """Which records are read, and how."""
+
+    private: str | None = None
+    unit: str | None = None
+    max_characters: int | None = None
+    truncate: bool = False
+
+    def longest(self, task: Task) -> int:
+        """Characters of the longest field that is read."""
+        if task.image and self.truncate:
+            raise ParameterError("--truncate", True, "left out: an image cannot be cut")
+        if self.max_characters is None:
+            return 8_000_000 if task.image else 8_000
+        return self.max_characters
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelChoice:
+    """Which model is asked."""
+
+    model: str = "embedded"
+    device: str | None = None
+    dtype: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodChoice:
+    """Which method answers, with which options of its own."""
+
+    method: str = "poe"
+    option: list[str] | None = None
+    shorthands: Mapping[str, Any] = field(default_factory=dict)
+    allow_non_private: bool = False
+    demonstrations: str | None = None
+    shots: int | None = None
+
+    def load_method(self, name: str) -> Method:
+        """The method of this name with the options that were typed."""
+        from sottovoce.methods.base import make_method, read_method_options
+
+        options = MethodOptions(self.option or (), self.shorthands)
+        with options.as_typed():
+            return make_method(name, **read_method_options(name, options.values))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerChoice:
+    """Which ledger is charged, on whose behalf, and with which budget it is opened."""
+
+    ledger: str | None = None
+    budget: str | None = None
+    caller: str | None = None
+
+    def first_budget(self, records: PrivateRecords) -> Any:
+        """The budget that was named, or the default one where the ledger is new."""
+        from sottovoce.privacy.budget import Budget
+        from sottovoce.privacy.ledger import Ledger
+        from sottovoce.privacy.ledger_address import is_address
+        from sottovoce.privacy.ledger_opening import is_new
+        from sottovoce.privacy.ledger_registry import default_path
+
+        if self.budget is not None:
+            return Budget.parse(self.budget)
+        path = self.ledger or default_path(records)
+        fresh = not Ledger(path).balances() if is_address(path) else is_new(path)
+        return Budget.parse(DEFAULT_BUDGET) if fresh else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionChoice:
+    """What one change of the data is, and how units are shared out among experts."""
+
+    adjacency: str = "replace-one"
+    per_expert: int = 1
+    capacity: int | None = None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, LedgerChoice, PartitionChoice):
+    """What a command was told about the session it needs."""
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any]) -> Self:
+        """From a command's parameters, by name; the others are the command's own."""
+        told = {field.name: parameters[field.name] for field in fields(cls) if field.name in parameters}
+        typed = {name: value for name in SHORTHANDS if (value := parameters.get(name)) not in (None, False)}
+        return cls(**told, shorthands=typed)
+
     def session(self, task: Task) -> PrivateICL:
         """Reads the records and opens the ledger; nothing is charged."""
         from sottovoce.experts.partition import Partition
-        from sottovoce.methods.base import Reads, make_method
+        from sottovoce.methods.base import Reads
         from sottovoce.models.catalog import load_scorer
         from sottovoce.readers import read_private
         from sottovoce.session import PrivateICL
 
         shown = self._demonstrations(task)
-        method = make_method("demonstrations" if shown else self.method, **self._method_options())
+        method = self.load_method("demonstrations" if shown else self.method)
         reads = method.reads is not Reads.NOTHING
         if reads and self.private is None:
             raise ParameterError("--private", None, f"given: the method {self.method!r} answers from private records")
@@ -192,30 +320,6 @@ class Setup:
         if self.shots is not None and self.shots > len(shown):
             raise ParameterError("--shots", self.shots, f"from 1 to {len(shown)}, the rows of {rows.source!r}")
         return shown[: self.shots]
-
-    def _method_options(self) -> dict[str, Any]:
-        return given(
-            clip=self.clip,
-            noise=self.noise,
-            prior_weight=self.prior_weight,
-            sampling_probability=self.sampling_probability,
-            subsamples=self.subsamples,
-            calibrate=self.calibrate or None,
-        )
-
-    def first_budget(self, records: PrivateRecords) -> Any:
-        """The budget that was named, or the default one where the ledger is new."""
-        from sottovoce.privacy.budget import Budget
-        from sottovoce.privacy.ledger import Ledger
-        from sottovoce.privacy.ledger_address import is_address
-        from sottovoce.privacy.ledger_opening import is_new
-        from sottovoce.privacy.ledger_registry import default_path
-
-        if self.budget is not None:
-            return Budget.parse(self.budget)
-        path = self.ledger or default_path(records)
-        fresh = not Ledger(path).balances() if is_address(path) else is_new(path)
-        return Budget.parse(DEFAULT_BUDGET) if fresh else None
 
 
 def warn_of(other_ledger: str | None) -> None:

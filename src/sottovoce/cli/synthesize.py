@@ -28,6 +28,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def synthesize(
+    context: typer.Context,
     out: Annotated[
         Path,
         typer.Option(
@@ -37,9 +38,7 @@ def synthesize(
     private: o.Private = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
-    method: Annotated[
-        str, typer.Option("--method", help="invisible-ink, prism, amin, tang or poe-decoding.")
-    ] = "invisible-ink",
+    method: o.MethodName = "invisible-ink",
     per_label: Annotated[int, typer.Option("--per-label", help="Texts of each label.")] = 4,
     tokens: Annotated[int, typer.Option("--tokens", help="Most tokens of a text.")] = 64,
     texts_per_batch: Annotated[
@@ -61,16 +60,17 @@ def synthesize(
     model: o.ModelName = "embedded",
     device: o.Device = None,
     dtype: o.Dtype = None,
-    clip: Annotated[float | None, typer.Option("--clip", help="Clip, in nats.")] = None,
-    temperature: Annotated[float | None, typer.Option("--temperature", help="Temperature.")] = None,
-    top_k: Annotated[int | None, typer.Option("--top-k", help="Public candidates a token is chosen from.")] = None,
-    noise: Annotated[str | None, typer.Option("--noise", help="tang: gaussian, exponential or em.")] = None,
+    option: o.Options = None,
+    clip: o.Clip = None,
+    temperature: o.Temperature = None,
+    top_k: o.TopK = None,
+    noise: o.Noise = None,
     sampling_probability: Annotated[
         float | None,
         typer.Option(
             "--sampling-probability",
-            help="tang: chance of each unit to have a say in a token, drawn afresh; with --adjacency add-remove and "
-            "--noise em or exponential.",
+            help="Short for -o fresh=token -o sampling_rate=: chance of each unit to have a say in a token, drawn "
+            "afresh; with --adjacency add-remove and --noise em or exponential.",
         ),
     ] = None,
     schema: Annotated[
@@ -98,7 +98,6 @@ def synthesize(
     what is guaranteed. Use them with 'sotto classify --demonstrations OUT'; check them with 'sotto verify certificate'.
     """
     from sottovoce.errors import ParameterError
-    from sottovoce.methods.decoding import make_decoder
     from sottovoce.privacy.numbers import require_delta, require_epsilon
     from sottovoce.synthesis_order import Order
     from sottovoce.writing import Writing
@@ -106,26 +105,28 @@ def synthesize(
     price, slack = require_epsilon(epsilon), require_delta(delta)
     if without_lost and not resume:
         raise ParameterError("--without-lost", without_lost, "given with --resume: a new run has lost nothing")
-    setup = o.Setup(
-        private, labels, task, method, model, adjacency, unit, ledger, budget, device, dtype, None, None, 1, None,
-        max_characters, truncate, False, caller,
-    )  # fmt: skip
+    setup = o.Setup.of(context.params)
     if grammar and not schema:
         raise ParameterError("--grammar", grammar, "given with --schema, which it keeps to")
     the_task = setup.load_task() if setup.task or setup.labels or not schema else None
     writing = Writing.of_schema(schema, the_task, grammar=grammar) if schema else Writing.of(setup.load_task())
-    given = {"clip": clip, "temperature": temperature, "top_k": top_k, "noise": noise}
-    if sampling_probability is not None:
-        if method != "tang":
-            raise ParameterError("--sampling-probability", sampling_probability, "left out, or with --method tang")
-        given |= {"fresh": "token", "sampling_rate": sampling_probability}
-    decoder = make_decoder(method, **{name: value for name, value in given.items() if value is not None})
+    decoder = _decoder(setup)
     order = Order(per_label, tokens, texts_per_batch, experts, inside_tokens, max_records)
     if dry_run:
         _dry_run(decoder, order, writing, price, slack, setup, as_json)
         return
     writer = _writer(decoder, order, writing, price, slack, setup)
     _run(writer, out, resume=resume, redraw=not without_lost, as_json=as_json)
+
+
+def _decoder(setup: o.Setup) -> Decoder:
+    from sottovoce.methods.decoding import make_decoder, read_decoder_options
+
+    rate = setup.shorthands.get("sampling_probability")
+    meanings = {"sampling_probability": {"fresh": "token", "sampling_rate": rate}}
+    options = o.MethodOptions(setup.option or (), setup.shorthands, meanings)
+    with options.as_typed():
+        return make_decoder(setup.method, **read_decoder_options(setup.method, options.values))
 
 
 def _writer(

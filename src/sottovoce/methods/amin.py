@@ -28,12 +28,13 @@ from sottovoce.methods.base import Price
 from sottovoce.methods.decoding import Chooser, Decoder, DecodingPlan, Part, Setting, register_decoder
 from sottovoce.models.stepping import Step
 from sottovoce.privacy.checked import Positive, Share, Whole
+from sottovoce.privacy.claims import Claim, of_zcdp
 from sottovoce.privacy.histograms import Counts
-from sottovoce.privacy.master_table_decoding import ClippedLogits as ClippedRow
-from sottovoce.privacy.master_table_decoding import SparseVector
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.renyi import rho_of_budget, rho_of_pure
 from sottovoce.privacy.scores import IntArray, Scores
+from sottovoce.privacy.step_costs import ClippedMeanStep, PureStep, Sensitivity, step_cost
+from sottovoce.privacy.unit import ChangeType
 from sottovoce.randomness import Randomness
 
 DISTANCE_BITS: Final = 22
@@ -41,6 +42,53 @@ DISTANCE_BITS: Final = 22
 
 _PUBLIC_STEPS: Final = 1 << 20
 """Grid steps in a nat, for tokens drawn from public weights."""
+
+
+@final
+@step_cost(
+    "clipped-logits", law="softmax(mean of clipped private logits / temperature)", source="Amin et al.; spec. 5.9"
+)
+@dataclass(frozen=True)
+class AminToken(ClippedMeanStep):
+    """A private token of Amin et al.
+
+    Attributes:
+        clip: c; an expert's width is 2c.
+        experts: s, the fixed public denominator.
+        temperature: tau.
+    """
+
+    clip: Positive
+    experts: Whole
+    temperature: Positive
+
+    @property
+    def eta_per_width(self) -> float:
+        return 2 * self.clip / (self.experts * self.temperature)
+
+
+@final
+@step_cost(
+    "sparse-vector", law="above-threshold test of an L1 distance, Laplace noise, until it is crossed", source="5.9"
+)
+@dataclass(frozen=True)
+class AminTest(PureStep):
+    """One run of the test that decides whether a token needs private data; charged when its threshold is drawn.
+
+    Attributes:
+        experts: s, the fixed public denominator.
+        threshold_scale: Laplace scale of the threshold; a test's own noise has twice that.
+    """
+
+    experts: Whole
+    threshold_scale: Positive
+
+    @property
+    def epsilon_per_width(self) -> float:
+        return 2 / (self.experts * self.threshold_scale)
+
+    def sensitivity(self, change: ChangeType) -> Sensitivity:
+        return Sensitivity(change.widths / self.experts, "change of the L1 distance")
 
 
 @final
@@ -74,6 +122,7 @@ class Amin(Decoder):
     public_temperature: Positive = 1.5
     top_k: Whole | None = None
     dials: ClassVar[Mapping[str, bool]] = {"temperature": False}
+    priced_too: ClassVar[tuple[str, ...]] = ("threshold_scale",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,9 +133,21 @@ class Amin(Decoder):
         return min(self.private_tokens or setting.tokens, setting.tokens)
 
     def parts(self, setting: Setting) -> Sequence[Part]:
-        token = ClippedRow(self.clip, setting.experts, self.temperature or 0)
-        test = SparseVector(setting.experts, self.threshold_scale or 0)
+        token = AminToken(self.clip, setting.experts, self.temperature or 0)
+        test = AminTest(setting.experts, self.threshold_scale or 0)
         return [Part(token, self.runs(setting)), Part(test, self.runs(setting))]
+
+    def adaptive_steps(self, setting: Setting) -> int:
+        return self.runs(setting) * setting.texts  # a run of the test ends with its token
+
+    def claim(self, setting: Setting) -> Claim:
+        logits, test = self.clip / (self.temperature or 1), 2 / (self.threshold_scale or 1)
+        one = (logits**2 / 2 + test**2 / 2) / setting.experts**2
+        steps = self.runs(setting) * setting.texts
+        return Claim(
+            "Amin et al.: rho = r ((c/(s tau))^2/2 + 2/(s sigma)^2)",
+            lambda delta, answers: of_zcdp(one * steps * answers, delta),
+        )
 
     def settled(self, price: Price | None, setting: Setting, bounds: Collection[str]) -> Self:
         if self.threshold_scale is not None:

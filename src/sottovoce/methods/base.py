@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from enum import Enum
 from fractions import Fraction
-from typing import ClassVar, TypeVar, final
+from typing import Any, ClassVar, TypeVar, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.experts.outputs import ExpertOutputs, FloatArray
 from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.registry import Registry
+from sottovoce.privacy.checked import options_of
+from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.numbers import require_delta, require_epsilon
 from sottovoce.privacy.scores import Scores
-from sottovoce.privacy.unit import Adjacency
+from sottovoce.privacy.step_costs import StepCost
+from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
 from sottovoce.randomness import Randomness
 
 
@@ -60,6 +63,46 @@ class Method(ABC):
     needs: ClassVar[str] = "LabelScorer"
     can_fail: ClassVar[bool] = False
     """Whether every answer spends its delta as a probability of failure, from the budget's share for failures."""
+    step: ClassVar[type[StepCost] | None] = None
+    """What one answer releases. Its event is what a ledger is charged and what ``sotto account`` explains."""
+    also_priced: ClassVar[Mapping[tuple[str, str], type[StepCost]]] = {}
+    """Steps that ``sotto account`` prices and nothing here draws, by the option and its value that ask for them."""
+
+    @classmethod
+    def public_of(cls, step: type[StepCost], values: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of the method's parameters that the step has too, by name."""
+        return {field.name: values[field.name] for field in fields(step) if field.name in values}
+
+    @classmethod
+    def kinds_of_step(cls) -> Sequence[type[StepCost]]:
+        """Every kind of step that the method can release, and those that are only priced."""
+        own = (cls.step,) if isinstance(cls.step, type) else ()
+        return (*own, *cls.also_priced.values())
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Every public parameter of the method."""
+        return {name: getattr(self, name) for name in options_of(type(self))}
+
+    def step_at(self, price: Price, change: ChangeType, adjacency: Adjacency) -> StepCost:
+        """One answer at this price, its noise set for this change of the experts.
+
+        Raises:
+            ParameterError: No noise meets the price.
+            AssignmentError: The method has no guarantee under this adjacency.
+        """
+        if self.step is None:
+            raise ParameterError("epsilon", price.epsilon, f"absent: {self.name} has no noise to set by it")
+        return self.step.at(price.epsilon, price.delta, change, **self.public_of(self.step, self.options))
+
+    def claim(self, one: Any, steps: int) -> Claim | None:
+        """What the paper states.
+
+        Args:
+            one: What one answer releases, of the type ``step``.
+            steps: Releases an answer.
+        """
+        return None
 
     @abstractmethod
     def event(self, price: Price, adjacency: Adjacency) -> DpEvent:
@@ -91,7 +134,15 @@ class Selecting(Method):
 
     @final
     def event(self, price: Price, adjacency: Adjacency) -> DpEvent:
-        return self.mechanism(price).event
+        drawn = self.mechanism(price).event
+        if self.step is None:
+            return drawn
+        # The noise is set for the change that there is, so that the price is the same for every one of them.
+        change = change_type(Assignment.OWN_SLOT, adjacency)
+        charged = self.step_at(price, change, adjacency).event(change)
+        if charged != drawn:
+            raise AssertionError(f"{self.name} is charged {charged} and draws from a mechanism that costs {drawn}")
+        return charged
 
     @final
     def choose(self, experts: ExpertOutputs, price: Price, randomness: Randomness) -> int:
@@ -140,6 +191,8 @@ def register_method(name: str, *, summary: str, source: str) -> Callable[[T], T]
             raise ParameterError(
                 "method", name, "one whose experts hold their own units: one context has no change type"
             )
+        if issubclass(cls, Selecting | Subsampling) and cls.step is None:
+            raise ParameterError("method", name, "one that names its 'step', so that its price can be explained")
         cls.name, cls.summary, cls.source = name, summary, source
         _METHODS.enter(name, cls)
         return cls
@@ -150,6 +203,19 @@ def register_method(name: str, *, summary: str, source: str) -> Callable[[T], T]
 def registered_methods() -> dict[str, type[Method]]:
     """Every method of this folder by name."""
     return _METHODS.all()
+
+
+def read_method_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a method as they were typed, read as values of their types.
+
+    Raises:
+        ParameterError: There is no such method, it has no such option, or a text is not of the option's type.
+
+    Example:
+        >>> read_method_options("poe", {"clip": "2.5"})
+        {'clip': 2.5}
+    """
+    return _METHODS.read(name, options)
 
 
 def make_method(name: str, **options: object) -> Method:

@@ -13,18 +13,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final, Self, TypeVar, final
+from typing import Any, ClassVar, Final, Self, TypeVar, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding_chooser import Chooser
 from sottovoce.methods.decoding_plan import PLAN_BOUNDS, DecodingPlan, Part, Setting, repeated, together
 from sottovoce.methods.registry import Registry
-from sottovoce.privacy.accountant import RdpAccountant, charge_of
+from sottovoce.privacy.accountant import RdpAccountant, Report, charge_of
 from sottovoce.privacy.calibration import calibrate
 from sottovoce.privacy.checked import Checked
+from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import ApproximateDP, DpEvent
 from sottovoce.privacy.numbers import rounded_up
+from sottovoce.privacy.step_costs import StepCost
 from sottovoce.privacy.unit import Adjacency, ChangeType
 from sottovoce.randomness import Randomness
 
@@ -53,6 +55,12 @@ class Decoder(Checked, ABC):
     private: ClassVar[bool] = True
     dials: ClassVar[Mapping[str, bool]] = {}
     """Parameters that may be left open (``None``), one at a time, and whether a larger value costs more."""
+    priced_too: ClassVar[tuple[str, ...]] = ()
+    """Further parameters that a price sets where they are left open."""
+    further: ClassVar[tuple[type[StepCost], ...]] = ()
+    """Kinds of its steps that have parameters of their own, with which ``sotto account`` can be asked."""
+    divides: ClassVar[bool] = True
+    """Whether sums are divided by the number of experts, so that the price depends on it."""
 
     @abstractmethod
     def parts(self, setting: Setting) -> Sequence[Part]:
@@ -71,6 +79,14 @@ class Decoder(Checked, ABC):
             unwritable: Tokens that no text may hold; never candidates.
         """
 
+    def adaptive_steps(self, setting: Setting) -> int:
+        """Steps of one batch, each chosen in the knowledge of those before it."""
+        return sum(part.steps * part.row.steps for part in self.parts(setting)) * setting.texts
+
+    def claim(self, setting: Setting) -> Claim | None:
+        """What the paper states for one batch."""
+        return None
+
     @property
     def refundable(self) -> bool:
         """Whether steps never executed may be given back: not where one point of a profile was charged (6.5)."""
@@ -85,6 +101,11 @@ class Decoder(Checked, ABC):
         """What one batch is charged: the dearer of its alternatives, in zCDP. Every parameter must be settled."""
         one, *others = self.alternatives(setting)
         return max([one, *others], key=lambda event: charge_of(event).rho) if others else one
+
+    @final
+    def charge(self, setting: Setting, report: Report) -> DpEvent:
+        """What a ledger is charged for one batch: its event, or where steps are sampled one point of its profile."""
+        return self.event(setting) if self.refundable else ApproximateDP(report.epsilon, report.delta)
 
     def alternatives(self, setting: Setting) -> Sequence[DpEvent]:
         """What one change can be: one inside a batch; where batches follow private labels, one in each of two (T13)."""
@@ -167,8 +188,7 @@ class Decoder(Checked, ABC):
             raise ParameterError(
                 "epsilon", price.epsilon, f"at least {rounded_up(report.epsilon, 6)}, the cost of {decoder}"
             )
-        event = decoder.event(setting) if decoder.refundable else ApproximateDP(report.epsilon, report.delta)
-        return DecodingPlan(decoder, setting, event, report)
+        return DecodingPlan(decoder, setting, decoder.charge(setting, report), report)
 
 
 _DECODERS = Registry[Decoder]("decoder")
@@ -189,6 +209,15 @@ def register_decoder(name: str, *, summary: str, source: str) -> Callable[[T], T
 def registered_decoders() -> dict[str, type[Decoder]]:
     """Every decoding method of this folder by name."""
     return _DECODERS.all()
+
+
+def read_decoder_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a decoding method as they were typed, read as values of their types.
+
+    Raises:
+        ParameterError: There is no such method, it has no such option, or a text is not of the option's type.
+    """
+    return _DECODERS.read(name, options)
 
 
 def make_decoder(name: str, **options: object) -> Decoder:

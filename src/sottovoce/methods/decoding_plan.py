@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, final
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.accountant import Report
 from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, DpEvent, NoOpDpEvent, SelfComposedDpEvent
-from sottovoce.privacy.master_table import Row, is_drop
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.plan import require_whole
+from sottovoce.privacy.step_costs import StepCost, is_drop
 from sottovoce.privacy.unit import Adjacency, ChangeType
 
 if TYPE_CHECKING:
@@ -75,12 +75,12 @@ class Part:
     """Steps of one kind.
 
     Attributes:
-        row: The row of the master table.
-        steps: How often in one text, at most.
+        row: What one of them costs.
+        steps: How often in one text or answer, at most.
     """
 
-    row: Row
-    steps: int
+    row: StepCost
+    steps: int = 1
 
 
 @final

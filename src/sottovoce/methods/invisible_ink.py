@@ -24,10 +24,34 @@ from sottovoce.methods.decoding import Part, Setting, register_decoder
 from sottovoce.methods.decoding_selection import SelectingDecoder
 from sottovoce.privacy.accountant import RdpAccountant
 from sottovoce.privacy.checked import OneOf, Positive, Whole
-from sottovoce.privacy.master_table_decoding import InvisibleInk as InkRow
+from sottovoce.privacy.claims import Claim, of_zcdp
+from sottovoce.privacy.step_costs import ClippedMeanStep, step_cost
 
 MOST_SETTLED: Final = 10.0
 """Nats. The largest clip that a price settles: beyond, hardly anything is clipped, and no token is left out."""
+
+
+@final
+@step_cost(
+    "invisible-ink", law="softmax((public logits + mean of clipped differences) / temperature)", source="spec. 5.11"
+)
+@dataclass(frozen=True)
+class InvisibleInkToken(ClippedMeanStep):
+    """A token of InvisibleInk (DClip).
+
+    Attributes:
+        clip: C; an expert's difference to the public logits is clipped to [-C, C].
+        experts: B, the fixed public denominator.
+        temperature: tau.
+    """
+
+    clip: Positive
+    experts: Whole
+    temperature: Positive
+
+    @property
+    def eta_per_width(self) -> float:
+        return 2 * self.clip / (self.experts * self.temperature)
 
 
 @final
@@ -81,7 +105,14 @@ class InvisibleInk(SelectingDecoder):
         return 2 * (self.clip or 0)
 
     def parts(self, setting: Setting) -> Sequence[Part]:
-        return [Part(InkRow(self.clip or 0, setting.experts, self.temperature or 0), setting.tokens)]
+        return [Part(InvisibleInkToken(self.clip or 0, setting.experts, self.temperature or 0), setting.tokens)]
+
+    def claim(self, setting: Setting) -> Claim:
+        one = ((self.clip or 0) / (setting.experts * (self.temperature or 1))) ** 2 / 2
+        return Claim(
+            "InvisibleInk: rho = T C^2/(2 B^2 tau^2)",
+            lambda delta, answers: of_zcdp(one * setting.tokens * setting.texts * answers, delta),
+        )
 
     def settled(self, price: Price | None, setting: Setting, bounds: Collection[str]) -> Self:
         if price is not None and self.clip is None and self.temperature is not None:

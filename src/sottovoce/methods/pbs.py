@@ -10,9 +10,11 @@ Sources     Private PoEtry, appendix; specification 5.3, 7.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, Self, final
 
 import numpy as np
 
@@ -23,10 +25,64 @@ from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.base import Price, Subsampling, register_method
 from sottovoce.privacy.amplification import Sampling, SharedSample
 from sottovoce.privacy.calibration import calibrate
-from sottovoce.privacy.events import ApproximateDP, DpEvent, GaussianDpEvent, SelfComposedDpEvent
+from sottovoce.privacy.checked import Number, Positive, Root, Share, Whole
+from sottovoce.privacy.claims import Claim, of_event
+from sottovoce.privacy.events import (
+    ApproximateDP,
+    DpEvent,
+    GaussianDpEvent,
+    PoissonSampledDpEvent,
+    SelfComposedDpEvent,
+)
 from sottovoce.privacy.numbers import rounded_down, rounded_up
-from sottovoce.privacy.unit import SWAP, Adjacency
+from sottovoce.privacy.step_costs import Sensitivity, StepCost, is_drop, step_cost
+from sottovoce.privacy.unit import SWAP, Adjacency, ChangeType
 from sottovoce.randomness import Randomness
+
+
+@final
+@step_cost(
+    "pbs",
+    law="prediction on a fresh Poisson subsample, a label-normalised vector + Gaussian noise, repeated",
+    source="specification 5.3",
+)
+@dataclass(frozen=True)
+class PredictionBySubsampling(StepCost):
+    """Prediction by subsampling. A record in the sample re-evaluates the prompt, so its presence is a swap.
+
+    Attributes:
+        sampling_probability: q; independent coins, fresh for every subsample.
+        sigma: Deviation per label. Only the correctly rounded continuous law has the profile that is amplified.
+        subsamples: k, predictions averaged for one answer.
+    """
+
+    family = "Poisson-subsampled Gaussian noise"
+
+    sampling_probability: Share
+    sigma: Positive
+    subsamples: Whole = 1
+
+    @property
+    def steps(self) -> int:
+        return self.subsamples
+
+    def sensitivity(self, change: ChangeType) -> Sensitivity:
+        if is_drop(change) or change.rows > 1:
+            raise ParameterError(
+                "change", change.name, "swap: one prompt holds the sample, and a present record re-evaluates it"
+            )
+        return Sensitivity(math.sqrt(2), "Euclidean norm of the change of one probability vector")
+
+    def event(self, change: ChangeType) -> PoissonSampledDpEvent:
+        norm = self.sensitivity(change).value
+        multiplier = math.sqrt(self.sigma.square / 2) if isinstance(self.sigma, Root) else self.sigma / norm
+        return PoissonSampledDpEvent(self.sampling_probability, GaussianDpEvent(multiplier))
+
+    @classmethod
+    def with_multiplier(cls, sampling_probability: float, noise_multiplier: float, subsamples: int) -> Self:
+        """The step whose noise is so many times its sensitivity, exactly."""
+        sigma = Root(2 * Fraction(noise_multiplier) ** 2)
+        return cls(sampling_probability, sigma, subsamples)  # type: ignore[arg-type]
 
 
 @final
@@ -48,9 +104,10 @@ class PbS(Subsampling):
     """
 
     can_fail: ClassVar[bool] = True
+    step: ClassVar[type[PredictionBySubsampling]] = PredictionBySubsampling
 
-    sampling_probability: float = 0.04
-    subsamples: int = 100
+    sampling_probability: Annotated[float, Number(1e-6, 0.999_999)] = 0.04
+    subsamples: Annotated[int, Number(1, 1_000, whole=True)] = 100
 
     def __post_init__(self) -> None:
         require_sampling(self.sampling_probability, self.subsamples)
@@ -63,6 +120,17 @@ class PbS(Subsampling):
             AssignmentError: There is no amplification by Poisson sampling under this adjacency.
         """
         return _noise_multiplier(self.sampling_probability, self.subsamples, price.epsilon, price.delta, adjacency)
+
+    def step_at(self, price: Price, change: ChangeType, adjacency: Adjacency) -> PredictionBySubsampling:
+        multiplier = self.noise_multiplier(price, adjacency)
+        return PredictionBySubsampling.with_multiplier(self.sampling_probability, multiplier, self.subsamples)
+
+    def claim(self, one: PredictionBySubsampling, steps: int) -> Claim:
+        event = PoissonSampledDpEvent(one.sampling_probability, GaussianDpEvent(float(one.sigma)))
+        return Claim(
+            "PoEtry: a sensitivity of 1 for a probability vector, Poisson accounting under add-remove",
+            lambda delta, answers: of_event(event, one.subsamples * steps * answers, delta),
+        )
 
     def event(self, price: Price, adjacency: Adjacency) -> DpEvent:
         RoundedGaussian(self.noise_multiplier(price, adjacency))  # refuses noise out of range before anything is read
@@ -85,9 +153,9 @@ def sampled_event(
     Raises:
         AssignmentError: There is no amplification by Poisson sampling under this adjacency.
     """
-    sample = SharedSample(Sampling.POISSON, adjacency, change=SWAP, grouped=True, rate=sampling_probability)
-    sample.release(GaussianDpEvent(noise_multiplier))
-    return SelfComposedDpEvent(sample.amplified(), subsamples)
+    SharedSample(Sampling.POISSON, adjacency, change=SWAP, grouped=True, rate=sampling_probability)  # refuses it
+    one = PredictionBySubsampling.with_multiplier(sampling_probability, noise_multiplier, subsamples)
+    return SelfComposedDpEvent(one.event(SWAP), one.steps)
 
 
 @lru_cache(maxsize=256)

@@ -10,13 +10,48 @@ Sources     Private PoEtry; specification 5.1, 5.1.3 for the public prior. Clipp
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, ClassVar, final
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.outputs import ExpertOutputs, FloatArray, require_clipping
+from sottovoce.experts.outputs import NORMALIZATIONS, ExpertOutputs, FloatArray, require_clipping
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price, Selecting, register_method
+from sottovoce.privacy.checked import Number, OneOf, Positive
+from sottovoce.privacy.claims import Claim, basic_or_advanced
 from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.step_costs import RatedStep, SelectionStep, Sensitivity, step_cost
+from sottovoce.privacy.unit import ChangeType
+
+Clip = Annotated[float, Number(0.001, 1_000)]
+"""Where log-probabilities are clamped, in nats."""
+PriorWeight = Annotated[float, Number(0, 100)]
+"""The power of a public prediction."""
+
+
+@final
+@step_cost("poe", law="weights exp(rate * sum of log-probabilities clamped to [-clip, 0])", source="specification 5.1")
+@dataclass(frozen=True)
+class ProductOfExperts(RatedStep, SelectionStep):
+    """A label or token of a product of experts.
+
+    Attributes:
+        clip: C, in nats: an expert's width.
+        rate: lambda, the weight of one nat.
+
+    Example:
+        >>> from sottovoce.privacy.unit import DROP
+        >>> ProductOfExperts(clip=3, rate=0.5).event(DROP)
+        BoundedRange(eta=1.5)
+    """
+
+    clip: Positive
+
+    @property
+    def width(self) -> float:
+        return self.clip
+
+    def sensitivity(self, change: ChangeType) -> Sensitivity:
+        return Sensitivity(self.clip * change.widths, "range of the change of the summed log-probabilities")
 
 
 @final
@@ -35,13 +70,20 @@ class PoE(Selecting):
         ParameterError: A parameter is out of range.
     """
 
-    clip: float = 2.3
-    normalization: str = "labels"
-    prior_weight: float = 0.0
+    step: ClassVar[type[ProductOfExperts]] = ProductOfExperts
+    clip: Clip = 2.3
+    normalization: Annotated[str, OneOf(NORMALIZATIONS)] = "labels"
+    prior_weight: PriorWeight = 0.0
 
     def __post_init__(self) -> None:
         require_clipping(self.clip, self.normalization)
         require_prior_weight(self.prior_weight)
+
+    def claim(self, one: ProductOfExperts, steps: int) -> Claim:
+        return Claim(
+            "PoEtry: rate times clip a token, tokens by basic or advanced composition",
+            lambda delta, answers: basic_or_advanced(one.clip * float(one.rate), steps * answers, delta),
+        )
 
     def mechanism(self, price: Price) -> Exponential:
         return Exponential(price.epsilon)

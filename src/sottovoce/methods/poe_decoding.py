@@ -19,9 +19,9 @@ from sottovoce.experts.lockstep_rules import NORMALIZATIONS, Candidates, Clamped
 from sottovoce.experts.outputs import FloatArray
 from sottovoce.methods.decoding import Part, Setting, register_decoder
 from sottovoce.methods.decoding_selection import SelectingDecoder
-from sottovoce.methods.poe import require_prior_weight
+from sottovoce.methods.poe import PriorWeight, ProductOfExperts, require_prior_weight
 from sottovoce.privacy.checked import OneOf, Positive, Whole
-from sottovoce.privacy.master_table_selection import ProductOfExperts
+from sottovoce.privacy.claims import Claim, basic_or_advanced
 
 
 @final
@@ -52,8 +52,9 @@ class PoEDecoding(SelectingDecoder):
     rate: Positive | None = None
     top_k: Whole | None = 100
     normalization: Annotated[str, OneOf(NORMALIZATIONS)] = "candidates"
-    prior_weight: float = 0.0
+    prior_weight: PriorWeight = 0.0
     dials: ClassVar[Mapping[str, bool]] = {"rate": True}
+    divides: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,7 +66,14 @@ class PoEDecoding(SelectingDecoder):
         return ClampedLogProbabilities(self.clip, self.normalization)
 
     def parts(self, setting: Setting) -> Sequence[Part]:
-        return [Part(ProductOfExperts(self.clip, self.rate or 0), setting.tokens)]
+        return [Part(ProductOfExperts(clip=self.clip, rate=self.rate or 0), setting.tokens)]
+
+    def claim(self, setting: Setting) -> Claim:
+        one, steps = self.clip * (self.rate or 0), setting.tokens * setting.texts
+        return Claim(
+            "PoEtry: rate times clip a token, tokens by basic or advanced composition",
+            lambda delta, answers: basic_or_advanced(one, steps * answers, delta),
+        )
 
     def log_prior(self, public: Candidates) -> FloatArray | None:
         return log_prior_of(public, 1 / self.prior_weight) if self.prior_weight else None

@@ -11,12 +11,12 @@ Sources     specification 5.1.8 and 5.11; Vinod et al. (2025) for clipping diffe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from sottovoce.experts.outputs import ExpertOutputs, FloatArray, require_clipping
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price, Selecting, register_method
-from sottovoce.methods.poe import require_prior_weight
+from sottovoce.methods.poe import Clip, PriorWeight, ProductOfExperts, require_prior_weight
 from sottovoce.privacy.scores import Scores
 
 
@@ -39,8 +39,9 @@ class PriorPoE(Selecting):
         ParameterError: A parameter is out of range.
     """
 
-    clip: float = 1.5
-    prior_weight: float = 5.0
+    step: ClassVar[type[ProductOfExperts]] = ProductOfExperts
+    clip: Clip = 1.5
+    prior_weight: PriorWeight = 5.0
 
     def __post_init__(self) -> None:
         require_clipping(self.clip, "max")

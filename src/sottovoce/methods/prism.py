@@ -23,7 +23,36 @@ from sottovoce.experts.outputs import FloatArray
 from sottovoce.methods.decoding import Part, Setting, register_decoder
 from sottovoce.methods.decoding_selection import SelectingDecoder
 from sottovoce.privacy.checked import Positive, Whole
-from sottovoce.privacy.master_table_decoding import Prism
+from sottovoce.privacy.claims import Claim, without_second_term
+from sottovoce.privacy.step_costs import ClippedMeanStep, step_cost
+
+
+@final
+@step_cost(
+    "prism", law="softmax((mean of clipped private logits + clipped public logits) / (2 temperature))", source="5.10"
+)
+@dataclass(frozen=True)
+class PrismToken(ClippedMeanStep):
+    """A token of PRISM. The public half is a free prior; what it buys is the doubled temperature.
+
+    Attributes:
+        clip: c; an expert's width is 2c.
+        experts: s, the fixed public denominator.
+        temperature: tau.
+
+    Example:
+        >>> from sottovoce.privacy.unit import DROP
+        >>> round(PrismToken(clip=10, experts=255, temperature=1.02).event(DROP).eta, 6)
+        0.038447
+    """
+
+    clip: Positive
+    experts: Whole
+    temperature: Positive
+
+    @property
+    def eta_per_width(self) -> float:
+        return self.clip / (self.experts * self.temperature)
 
 
 @final
@@ -61,7 +90,14 @@ class PRISM(SelectingDecoder):
         return ClippedLogits(self.clip)
 
     def parts(self, setting: Setting) -> Sequence[Part]:
-        return [Part(Prism(self.clip, setting.experts, self.temperature or 0), setting.tokens)]
+        return [Part(PrismToken(self.clip, setting.experts, self.temperature or 0), setting.tokens)]
+
+    def claim(self, setting: Setting) -> Claim:
+        eta = self.clip / (setting.experts * (self.temperature or 1))
+        return Claim(
+            "PRISM, Theorem 1: eta sqrt(2 T ln(1/delta)), which drops the term T eta (e^eta - 1)",
+            lambda delta, answers: without_second_term(eta, setting.tokens * setting.texts * answers, delta),
+        )
 
     def log_prior(self, public: Candidates) -> FloatArray:
         logits = log_prior_of(public, 1.0)

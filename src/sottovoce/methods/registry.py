@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar, final
 
 from sottovoce.errors import ParameterError
+from sottovoce.privacy.checked import nearest, options_of
 
 T = TypeVar("T")
 
@@ -45,10 +47,34 @@ class Registry(Generic[T]):
         Raises:
             ParameterError: There is no such class, or it has no such option.
         """
+        kind = self._named(name)
+        self._require_known(name, kind, options)
+        return kind(**options)
+
+    def read(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Options that were typed, as values of their types.
+
+        Raises:
+            ParameterError: There is no such class, it has no such option, or a text is not of the option's type.
+        """
+        kind = self._named(name)
+        self._require_known(name, kind, options)
+        known = options_of(kind)
+        return {option: known[option].read(value) for option, value in options.items()}
+
+    def _named(self, name: str) -> type[T]:
         classes = self.all()
         if name not in classes:
-            raise ParameterError("method", name, f"one of {', '.join(classes)}")
-        known = getattr(classes[name], "__dataclass_fields__", {})
-        if unknown := [option for option in options if option not in known]:
-            raise ParameterError(unknown[0], options[unknown[0]], f"absent: the method {name!r} has no such option")
-        return classes[name](**options)
+            raise ParameterError("method", name, f"one of {', '.join(classes)}{nearest(name, [*classes])}")
+        return classes[name]
+
+    def _require_known(self, name: str, kind: type[T], options: Mapping[str, Any]) -> None:
+        known = [*options_of(kind)]
+        for option, value in options.items():
+            if option in known:
+                continue
+            others = [other for other, cls in self._known.items() if option in options_of(cls)]
+            elsewhere = f", unlike --method {', '.join(sorted(others))}" if others else ""
+            has = ", ".join(known) or "none"
+            limit = f"absent: the method {name!r} has no such option{elsewhere}; it has {has}{nearest(option, known)}"
+            raise ParameterError(option, value, limit)

@@ -18,7 +18,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Final, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.experts.lockstep import scores_of, summed, thinned
@@ -31,12 +31,22 @@ from sottovoce.methods.decoding_selection import SelectingDecoder
 from sottovoce.models.stepping import Step
 from sottovoce.privacy.amplification import Sampling, SharedSample
 from sottovoce.privacy.checked import OneOf, Positive, Several, Share, Whole
+from sottovoce.privacy.claims import Claim, basic_or_advanced, of_gaussian
 from sottovoce.privacy.events import DpEvent, PureDP, SelfComposedDpEvent, ZCDpEvent
-from sottovoce.privacy.master_table import Row, is_drop
-from sottovoce.privacy.master_table_decoding import TangExponential, TangSelection
-from sottovoce.privacy.master_table_vectors import TangGaussian
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.step_costs import (
+    GaussianStep,
+    NoiseLaw,
+    PureStep,
+    SelectionStep,
+    Sensitivity,
+    StepCost,
+    is_drop,
+    shifted_norm,
+    step_cost,
+)
+from sottovoce.privacy.unit import ChangeType
 from sottovoce.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -48,6 +58,82 @@ BITS: Final = 20
 """Probabilities are on a grid of 2**-20."""
 
 _DIALS: Final = {"gaussian": "sigma", "exponential": "scale", "em": "rate"}
+
+
+@final
+@step_cost(
+    "tang-gaussian", law="Gaussian noise on the mean of the experts' probability vectors, argmax", source="5.8 (a)"
+)
+@dataclass(frozen=True)
+class TangGaussian(GaussianStep):
+    """A token of few-shot generation.
+
+    Attributes:
+        experts: M, the fixed public denominator.
+        sigma: Deviation per candidate, on the mean.
+        candidates: K, the public candidate list's length; absent, as many as there may be.
+        sampler: ``discrete`` or ``continuous``.
+        grid: Integer noise steps per unit of probability.
+    """
+
+    experts: Whole
+    sigma: Positive
+    candidates: Several | None = None
+    sampler: NoiseLaw = "discrete"
+    grid: Whole = 1024
+
+    def norm(self, change: ChangeType) -> float:
+        drop = is_drop(change)
+        one = shifted_norm(self.candidates, self.sampler, self.grid) if drop else math.sqrt(2)
+        return change.rows * one / self.experts
+
+
+@final
+@step_cost(
+    "tang-exponential", law="exponential noise on the mean of max-normalised vectors, argmax", source="spec. 5.8 (b)"
+)
+@dataclass(frozen=True)
+class TangExponential(PureStep):
+    """Exponential noise is permute-and-flip: pure DP, not of bounded range.
+
+    Attributes:
+        experts: M, the fixed public denominator.
+        scale: b of the exponential noise, on the mean.
+    """
+
+    experts: Whole
+    scale: Positive
+
+    @property
+    def epsilon_per_width(self) -> float:
+        return 1 / (self.experts * self.scale)
+
+    def sensitivity(self, change: ChangeType) -> Sensitivity:
+        return Sensitivity(change.widths / self.experts, "range of the change of the mean")
+
+
+@final
+@step_cost(
+    "tang-em", law="weights exp(rate * mean of the experts' probability vectors)", source="specification 5.8 (c)"
+)
+@dataclass(frozen=True)
+class TangSelection(SelectionStep):
+    """The exponential mechanism on the same mean, which composes as bounded range.
+
+    Attributes:
+        experts: M, the fixed public denominator.
+        rate: lambda, the weight of one unit of probability.
+    """
+
+    experts: Whole
+    rate: Positive
+
+    @property
+    def eta_per_width(self) -> float:
+        return self.rate / self.experts
+
+    def sensitivity(self, change: ChangeType) -> Sensitivity:
+        return Sensitivity(change.widths / self.experts, "range of the change of the mean")
 
 
 @final
@@ -73,6 +159,7 @@ class Tang(SelectingDecoder):
         population: Records in all, public, for a sample without replacement.
     """
 
+    further: ClassVar[tuple[type[StepCost], ...]] = (TangGaussian,)
     noise: Annotated[str, OneOf(NOISES)] = "gaussian"
     sigma: Positive | None = None
     scale: Positive | None = None
@@ -106,6 +193,22 @@ class Tang(SelectingDecoder):
 
     def parts(self, setting: Setting) -> Sequence[Part]:
         return [Part(self._row(self._divisor(setting)), setting.tokens)]
+
+    def claim(self, setting: Setting) -> Claim | None:
+        steps, experts = setting.tokens * setting.texts, setting.experts
+        if self.noise == "exponential":
+            one = 2 / (experts * (self.scale or 1))
+            return Claim(
+                "Tang et al.: 2/(experts scale) a token, tokens by basic or advanced composition",
+                lambda delta, answers: basic_or_advanced(one, steps * answers, delta),
+            )
+        if self.noise == "em":
+            return None
+        mu = math.sqrt(2) / (experts * (self.sigma or 1))
+        return Claim(
+            "Tang et al.: Gaussian noise for a sensitivity of sqrt(2)/experts, without their amplification",
+            lambda delta, answers: of_gaussian(mu, steps * answers, delta),
+        )
 
     def alternatives(self, setting: Setting) -> Sequence[DpEvent]:
         if self.fresh == "never":
@@ -155,7 +258,7 @@ class Tang(SelectingDecoder):
             squared = math.ceil((Fraction(row.norm(setting.change)) * row.experts * row.grid) ** 2)
         return scores_of(sums, self.rule, setting.change, setting.adjacency, squared)
 
-    def _row(self, experts: int) -> Row:
+    def _row(self, experts: int) -> StepCost:
         match self.noise:
             case "exponential":
                 return TangExponential(experts, self.scale or 0)

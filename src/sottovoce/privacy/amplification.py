@@ -29,9 +29,9 @@ from sottovoce.privacy.events import (
     describe,
     is_private,
 )
-from sottovoce.privacy.master_table import is_drop
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.plan import holds_sample, is_number, merge, require_count, require_whole
+from sottovoce.privacy.step_costs import is_drop
 from sottovoce.privacy.unit import Adjacency, ChangeType
 
 

@@ -6,9 +6,12 @@ else by name, value and limit. ``OneOf`` makes an annotation that accepts a few 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import difflib
+import math
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from fractions import Fraction
 from functools import cache
-from typing import Annotated, Any, Final, get_args, get_type_hints
+from typing import Annotated, Any, Final, final, get_args, get_origin, get_type_hints
 
 from sottovoce.errors import ParameterError
 
@@ -37,7 +40,7 @@ class Number:
         return f"a {'whole ' if self.whole else ''}number from {self.least:g} to {most}"
 
     def read(self, name: str, value: object) -> float:
-        """The value as a number.
+        """The value as a number; an exact one stays exact.
 
         Raises:
             ParameterError: It is not one, or not within the limit.
@@ -46,9 +49,27 @@ class Number:
             number = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError, OverflowError):
             raise ParameterError(name, value, self.limit) from None
+        if isinstance(value, Fraction | Root) and number > 0:  # worked out from parameters that were in range
+            return value  # type: ignore[return-value]
         if isinstance(value, bool) or not self.least <= number <= self.most or (self.whole and number % 1):
             raise ParameterError(name, value, self.limit)
         return int(number) if self.whole else number
+
+
+@final
+@dataclass(frozen=True)
+class Root:
+    """The square root of an exact number: a deviation of noise whose variance loses nothing to rounding.
+
+    Example:
+        >>> float(Root(Fraction(2)))
+        1.4142135623730951
+    """
+
+    square: Fraction
+
+    def __float__(self) -> float:
+        return math.sqrt(self.square)
 
 
 @dataclass(frozen=True)
@@ -119,6 +140,109 @@ def limits_of(cls: type) -> dict[str, tuple[Number | OneOf | YesNo, bool]]:
         if metadata:
             found[name] = (metadata[0], type(None) in options)
     return found
+
+
+NOTHING: Final = "none"
+"""How an option that may be absent is said to be."""
+SWITCH: Final = {"true": True, "yes": True, "false": False, "no": False}
+
+
+@final
+@dataclass(frozen=True)
+class Option:
+    """A field of a dataclass as an option that is typed.
+
+    Attributes:
+        name: The field's.
+        default: Its default; ``MISSING`` where it has none.
+        limit: What it accepts, in words; empty where only its type is known.
+        optional: Whether it may be absent.
+        kind: Its type: ``float``, ``int``, ``bool`` or ``str``.
+        reads_text: Whether the dataclass reads a text itself.
+    """
+
+    name: str
+    default: Any
+    limit: str
+    optional: bool
+    kind: type
+    reads_text: bool = False
+
+    @property
+    def words(self) -> str:
+        """The option with its default and its limit, in one line."""
+        default = "" if self.default is MISSING else f"={shown(self.default)}"
+        return f"{self.name}{default}" + (f" ({self.limit})" if self.limit else "")
+
+    def read(self, text: object) -> Any:
+        """The value that was typed. Its range is the dataclass's own business.
+
+        Raises:
+            ParameterError: It is not of the option's type.
+        """
+        if not isinstance(text, str):
+            return text
+        if self.optional and text.strip().lower() == NOTHING:
+            return None
+        if self.kind is bool:
+            if text.strip().lower() not in SWITCH:
+                raise ParameterError(self.name, text, YesNo().limit)
+            return SWITCH[text.strip().lower()]
+        if self.kind not in (int, float) or self.reads_text:
+            return text
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if math.isnan(number) or (self.kind is int and (math.isinf(number) or number % 1)):
+            whole = "a whole number" if self.kind is int else "a number"
+            raise ParameterError(self.name, text, self.limit or whole)
+        return int(text) if self.kind is int and text.strip().lstrip("+-").isdigit() else self.kind(number)
+
+
+@cache
+def options_of(cls: type) -> dict[str, Option]:
+    """Every field of a dataclass as an option, in the order of the class; of another class, nothing.
+
+    Example:
+        >>> @dataclass(frozen=True)
+        ... class Clipped:
+        ...     clip: float = 2.5
+        ...     top_k: int | None = None
+        >>> [option.words for option in options_of(Clipped).values()]
+        ['clip=2.5', 'top_k=none']
+    """
+    limits, hints = limits_of(cls), get_type_hints(cls)
+    found = {}
+    for field in fields(cls) if is_dataclass(cls) else ():
+        kinds = [kind for kind in (get_args(hints[field.name]) or (hints[field.name],)) if kind is not type(None)]
+        kind = kinds[0] if kinds and isinstance(kinds[0], type) else str
+        optional = type(None) in get_args(hints[field.name])
+        limit = limits[field.name][0].limit if field.name in limits else ""
+        checked = field.name in limits and issubclass(cls, Checked)
+        default = field.default_factory() if field.default_factory is not MISSING else field.default
+        found[field.name] = Option(field.name, default, limit, optional, get_origin(kind) or kind, checked)
+    return found
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """The known name that was probably meant, in words; empty where none is near.
+
+    Example:
+        >>> nearest("clp", ["clip", "noise"])
+        "; did you mean 'clip'?"
+    """
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def shown(value: Any) -> str:
+    """A value as it is typed."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.6g}" if isinstance(value, float | Fraction) else str(value)
 
 
 @dataclass(frozen=True)

@@ -3,38 +3,39 @@
 Guarantee   Every epsilon is the least of the accountant's valid bounds for a plan fixed in advance, under the adjacency
             it is printed with. A paper's claim stands beside it and is never used.
 Assumes     One unit occupies one expert slot unless said otherwise; slots are assigned as stated.
-Sources     specification 2.2 (change types), 4 (the master table), 6.1 to 6.4 (accounting), 11 (the papers' formulas).
+Sources     specification 2.2 (change types), 4 (step costs), 6.1 to 6.4 (accounting), 11 (the papers' formulas).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sottovoce.errors import AssignmentError, ParameterError
-from sottovoce.privacy import explain_claims as claims
+from sottovoce.explain.price import change_of, least, with_noise
+from sottovoce.explain.report import Explanation, Side
+from sottovoce.explain.setting import SIDES, Setting
+from sottovoce.explain.subject import Change, Subject, finite
+from sottovoce.explain.subjects import make_subject
+from sottovoce.methods.decoding_plan import Part
+from sottovoce.privacy import claims
 from sottovoce.privacy.accountant import Report, charge_of
 from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP, describe
-from sottovoce.privacy.explain_price import change_of, price, with_dial
-from sottovoce.privacy.explain_recipe import Part, Recipe, make_recipe, recipes
-from sottovoce.privacy.explain_report import Explanation, Side, finite
-from sottovoce.privacy.explain_setting import SIDES, Setting
-from sottovoce.privacy.master_table import figures_of
 from sottovoce.privacy.numbers import rounded_down, rounded_up
 from sottovoce.privacy.renyi import epsilon_of_rho
-from sottovoce.privacy.unit import Adjacency, ChangeType
-
-__all__ = ["SIDES", "Explanation", "Setting", "Side", "explain", "explain_events", "make_recipe", "recipes"]
+from sottovoce.privacy.step_costs import figures_of
+from sottovoce.privacy.unit import Adjacency
 
 BELOW, ABOVE = 1e-3, 1e-2
 """Relative differences within which a claim and a bound are called equal."""
 
 
-def explain(method: str, options: dict[str, object], setting: Setting | None = None) -> Explanation:
+def explain(method: str, options: Mapping[str, Any], setting: Setting | None = None) -> Explanation:
     """Prices a method under both adjacencies and says why.
 
     Args:
-        method: A name of ``recipes()``.
+        method: A name of ``registered_subjects()``.
         options: The method's parameters, as numbers or as text.
         setting: Everything else.
 
@@ -43,32 +44,30 @@ def explain(method: str, options: dict[str, object], setting: Setting | None = N
         AssignmentError: No adjacency has a guarantee for this assignment.
 
     Example:
-        >>> plan = explain("prism", {"batch": 255, "temperature": 1.02, "tokens": 100}, Setting(delta=1e-5))
+        >>> plan = explain("prism", {"experts": 255, "temperature": 1.02, "tokens": 100}, Setting(delta=1e-5))
         >>> round(plan.paper_epsilon, 4), round(plan.side(Adjacency.REPLACE_ONE).report.bounds["RDP"], 4)
         (1.8449, 1.6107)
     """
     setting = setting or Setting()
-    the_recipe = make_recipe(method, **options)
-    _require_place(the_recipe, setting)
-    the_recipe = with_dial(the_recipe, setting)
-    steps = the_recipe.steps * setting.queries
-    if steps > the_recipe.most_steps:
-        raise ParameterError("steps", steps, f"at most {the_recipe.most_steps:,} in all")
-    claim = the_recipe.claim()
+    subject = make_subject(method, **options)
+    _require_place(subject, setting)
+    subject = with_noise(subject, setting)
+    sides = tuple(dict.fromkeys((*SIDES, Adjacency.parse(setting.adjacency))))
+    claim = subject.claim()
     stated = finite(claim.epsilon(setting.delta, setting.queries)) if claim else None
-    sides = tuple(_side(the_recipe, setting, adjacency, stated) for adjacency in SIDES)
-    if all(side.refused for side in sides):
-        raise AssignmentError(sides[0].refused)
+    priced = tuple(_side(subject, setting, adjacency, stated) for adjacency in sides)
+    if all(side.refused for side in priced):
+        raise AssignmentError(priced[0].refused)
     return Explanation(
         method,
-        f"{the_recipe.title} ({the_recipe.source})",
+        subject.title,
         setting,
-        the_recipe.used,
-        tuple(f"{part.row.law}; {part.row.family} ({part.row.source})" for part in the_recipe.parts()),
-        steps,
+        subject.used,
+        next(side.mechanisms for side in priced if not side.refused),
+        next(side.total for side in reversed(priced) if not side.refused),
         stated,
         claim.words if claim else "",
-        sides,
+        priced,
     )
 
 
@@ -98,41 +97,47 @@ def explain_events(planned: Sequence[tuple[DpEvent, int]], setting: Setting) -> 
     return Explanation("events", "A list of events", setting, {}, (), steps, None, "", sides)
 
 
-def _require_place(the_recipe: Recipe, setting: Setting) -> None:
-    if the_recipe.placed:
+def _require_place(subject: Subject, setting: Setting) -> None:
+    if subject.placed:
         return
     for name, default in (("units_per_expert", 1), ("slots_per_unit", 1), ("assignment", None)):
         if (value := getattr(setting, name)) != default:
-            raise ParameterError(name, value, f"absent: {the_recipe.name} has no expert slots")
+            raise ParameterError(name, value, f"absent: {subject.name} has no expert slots")
 
 
-def _side(the_recipe: Recipe, setting: Setting, adjacency: Adjacency, stated: float | None) -> Side:
+def _side(subject: Subject, setting: Setting, adjacency: Adjacency, stated: float | None) -> Side:
     try:
-        change = change_of(the_recipe, setting, adjacency)
+        change = change_of(subject, setting, adjacency)
+        parts, charge = subject.parts(change), subject.charge(setting, change)
     except AssignmentError as error:
         return Side(adjacency, refused=str(error))
-    parts = the_recipe.parts(adjacency)
-    report = price(parts, change, adjacency, setting, setting.queries)
-    figures = _figures(parts, change, setting.queries)
+    total = subject.adaptive_steps(change) * setting.queries
+    if total > subject.most_steps:
+        raise ParameterError("steps", total, f"at most {subject.most_steps:,} in all")
+    report = least(subject.plans(change), setting.delta, adjacency, setting.unit, setting.queries)
     return Side(
         adjacency,
-        change=_why(the_recipe, setting, change),
-        figures=figures,
-        sensitivities=tuple(str(part.row.sensitivity(change)) for part in parts),
+        change=_why(subject, setting, change),
+        figures=_figures(parts, change, setting.queries),
+        sensitivities=tuple(str(part.row.sensitivity(change.kind)) for part in parts),
         events=tuple(
-            f"{part.count * part.row.steps * setting.queries} x {describe(part.row.event(change))}" for part in parts
+            f"{part.steps * part.row.steps * setting.queries} x {describe(part.row.event(change.kind))}"
+            for part in parts
         ),
         report=report,
         textbook=_textbook(parts, change, setting),
         verdict=_verdict(stated, report, parts, change, setting),
+        charge=charge,
+        total=total,
+        mechanisms=tuple(f"{part.row.law}; {part.row.family} ({part.row.source})" for part in parts),
     )
 
 
-def _figures(parts: Sequence[Part], change: ChangeType, queries: int) -> dict[str, float]:
+def _figures(parts: Sequence[Part], change: Change, queries: int) -> dict[str, float]:
     """A single part's own parameter; of several parts those that only one family has; and the plan's totals."""
     found: dict[str, float] = {}
     for part in parts:
-        for name, value in part.row.figures(change).items():
+        for name, value in part.row.figures(change.kind).items():
             if len(parts) == 1 or name != "rho":
                 found.setdefault(name, value)
     rho, failure = _totals(parts, change, queries)
@@ -143,18 +148,20 @@ def _figures(parts: Sequence[Part], change: ChangeType, queries: int) -> dict[st
     return found
 
 
-def _totals(parts: Sequence[Part], change: ChangeType, queries: int) -> tuple[float, float]:
+def _totals(parts: Sequence[Part], change: Change, queries: int) -> tuple[float, float]:
     try:
-        charges = [(charge_of(part.row.event(change)), part.count * part.row.steps * queries) for part in parts]
+        charges = [(charge_of(part.row.event(change.kind)), part.steps * part.row.steps * queries) for part in parts]
     except ParameterError:  # amplified: no useful zCDP form (specification 6.5)
         return math.inf, 0.0
     return sum(one.rho * count for one, count in charges), sum(one.delta * count for one, count in charges)
 
 
-def _textbook(parts: Sequence[Part], change: ChangeType, setting: Setting) -> dict[str, float]:
-    event = parts[0].row.event(change)
-    steps = parts[0].count * parts[0].row.steps * setting.queries
-    if len(parts) > 1 or not setting.delta or not isinstance(event, BoundedRange | PureDP):
+def _textbook(parts: Sequence[Part], change: Change, setting: Setting) -> dict[str, float]:
+    if len(parts) != 1 or not setting.delta:
+        return {}
+    event = parts[0].row.event(change.kind)
+    steps = parts[0].steps * parts[0].row.steps * setting.queries
+    if not isinstance(event, BoundedRange | PureDP):
         return {}
     one = event.eta if isinstance(event, BoundedRange) else event.epsilon
     rho = steps * one**2 / (8 if isinstance(event, BoundedRange) else 2)
@@ -166,18 +173,16 @@ def _textbook(parts: Sequence[Part], change: ChangeType, setting: Setting) -> di
     }
 
 
-def _why(the_recipe: Recipe, setting: Setting, change: ChangeType) -> str:
-    if the_recipe.name == "exponential":
-        return "as worked out in eta"
-    if not the_recipe.placed:
-        return f"{change.name}: a present record re-evaluates the prompt that holds the sample"
-    told = f"{change.name}: {setting.placement.value}"
+def _why(subject: Subject, setting: Setting, change: Change) -> str:
+    if not subject.placed:
+        return subject.why if subject.calibrated == "eta" else f"{change.kind.name}: {subject.why}"
+    told = f"{change.kind.name}: {setting.placement.value}"
     if setting.slots_per_unit > 1:
         told += f"; a unit may occupy {setting.slots_per_unit} of them"
     return told
 
 
-def _verdict(stated: float | None, report: Report, parts: Sequence[Part], change: ChangeType, setting: Setting) -> str:
+def _verdict(stated: float | None, report: Report, parts: Sequence[Part], change: Change, setting: Setting) -> str:
     if stated is None or not 0 < report.epsilon < math.inf:
         return ""
     where, least = f"under {report.adjacency.value}", rounded_up(report.epsilon)
@@ -186,9 +191,8 @@ def _verdict(stated: float | None, report: Report, parts: Sequence[Part], change
     if stated > report.epsilon:
         return f"The paper's figure over-reports {where}: {rounded_up(stated)} where {least} is proven."
     told = f"The paper's figure {rounded_up(stated)} is NOT a valid bound {where}: the least that is proven is {least}"
-    event = parts[0].row.event(change)
-    if len(parts) == 1 and isinstance(event, BoundedRange):
-        steps = parts[0].count * parts[0].row.steps * setting.queries
+    if len(parts) == 1 and isinstance(event := parts[0].row.event(change.kind), BoundedRange):
+        steps = parts[0].steps * parts[0].row.steps * setting.queries
         reached = claims.reached_delta(stated, event.eta, steps)
         if reached > setting.delta:
             return f"{told}, and a run over two candidates has delta {rounded_down(reached, 3)} there."

@@ -1,4 +1,4 @@
-"""The master table against hand-written values, and its rows against brute force in small worlds."""
+"""Step costs against the specification's table by hand, and against brute force in small worlds."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from scipy.special import ndtr
 
 from sottovoce.errors import ParameterError
+from sottovoce.explain import registered_subjects
 from sottovoce.privacy.accountant import rho_of_bounded_range, rho_of_pure
 from sottovoce.privacy.checked import Checked, Positive, Several, Share, Whole
 from sottovoce.privacy.events import (
@@ -21,11 +22,12 @@ from sottovoce.privacy.events import (
     WithFailure,
     ZCDpEvent,
 )
-from sottovoce.privacy.master_table import figures_of, master_table, several
+from sottovoce.privacy.step_costs import figures_of, several, step_costs
 from sottovoce.privacy.unit import DROP, SWAP, TWO_SWAP, Adjacency, Assignment, ChangeType, change_type
 
 AR, RO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
-ROWS = master_table()
+registered_subjects()  # imports every method and cost model, and so every step cost
+ROWS = step_costs()
 SQRT2, F = math.sqrt(2), math.exp(-0.5) - 0.5
 """F is Laplace's rho at half a unit: x + exp(-x) - 1."""
 
@@ -37,39 +39,39 @@ TABLE = [
     ("votes-laplace", {"scale": 2}, "pure_epsilon", (0.5, 1, 2)),
     (
         "votes-gaussian",
-        {"sigma": 2, "candidates": 4, "noise": "continuous"},
+        {"sigma": 2, "candidates": 4, "sampler": "continuous"},
         "mu",
         (math.sqrt(0.75) / 2, SQRT2 / 2, SQRT2),
     ),
-    ("votes-gaussian", {"sigma": 2, "noise": "continuous"}, "mu", (0.5, SQRT2 / 2, SQRT2)),
+    ("votes-gaussian", {"sigma": 2, "sampler": "continuous"}, "mu", (0.5, SQRT2 / 2, SQRT2)),
     ("votes-gaussian", {"sigma": 2, "candidates": 4}, "rho", (0.125, 0.25, 1.0)),
-    ("esa", {"clip": 1, "experts": 100, "sigma": 0.02, "noise": "continuous"}, "mu", (0.5, 1, 2)),
+    ("esa", {"clip": 1, "experts": 100, "sigma": 0.02, "sampler": "continuous"}, "mu", (0.5, 1, 2)),
     ("esa", {"clip": 1, "experts": 100, "sigma": 0.02}, "rho", (0.125, 0.5, 2)),
     ("keywords-joint", {"rate": 0.3}, "eta", (0.6, 1.2, 2.4)),
     ("keywords-top-k", {"rate": 0.3, "keywords": 5}, "eta", (0.3, 0.6, 1.2)),
     (
         "keywords-histogram",
-        {"words": 30, "sigma": 10, "noise": "continuous"},
+        {"words": 30, "sigma": 10, "sampler": "continuous"},
         "mu",
         (0.5477226, 0.7745967, 1.5491933),
     ),
     ("dpm-split", {"kappa": 0.1}, "eta", (1.22, 1.72, 3.44)),
     ("dpm-split", {"kappa": 0.1, "one_coordinate": True}, "eta", (0.86, 1.36, 2.72)),
-    ("leaf-sums", {"radius": 1, "sigma": 4, "noise": "continuous"}, "mu", (0.25, 0.5, 1)),
+    ("leaf-sums", {"radius": 1, "sigma": 4, "sampler": "continuous"}, "mu", (0.25, 0.5, 1)),
     ("level-counts", {"sigma": 2}, "rho", (0.125, 0.25, 1)),
     (
         "tang-gaussian",
-        {"experts": 10, "sigma": 0.1, "candidates": 4, "noise": "continuous"},
+        {"experts": 10, "sigma": 0.1, "candidates": 4, "sampler": "continuous"},
         "mu",
         (math.sqrt(0.75), SQRT2, 2 * SQRT2),
     ),
     ("tang-exponential", {"experts": 10, "scale": 0.2}, "pure_epsilon", (0.5, 1, 2)),
     ("tang-em", {"experts": 10, "rate": 5}, "eta", (0.5, 1, 2)),
-    ("clipped-logits", {"clip": 10, "batch": 255, "temperature": 2}, "eta", (0.0392157, 0.0784314, 0.1568627)),
-    ("sparse-vector", {"batch": 255, "threshold_scale": 0.2}, "pure_epsilon", (0.0392157, 0.0784314, 0.1568627)),
-    ("prism", {"clip": 10, "batch": 255, "temperature": 1.02}, "eta", (0.03844675, 0.0768935, 0.1537870)),
-    ("invisible-ink", {"clip": 1, "batch": 8, "temperature": 1}, "eta", (0.25, 0.5, 1)),
-    ("keywords-ptr", {"sigma": 2, "failure_delta": 1e-6, "noise": "continuous"}, "mu", (0.5, 0.5, 0.5)),
+    ("clipped-logits", {"clip": 10, "experts": 255, "temperature": 2}, "eta", (0.0392157, 0.0784314, 0.1568627)),
+    ("sparse-vector", {"experts": 255, "threshold_scale": 0.2}, "pure_epsilon", (0.0392157, 0.0784314, 0.1568627)),
+    ("prism", {"clip": 10, "experts": 255, "temperature": 1.02}, "eta", (0.03844675, 0.0768935, 0.1537870)),
+    ("invisible-ink", {"clip": 1, "experts": 8, "temperature": 1}, "eta", (0.25, 0.5, 1)),
+    ("keywords-ptr", {"sigma": 2, "failure_delta": 1e-6, "sampler": "continuous"}, "mu", (0.5, 0.5, 0.5)),
     ("bounded-range", {"eta": 0.1}, "eta", (0.1, 0.1, 0.1)),
 ]
 IDS = [f"{name}-{family}-{index}" for index, (name, _, family, _) in enumerate(TABLE)]
@@ -166,7 +168,7 @@ def test_top_k_is_k_steps_and_never_one():
 
 
 def test_gaussian_noise_is_priced_by_its_law():
-    discrete, continuous = (ROWS["esa"](clip=1, experts=10, sigma=0.5, noise=n) for n in ("discrete", "continuous"))
+    discrete, continuous = (ROWS["esa"](clip=1, experts=10, sigma=0.5, sampler=n) for n in ("discrete", "continuous"))
     assert discrete.event(SWAP) == ZCDpEvent(0.4**2 / 2)
     assert continuous.event(SWAP) == GaussianDpEvent(2.5)
 
@@ -261,17 +263,17 @@ WORLDS = {
     ),
     "votes-exponential": (ROWS["votes-exponential"](rate=0.8), [ONE_HOT], lambda total, _: 0.8 * total),
     "prism": (
-        ROWS["prism"](clip=2, batch=2, temperature=1),
+        ROWS["prism"](clip=2, experts=2, temperature=1),
         [clip_top(RAW, 2)],
         lambda total, public: (total / 2 + clip_top(public, 2)) / 2,
     ),
     "clipped-logits": (
-        ROWS["clipped-logits"](clip=2, batch=4, temperature=1),
+        ROWS["clipped-logits"](clip=2, experts=4, temperature=1),
         [clip_top(RAW, 2)],
         lambda total, _: total / 4,
     ),
     "invisible-ink": (
-        ROWS["invisible-ink"](clip=2, batch=4, temperature=1),
+        ROWS["invisible-ink"](clip=2, experts=4, temperature=1),
         [np.clip(np.vstack([RAW, -RAW, [[-30, 30], [30, -30]]]) - public, -2, 2) for public in PUBLIC],
         lambda total, public: public + total / 4,
     ),
@@ -366,12 +368,12 @@ def test_permute_and_flip_attains_its_epsilon_but_is_wider(change):
 def test_gaussian_votes_are_as_bad_as_their_mu_for_two_labels():
     # Two labels: the argmax is the sign of margin + N(0, 2 sigma^2); a moved vote shifts it by 2 (5.2: .177088).
     sigma, epsilon = 2.0, 0.3
-    mu = ROWS["votes-gaussian"](sigma=sigma, candidates=2, noise="continuous").figures(SWAP)["mu"]
+    mu = ROWS["votes-gaussian"](sigma=sigma, candidates=2, sampler="continuous").figures(SWAP)["mu"]
     exact = ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)
     margins = np.linspace(-40, 40, 80_001)
     reached = ndtr(margins / (SQRT2 * sigma)) - math.exp(epsilon) * ndtr((margins - 2) / (SQRT2 * sigma))
     assert reached.max() == pytest.approx(exact, abs=1e-6) == pytest.approx(0.177088, abs=1e-6)
-    drop = ROWS["votes-gaussian"](sigma=sigma, candidates=2, noise="continuous").figures(DROP)["mu"]
+    drop = ROWS["votes-gaussian"](sigma=sigma, candidates=2, sampler="continuous").figures(DROP)["mu"]
     one = ndtr(margins / (SQRT2 * sigma)) - math.exp(epsilon) * ndtr((margins - 1) / (SQRT2 * sigma))
     least = ndtr(drop / 2 - epsilon / drop) - math.exp(epsilon) * ndtr(-drop / 2 - epsilon / drop)
     assert one.max() == pytest.approx(least, abs=1e-6)
@@ -380,8 +382,8 @@ def test_gaussian_votes_are_as_bad_as_their_mu_for_two_labels():
 @pytest.mark.parametrize("change", [DROP, SWAP], ids=lambda change: change.name)
 def test_a_run_of_the_sparse_vector_loses_at_most_its_epsilon(change):
     # The chance of stopping at each test, by quadrature over the threshold's noise.
-    batch, scale = 4, 0.5
-    row = ROWS["sparse-vector"](batch=batch, threshold_scale=scale)
+    experts, scale = 4, 0.5
+    row = ROWS["sparse-vector"](experts=experts, threshold_scale=scale)
     epsilon, move = row.event(change).epsilon, row.sensitivity(change).value
     rho = np.linspace(-15, 15, 60_001)
     density = np.exp(-np.abs(rho) / scale) / (2 * scale)

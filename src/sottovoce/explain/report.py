@@ -9,8 +9,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 
+from sottovoce.explain.setting import Setting
+from sottovoce.explain.subject import ALIASES, finite
 from sottovoce.privacy.accountant import Report
-from sottovoce.privacy.explain_setting import Setting
+from sottovoce.privacy.events import DpEvent, describe
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.unit import Adjacency
 
@@ -39,6 +41,9 @@ class Side:
         report: Epsilon and every bound.
         textbook: Larger formulas, for comparison only.
         verdict: What to think of the paper's figure here.
+        charge: What a ledger is charged for one answer; ``None`` where nothing here charges it.
+        total: Adaptive steps in all.
+        mechanisms: One line a part: law, family and source.
     """
 
     adjacency: Adjacency
@@ -50,6 +55,9 @@ class Side:
     report: Report | None = None
     textbook: dict[str, float] = field(default_factory=dict)
     verdict: str = ""
+    charge: DpEvent | None = None
+    total: int = 0
+    mechanisms: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values; ``None`` for what does not exist or is infinite."""
@@ -64,6 +72,7 @@ class Side:
             "change": self.change or None,
             "sensitivity": list(self.sensitivities),
             "events": list(self.events),
+            "charged": None if self.charge is None else describe(self.charge),
             "refused": self.refused or None,
         }
 
@@ -117,11 +126,11 @@ class Explanation:
 
     def lines(self) -> list[str]:
         """The explanation, a sentence or two a line."""
-        given = ", ".join(f"{name} {_short(value)}" for name, value in self.parameters.items())
+        given = ", ".join(f"{name} {_short(value)}" for name, value in self.parameters.items() if name not in ALIASES)
         told = [f"{self.title}.{f' Parameters: {given}.' if given else ''}"]
         told += [f"Mechanism: {text}." for text in self.mechanisms]
         told.append(
-            f"Composition: {self.steps} step{'s' if self.steps > 1 else ''}, adaptive, fixed in advance; "
+            f"Composition: {self.steps} step{'' if self.steps == 1 else 's'}, adaptive, fixed in advance; "
             f"delta {rounded_up(self.setting.delta)}; unit '{self.setting.unit}'."
         )
         for side in self.sides:
@@ -139,6 +148,8 @@ def _side_lines(side: Side) -> list[str]:
     told = [f"{side.adjacency.value}: {side.change}."]
     told += [f"  sensitivity: {text}" for text in side.sensitivities]
     told += [f"  steps: {text}" for text in side.events]
+    if side.charge is not None:
+        told.append(f"  a ledger is charged, for each answer: {describe(side.charge)}")
     if not math.isfinite(side.report.epsilon):
         return [*told, "  no finite epsilon at this delta; Gaussian noise and failures need a delta above theirs"]
     others = ", ".join(
@@ -150,11 +161,6 @@ def _side_lines(side: Side) -> list[str]:
         f"  epsilon {rounded_up(side.report.epsilon, 5)} by {side.report.bound}: {how}",
         f"  bounds: {others}",
     ]
-
-
-def finite(value: float | None) -> float | None:
-    """The number, or ``None`` where it is infinite."""
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _short(value: Any) -> str:

@@ -10,9 +10,9 @@ from typing import Final, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.checked import Number
-from sottovoce.privacy.master_table import several
 from sottovoce.privacy.numbers import require_delta, require_epsilon
-from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
+from sottovoce.privacy.step_costs import several
+from sottovoce.privacy.unit import CHANGE_TYPES, Adjacency, Assignment, ChangeType, change_type
 
 SIDES: Final = (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
 """The adjacencies that every explanation shows."""
@@ -65,10 +65,15 @@ class Setting:
         default = "own-slot" if self.units_per_expert == 1 else "stable-id"
         return ASSIGNMENTS[self.assignment or default]
 
-    def change(self, adjacency: Adjacency) -> ChangeType:
+    def change(self, adjacency: Adjacency, otherwise: Adjacency | None = None) -> ChangeType:
         """How one unit can change the experts.
+
+        Args:
+            adjacency: What one change is.
+            otherwise: Taken where the table has no entry for the first.
 
         Raises:
             AssignmentError: Table 2.2 has no entry.
         """
-        return several(change_type(self.placement, adjacency), self.slots_per_unit)
+        known = (self.placement, adjacency) in CHANGE_TYPES or otherwise is None
+        return several(change_type(self.placement, adjacency if known else otherwise), self.slots_per_unit)

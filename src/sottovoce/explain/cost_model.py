@@ -1,0 +1,113 @@
+"""A published method that nothing here runs yet, as its price: public parameters, parts, and a paper's claim.
+
+A cost model is one file of ``explain.models``; when its method comes, parts and claim move there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any, ClassVar, Self, TypeVar
+
+from sottovoce.errors import ParameterError
+from sottovoce.explain.subject import ALIASES, Change, Subject, plain, sorted_out
+from sottovoce.methods.decoding_plan import Part
+from sottovoce.privacy.checked import Checked, limits_of, options_of
+from sottovoce.privacy.unit import Adjacency
+
+
+@dataclass(frozen=True)
+class CostModel(Checked, Subject):
+    """A frozen dataclass of public parameters. ``dial`` names the one that a price may set."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    source: ClassVar[str]
+    dial: ClassVar[str | None] = None
+
+    @abstractmethod
+    def released(self, adjacency: Adjacency) -> Sequence[Part]:
+        """What one answer releases. The noise must be set."""
+
+    def parts(self, change: Change) -> Sequence[Part]:
+        return self.released(change.adjacency)
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        """Its name in words, with the source."""
+        return f"{self.summary} ({self.source})"
+
+    @property
+    def calibrated(self) -> str | None:
+        return self.dial
+
+    @property
+    def open_parameter(self) -> str | None:
+        return self.dial if self.dial and getattr(self, self.dial) is None else None
+
+    def with_noise(self, value: float) -> Self:
+        return replace(self, **{str(self.dial): value})
+
+    @property
+    def used(self) -> dict[str, Any]:
+        return {f.name: plain(value) for f in fields(self) if (value := getattr(self, f.name)) is not None}
+
+    def needs(self, *names: str) -> None:
+        """Refuses absent parameters that this variant needs, and given ones that it does not have."""
+        limits = limits_of(type(self))
+        for name in {n for n, (_, optional) in limits.items() if optional} - set(names):
+            if getattr(self, name) is not None:
+                raise ParameterError(
+                    name, getattr(self, name), f"absent: this variant of {self.name} has no such option"
+                )
+        for name in names:
+            if getattr(self, name) is None and name != self.dial:
+                raise ParameterError(name, None, f"given, as {limits[name][0].limit}")
+
+    @classmethod
+    def make(cls, values: dict[str, Any]) -> Self:
+        """The model with these parameters, as numbers or as text.
+
+        Raises:
+            ParameterError: It has no such option, or one is missing or out of range.
+        """
+        options = options_of(cls)
+        aliases = {alias: name for alias, name in ALIASES.items() if name in options}
+        found = sorted_out(cls.name, values, options, aliases)
+        for option in options.values():
+            if option.default is MISSING and option.name not in found:
+                raise ParameterError(option.name, None, f"given, as {option.limit}")
+        return cls(**found)
+
+
+_MODELS: dict[str, type[CostModel]] = {}
+M = TypeVar("M", bound=type[CostModel])
+
+
+def register_cost_model(name: str, *, summary: str, source: str) -> Callable[[M], M]:
+    """Enrols a cost model under its published name, for ``sotto account``."""
+
+    def enrol(cls: M) -> M:
+        if name in _MODELS:
+            raise ParameterError("cost model", name, "a name that is not taken")
+        cls.name, cls.summary, cls.source = name, summary, source
+        _MODELS[name] = cls
+        return cls
+
+    return enrol
+
+
+def registered_cost_models() -> dict[str, type[CostModel]]:
+    """Every cost model by name; the folder is scanned.
+
+    Example:
+        >>> list(registered_cost_models())
+        ['dpm', 'esa', 'exponential', 'ksa']
+    """
+    package = importlib.import_module("sottovoce.explain.models")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return dict(sorted(_MODELS.items()))

@@ -1,0 +1,1 @@
+"""Cost models of published methods that nothing here runs yet, one file each; the folder is scanned."""

@@ -1,0 +1,148 @@
+"""What can be explained: parts, the noise that a price sets, the ledger's charge, and a paper's claim.
+
+Guarantee   A subject's parts are all that an answer releases; everything else it does is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Self, final
+
+from sottovoce.errors import ParameterError
+from sottovoce.explain.setting import Setting
+from sottovoce.methods.decoding_plan import Part, repeated, together
+from sottovoce.privacy.checked import Option, nearest
+from sottovoce.privacy.claims import Claim
+from sottovoce.privacy.events import DpEvent, NoOpDpEvent
+from sottovoce.privacy.unit import Adjacency, ChangeType
+
+Counted = list[tuple[DpEvent, int]]
+"""Events with how often each happens."""
+
+ALIASES: Final[Mapping[str, str]] = {"batch": "experts"}
+"""Other spellings of an option, which papers use."""
+
+
+@final
+@dataclass(frozen=True)
+class Change:
+    """One change of the data, as an explanation looks at it.
+
+    Attributes:
+        adjacency: The relation.
+        kind: How the change moves the experts' outputs.
+        joins: What a unit's arrival does to them.
+    """
+
+    adjacency: Adjacency
+    kind: ChangeType
+    joins: ChangeType
+
+
+class Subject(ABC):
+    """Something with public parameters whose price can be explained."""
+
+    name: str
+    title: str
+    placed: bool = True
+    """Whether its records sit in expert slots, so that table 2.2 says what one unit changes."""
+    why: ClassVar[str] = "a present record re-evaluates the prompt that holds the sample"
+    """What one change does, where there are no slots."""
+    most_steps: ClassVar[int] = 10**9
+    """Steps that can be priced in all."""
+
+    @property
+    @abstractmethod
+    def open_parameter(self) -> str | None:
+        """The parameter that a price would set, where nothing else has set it."""
+
+    @property
+    @abstractmethod
+    def calibrated(self) -> str | None:
+        """The parameter that sets the noise; ``None`` where no single one does."""
+
+    @abstractmethod
+    def with_noise(self, value: float) -> Self:
+        """The subject with that parameter set."""
+
+    @abstractmethod
+    def parts(self, change: Change) -> Sequence[Part]:
+        """What one answer releases. The noise must be set."""
+
+    @property
+    @abstractmethod
+    def used(self) -> dict[str, Any]:
+        """The parameters that were given or have a default."""
+
+    def claim(self) -> Claim | None:
+        """What the paper states."""
+        return None
+
+    def priced(self, setting: Setting, change: Change) -> Self | None:
+        """The subject as the library itself sets its noise for this price; ``None`` where nothing here does so."""
+        return None
+
+    def adaptive_steps(self, change: Change) -> int:
+        """Adaptive steps of one answer."""
+        return sum(part.steps * part.row.steps for part in self.parts(change))
+
+    def plans(self, change: Change) -> Sequence[Sequence[Counted]]:
+        """What one answer costs: of several things that one change can be, each in the ways it can be priced."""
+        parts = self.parts(change)
+        counts = [part.steps * part.row.steps for part in parts]
+        first = list(zip((part.row.event(change.kind) for part in parts), counts, strict=True))
+        other = list(zip((part.row.other_event(change.kind) for part in parts), counts, strict=True))
+        return [[first] if first == other else [first, other]]
+
+    def charge(self, setting: Setting, change: Change) -> DpEvent | None:
+        """What a ledger is charged for one answer; ``None`` where nothing here charges it."""
+        return None
+
+
+def composed(parts: Sequence[Part], change: ChangeType) -> DpEvent:
+    """The event of all parts together."""
+    events = [repeated_once(part.row.event(change), part.steps * part.row.steps) for part in parts]
+    return together(events) if events else NoOpDpEvent()
+
+
+def repeated_once(event: DpEvent, count: int) -> DpEvent:
+    """As ``repeated``, and the event itself where it happens once."""
+    return event if count == 1 else repeated(event, count)
+
+
+def sorted_out(
+    name: str, values: Mapping[str, Any], options: Mapping[str, Option], aliases: Mapping[str, str]
+) -> dict[str, Any]:
+    """Values under their own names, read as what their options are.
+
+    Raises:
+        ParameterError: There is no such option, one is given twice, or a value is not of its type.
+    """
+    found: dict[str, Any] = {}
+    for given, value in values.items():
+        option = aliases.get(given, given)
+        if option not in options:
+            known = ", ".join(options)
+            raise ParameterError(
+                given, value, f"absent: {name} has {known or 'no options'}{nearest(given, [*options])}"
+            )
+        if option in found:
+            raise ParameterError(given, value, f"absent: {name} has it as {option} already")
+        try:
+            found[option] = options[option].read(value)
+        except ParameterError as error:
+            raise ParameterError(given, error.value, error.limit) from None
+    return found
+
+
+def plain(value: Any) -> Any:
+    """A parameter as a number or a word; exact numbers are rounded."""
+    return value if value is None or isinstance(value, bool | int | str) else float(value)
+
+
+def finite(value: float | None) -> float | None:
+    """The number, or ``None`` where it is infinite."""
+    return value if value is not None and math.isfinite(value) else None
