@@ -45,7 +45,7 @@ FLOORS = (
         "planner",
         "planner_data",
     },
-    {"audits", "benchmarks"},
+    {"audits", "benchmarks", "explain"},
     {"cli", "server"},
 )
 SEPARATE_NEIGHBOURS = (1, 2)

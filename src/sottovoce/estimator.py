@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, final
 
 import numpy as np
@@ -86,8 +86,9 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         caller: Who asks, where the ledger's owner allotted each caller a part of the budget.
         share_budget: Lets every data set fitted with this ledger (folds, later versions) draw on its one budget.
         delta: Delta of one row, for methods that need one; by default the budget's.
-        clip: For ``poe``: clip in nats.
-        noise: For ``rnm``: ``exponential``, ``permute_and_flip`` or ``gaussian``.
+        clip: Short for the method's option ``clip``.
+        noise: Short for the method's option ``noise``.
+        method_options: Options of a method that is given by its name, as ``sotto methods`` lists them.
         units_per_expert: Units an expert sees.
         capacity: Under add-remove: a public number of experts; needs ``groups``.
         max_characters: Longest text of a row.
@@ -129,6 +130,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         delta: float | None = None,
         clip: float | None = None,
         noise: str | None = None,
+        method_options: Mapping[str, Any] | None = None,
         units_per_expert: int = 1,
         capacity: int | None = None,
         max_characters: int = MAX_CHARACTERS,
@@ -149,6 +151,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.delta = delta
         self.clip = clip
         self.noise = noise
+        self.method_options = method_options
         self.units_per_expert = units_per_expert
         self.capacity = capacity
         self.max_characters = max_characters
@@ -323,6 +326,10 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _method(self) -> Method:
         options = {name: value for name, value in (("clip", self.clip), ("noise", self.noise)) if value is not None}
         require_kind("method", self.method, (Method, str), "a method or its name")
+        for name, value in dict(self.method_options or {}).items():
+            if name in options:
+                raise ParameterError(name, value, "set once: as a parameter, or in method_options")
+            options[name] = value
         if isinstance(self.method, str):
             return make_method(self.method, **options)
         if options:

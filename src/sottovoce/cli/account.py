@@ -59,11 +59,11 @@ def _flags() -> list[Any]:
     from sottovoce.explain.subject import ALIASES
 
     helps: dict[str, dict[str, list[str]]] = {}
-    kinds: dict[str, type] = {}
+    switches = set()
     for subject, kind in registered_subjects().items():
         for name, option in options_of_kind(kind).items():
             helps.setdefault(name, {}).setdefault(option.limit or "see the method", []).append(subject)
-            kinds[name] = bool if option.kind is bool else str
+            switches |= {name} if option.kind is bool else set()
     told = {name: "; ".join(f"{', '.join(of)}: {words}" for words, of in by.items()) for name, by in helps.items()}
     told |= {alias: f"another name of --{name}" for alias, name in ALIASES.items()}
 
@@ -72,9 +72,9 @@ def _flags() -> list[Any]:
 
     parameters = []
     for name in sorted(told):
-        flag, kind = name.replace("_", "-"), kinds.get(name, str)
-        names = f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}"
-        annotation = Annotated[kind | None, _option(names, help=f"{told[name]}.")]  # type: ignore[valid-type]
+        flag, switch = name.replace("_", "-"), name in switches
+        names = f"--{flag}/--no-{flag}" if switch else f"--{flag}"
+        annotation = Annotated[(bool if switch else str) | None, _option(names, help=f"{told[name]}.")]  # type: ignore[valid-type]
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
         made.__annotations__[name] = annotation
     made.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

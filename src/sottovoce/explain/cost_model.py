@@ -23,7 +23,7 @@ from sottovoce.privacy.unit import Adjacency
 class CostModel(Checked, Subject):
     """A frozen dataclass of public parameters. ``dial`` names the one that a price may set."""
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # type: ignore[misc]
     summary: ClassVar[str]
     source: ClassVar[str]
     dial: ClassVar[str | None] = None
@@ -36,8 +36,7 @@ class CostModel(Checked, Subject):
         return self.released(change.adjacency)
 
     @property
-    def title(self) -> str:  # type: ignore[override]
-        """Its name in words, with the source."""
+    def title(self) -> str:
         return f"{self.summary} ({self.source})"
 
     @property

@@ -20,6 +20,7 @@ from sottovoce.privacy import claims
 from sottovoce.privacy.accountant import Report
 from sottovoce.privacy.checked import LEAST, MOST
 from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP
+from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.unit import SWAP, Adjacency
 
 COST_MORE: Final = ("rate", "eta", "clip")
@@ -114,7 +115,7 @@ def _calibrated(subject: Subject, name: str, setting: Setting, change: Change) -
     while value and cost(value) > target:
         value *= 1 - 1e-8 if rising else 1 + 1e-8
     if not value:
-        raise ParameterError("epsilon", target, f"within reach of {name} at delta {setting.delta:g}")
+        raise ParameterError("epsilon", target, f"within reach of {name} at delta {rounded_up(setting.delta)}")
     return value
 
 

@@ -75,5 +75,6 @@ class Setting:
         Raises:
             AssignmentError: Table 2.2 has no entry.
         """
-        known = (self.placement, adjacency) in CHANGE_TYPES or otherwise is None
-        return several(change_type(self.placement, adjacency if known else otherwise), self.slots_per_unit)
+        if otherwise is not None and (self.placement, adjacency) not in CHANGE_TYPES:
+            adjacency = otherwise
+        return several(change_type(self.placement, adjacency), self.slots_per_unit)

@@ -45,14 +45,25 @@ class Change:
 class Subject(ABC):
     """Something with public parameters whose price can be explained."""
 
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """Its name in words, with the source."""
+
+    @property
+    def placed(self) -> bool:
+        """Whether its records sit in expert slots, so that table 2.2 says what one unit changes."""
+        return True
+
     name: str
-    title: str
-    placed: bool = True
-    """Whether its records sit in expert slots, so that table 2.2 says what one unit changes."""
+    """As registered."""
     why: ClassVar[str] = "a present record re-evaluates the prompt that holds the sample"
     """What one change does, where there are no slots."""
-    most_steps: ClassVar[int] = 10**9
-    """Steps that can be priced in all."""
+
+    @property
+    def most_steps(self) -> int:
+        """Steps that can be priced in all."""
+        return 10**9
 
     @property
     @abstractmethod

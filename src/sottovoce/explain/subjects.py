@@ -78,7 +78,8 @@ def options_of_kind(kind: Kind) -> dict[str, Option]:
 
 def registered_subjects() -> dict[str, Kind]:
     """Every entry of the three registries by name."""
-    return dict(sorted({**registered_methods(), **registered_decoders(), **registered_cost_models()}.items()))
+    found: dict[str, Kind] = {**registered_methods(), **registered_decoders(), **registered_cost_models()}
+    return dict(sorted(found.items()))
 
 
 def make_subject(name: str, **values: object) -> Subject:
@@ -106,14 +107,16 @@ def make_subject(name: str, **values: object) -> Subject:
     return Decoding.make(kind, values) if issubclass(kind, Decoder) else Answering.make(kind, values)
 
 
+def _title(registered: Method | Decoder) -> str:
+    return f"{registered.summary[:1].upper()}{registered.summary[1:]} ({registered.source})"
+
+
 @final
 class Answering(Subject):
     """A method that answers from one release, or a few, at a price."""
 
     def __init__(self, method: Method, kind: type[StepCost] | None, noise: Mapping[str, Any], answer: Answer) -> None:
-        self.name, self.title = method.name, f"{method.summary[:1].upper()}{method.summary[1:]} ({method.source})"
-        self.placed = not isinstance(method, Subsampling)
-        self.most_steps = Subject.most_steps if self.placed else MOST_SUBSAMPLED
+        self.name = method.name
         self._method, self._kind, self._noise, self._answer = method, kind, dict(noise), answer
 
     @classmethod
@@ -136,6 +139,18 @@ class Answering(Subject):
         return subject
 
     _own: Mapping[str, Any] = {}
+
+    @property
+    def title(self) -> str:
+        return _title(self._method)
+
+    @property
+    def placed(self) -> bool:
+        return not isinstance(self._method, Subsampling)
+
+    @property
+    def most_steps(self) -> int:
+        return super().most_steps if self.placed else MOST_SUBSAMPLED
 
     @property
     def calibrated(self) -> str | None:
@@ -201,7 +216,7 @@ class Decoding(Subject):
     """A method that writes texts token by token, from one batch of experts."""
 
     def __init__(self, decoder: Decoder, texts: Texts, further: Mapping[str, Any]) -> None:
-        self.name, self.title = decoder.name, f"{decoder.summary[:1].upper()}{decoder.summary[1:]} ({decoder.source})"
+        self.name = decoder.name
         self._decoder, self._texts, self._further = decoder, texts, dict(further)
 
     @classmethod
@@ -233,6 +248,10 @@ class Decoding(Subject):
         return subject
 
     @property
+    def title(self) -> str:
+        return _title(self._decoder)
+
+    @property
     def _kinds(self) -> Sequence[type[StepCost]]:
         """The kinds of the decoder's steps, at any noise."""
         decoder = self._decoder
@@ -248,7 +267,7 @@ class Decoding(Subject):
     @property
     def calibrated(self) -> str | None:
         names = [name for name in self._decoder.dials if getattr(self._decoder, name) is None]
-        return names[0] if names else next(reversed(self._decoder.dials), None)
+        return names[0] if names else next(reversed([*self._decoder.dials]), None)
 
     @property
     def open_parameter(self) -> str | None:

@@ -200,7 +200,6 @@ class Option:
         return int(text) if self.kind is int and text.strip().lstrip("+-").isdigit() else self.kind(number)
 
 
-@cache
 def options_of(cls: type) -> dict[str, Option]:
     """Every field of a dataclass as an option, in the order of the class; of another class, nothing.
 
@@ -212,6 +211,11 @@ def options_of(cls: type) -> dict[str, Option]:
         >>> [option.words for option in options_of(Clipped).values()]
         ['clip=2.5', 'top_k=none']
     """
+    return dict(_options_of(cls))
+
+
+@cache
+def _options_of(cls: Any) -> dict[str, Option]:
     limits, hints = limits_of(cls), get_type_hints(cls)
     found = {}
     for field in fields(cls) if is_dataclass(cls) else ():

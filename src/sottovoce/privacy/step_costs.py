@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, final
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.checked import Checked, OneOf, Positive, Root
 from sottovoce.privacy.events import BoundedRange, DpEvent, GaussianDpEvent, PureDP, ZCDpEvent
-from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.numbers import exact, rounded_up
 from sottovoce.privacy.renyi import rho_of_budget
 from sottovoce.privacy.unit import ChangeType
 
@@ -43,7 +43,7 @@ class Sensitivity:
     words: str
 
     def __str__(self) -> str:
-        return f"{self.words} <= {self.value:.6g}"
+        return f"{self.words} <= {rounded_up(self.value, 6)}"
 
 
 def is_drop(change: ChangeType) -> bool:
@@ -246,8 +246,10 @@ class GaussianStep(StepCost):
             return super().at(epsilon, delta, change, **public)
         if delta == 0:
             raise ParameterError("delta", delta, "above 0 for Gaussian noise, such as 1e-6")
-        norm = exact(cls(sigma=1.0, **public).norm(change))
-        return cls(sigma=Root(norm**2 / (2 * exact(rho_of_budget(epsilon, delta)))), **public)
+        made: Any = cls  # its fields are the subclass's
+        norm = exact(made(sigma=1.0, **public).norm(change))
+        found: Self = made(sigma=Root(norm**2 / (2 * exact(rho_of_budget(epsilon, delta)))), **public)
+        return found
 
 
 def gaussian_event(mu: float, sampler: str) -> DpEvent:

@@ -53,11 +53,14 @@ class BoundedRangeStep(SelectionStep):
 class Generic(CostModel):
     """Steps whose eta is already that of the change, under either adjacency."""
 
-    placed: ClassVar[bool] = False
     why: ClassVar[str] = "as worked out in eta"
     dial: ClassVar[str] = "eta"
     eta: Positive | None = None
     steps: Whole = 1
+
+    @property
+    def placed(self) -> bool:
+        return False
 
     def released(self, adjacency: Adjacency) -> tuple[Part, ...]:
         return (Part(BoundedRangeStep(self.eta or 0), self.steps),)
