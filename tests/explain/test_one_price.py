@@ -102,6 +102,20 @@ def test_a_batch_of_texts_is_explained_as_it_is_charged(name, more, adjacency, l
         assert explained.side(adjacency).report.epsilon <= report.epsilon * (1 + 1e-12)
 
 
+def test_a_unit_that_changes_batches_is_priced_where_labels_are_private():
+    # Where experts hold several units, leaving one batch for another re-evaluates an expert in each of them.
+    options, setting = {"experts": 50, "temperature": 1.0, "tokens": 3}, Setting(units_per_expert=4)
+    inside, moved = (
+        explain("prism", {**options, "labels_public": public}, setting).side(Adjacency.REPLACE_ONE)
+        for public in (True, False)
+    )
+    both = registered_decoders()["prism"](temperature=1.0).plan(
+        None, tokens=3, experts=50, adjacency=Adjacency.REPLACE_ONE, change=SWAP, labels_public=False, joins=SWAP
+    )
+    assert moved.charge == both.event
+    assert moved.report.epsilon > inside.report.epsilon
+
+
 def test_a_fresh_sample_for_every_token_is_charged_as_one_point():
     tang = registered_decoders()["tang"](noise="em", rate=8.0, fresh="token", sampling_rate=0.25)
     size = {"tokens": 4, "experts": 40}

@@ -99,7 +99,7 @@ MUTANTS = [
         "rest-of-the-losses-dropped",
         "of many composed releases those past a multiple of the block are lost",
         "privacy/losses.py",
-        "return bulk.plus(self.times(rest)) if rest else bulk",
+        "return bulk.plus(self.times(rest, delta)) if rest and bulk.floor <= delta else bulk",
         "return bulk",
         PROFILES,
     ),

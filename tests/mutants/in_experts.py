@@ -171,8 +171,8 @@ MUTANTS = [
         "pbs-amplified-as-one",
         "the price of all prompts is that of a single one",
         "methods/pbs.py",
-        "return SelfComposedDpEvent(sample.amplified(), subsamples)",
-        "return SelfComposedDpEvent(sample.amplified(), 1)",
+        "return SelfComposedDpEvent(one.event(SWAP), one.steps)",
+        "return SelfComposedDpEvent(one.event(SWAP), 1)",
         PBS,
     ),
     Mutant(

@@ -1,12 +1,12 @@
-"""Planted in the master table and in what explains a method: factors of two, changes, a paper's formula."""
+"""Planted in step costs and in what explains a method: factors of two, changes, a paper's formula."""
 
 from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-TABLE = ("tests/privacy/test_master_table.py",)
+TABLE = ("tests/methods/test_step_costs.py",)
 CHANGES = ("tests/privacy/test_accountant.py::test_table_2_2_is_the_specifications",)
-_FILE = "tests/privacy/test_explain.py::"
+_FILE = "tests/explain/test_explain.py::"
 PRISM = (
     _FILE + "test_prism_by_the_specifications_table",
     _FILE + "test_prisms_figure_is_judged_under_each_adjacency",
@@ -21,39 +21,39 @@ MUTANTS = [
     Mutant(
         "prism-factor",
         "PRISM's step is charged half its range",
-        "privacy/master_table_decoding.py",
-        "return self.clip / (self.batch * self.temperature)",
-        "return self.clip / (2 * self.batch * self.temperature)",
+        "methods/prism.py",
+        "return self.clip / (self.experts * self.temperature)",
+        "return self.clip / (2 * self.experts * self.temperature)",
         TABLE,
     ),
     Mutant(
         "amin-factor",
         "an expert's clipped logits are taken to have width c, not 2c",
-        "privacy/master_table_decoding.py",
-        'return 2 * self.clip / (self.batch * self.temperature)\n\n\n@final\n@row("invisible-ink"',
-        'return self.clip / (self.batch * self.temperature)\n\n\n@final\n@row("invisible-ink"',
+        "methods/amin.py",
+        "return 2 * self.clip / (self.experts * self.temperature)",
+        "return self.clip / (self.experts * self.temperature)",
         TABLE,
     ),
     Mutant(
         "dclip-factor",
         "clipped differences are taken to have width C, not 2C",
-        "privacy/master_table_decoding.py",
-        'return 2 * self.clip / (self.batch * self.temperature)\n\n\n@final\n@row("sparse-vector"',
-        'return self.clip / (self.batch * self.temperature)\n\n\n@final\n@row("sparse-vector"',
+        "methods/invisible_ink.py",
+        "return 2 * self.clip / (self.experts * self.temperature)",
+        "return self.clip / (self.experts * self.temperature)",
         TABLE,
     ),
     Mutant(
         "sparse-vector-factor",
         "the test's run is charged for its threshold's noise alone",
-        "privacy/master_table_decoding.py",
-        "return 2 / (self.batch * self.threshold_scale)",
-        "return 1 / (self.batch * self.threshold_scale)",
+        "methods/amin.py",
+        "return 2 / (self.experts * self.threshold_scale)",
+        "return 1 / (self.experts * self.threshold_scale)",
         TABLE,
     ),
     Mutant(
         "moved-point-stays-in-its-node",
         "a level of splits is charged for a point that moves inside a node, never for one that changes nodes",
-        "privacy/master_table_decoding.py",
+        "explain/models/clustering.py",
         "ZCDpEvent(max(rho_of_bounded_range(moved), 2 * rho_of_bounded_range(added)) * change.rows**2)",
         "ZCDpEvent(rho_of_bounded_range(moved) * change.rows**2)",
         TABLE,
@@ -61,15 +61,15 @@ MUTANTS = [
     Mutant(
         "joint-row-factor",
         "the row of joint top-k takes its utility for monotone",
-        "privacy/master_table_selection.py",
-        "return 2 * self.rate",
-        "return self.rate",
+        "explain/models/keywords.py",
+        "return 2 * self.rate\n",
+        "return self.rate\n",
         TABLE,
     ),
     Mutant(
         "one-step-for-top-k",
         "one-shot top-k is counted as one step",
-        "privacy/master_table_selection.py",
+        "explain/models/keywords.py",
         "return self.keywords",
         "return 1",
         TABLE,
@@ -77,15 +77,15 @@ MUTANTS = [
     Mutant(
         "gdp-claimed-for-integer-noise",
         "whole-number noise is priced as Gaussian DP, which it is not exactly",
-        "privacy/master_table.py",
-        'return ZCDpEvent(mu * mu / 2) if noise == "discrete" else GaussianDpEvent(1 / mu)',
+        "privacy/step_costs.py",
+        'return ZCDpEvent(mu * mu / 2) if sampler == "discrete" else GaussianDpEvent(1 / mu)',
         "return GaussianDpEvent(1 / mu)",
         TABLE,
     ),
     Mutant(
         "probability-vector-moves-by-one",
         "prediction by subsampling takes a changed probability vector to move by one, not root two",
-        "privacy/master_table_vectors.py",
+        "methods/pbs.py",
         'Sensitivity(math.sqrt(2), "Euclidean norm of the change of one probability vector")',
         'Sensitivity(1.0, "Euclidean norm of the change of one probability vector")',
         SUBSAMPLED,
@@ -93,7 +93,7 @@ MUTANTS = [
     Mutant(
         "drop-factor-under-grouped-experts",
         "several units an expert keep the price of a vanished expert",
-        "privacy/explain_setting.py",
+        "explain/setting.py",
         'default = "own-slot" if self.units_per_expert == 1 else "stable-id"',
         'default = "own-slot"',
         GROUPED,
@@ -117,7 +117,7 @@ MUTANTS = [
     Mutant(
         "prisms-dropped-term",
         "advanced composition without its second term, which PRISM drops",
-        "privacy/explain_claims.py",
+        "privacy/claims.py",
         "return epsilon * math.sqrt(2 * steps * -math.log(delta)) + steps * epsilon * math.expm1(epsilon)",
         "return epsilon * math.sqrt(2 * steps * -math.log(delta))",
         PRISM,
@@ -125,17 +125,17 @@ MUTANTS = [
     Mutant(
         "a-papers-figure-is-believed",
         "a price takes the sum of widths by the formula with the dropped term where it is less",
-        "privacy/explain_price.py",
+        "explain/price.py",
         "    best = min(bounds, key=lambda name: bounds[name])\n",
-        "    if len(first) == 1 and (eta := getattr(first[0][0], 'eta', 0)) and setting.delta:\n"
-        "        bounds['stated'] = claims.without_second_term(eta, first[0][1], setting.delta) or math.inf\n"
+        "    if len(plans[0]) == 1 and (eta := getattr(plans[0][0][0], 'eta', 0)) and delta:\n"
+        "        bounds['stated'] = claims.without_second_term(eta, plans[0][0][1], delta) or math.inf\n"
         "    best = min(bounds, key=lambda name: bounds[name])\n",
         PRISM,
     ),
     Mutant(
         "price-to-the-wrong-side",
         "a dial is turned to just past the price that was asked for",
-        "privacy/explain_price.py",
+        "explain/price.py",
         "    while value and cost(value) > target:\n        value *= 1 - 1e-8 if rising else 1 + 1e-8\n",
         "    value *= 1 + 1e-6 if rising else 1 - 1e-6\n",
         PRICE,
@@ -143,7 +143,7 @@ MUTANTS = [
     Mutant(
         "root-count-free-under-add-remove",
         "the number of points is not released like the other counts where it is private",
-        "privacy/explain_methods.py",
+        "explain/models/clustering.py",
         "counts = self.levels if adjacency.size_is_public else self.levels + 1",
         "counts = self.levels",
         DPM,

@@ -16,6 +16,7 @@ from mutants import (
     in_statements,
     in_one_draw,
     in_outputs,
+    in_prices,
 )
 from mutants.in_experts import PARTITION
 from mutants.mutant import Mutant
@@ -36,4 +37,5 @@ MUTANTS = [
     *in_one_draw.MUTANTS,
     *in_isolation.MUTANTS,
     *in_outputs.MUTANTS,
+    *in_prices.MUTANTS,
 ]

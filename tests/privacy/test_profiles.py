@@ -289,3 +289,18 @@ def test_o18_the_stated_bound_is_refuted_by_independent_tokens_and_ours_is_not()
     ours = epsilon_of_plan(times(BoundedRange(eta), 100), 1e-5, AR)
     assert exact_delta(0.824491, 0.028141, 100, ours) <= 1e-5
     assert exact_delta(0.599788, 0.105274, 100, stated_formula(10 / (15 * 0.262), 100, 1e-5)) > 1.2e-5
+
+
+def test_losses_whose_rounding_passes_the_delta_are_not_composed(monkeypatch):
+    # A million releases of which each loses 1e-11 to rounding have no epsilon at delta 1e-6.
+    one = Losses(Losses.of(profile_of(GaussianDpEvent(50.0), RO), 1.0, 0.01).pmf, slack=1e-11)
+    composed = []
+    monkeypatch.setattr(type(one.pmf), "self_compose", lambda *found: composed.append(found))
+    assert one.times(10**6, 1e-6).epsilon(1e-6) == math.inf
+    assert composed == []
+
+
+@pytest.mark.parametrize("count", [3, 5000])
+def test_a_delta_that_can_be_met_changes_nothing(count):
+    one = Losses.of(profile_of(GaussianDpEvent(50.0), RO), 1.0, 0.01)
+    assert one.times(count, 1e-6).epsilon(1e-6) == one.times(count).epsilon(1e-6)

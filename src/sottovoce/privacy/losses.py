@@ -54,14 +54,22 @@ class Losses:
         pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -most, most, deltas)
         return cls(pmf.to_dense_pmf(), 1e-15)
 
-    def times(self, count: int) -> Losses:
-        """The losses of ``count`` releases."""
+    def times(self, count: int, delta: float = math.inf) -> Losses:
+        """The losses of ``count`` releases.
+
+        Args:
+            count: 1 or more.
+            delta: What will be asked of them. Rounding only adds up: where it passes this delta before they are
+                composed, no epsilon meets it, and they are not composed.
+        """
         if count == 1:
             return self
+        if count * self.slack > delta:
+            return Losses.of(np.ones_like, 1.0, 1.0)
         if count > _AT_ONCE:  # the library's window grows with the count, not with its root
             many, rest = divmod(count, _AT_ONCE)
-            bulk = self.times(_AT_ONCE).times(many)
-            return bulk.plus(self.times(rest)) if rest else bulk
+            bulk = self.times(_AT_ONCE, delta).times(many, delta)
+            return bulk.plus(self.times(rest, delta)) if rest and bulk.floor <= delta else bulk
         norm = float(np.linalg.norm(self.pmf._probs))
         with np.errstate(all="ignore"):  # its search for a window tries orders that overflow
             pmf = self.pmf.self_compose(count, _TAIL)

@@ -96,7 +96,12 @@ def epsilon_of_plan(events: Iterable[Any], delta: float, adjacency: Adjacency) -
     share = plan.share(delta)
     if share < 0:
         return math.inf
-    return max((losses.epsilon(share) for losses in _composed(plan.releases, adjacency)), default=0.0)
+    worst = 0.0
+    for losses in _composed(plan.releases, adjacency, share):
+        worst = max(worst, losses.epsilon(share))
+        if math.isinf(worst):
+            break  # the other direction cannot mend it
+    return worst
 
 
 def delta_of_plan(events: Iterable[Any], epsilon: float, adjacency: Adjacency) -> float:
@@ -151,8 +156,8 @@ def has_profile(event: Any) -> bool:
     return not isinstance(event, ZCDpEvent)
 
 
-def _composed(releases: Counter[Any], adjacency: Adjacency) -> list[Losses]:
-    """The losses of a plan, in one direction or both."""
+def _composed(releases: Counter[Any], adjacency: Adjacency, delta: float = math.inf) -> Iterable[Losses]:
+    """The losses of a plan, in one direction or both, one after another; for this delta, if one is named."""
     if len(releases) > MOST_KINDS or releases.total() > MOST_STEPS:
         limit = f"at most {MOST_STEPS:,} of at most {MOST_KINDS} kinds"
         raise ParameterError("number of releases", f"{releases.total():,} of {len(releases):,} kinds", limit)
@@ -164,11 +169,11 @@ def _composed(releases: Counter[Any], adjacency: Adjacency) -> list[Losses]:
         return [Losses.of(np.ones_like, 1.0, 1.0)]
     interval = _interval(pairs)
     directions = ["remove", "add"] if any(pair.add is not pair.remove for pair, _ in pairs) else ["remove"]
-    return [_total(pairs, direction, interval) for direction in directions]
+    return (_total(pairs, direction, interval, delta) for direction in directions)
 
 
-def _total(pairs: list[tuple[Pair, int]], direction: str, interval: float) -> Losses:
-    parts = [Losses.of(getattr(pair, direction), pair.reach, interval).times(count) for pair, count in pairs]
+def _total(pairs: list[tuple[Pair, int]], direction: str, interval: float, delta: float) -> Losses:
+    parts = [Losses.of(getattr(pair, direction), pair.reach, interval).times(count, delta) for pair, count in pairs]
     total = parts[0]
     for part in parts[1:]:
         total = total.plus(part)
@@ -265,7 +270,7 @@ def _shared_profile(releases: Counter[Any], adjacency: Adjacency) -> tuple[Profi
         ((event, steps),) = releases.items()
         if isinstance(event, BoundedRange) and (grid := finest_grid(event.eta, steps, _NEGLIGIBLE, _BASE_WORK)):
             return _optimal(event.eta, steps, grid), reach_of(event.eta, steps, _NEGLIGIBLE, grid)
-    found = _composed(releases, adjacency)
+    found = [*_composed(releases, adjacency)]
     if not found:
         return symmetric(np.zeros_like), 0.0
     return symmetric(found[0].delta), found[0].epsilon(max(_NEGLIGIBLE, 2 * found[0].floor))
