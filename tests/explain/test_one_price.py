@@ -7,18 +7,29 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from sottovoce.errors import AssignmentError, NonPrivateError, ParameterError
+from sottovoce.experts.outputs import GRID_BITS, ExpertOutputs
 from sottovoce.explain import Setting, explain, options_of_kind, registered_cost_models, registered_subjects
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.methods.base import _METHODS, Price, Subsampling, make_method, register_method, registered_methods
+from sottovoce.methods.base import (
+    _METHODS,
+    Price,
+    Selecting,
+    Subsampling,
+    make_method,
+    register_method,
+    registered_methods,
+)
 from sottovoce.methods.decoding import registered_decoders
 from sottovoce.methods.poe import PoE, ProductOfExperts
 from sottovoce.privacy.accountant import RdpAccountant
 from sottovoce.privacy.checked import options_of
 from sottovoce.privacy.events import ApproximateDP, NoOpDpEvent, describe
 from sottovoce.privacy.plan import merge
+from sottovoce.privacy.step_costs import GaussianStep
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency, Assignment, change_type
 
 PRICES = [Price(0.3, 1e-6), Price(1.0, 1e-7), Price(math.pi, 1e-9)]
@@ -78,6 +89,21 @@ def test_the_noise_that_is_explained_is_the_noise_that_is_drawn():
         assert side.parameters["sigma"] == pytest.approx(math.sqrt(2) * multiplier, rel=1e-15)
         assert f"noise_multiplier={multiplier})" in side.side(adjacency).events[0]
         assert side.side(adjacency).report.epsilon <= 1
+
+
+@pytest.mark.parametrize("change", [DROP, SWAP], ids=lambda change: change.name)
+@pytest.mark.parametrize(
+    ("name", "more"), [pair for pair in METHODS if issubclass(PRIVATE[pair[0]], Selecting)], ids=str
+)
+def test_the_sensitivity_that_is_explained_is_that_of_the_scores(name, more, change):
+    method, rows = make_method(name, **more), np.log([[0.5, 0.3, 0.2]] * 4)
+    experts = ExpertOutputs(rows, change, Adjacency.ADD_REMOVE, public=rows[0])
+    scores, one = method.scores(experts), method.step_at(Price(1.0, 1e-6), change, Adjacency.ADD_REMOVE)
+    if scores.squared_l2 is not None and isinstance(one, GaussianStep):
+        assert one.sensitivity(change).value ** 2 == pytest.approx(float(scores.squared_l2))
+    else:
+        grid = 1 if name == "rnm" else 1 << GRID_BITS
+        assert one.sensitivity(change).value == pytest.approx(scores.sensitivity / grid, rel=1e-3)
 
 
 @pytest.mark.parametrize("labels_public", [True, False], ids=["public labels", "private labels"])
