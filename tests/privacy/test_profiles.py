@@ -298,6 +298,8 @@ def test_losses_whose_rounding_passes_the_delta_are_not_composed(monkeypatch):
     monkeypatch.setattr(type(one.pmf), "self_compose", lambda *found: composed.append(found))
     assert one.times(10**6, 1e-6).epsilon(1e-6) == math.inf
     assert composed == []
+    # What else the plan holds is composed with it as before.
+    assert one.times(10**6, 1e-6).plus(one).epsilon(1e-6) == math.inf
 
 
 @pytest.mark.parametrize("count", [3, 5000])

@@ -65,7 +65,7 @@ class Losses:
         if count == 1:
             return self
         if count * self.slack > delta:
-            return Losses.of(np.ones_like, 1.0, 1.0)
+            return Losses(self.pmf, 1.0)  # every delta is 1, and other losses can still be added
         if count > _AT_ONCE:  # the library's window grows with the count, not with its root
             many, rest = divmod(count, _AT_ONCE)
             bulk = self.times(_AT_ONCE, delta).times(many, delta)
