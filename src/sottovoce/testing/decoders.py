@@ -1,0 +1,259 @@
+"""The contract of a method that writes texts, put to any ``Decoder``.
+
+Guarantee   Where every token is one selection by a mechanism with exact probabilities: the exact law of whole texts of
+            one and two tokens, in both batches that a change can touch, against the event that is charged, and draws
+            against that law. Elsewhere (noise on a fine grid, tests between tokens, coins for experts): draws in sharp
+            worlds, which find what doubles the privacy loss of a token at epsilon 2 with probability 0.999.
+Assumes     Worlds are small: two tokens and an end, and a few experts.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Any, Final, final
+
+import numpy as np
+
+from sottovoce.errors import InputError
+from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
+from sottovoce.methods.base import Price
+from sottovoce.methods.decoding import Decoder, DecodingPlan
+from sottovoce.methods.decoding_selection import SelectingDecoder
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.synthesis_order import Order, plan_of
+from sottovoce.testing import text_worlds as worlds
+from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
+from sottovoce.testing.draws import departs, exceeds
+from sottovoce.testing.label_worlds import seeded
+from sottovoce.testing.options import settings_of, subject_of
+from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
+from sottovoce.testing.text_worlds import LABELS, DataSet, Scene
+
+PRICES: Final = (Price(2.0, 0.0), Price(2.0, 1e-3), Price(0.3, 0.2))
+"""A pure one, one in zCDP, and one whose delta lets a single token show too little Gaussian noise."""
+EXPERTS: Final = 2
+"""The public divisor, whatever a batch holds."""
+
+
+def check_decoder(decoder: Decoder | type[Decoder], effort: Effort = Effort.QUICK, report: Report | None = None) -> Report:
+    """Puts a decoding method through its contract.
+
+    Args:
+        decoder: An instance, which is checked as it is; or a class, which is checked at its defaults and at every
+            choice that an option accepts. Open parameters are settled by the prices that are tried.
+        effort: How many worlds are tried.
+        report: To be filled; a new one by default.
+
+    Raises:
+        ContractError: The contract is broken; the message names the check and the smallest world that shows it.
+
+    Example:
+        >>> from sottovoce.methods.prism import PRISM
+        >>> check_decoder(PRISM(clip=2.0)).passed
+        True
+    """
+    name = getattr(decoder, "name", None) or getattr(decoder, "__name__", type(decoder).__name__)
+    report = report or Report("decoder", name)
+    every = list(settings_of(decoder, effort)) if isinstance(decoder, type) else [decoder]
+    for number, one in enumerate(every):
+        if not isinstance(one, Decoder):
+            raise ContractError("drive", name, "it is no Decoder; subclass sottovoce.methods.decoding.Decoder")
+        _Decoder(one, effort, report, must_run=number == 0).check()
+    return report
+
+
+@final
+class _Decoder:
+    """One setting of a decoder."""
+
+    def __init__(self, decoder: Decoder, effort: Effort, report: Report, *, must_run: bool) -> None:
+        self.decoder, self.report, self.must_run = decoder, report, must_run
+        self.subject = subject_of(decoder)
+        self.full = effort is Effort.FULL
+        self.draws = 8_000 if self.full else 1_000
+
+    def check(self) -> None:
+        """Every contract that applies."""
+        accepted = 0
+        for adjacency in Adjacency:
+            plans = [(price, plan) for price, tokens in self._runs() if (plan := self._plan(adjacency, price, tokens))]
+            if not plans:
+                self.report.refused.append(f"{self.subject} under {adjacency.value}")
+            for price, plan in plans:
+                self._check(plan, price, first=accepted == 0)
+                accepted += 1
+        if not accepted and self.must_run:
+            raise ContractError("drive", self.subject, "it accepts no adjacency at any price that was tried")
+
+    def _runs(self) -> Sequence[tuple[Price, int]]:
+        """Prices and lengths of texts."""
+        if self.full:
+            return list(itertools.product(PRICES, (1, 2)))
+        return [(PRICES[0], 1), (PRICES[1], 2), (PRICES[2], 1)]
+
+    def _check(self, plan: DecodingPlan, price: Price, *, first: bool) -> None:
+        claim = self._claim(plan, price)
+        if self.full or first:
+            self._state(plan)
+        if not exact_law(plan):
+            self._texts_by_draws(plan, claim)
+            return
+        if self.full or price is not PRICES[2]:
+            self._isolation(plan)
+            self._texts(plan, claim)
+        if self.full or first:
+            self._sampler(plan)
+
+    def _plan(self, adjacency: Adjacency, price: Price, tokens: int) -> DecodingPlan | None:
+        """The plan of a run, or ``None`` where it is refused, before anything is read."""
+        order = Order(per_label=1, tokens=tokens, experts=EXPERTS)
+        try:
+            plan = plan_of(self.decoder, order, price, adjacency, "record", EXPERTS)
+            worlds.chooser_of(plan, seeded(0))
+        except InputError:
+            return None
+        return plan
+
+    def _claim(self, plan: DecodingPlan, price: Price) -> Claim:
+        """What a batch of texts promises; its cost is within the price."""
+        adjacency = plan.setting.adjacency
+        claim = claim_of(plan.event, adjacency)
+        if claim is None or is_empty(plan.event):
+            raise ContractError("price", self.subject, f"its event {plan.event} promises nothing", adjacency.value)
+        for event in (plan.event, *plan.decoder.alternatives(plan.setting)) if plan.decoder.refundable else (plan.event,):
+            cost = within_price(event, adjacency, price.epsilon, price.delta)
+            if cost > price.epsilon * (1 + 1e-9):
+                told = f"its event {event} costs epsilon {cost:.6g} where the price is {price.epsilon:g}"
+                raise ContractError("price", self.subject, told, f"{adjacency.value}, delta {price.delta:g}")
+        self.report.kept("price", 1, "plans within the price, from parameters alone")
+        return claim
+
+    # Exact laws
+
+    def _texts(self, plan: DecodingPlan, claim: Claim) -> None:
+        """Data sets a change apart: the joint law of the texts of both batches, which are drawn independently."""
+        setting, seen = plan.setting, dict[DataSet, Any]()
+        texts = worlds.every_text(setting.tokens)
+
+        def of(data: DataSet) -> Any:
+            if data not in seen:
+                with must_not_raise("failures", self.subject, "a text", worlds.shown(data)):
+                    scene = Scene(data, setting.adjacency, setting.tokens)
+                    laws = [worlds.law_of_text(plan, scene, batch) for batch in range(len(LABELS))]
+                with np.errstate(divide="ignore"):
+                    one, other = (np.log([law.get(text, 0.0) for text in texts]) for law in laws)
+                seen[data] = np.add.outer(one, other).ravel()
+                if not abs(np.exp(seen[data]).sum() - 1) < 1e-6:
+                    raise ContractError("neighbours", self.subject, "its law does not sum to 1", worlds.shown(data))
+            return seen[data]
+
+        most = 4 if self.full else 2 if setting.tokens == 1 else 1
+        for group, pairs in worlds.data_sets(setting.adjacency, most):
+            found = excess(claim, np.array([of(data) for data in group]), pairs)
+            self.report.kept("neighbours", len(pairs), "pairs of exact laws of texts within the event")
+            if found:
+                told = f"its event {claim.words} does not hold: {found.words}"
+                world = f"{worlds.shown(group[found.one])} and {worlds.shown(group[found.other])}"
+                raise ContractError("neighbours", self.subject, told, f"{world} ({self._setting(plan)})")
+        self._same(of, plan)
+
+    def _same(self, of: Any, plan: DecodingPlan) -> None:
+        """Data sets that must have one law: in another order, with a null expert more, with a prompt that failed."""
+        x, y, null = ("X", LABELS[0]), ("Y", LABELS[0]), ("N", LABELS[0])
+        same = [
+            ("order", "the order of the records changes its law", (x, y, y), (y, x, y)),
+            ("failures", "a prompt that cannot be read is no null expert", (x, null), (x, ("?", LABELS[0]))),
+        ]
+        if plan.setting.adjacency is Adjacency.ADD_REMOVE:
+            same.append(("null expert", "an expert that says nothing changes its law", (x, y), (x, y, null)))
+        for contract, told, one, other in same:
+            if not np.array_equal(of(one), of(other)):
+                world = f"{worlds.shown(one)} and {worlds.shown(other)} ({self._setting(plan)})"
+                raise ContractError(contract, self.subject, told, world)
+            self.report.kept(contract, 1, "pairs of data sets of one law")
+
+    def _isolation(self, plan: DecodingPlan) -> None:
+        """A summand is a function of its expert's row."""
+        decoder = plan.decoder
+        if not isinstance(decoder, SelectingDecoder) or plan.setting.tokens > 1:
+            return
+        null = ("N", LABELS[0])
+        for name in worlds.SAYINGS:
+            moves = set()
+            for rest in ((), (("X", LABELS[0]),), (("Y", LABELS[0]), ("U", LABELS[0])), (null,)):
+                values = []
+                for unit in ((name, LABELS[0]), null):
+                    step = Scene((*rest, unit), plan.setting.adjacency, 1).step(0, ())
+                    chooser = worlds.chooser_of(plan, seeded(0))
+                    scores = decoder.scores(plan, step, chooser._candidates(step, None))
+                    values.append(scores.values)
+                moves.add(tuple((values[0] - values[1]).tolist()))
+            if len(moves) > 1:
+                told = f"what an expert adds to the scores depends on the other experts: {sorted(moves)}"
+                raise ContractError("isolation", self.subject, told, f"{name} ({self._setting(plan)})")
+            self.report.kept("isolation", 1, "summands that are functions of one expert")
+
+    # Draws
+
+    def _sampler(self, plan: DecodingPlan) -> None:
+        data = (("X", LABELS[0]),)
+        scene, source = Scene(data, plan.setting.adjacency, plan.setting.tokens), seeded(5)
+        law = worlds.law_of_text(plan, scene, 0)
+        drawn: list[Hashable] = [worlds.drawn_text(plan, scene, 0, source) for _ in range(self.draws // 2)]
+        if told := departs(dict(law), Counter(drawn)):
+            told = f"its draws do not follow its law: {told}"
+            raise ContractError("sampler", self.subject, told, f"{worlds.shown(data)} ({self._setting(plan)})")
+        self.report.kept("sampler", len(drawn), "texts drawn that follow the law")
+
+    def _texts_by_draws(self, plan: DecodingPlan, claim: Claim) -> None:
+        """Sharp data sets a change apart, by draws."""
+        setting, x, y = plan.setting, ("X", LABELS[0]), ("Y", LABELS[0])
+        other = {Adjacency.REPLACE_ONE: (y,), Adjacency.ZERO_OUT: (("", ""),), Adjacency.ADD_REMOVE: ()}
+        for rest in ((y,), (y, x)) if self.full else ((y,),):
+            pair = ((*rest, x), (*rest, *other[setting.adjacency]))
+            drawn = []
+            for seed, data in enumerate(pair):
+                scene, source = Scene(data, setting.adjacency, setting.tokens), seeded(seed)
+                with must_not_raise("failures", self.subject, "a text", worlds.shown(data)):
+                    drawn.append([worlds.drawn_text(plan, scene, 0, source) for _ in range(self.draws)])
+            if told := exceeds(claim, *drawn):
+                world = f"{worlds.shown(pair[0])} and {worlds.shown(pair[1])} ({self._setting(plan)})"
+                raise ContractError("neighbours", self.subject, told, world)
+            self.report.kept("neighbours by draws", 1, "pairs of data sets that draws do not tell apart too well")
+
+    def _state(self, plan: DecodingPlan) -> None:
+        """The same batch has the same texts under the same noise, whatever was written before."""
+        pristine = copy.deepcopy(plan.decoder)
+        scenes = [
+            Scene(data, plan.setting.adjacency, plan.setting.tokens)
+            for data in ((("X", LABELS[0]),), (("Y", LABELS[0]), ("U", LABELS[1])))
+        ]
+
+        def texts(scene: Scene) -> Sequence[tuple[int, ...]]:
+            source = seeded(9)
+            return [worlds.drawn_text(plan, scene, 0, source) for _ in range(5)]
+
+        before = [texts(scene) for scene in scenes]
+        for _ in range(7):
+            worlds.drawn_text(plan, scenes[1], 1, seeded(2))
+        if [texts(scene) for scene in scenes[::-1]][::-1] != before or plan.decoder != pristine:
+            told = "its texts follow what was written before: it keeps state between texts"
+            raise ContractError("state", self.subject, told, self._setting(plan))
+        self.report.kept("state", len(scenes), "batches written alike before and after others")
+
+    @staticmethod
+    def _setting(plan: DecodingPlan) -> str:
+        s = plan.setting
+        return f"{s.adjacency.value}, {s.change.name}, {s.tokens} tokens, {s.experts} experts, {plan.event}"
+
+
+def exact_law(plan: DecodingPlan) -> bool:
+    """Whether the law of every token is exact and short to work out: one selection by exact weights, and no coins."""
+    decoder = plan.decoder
+    if not isinstance(decoder, SelectingDecoder) or not decoder.refundable:
+        return False
+    return isinstance(decoder.mechanism(plan), Exponential | PermuteAndFlip)

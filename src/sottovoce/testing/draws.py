@@ -1,0 +1,115 @@
+"""Statements about laws from draws: does a sampler follow its law, and do two samplers exceed what an event allows.
+
+Guarantee   Every test here is an exact binomial one. It raises a false alarm with probability ``ALARM`` at most; the
+            draws are seeded, so a suite that passed passes again.
+Assumes     Draws of one source are independent.
+Sources     Clopper and Pearson (1934) for the intervals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from fractions import Fraction
+from typing import Final, final
+
+import numpy as np
+from scipy.stats import beta, binom
+
+from sottovoce.randomness import Randomness
+from sottovoce.testing.claims import Claim
+
+ALARM: Final = 1e-9
+"""Chance of a false alarm of one test. A full run makes fewer than a thousand."""
+_LEVEL: Final = ALARM / 40
+"""Of one of the intervals of a comparison, of which there are up to 40."""
+
+
+def departs(law: Mapping[Hashable, float], seen: Counter[Hashable]) -> str:
+    """What shows that draws do not follow a law; empty where nothing does.
+
+    A probability that is off by x is noticed with n draws in all but a chance of 1e-6 where x is at least 11 / sqrt(n)
+    times the deviation of one draw.
+    """
+    draws = seen.total()
+    for outcome in sorted({*law, *seen}, key=repr):
+        stated, count = law.get(outcome, 0.0), seen[outcome]
+        below = binom.cdf(count, draws, min(stated * (1 + 1e-6) + 1e-12, 1.0))
+        above = binom.sf(count - 1, draws, min(stated * (1 + 1e-6) + 1e-12, 1.0))
+        if min(below, above) * 2 * len(law) < ALARM:
+            return f"outcome {outcome!r} has probability {stated:.4g} by its law and came {count} times in {draws} draws"
+    return ""
+
+
+def exceeds(claim: Claim, one: Sequence[Hashable], other: Sequence[Hashable]) -> str:
+    """What shows that two samplers are further apart than a claim allows; empty where nothing does.
+
+    An event of outcomes is chosen on the first half of the draws, by likelihood, and measured on the second half.
+    """
+    half = min(len(one), len(other)) // 2
+    claims = [*claim.points, *([(claim.pure, 0.0)] if claim.pure < math.inf else [])]
+    for p, q, direction in ((one, other, ""), (other, one, " (the other way round)")):
+        first_p, first_q, last_p, last_q = Counter(p[:half]), Counter(q[:half]), Counter(p[half:]), Counter(q[half:])
+        for epsilon, delta in claims:
+            factor = max(1.0, math.exp(min(epsilon, 600)) / 2)
+            likely = {outcome for outcome in first_p if first_p[outcome] > factor * first_q[outcome]}
+            if not likely:
+                continue
+            hits_p, hits_q = (sum(counts[outcome] for outcome in likely) for counts in (last_p, last_q))
+            least = _least(hits_p, last_p.total())
+            most = _most(hits_q, last_q.total())
+            if least > math.exp(min(epsilon, 600)) * most + delta:
+                return (
+                    f"an event of probability at least {least:.4g} in one world has at most {most:.4g} in the "
+                    f"other{direction}: more than epsilon {epsilon:.6g}, delta {delta:.6g} allows"
+                )
+    return ""
+
+
+def _least(hits: int, total: int) -> float:
+    return float(beta.ppf(_LEVEL, hits, total - hits + 1)) if hits else 0.0
+
+
+def _most(hits: int, total: int) -> float:
+    return float(beta.ppf(1 - _LEVEL, hits + 1, total - hits)) if hits < total else 1.0
+
+
+@final
+class _Branch:
+    """Answers of one path, then the first answer of every further question."""
+
+    secure = False
+
+    def __init__(self, path: list[int]) -> None:
+        self.path, self.bounds = path, list[int]()
+
+    def below(self, bound: int) -> int:
+        step = len(self.bounds)
+        self.bounds.append(bound)
+        if step == len(self.path):
+            self.path.append(0)
+        return self.path[step]
+
+
+MOST_BRANCHES: Final = 20_000
+
+
+def mixture(draw: Callable[[Randomness], np.ndarray], most: int = MOST_BRANCHES) -> np.ndarray | None:
+    """The mean of ``draw`` over everything that a source can answer, or ``None`` where those are too many.
+
+    For coins of small denominators, such as those of a sample.
+    """
+    total: np.ndarray | float = 0.0
+    path: list[int] = []
+    for _ in range(most):
+        branch = _Branch(path)
+        value = draw(branch)
+        total = total + float(Fraction(1, math.prod(branch.bounds))) * value
+        path = path[: len(branch.bounds)]
+        while path and path[-1] + 1 == branch.bounds[len(path) - 1]:
+            path.pop()
+        if not path:
+            return np.asarray(total)
+        path[-1] += 1
+    return None

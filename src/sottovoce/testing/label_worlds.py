@@ -1,0 +1,246 @@
+"""Small worlds for methods that answer with a label: what experts may say, data sets, their neighbours, and the road.
+
+A record's text names what its expert says, so that a data set is a list of units, each a list of such names. Experts'
+outputs come through the package's own road: records, partition, model, sealed outputs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.experts.ensemble import Ensemble
+from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.experts.partition import Partition
+from sottovoce.experts.subsample import SampledEnsemble
+from sottovoce.methods.base import Method, Subsampling
+from sottovoce.models.fake import FakeScorer
+from sottovoce.privacy.unit import CHANGE_TYPES, Adjacency, ChangeType
+from sottovoce.randomness import Randomness, SeededRandomness
+from sottovoce.records import PrivateRecords, Row
+from sottovoce.tasks import Query, Task
+
+FloatArray = NDArray[np.float64]
+NAN: Final = math.nan
+INF: Final = math.inf
+
+ROWS: Final[Mapping[int, tuple[tuple[float, ...], ...]]] = {
+    2: ((0.0, -50.0), (-50.0, 0.0), (0.0, 0.0), (-0.3, -1.5), (-INF, 0.0), (NAN, NAN)),
+    3: ((0.0, -50.0, -50.0), (-50.0, 0.0, -50.0), (0.0, -1.0, -9.0), (-INF, -INF, 0.0), (0.0, 0.0, 0.0), (NAN,) * 3),
+}
+"""What an expert may say, by the number of labels: sharp, flat, as the public model, impossible labels, nothing."""
+
+PUBLIC: Final[Mapping[int, tuple[float, ...]]] = {2: (-0.3, -1.5), 3: (-0.1, -3.0, -3.5)}
+"""What the model says without any record."""
+
+QUESTION: Final[Query] = {"text": "which?"}
+SECRET: Final = "private words"
+"""Stands in every private text, for checks of what a model is shown."""
+
+
+@final
+@dataclass(frozen=True)
+class Change:
+    """An adjacency with a change type of table 2.2.
+
+    Attributes:
+        adjacency: The relation.
+        change: What it does to the experts.
+    """
+
+    adjacency: Adjacency
+    change: ChangeType
+
+    def __str__(self) -> str:
+        return f"{self.adjacency.value}, {self.change.name}"
+
+
+CHANGES: Final = tuple(dict.fromkeys(Change(adjacency, change) for (_, adjacency), change in CHANGE_TYPES.items()))
+"""Every adjacency with every change type that the package knows for it."""
+
+
+def outputs(rows: Sequence[Sequence[float]], labels: int, change: Change) -> ExpertOutputs:
+    """Sealed outputs of experts that say these rows."""
+    array = np.array(rows, dtype=np.float64).reshape(len(rows), labels)
+    return ExpertOutputs(array, change.change, change.adjacency, np.array(PUBLIC[labels]))
+
+
+Rows = tuple[tuple[float, ...], ...]
+
+
+def groups_of_neighbours(labels: int, change: Change, most: int) -> Iterator[tuple[list[Rows], list[tuple[int, int]]]]:
+    """Sets of worlds with the pairs among them that are neighbours, small worlds first.
+
+    The rows that stay are every multiset of up to ``most``, then crowds of one opinion, where leads are long.
+    """
+    rows = ROWS[labels]
+    null = rows[-1]
+    crowds = [(row,) * size for row in rows[:3] for size in (5, 13)]
+    for rest in [*_multisets(rows, most), *crowds]:
+        if change.change.widths == 1:
+            worlds = [(*rest, row) for row in rows[:-1]]
+            without = [rest, (*rest, null)] if change.adjacency is Adjacency.ADD_REMOVE else [(*rest, null)]
+            pairs = [(i, len(worlds) + j) for i in range(len(worlds)) for j in range(len(without))]
+            yield [*worlds, *without], pairs
+        elif change.change.rows == 1:
+            worlds = [(*rest, row) for row in rows]
+            yield worlds, [(i, j) for i in range(len(worlds)) for j in range(i)]
+        else:
+            worlds = [(*rest, *two) for two in itertools.combinations_with_replacement(rows[:2], change.change.rows)]
+            yield worlds, [(i, j) for i in range(len(worlds)) for j in range(i)]
+
+
+def _multisets(rows: Rows, most: int) -> Iterator[Rows]:
+    for size in range(most + 1):
+        yield from itertools.combinations_with_replacement(rows, size)
+
+
+# Data sets, and the road from them to experts' outputs
+
+Unit = tuple[str, ...]
+DataSet = tuple[Unit, ...]
+"""Units, each the names of what its records say."""
+
+SAYINGS: Final[Mapping[str, tuple[float, float]]] = {
+    "no": (-50.0, 0.0),
+    "yes": (0.0, -50.0),
+    "maybe": (-0.3, -1.5),
+    "nothing": (NAN, NAN),
+}
+FAILURES: Final = ("nothing", "never", "raises", "longer")
+"""Ways in which a model can fail on one prompt: not a number, minus infinity, an exception, a row of another length."""
+
+TASK: Final = Task(labels=["l0", "l1"])
+
+
+@final
+@dataclass(frozen=True)
+class Road:
+    """How records come to experts.
+
+    Attributes:
+        adjacency: The relation to be protected under.
+        partition: How units are shared out.
+        grouped: Whether a unit may have several records.
+    """
+
+    adjacency: Adjacency
+    partition: Partition
+    grouped: bool = False
+
+    def __str__(self) -> str:
+        partition = f"{self.partition.units_per_expert} units an expert"
+        if self.partition.capacity:
+            partition += f", {self.partition.capacity} slots"
+        return f"{self.adjacency.value}, {partition}{', several records a unit' if self.grouped else ''}"
+
+
+def roads(method: Method) -> list[Road]:
+    """Every road that a method's records may take."""
+    key = b"a key that is fixed, for tests..."[:32]
+    found = []
+    for adjacency in Adjacency:
+        partitions = [Partition()]
+        if not isinstance(method, Subsampling):
+            capacities = [None] if adjacency.size_is_public else [3]
+            partitions += [Partition(2, capacity, _key=key) for capacity in capacities]
+            partitions += [Partition(1, 3, _key=key)] if not adjacency.size_is_public else []
+        found += [Road(adjacency, partition) for partition in partitions]
+        found.append(Road(adjacency, Partition(), grouped=True))
+    return found
+
+
+def data_sets(
+    road: Road, sayings: Sequence[str], most: int = 3
+) -> Iterator[tuple[list[DataSet], list[tuple[int, int]]]]:
+    """Data sets with the pairs among them that are neighbours under a road's adjacency, small ones first.
+
+    Args:
+        road: How records come to experts.
+        sayings: What a record may say.
+        most: Most units that stay as they are.
+    """
+    units: list[Unit] = [(name,) for name in sayings]
+    if road.grouped:
+        units += [(one, other) for one, other in itertools.product(sayings[:2], repeat=2)]
+    rests: list[DataSet] = [(), *((unit,) for unit in units[:3]), ((sayings[0],),) * 3, ((sayings[1],),) * 3]
+    if road.partition.units_per_expert > 1 and road.adjacency.size_is_public:
+        # Who shares an expert is drawn: only where all others say the same is the law the same in every draw.
+        rests = [(unit,) * size for unit in units[:2] for size in (1, 3)]
+    for rest in (rest for rest in rests if len(rest) <= most):
+        worlds: list[DataSet] = [(*rest, unit) for unit in units]
+        if road.adjacency is Adjacency.REPLACE_ONE:
+            yield worlds, [(i, j) for i in range(len(worlds)) for j in range(i)]
+        elif road.adjacency is Adjacency.ZERO_OUT:
+            blank: DataSet = (*rest, ("",))
+            yield [*worlds, blank], [(i, len(worlds)) for i in range(len(worlds))]
+        elif rest:
+            yield [*worlds, rest], [(i, len(worlds)) for i in range(len(worlds))]
+
+
+def records_of(data: DataSet, *, grouped: bool = False) -> PrivateRecords:
+    """Sealed records. An empty name is a blank row."""
+    rows = []
+    for number, unit in enumerate(data):
+        for name in unit:
+            values: dict[str, object] = {"text": f"{SECRET}: {name}", "label": "l0"} if name else {}
+            values |= {"group": f"g{number}"} if grouped else {"id": f"r{number}"}
+            rows.append(Row(len(rows) + 1, values))
+    return PrivateRecords(rows, source="a world", synthetic=True)
+
+
+def says(task: Task, context: Sequence[Any], query: Query) -> Sequence[float]:
+    """What an expert says: the sum of what its records say, whatever their order; the public row without any."""
+    names = [example.fields["text"].rpartition(" ")[2] for example in context]
+    if "raises" in names:
+        raise RuntimeError("the model cannot read this prompt")
+    if "longer" in names:
+        return [0.0] * (len(task.labels) + 1)
+    if "never" in names:
+        return [-INF] * len(task.labels)
+    if not names:
+        return PUBLIC[2]
+    return [float(x) for x in np.sum([SAYINGS[name] for name in names], axis=0)]
+
+
+def road_outputs(method: Method, data: DataSet, road: Road, randomness: Randomness) -> ExpertOutputs:
+    """Experts' sealed outputs for the question, by the package's own road."""
+    records = records_of(data, grouped=road.grouped)
+    records = records.with_public_size() if road.adjacency.size_is_public else records
+    public = np.array([PUBLIC[2]])
+    ensemble: Ensemble | SampledEnsemble
+    if isinstance(method, Subsampling):
+        ensemble = SampledEnsemble(
+            records,
+            TASK,
+            FakeScorer(says),
+            road.adjacency,
+            sampling_probability=method.sampling_probability,
+            subsamples=method.subsamples,
+            randomness=randomness,
+            max_records=road.partition.max_records,
+        )
+    else:
+        ensemble = Ensemble(records, TASK, FakeScorer(says), road.partition, road.adjacency)
+    return ensemble.ask([QUESTION], public)[0]
+
+
+def seeded(seed: int) -> Randomness:
+    """A repeatable source."""
+    return SeededRandomness(seed)
+
+
+def shown(data: DataSet) -> str:
+    """A data set in words."""
+    return "{" + ", ".join("+".join(name or "blank" for name in unit) for unit in data) + "}"
+
+
+def shown_rows(rows: Rows) -> str:
+    """Experts' rows in words."""
+    return "[" + "; ".join(", ".join(f"{x:g}" for x in row) for row in rows) + "]"

@@ -1,0 +1,403 @@
+"""The contract of a method that answers with a label, put to any ``Method``.
+
+Guarantee   For a method with ``law``: the exact law of the answer in every small world, from records to label, against
+            the event that is charged, and draws of ``choose`` against that law. For one without: draws alone, which
+            find what at least doubles the privacy loss of a sharp world with probability 0.999 at epsilon 2.
+Assumes     Worlds are small: two or three labels, a few experts and crowds of one opinion. A method that goes wrong
+            with a hundredth label alone is not found.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import is_dataclass, replace
+from typing import Any, Final, final
+
+import numpy as np
+
+from sottovoce.errors import AssignmentError, ParameterError
+from sottovoce.experts.outputs import ExpertOutputs, FloatArray
+from sottovoce.experts.partition import Partition
+from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.randomness import Randomness
+from sottovoce.testing import label_sessions as sessions
+from sottovoce.testing import label_worlds as worlds
+from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, log_law, within_price
+from sottovoce.testing.draws import departs, exceeds, mixture
+from sottovoce.testing.label_worlds import CHANGES, Change, Road, outputs
+from sottovoce.testing.options import settings_of, subject_of
+from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
+
+PRICES: Final = (Price(1.0, 1e-6), Price(4.0, 1e-3), Price(0.1, 0.1))
+"""One as in use; one at which laws are lopsided; one whose delta lets a single answer show too little Gaussian noise."""
+DRAWN_PRICES: Final = (Price(2.0, 1e-3), Price(4.0, 1e-3), Price(0.1, 0.1))
+"""For methods without a law: prices at which twice the loss, or the loss of twice the price, shows in few draws."""
+SAMPLES: Final = ((0.5, 1), (0.5, 2))
+"""Sampling probability and number of samples at which methods with samples are driven: few enough to add up."""
+
+
+def check_method(method: Method | type[Method], effort: Effort = Effort.QUICK, report: Report | None = None) -> Report:
+    """Puts a method through its contract.
+
+    Args:
+        method: An instance, which is checked as it is; or a class, which is checked at its defaults and at every choice
+            that an option accepts.
+        effort: How many worlds are tried.
+        report: To be filled; a new one by default.
+
+    Raises:
+        ContractError: The contract is broken; the message names the check and the smallest world that shows it.
+
+    Example:
+        >>> from sottovoce.methods.poe import PoE
+        >>> check_method(PoE(clip=2.0)).passed
+        True
+    """
+    name = getattr(method, "name", None) or getattr(method, "__name__", type(method).__name__)
+    report = report or Report("method", name)
+    every = list(settings_of(method, effort)) if isinstance(method, type) else [method]
+    for one in every:
+        if not isinstance(one, Method):
+            raise ContractError("drive", name, "it is no Method; subclass sottovoce.methods.Method")
+        for driven in _driven(one):
+            _Method(driven, effort, report).check()
+    return report
+
+
+def _driven(method: Method) -> Iterator[Method]:
+    """The method, with samples few enough to be added up where it draws some."""
+    if not isinstance(method, Subsampling):
+        yield method
+        return
+    if not is_dataclass(method):
+        raise ContractError("drive", subject_of(method), "a method with samples must be a dataclass with its two fields")
+    for rate, count in SAMPLES:
+        yield replace(method, sampling_probability=rate, subsamples=count)
+
+
+@final
+class _Method:
+    """One setting of a method."""
+
+    def __init__(self, method: Method, effort: Effort, report: Report) -> None:
+        self.method, self.effort, self.report = method, effort, report
+        self.subject = subject_of(method)
+        self.full = effort is Effort.FULL
+        self.draws = 12_000 if self.full else 1_200
+        self.sampled = isinstance(method, Subsampling)
+        self._law: Callable[[ExpertOutputs, Price], Sequence[Any]] | None = getattr(method, "law", None)
+
+    def check(self) -> None:
+        """Every contract that applies."""
+        if not self.method.private:
+            sessions.refused_without_consent(self.method, self.subject, self.report)
+            return
+        if self.method.reads is Reads.NOTHING:
+            sessions.reads_nothing(self.method, self.subject, self.report)
+            return
+        claims = self._claims()
+        self._state(claims)
+        self._isolation()
+        if self._law is None:
+            self._neighbours_by_draws(claims)
+        elif not self.sampled:
+            self._order_of_experts(claims)
+            self._neighbours(claims)
+        self._sampler(claims)
+        self._neighbours_by_road(claims)
+        sessions.answers(self.method, self.subject, self.report, self._distribution(), [a for a, _ in claims])
+
+    # What it charges
+
+    def _claims(self) -> dict[tuple[Adjacency, Price], Claim]:
+        """What each answer promises, by adjacency and price; refused combinations are left out."""
+        found: dict[tuple[Adjacency, Price], Claim] = {}
+        pristine = copy.deepcopy(self.method)
+        for adjacency, price in itertools.product(Adjacency, PRICES):
+            try:
+                event = self.method.event(price, adjacency)
+            except (AssignmentError, ParameterError) as error:
+                where = f"{self.subject} under {adjacency.value}"
+                if isinstance(error, AssignmentError) and f"{where}" not in self.report.refused:
+                    self.report.refused.append(where)
+                continue
+            if event != pristine.event(price, adjacency):
+                raise ContractError("price", self.subject, "two equal methods charge different events", str(price))
+            claim = claim_of(event, adjacency)
+            if claim is None or is_empty(event):
+                raise ContractError("price", self.subject, f"it says that it is private and its event {event} is not")
+            cost = within_price(event, adjacency, price.epsilon, price.delta)
+            if cost > price.epsilon * (1 + 1e-9):
+                told = f"its event {event} costs epsilon {cost:.6g} where the price is {price.epsilon:g}"
+                raise ContractError("price", self.subject, told, f"{adjacency.value}, delta {price.delta:g}")
+            found[adjacency, price] = claim
+            self.report.kept("price", 1, "events within the price, from parameters alone")
+        if not found:
+            raise ContractError("drive", self.subject, "it accepts no adjacency at any price that was tried")
+        return found
+
+    # Exact laws
+
+    def _neighbours(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
+        """Outputs of experts a change apart, for every change type of the table."""
+        for change, (adjacency, price), labels in itertools.product(CHANGES, claims, worlds.ROWS):
+            if adjacency is not change.adjacency or (not self.full and labels > 2 and price != PRICES[0]):
+                continue
+            claim, seen = claims[adjacency, price], dict[worlds.Rows, FloatArray]()
+            for group, pairs in worlds.groups_of_neighbours(labels, change, self._most(labels, price)):
+                laws = [self._cached(seen, rows, labels, change, price) for rows in group]
+                where = lambda i, group=group: worlds.shown_rows(group[i])  # noqa: E731
+                self._compare(claim, laws, pairs, "neighbours", f"{change}, {price}", where)
+
+    def _most(self, labels: int, price: Price) -> int:
+        if self.full:
+            return 3 if labels == 2 else 2
+        return 2 if labels == 2 and price == PRICES[0] else 1
+
+    def _cached(
+        self, seen: dict[worlds.Rows, FloatArray], rows: worlds.Rows, labels: int, change: Change, price: Price
+    ) -> FloatArray:
+        key = tuple(sorted(rows, key=repr))
+        if key not in seen:
+            experts, world = outputs(rows, labels, change), worlds.shown_rows(rows)
+            seen[key] = self._log_law(experts, price, world)
+            drawn = self._choose(experts, price, worlds.seeded(len(seen)), world)
+            if not (0 <= drawn < labels and seen[key][drawn] > -np.inf):
+                raise ContractError("sampler", self.subject, f"it drew {drawn}, which its law makes impossible", world)
+        return seen[key]
+
+    def _log_law(self, experts: ExpertOutputs, price: Price, world: str) -> FloatArray:
+        if self._law is None:
+            raise AssertionError("there is no law")
+        with must_not_raise("neighbours", self.subject, "its law", world):
+            law = log_law(self._law(experts, price))
+        if not abs(np.exp(law).sum() - 1) < 1e-6:
+            raise ContractError("neighbours", self.subject, "its law does not sum to 1", world)
+        return law
+
+    def _compare(
+        self,
+        claim: Claim,
+        laws: Sequence[FloatArray],
+        pairs: Sequence[tuple[int, int]],
+        contract: str,
+        setting: str,
+        shown: Callable[[int], str],
+    ) -> None:
+        self.report.kept(contract, len(pairs), "pairs of exact laws within the event")
+        found = excess(claim, np.array(laws), pairs)
+        if found:
+            told = f"its event {claim.words} does not hold: {found.words}"
+            raise ContractError(
+                contract, self.subject, told, f"{shown(found.one)} and {shown(found.other)} ({setting})"
+            )
+
+    def _neighbours_by_draws(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
+        """For a method without a law: draws, from records on, in the sharpest data sets a change apart."""
+        for adjacency, price in itertools.product(dict.fromkeys(adjacency for adjacency, _ in claims), DRAWN_PRICES):
+            claim = claim_of(self.method.event(price, adjacency), adjacency)
+            if claim is None:
+                continue
+            road, yes, no = Road(adjacency, Partition()), ("yes",), ("no",)
+            other = {Adjacency.REPLACE_ONE: (no,), Adjacency.ZERO_OUT: (("",),), Adjacency.ADD_REMOVE: ()}[adjacency]
+            for rest in ((no,), (no, yes, yes)) if self.full else ((no,),):
+                pair, source = ((*rest, yes), (*rest, *other)), worlds.seeded(3)
+                with must_not_raise("failures", self.subject, "an answer", worlds.shown(pair[0])):
+                    drawn = [self._drawn(data, road, price, source) for data in pair]
+                if told := exceeds(claim, *drawn):
+                    world = f"{worlds.shown(pair[0])} and {worlds.shown(pair[1])} ({road}, {price})"
+                    raise ContractError("neighbours", self.subject, told, world)
+                self.report.kept("neighbours by draws", 1, "pairs of data sets that draws do not tell apart too well")
+
+    def _drawn(self, data: worlds.DataSet, road: Road, price: Price, source: Randomness) -> list[int]:
+        if self.sampled:
+            said = (worlds.road_outputs(self.method, data, road, source) for _ in range(self.draws))
+        else:
+            said = itertools.repeat(worlds.road_outputs(self.method, data, road, source), 4 * self.draws)
+        return [int(self.method.choose(experts, price, source)) for experts in said]
+
+    def _order_of_experts(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
+        """The order of experts changes nothing, bit for bit."""
+        for adjacency, price in claims:
+            change = next(one for one in CHANGES if one.adjacency is adjacency)
+            for rows in itertools.combinations(worlds.ROWS[3], 3):
+                laws = {
+                    tuple(self._log_law(outputs(order, 3, change), price, worlds.shown_rows(order)).tolist())
+                    for order in (rows, rows[::-1], (rows[1], rows[2], rows[0]))
+                }
+                if len(laws) > 1:
+                    world = worlds.shown_rows(rows)
+                    raise ContractError("order", self.subject, "the order of the experts changes its law", world)
+                self.report.kept("order", 1, "worlds whose law does not follow the order of experts and records")
+
+    def _isolation(self) -> None:
+        """A summand is a function of its expert's row: it does not depend on what the others say."""
+        method = self.method
+        if not isinstance(method, Selecting):
+            return
+        changes = [one for one in CHANGES if one.change.rows == 1]
+        for change, labels in itertools.product(changes, worlds.ROWS):
+            rows = worlds.ROWS[labels]
+            backgrounds: list[worlds.Rows] = [(), (rows[0],), (rows[1], rows[2]), (rows[-1],), (rows[0],) * 9]
+            bounds, moves = set(), dict[worlds.Rows, set[tuple[int, ...]]]()
+            for rest, one in itertools.product(backgrounds, rows):
+                world = worlds.shown_rows((*rest, one))
+                with must_not_raise("isolation", self.subject, "scores", world):
+                    alone, both = (method.scores(outputs(it, labels, change)) for it in ((*rest, rows[-1]), (*rest, one)))
+                    moved = tuple((both.values - alone.values).tolist())
+                bounds |= {(it.sensitivity, it.squared_l2, it.adjacency) for it in (alone, both)}
+                moves.setdefault((one,), set()).add(moved)
+                if len(moves[one,]) > 1:
+                    told = f"what an expert adds to the scores depends on the other experts: {sorted(moves[one,])}"
+                    raise ContractError("isolation", self.subject, told, f"{world} ({change})")
+                if one == rows[-1] and rest and self._moves_by_null(method, rest, one, labels, change):
+                    raise ContractError("null expert", self.subject, "an expert that says nothing moves the scores", world)
+                if len(bounds) > 1:
+                    told = f"the stated sensitivity follows the data: {sorted(bounds, key=repr)}"
+                    raise ContractError("isolation", self.subject, told, f"{world} ({change})")
+                self.report.kept("isolation", 1, "summands that are functions of one expert")
+
+    @staticmethod
+    def _moves_by_null(method: Selecting, rest: worlds.Rows, null: Any, labels: int, change: Change) -> bool:
+        without, held = (method.scores(outputs(it, labels, change)) for it in (rest, (*rest, null)))
+        return bool((without.values != held.values).any())
+
+    # From records to label
+
+    def _distribution(self) -> Callable[[worlds.DataSet, Road, Price], FloatArray] | None:
+        """The exact law of the answer, from records: an average over the coins of a sample."""
+        if self._law is None:
+            return None
+        law = self._law
+
+        def found(data: worlds.DataSet, road: Road, price: Price) -> FloatArray:
+            def given(source: Randomness) -> FloatArray:
+                said = worlds.road_outputs(self.method, data, road, source)
+                return np.array([float(p) for p in law(said, price)])
+
+            if not self.sampled:
+                with must_not_raise("failures", self.subject, "an answer", worlds.shown(data)):
+                    said = worlds.road_outputs(self.method, data, road, worlds.seeded(1))
+                return np.exp(self._log_law(said, price, worlds.shown(data)))
+            with must_not_raise("failures", self.subject, "an answer", worlds.shown(data)):
+                mean = mixture(given)
+            if mean is None:
+                raise ContractError("drive", self.subject, "its samples are too many to be added up")
+            return mean
+
+        return found
+
+    def _neighbours_by_road(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
+        """Data sets a change apart, for every way in which records come to experts."""
+        law = self._distribution()
+        if law is None:
+            return
+        for road in worlds.roads(self.method):
+            for price in PRICES if self.full else PRICES[::2] if self.sampled else PRICES[:1]:
+                if (road.adjacency, price) not in claims:
+                    continue
+                claim, seen = claims[road.adjacency, price], dict[worlds.DataSet, FloatArray]()
+
+                def of(data: worlds.DataSet, road: Road = road, price: Price = price, seen: Any = seen) -> FloatArray:
+                    if data not in seen:
+                        with np.errstate(divide="ignore"):
+                            seen[data] = np.log(law(data, road, price))
+                    return seen[data]  # type: ignore[no-any-return]
+
+                for group, pairs in worlds.data_sets(road, list(worlds.SAYINGS), most=1 if self.sampled else 3):
+                    where = lambda i, group=group: worlds.shown(group[i])  # noqa: E731
+                    laws = [of(data) for data in group]
+                    self._compare(claim, laws, pairs, "records", f"{road}, {price}", where)
+                self._same(of, road)
+
+    def _same(self, of: Callable[[worlds.DataSet], FloatArray], road: Road) -> None:
+        """Data sets that must have one law: in another order; with a failing record in place of a null one."""
+        one_each = road.partition.units_per_expert == 1 and not road.partition.capacity
+        if one_each:
+            some: worlds.DataSet = (("yes",), ("maybe",), ("no",))
+            for order in ((2, 1, 0), (1, 2, 0)):
+                if not np.allclose(of(some), of(tuple(some[i] for i in order)), rtol=0, atol=1e-12):
+                    told = "the order of the records changes its law"
+                    raise ContractError("order", self.subject, told, f"{worlds.shown(some)} ({road})")
+                self.report.kept("order", 1)
+            if road.adjacency is Adjacency.ADD_REMOVE and not self.sampled:
+                some = (("yes",), ("maybe",))
+                if not np.array_equal(of(some), of((*some, ("nothing",)))):
+                    told = "an expert that says nothing changes its law"
+                    raise ContractError("null expert", self.subject, told, f"{worlds.shown(some)} ({road})")
+                self.report.kept("null expert", 1, "worlds that a null expert leaves as they are")
+        for failure in worlds.FAILURES:
+            null, failing = ((("yes",), (name,), ("maybe",)) for name in ("nothing", failure))
+            if not one_each:
+                continue
+            if not np.array_equal(of(null), of(failing)):
+                told = f"a prompt at which the model fails ({failure}) is no null expert"
+                raise ContractError("failures", self.subject, told, f"{worlds.shown(failing)} ({road})")
+            self.report.kept("failures", 1, "failures of the model that count as null experts")
+
+    # The sampler, and what it remembers
+
+    def _choose(self, experts: ExpertOutputs, price: Price, source: Randomness, world: str = "") -> int:
+        with must_not_raise("sampler", self.subject, "choose", world):
+            return int(self.method.choose(experts, price, source))
+
+    def _scenes(self, adjacency: Adjacency, price: Price) -> list[tuple[str, ExpertOutputs, Price]]:
+        """Outputs of experts for draws: as many as the method asks for, some with a label that is unlikely."""
+        count, found = getattr(self.method, "subsamples", 0), []
+        change = next(one for one in CHANGES if one.adjacency is adjacency)
+        for labels, rows in worlds.ROWS.items():
+            scenes = [(rows * 2)[:count]] if count else [rows[:1], rows[:1] * 2, rows[:3]]
+            for said in scenes:
+                world = f"{worlds.shown_rows(said)} ({change}, {price})"
+                found.append((world, outputs(said, labels, change), price))
+        return found
+
+    def _sampler(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
+        """Draws of ``choose`` follow its law."""
+        if self._law is None:
+            return
+        chosen = list(claims) if self.full else [next((key for key in claims if key[1] == PRICES[1]), next(iter(claims)))]
+        scenes = [scene for key in chosen for scene in self._scenes(*key)]
+        for number, (world, experts, price) in enumerate(scenes):
+            law = dict(enumerate(np.exp(self._log_law(experts, price, world)).tolist()))
+            source = worlds.seeded(100 + number)
+            drawn: list[Hashable] = [self._choose(experts, price, source, world) for _ in range(self.draws)]
+            if told := departs(law, Counter(drawn)):
+                raise ContractError("sampler", self.subject, f"its draws do not follow its law: {told}", world)
+            self.report.kept("sampler", self.draws, "draws that follow the law")
+
+    def _state(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
+        """The same question has the same law and draws, whatever was asked before."""
+        scenes = [scene for key in claims for scene in self._scenes(*key)]
+        pristine = copy.deepcopy(self.method)
+        held = _held(self.method)
+        before = [self._fingerprint(scene, number) for number, scene in enumerate(scenes)]
+        source = worlds.seeded(7)
+        for turn in range(61):  # no multiple of what a method could count to
+            world, experts, price = scenes[turn % len(scenes)]
+            self._choose(experts, price, source, world)
+        for number, scene in reversed(list(enumerate(scenes))):
+            if self._fingerprint(scene, number) != before[number]:
+                told = "its answers follow what was asked before: it keeps state between calls"
+                raise ContractError("state", self.subject, told, scene[0])
+        if _held(self.method) != held or (is_dataclass(self.method) and self.method != pristine):
+            raise ContractError("state", self.subject, "its attributes changed while it answered")
+        self.report.kept("state", len(scenes), "questions answered alike before and after 61 others")
+
+    def _fingerprint(self, scene: tuple[str, Any, Price], seed: int) -> list[Any]:
+        world, experts, price = scene
+        source = worlds.seeded(seed)
+        drawn: list[Any] = [self._choose(experts, price, source, world) for _ in range(7)]
+        if self._law is not None:
+            drawn.append(self._log_law(experts, price, world).tolist())
+        return drawn
+
+
+def _held(method: Method) -> str:
+    return repr(sorted(getattr(method, "__dict__", {}).items(), key=lambda item: item[0]))
+
+

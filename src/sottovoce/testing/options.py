@@ -1,0 +1,171 @@
+"""The settings at which an entry is driven: its defaults, every word and switch that an option accepts, other numbers.
+
+They are read off the dataclass: ``Annotated[str, OneOf(...)]``, ``Literal[...]``, ``bool``, an ``Enum``, or
+``field(metadata={"choices": (...)})``. A new choice is driven because it is declared; an option of type ``str`` that
+declares none cannot be driven, and fails.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import Field, fields, is_dataclass
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+from sottovoce.errors import InputError
+from sottovoce.privacy.checked import OneOf
+from sottovoce.testing.report import ContractError, Effort
+
+COMPANIONS: Final[tuple[float, ...]] = (0.25, 2)
+"""Numbers that are tried for an optional one that a choice needs beside it."""
+
+
+def settings_of(cls: type, effort: Effort) -> Iterator[Any]:
+    """Instances of an entry: the default one, then one for every choice that an option accepts.
+
+    A choice that is refused alone is tried with the other choices and with one optional number beside it.
+
+    Raises:
+        ContractError: The class cannot be made without arguments, an option declares no choices, or a declared choice
+            is refused however it is combined.
+    """
+    choices, numbers = choices_of(cls), numbers_of(cls)
+    try:
+        default = cls()
+    except (TypeError, InputError) as error:
+        raise ContractError(
+            "drive", cls.__name__, f"it cannot be made without arguments ({error}); give every option a default, or "
+            "pass an instance"
+        ) from error
+    yield default
+    known = [default]
+    for name, values in choices.items():
+        for value in values:
+            if value == getattr(default, name):
+                continue
+            found = _with(cls, name, value, choices)
+            if found is None:
+                raise ContractError("drive", cls.__name__, f"the option {name}={value!r} is declared and always refused")
+            if found not in known:
+                known.append(found)
+                yield found
+    for name, value in numbers.items():
+        for other in _other_numbers(value, effort):
+            found = _made(cls, {name: other})
+            if found is not None:
+                yield found
+
+
+def choices_of(cls: type) -> dict[str, tuple[Any, ...]]:
+    """Every option with a finite set of values, with these values.
+
+    Raises:
+        ContractError: An option is a word of unknown choice.
+    """
+    if not is_dataclass(cls):
+        return {}
+    hints, found = get_type_hints(cls, include_extras=True), {}
+    for field in fields(cls):
+        if not field.init or field.name.startswith("_"):
+            continue
+        values = _values(field, hints[field.name])
+        if values is None and _takes_words(hints[field.name]):
+            raise ContractError(
+                "drive",
+                cls.__name__,
+                f"the option {field.name!r} is a text of unknown choice; declare its words, as Literal['a', 'b'], "
+                "Annotated[str, OneOf(('a', 'b'))] or field(metadata={'choices': ('a', 'b')})",
+            )
+        if values:
+            found[field.name] = tuple(values)
+    return found
+
+
+def numbers_of(cls: type) -> dict[str, float]:
+    """Every option whose default is a number, with it."""
+    if not is_dataclass(cls):
+        return {}
+    return {
+        field.name: field.default
+        for field in fields(cls)
+        if field.init and isinstance(field.default, int | float) and not isinstance(field.default, bool)
+    }
+
+
+def subject_of(entry: Any) -> str:
+    """An entry with its options, for reports."""
+    name = getattr(entry, "name", type(entry).__name__)
+    if not is_dataclass(entry):
+        return str(name)
+    shown = [
+        f"{field.name}={value!r}"
+        for field in fields(entry)
+        if (value := getattr(entry, field.name)) is not None and value != field.default and field.repr
+    ]
+    return f"{name}({', '.join(shown)})"
+
+
+def _other_numbers(value: float, effort: Effort) -> Sequence[float]:
+    """Zero becomes one, which turns on what it turns off; other numbers are tried smaller and larger in a full run."""
+    if value == 0:
+        return (type(value)(1),)
+    if effort is Effort.QUICK:
+        return ()
+    return (value + 1,) if isinstance(value, int) else (value / 4, value * 4)
+
+
+def _with(cls: type, name: str, value: Any, choices: Mapping[str, Sequence[Any]]) -> Any:
+    optional = [
+        field.name for field in fields(cls) if field.init and field.default is None and field.name not in choices
+    ]
+    beside: list[dict[str, Any]] = [{}, *({one: number} for one in optional for number in COMPANIONS)]
+    others = [[(other, it) for it in values] for other, values in choices.items() if other != name]
+    for companion in beside:
+        if (found := _made(cls, {name: value, **companion})) is not None:
+            return found
+    for combined in itertools.product(*others):
+        for companion in beside:
+            if (found := _made(cls, {**dict(combined), name: value, **companion})) is not None:
+                return found
+    return None
+
+
+def _made(cls: type, options: Mapping[str, Any]) -> Any:
+    try:
+        return cls(**options)
+    except InputError:
+        return None
+
+
+def _values(field: Field[Any], hint: Any) -> Sequence[Any] | None:
+    if "choices" in field.metadata:
+        return tuple(field.metadata["choices"])
+    for part in _parts(hint):
+        if get_origin(part) is Literal:
+            return get_args(part)
+        for mark in getattr(part, "__metadata__", ()):
+            if isinstance(mark, OneOf):
+                return mark.words
+        if part is bool or bool in get_args(part):
+            return (False, True)
+        if isinstance(part, type) and issubclass(part, Enum):
+            return tuple(part)
+    return None
+
+
+def _takes_words(hint: Any) -> bool:
+    return any(part is str or str in get_args(part) for part in _parts(hint))
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    """A type, or the members of a union other than ``None``."""
+    if get_origin(hint) in (Union, UnionType):
+        for part in get_args(hint):
+            if part is not NoneType:
+                yield from _parts(part)
+    else:
+        yield hint
+
+

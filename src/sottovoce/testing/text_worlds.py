@@ -1,0 +1,172 @@
+"""Small worlds for methods that write texts: two tokens and an end, what experts may say of them, and the road.
+
+A record's text names what its expert says of the next token, and its label the batch that it is in.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.experts.batches import Batches
+from sottovoce.methods.decoding import Chooser, DecodingPlan
+from sottovoce.models.fake_stepper import FakeStepper
+from sottovoce.models.stepping import Step
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.randomness import Randomness
+from sottovoce.records import PrivateRecords, Row
+from sottovoce.tasks import Task
+from sottovoce.testing.label_worlds import seeded
+from sottovoce.writing import Writing
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FloatArray = NDArray[np.float64]
+INF: Final = math.inf
+NAN: Final = math.nan
+
+PIECES: Final = ("x ", "y ")
+TOKENS: Final = len(PIECES) + 1
+"""Two pieces and the end; the control token behind them is never a candidate."""
+LABELS: Final = ("one", "two")
+WRITING: Final = Writing.of(Task(labels=LABELS))
+
+SAYINGS: Final[Mapping[str, tuple[float, ...]]] = {
+    "X": (60.0, 0.0, 0.0),
+    "Y": (0.0, 60.0, 0.0),
+    "E": (0.0, 0.0, 2.0),
+    "I": (-INF, 1.0, 0.5),
+    "U": (0.5, 0.0, -1.0),
+    "N": (NAN, NAN, NAN),
+}
+"""What an expert says of the first token: sharp, mild, an impossible token, the public row itself, nothing."""
+PUBLIC: Final = (0.5, 0.0, -1.0)
+
+Unit = tuple[str, str]
+"""A saying, and a label."""
+DataSet = tuple[Unit, ...]
+
+
+def logits(prompt: Any, text: Sequence[int]) -> Sequence[float] | None:
+    """Logits of the tokens, the control token the likeliest. What an expert says turns with the text."""
+    names = [name for name in SAYINGS if f"<{name}>" in prompt.inside]
+    if "<!>" in prompt.inside:
+        raise RuntimeError("the model cannot read this prompt")
+    if "<?>" in prompt.inside:
+        return None
+    if not names:
+        return [*PUBLIC, 9.0]
+    speaking = [name for name in SAYINGS if name != "N"]
+    if names[0] == "N":
+        return [*SAYINGS["N"], 9.0]
+    turn = speaking.index(names[0]) + sum(1 + token for token in text)
+    return [*SAYINGS[speaking[turn % len(speaking)]], 9.0]
+
+
+def data_sets(adjacency: Adjacency, most: int) -> Iterator[tuple[list[DataSet], list[tuple[int, int]]]]:
+    """Data sets with the pairs among them that are neighbours, small ones first; labels are private and may change."""
+    units: list[Unit] = [(name, LABELS[0]) for name in SAYINGS]
+    moved: list[Unit] = [("X", LABELS[1]), ("Y", LABELS[1])]
+    rests: list[DataSet] = [(), (units[0],), (units[1],), (units[0],) * 3, (units[0], units[1])]
+    for rest in rests[: most + 1]:
+        worlds: list[DataSet] = [(*rest, unit) for unit in units]
+        if adjacency is Adjacency.REPLACE_ONE:
+            worlds += [(*rest, unit) for unit in moved]
+            yield worlds, [(i, j) for i in range(len(worlds)) for j in range(i)]
+        elif adjacency is Adjacency.ZERO_OUT:
+            yield [*worlds, (*rest, ("", ""))], [(i, len(worlds)) for i in range(len(worlds))]
+        elif rest:
+            yield [*worlds, rest], [(i, len(worlds)) for i in range(len(worlds))]
+
+
+def records_of(data: DataSet) -> PrivateRecords:
+    """Sealed records; an empty unit is a blank."""
+    rows = [
+        Row(number, {"id": f"r{number}", **({"text": f"<{name}>", "label": label} if label else {})})
+        for number, (name, label) in enumerate(data, 1)
+    ]
+    return PrivateRecords(rows, source="a world", synthetic=True)
+
+
+class Scene:
+    """A data set as its batches' prompts, read by a model made of a function, by the package's own road.
+
+    Args:
+        data: The units.
+        adjacency: The relation.
+        tokens: Most tokens of a text.
+        model: The model.
+    """
+
+    def __init__(self, data: DataSet, adjacency: Adjacency, tokens: int, model: FakeStepper | None = None) -> None:
+        records = records_of(data)
+        records = records.with_public_size() if adjacency.size_is_public else records
+        batches = Batches(records, WRITING, per_label=1, adjacency=adjacency, randomness=seeded(1))
+        self.model = model or FakeStepper(logits, pieces=PIECES)
+        self._read = self.model.read(batches.groups(), inside_tokens=40, tokens=tokens)
+        self._tokens = tokens
+        self._kept: dict[tuple[int, tuple[int, ...]], tuple[Tensor, list[Tensor]]] = {}
+
+    def step(self, batch: int, text: tuple[int, ...]) -> Step:
+        """A batch's scores of the token behind a text."""
+        if (batch, text) not in self._kept:
+            decoding = self._read.write([batch], self._tokens)
+            try:
+                [step] = decoding.step({0: None})
+                for token in text:
+                    list(step.blocks)
+                    [step] = decoding.step({0: token})
+                self._kept[batch, text] = (step.public.clone(), [block.clone() for block in step.blocks])
+            finally:
+                decoding.close()
+        public, blocks = self._kept[batch, text]
+        return Step(0, public, iter(blocks))
+
+
+def chooser_of(plan: DecodingPlan, source: Randomness) -> Chooser:
+    """A chooser for one text."""
+    return plan.decoder.start(plan, source, ends=(TOKENS - 1,), unwritable=(TOKENS,))
+
+
+def law_of_text(plan: DecodingPlan, scene: Scene, batch: int) -> dict[tuple[int, ...], float]:
+    """Probability of every text of one batch, by the law that choosers state, token after token."""
+    law, waiting = dict[tuple[int, ...], float](), {(): 1.0}
+    while waiting:
+        following: dict[tuple[int, ...], float] = {}
+        for text, mass in waiting.items():
+            chooser = chooser_of(plan, seeded(0))
+            for length, token in enumerate(text):
+                chooser.next(scene.step(batch, text[:length]), [token])
+            for token, p in enumerate(chooser.law(scene.step(batch, text)).tolist()):
+                if p == 0:
+                    continue
+                whole = (*text, token)
+                over = token == TOKENS - 1 or len(whole) == plan.setting.tokens
+                (law if over else following)[whole] = mass * p
+        waiting = following
+    return law
+
+
+def drawn_text(plan: DecodingPlan, scene: Scene, batch: int, source: Randomness) -> tuple[int, ...]:
+    """One text of a batch, drawn."""
+    chooser, text = chooser_of(plan, source), tuple[int, ...]()
+    while not chooser.over:
+        text = (*text, chooser.next(scene.step(batch, text)))
+    return text
+
+
+def every_text(tokens: int) -> list[tuple[int, ...]]:
+    """Every text of at most so many tokens."""
+    inner = [t for n in range(tokens) for t in itertools.product(range(TOKENS - 1), repeat=n)]
+    return [(*t, TOKENS - 1) for t in inner] + list(itertools.product(range(TOKENS - 1), repeat=tokens))
+
+
+def shown(data: DataSet) -> str:
+    """A data set in words."""
+    return "{" + ", ".join(f"{name} of {label}" if label else "blank" for name, label in data) + "}"

@@ -1,0 +1,297 @@
+"""Methods with one mistake each, as somebody could write them. None is registered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from sottovoce.experts.outputs import ExpertOutputs, normalized, on_grid
+from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.mechanisms.gaussian import GaussianNoisyMax
+from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling
+from sottovoce.methods.pbs import PbS
+from sottovoce.methods.poe import PoE
+from sottovoce.privacy.events import ApproximateDP, BoundedRange, NoOpDpEvent, PureDP
+from sottovoce.privacy.scores import Scores
+
+WIDTH = 2048
+"""Two nats on the grid."""
+
+
+class _Poe(Selecting):
+    """A product of experts with a clip of two nats."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+
+    def mechanism(self, price):
+        return Exponential(price.epsilon)
+
+    def scores(self, experts):
+        return experts.clipped_sum(2.0)
+
+
+def clamped(experts: ExpertOutputs) -> np.ndarray:
+    """Every expert's clamped row on the grid, shape (experts, labels)."""
+    return on_grid(normalized(experts._rows, "labels"), WIDTH)
+
+
+def scores_like(experts: ExpertOutputs, values) -> Scores:
+    """These values with the right sensitivity."""
+    right = experts.clipped_sum(2.0)
+    return Scores(values, sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class HalvedSensitivity(_Poe):
+    """States one width where a replaced expert moves two."""
+
+    def scores(self, experts):
+        right = experts.clipped_sum(2.0)
+        return Scores(right.values, sensitivity=WIDTH, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class HalvedVariance(Selecting):
+    """Gaussian votes whose noise is for one count that moves, where two do."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+
+    def mechanism(self, price):
+        return GaussianNoisyMax.for_budget(price.epsilon, price.delta)
+
+    def scores(self, experts):
+        right = experts.votes()
+        return Scores(right.values, sensitivity=right.sensitivity, adjacency=right.adjacency, squared_l2=1)
+
+
+@dataclass(frozen=True)
+class TwiceThePrice(_Poe):
+    """Spends twice what it was given, and says so in its event."""
+
+    def mechanism(self, price):
+        return Exponential(2 * price.epsilon)
+
+
+@dataclass
+class RemembersScores(_Poe):
+    """Adds the scores of the question before."""
+
+    _past: dict = field(default_factory=dict, repr=False, compare=False)
+
+    def scores(self, experts):
+        right = experts.clipped_sum(2.0)
+        past = self._past.get(experts.labels)
+        self._past[experts.labels] = right.values
+        return scores_like(experts, right.values + (0 if past is None else past))
+
+
+class RemembersAnswers(Method):
+    """Keeps its answers for all its instances, and gives the last one again at every fortieth question."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+    told: ClassVar[list[int]] = []
+
+    def event(self, price, adjacency):
+        return BoundedRange(price.epsilon)
+
+    def law(self, experts, price):
+        return PoE(2.0).law(experts, price)
+
+    def choose(self, experts, price, randomness):
+        self.told.append(PoE(2.0).choose(experts, price, randomness))
+        return min(self.told[-40:]) if len(self.told) % 8 == 0 else self.told[-1]
+
+
+@dataclass(frozen=True)
+class Centred(_Poe):
+    """Takes the experts' mean off every row before it is clamped: normalised over experts."""
+
+    def scores(self, experts):
+        rows = np.where(np.isnan(experts._rows), np.nan, np.maximum(experts._rows, -60.0))
+        if not np.isfinite(rows).any():
+            return experts.clipped_sum(2.0)
+        return scores_like(experts, on_grid(np.minimum(rows - np.nanmean(rows, axis=0), 0), WIDTH).sum(axis=0))
+
+
+@dataclass(frozen=True)
+class ReadsANeighbour(_Poe):
+    """Adds what the first expert says to what the last one says, within the width: reads another expert's row."""
+
+    def scores(self, experts):
+        rows = clamped(experts)
+        if len(rows) > 1:
+            rows[-1] = np.maximum(rows[-1] + rows[0] // 4, -WIDTH)
+        return scores_like(experts, rows.sum(axis=0))
+
+
+@dataclass(frozen=True)
+class Averaged(_Poe):
+    """Divides by the number of experts that answered and states the sensitivity of four."""
+
+    def scores(self, experts):
+        right, heard = experts.clipped_sum(2.0), max(1, int((~np.isnan(experts._rows).all(axis=1)).sum()))
+        return Scores(right.values // heard, sensitivity=right.sensitivity // 4, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class NullVotes(_Poe):
+    """An expert that said nothing votes for the first label."""
+
+    def scores(self, experts):
+        silent = int(np.isnan(experts._rows).all(axis=1).sum())
+        right = experts.clipped_sum(2.0)
+        return scores_like(experts, right.values + silent * WIDTH * np.eye(experts.labels, dtype=int)[0])
+
+
+class CheapEvent(Method):
+    """Samples at epsilon and charges half of it."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+
+    def event(self, price, adjacency):
+        return PureDP(price.epsilon / 2)
+
+    def law(self, experts, price):
+        return PoE(2.0).law(experts, price)
+
+    def choose(self, experts, price, randomness):
+        return PoE(2.0).choose(experts, price, randomness)
+
+
+class CheapEventWithoutLaw(CheapEvent):
+    """The same, and nobody can ask for its law."""
+
+    law = None
+
+
+class OtherThanItsLaw(CheapEvent):
+    """States a private law, and draws from another one."""
+
+    def event(self, price, adjacency):
+        return BoundedRange(price.epsilon)
+
+    def choose(self, experts, price, randomness):
+        return PoE(2.0).choose(experts, Price(2 * price.epsilon), randomness)
+
+
+class PoorSampler(OtherThanItsLaw):
+    """Takes the first label of its law's running sum in steps of a fiftieth: unlikely labels become impossible."""
+
+    def choose(self, experts, price, randomness):
+        running = np.cumsum([float(p) for p in self.law(experts, price)])
+        return int(np.searchsorted(np.round(running, 1), randomness.below(50) / 50 + 0.01))
+
+
+class LastCountsTwice(Selecting):
+    """The last expert counts twice: the order of the records decides who it is."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+
+    def mechanism(self, price):
+        return Exponential(price.epsilon / 2)
+
+    def scores(self, experts):
+        rows = clamped(experts)
+        return scores_like(experts, rows.sum(axis=0) + (rows[-1] if len(rows) else 0))
+
+
+class RaisesOnTies(OtherThanItsLaw):
+    """Raises where the experts agree with nobody: whoever sees the failure learns of them."""
+
+    def choose(self, experts, price, randomness):
+        values = experts.clipped_sum(2.0).values
+        if values.max() == values.min():
+            raise ValueError("no label leads")
+        return PoE(2.0).choose(experts, price, randomness)
+
+
+class RaisesOnSomeDraws(OtherThanItsLaw):
+    """Raises on one draw in a hundred where the second label is drawn."""
+
+    def choose(self, experts, price, randomness):
+        drawn = PoE(2.0).choose(experts, price, randomness)
+        if drawn == 1 and randomness.below(100) == 0:
+            raise RuntimeError("again")
+        return drawn
+
+
+class NoiseFollowsData(Selecting):
+    """States the range that it sees as its sensitivity."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+
+    def mechanism(self, price):
+        return Exponential(price.epsilon)
+
+    def scores(self, experts):
+        right = experts.clipped_sum(2.0)
+        return Scores(right.values, sensitivity=max(1, int(np.ptp(right.values))), adjacency=right.adjacency)
+
+
+class SaysFree(Method):
+    """Says that it reads nothing, and charges for it."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+    reads = Reads.NOTHING
+
+    def event(self, price, adjacency):
+        return PureDP(price.epsilon)
+
+    def choose(self, experts, price, randomness):
+        return 0
+
+
+class ReadsForFree(SaysFree):
+    """Reads the records and charges nothing."""
+
+    reads = Reads.ONE_EXPERT_EACH
+
+    def event(self, price, adjacency):
+        return NoOpDpEvent()
+
+    def law(self, experts, price):
+        return PoE(2.0).law(experts, price)
+
+    def choose(self, experts, price, randomness):
+        return PoE(2.0).choose(experts, price, randomness)
+
+
+@dataclass(frozen=True)
+class HalvedNoiseOnSamples(Subsampling):
+    """Prediction by subsampling with half of the noise that it charges for."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+    can_fail: ClassVar[bool] = True
+    sampling_probability: float = 0.5
+    subsamples: int = 2
+
+    def _wider(self, price, adjacency):
+        right = PbS(self.sampling_probability, self.subsamples)
+        half = right.noise_multiplier(price, adjacency) / 2
+
+        class Halved(PbS.__base__):
+            noise_multiplier = staticmethod(lambda price, adjacency: half)
+            subsamples = self.subsamples
+
+        return Halved
+
+    def event(self, price, adjacency):
+        PbS(self.sampling_probability, self.subsamples).event(price, adjacency)
+        return ApproximateDP(price.epsilon, price.delta)
+
+    def law(self, experts, price):
+        vectors = experts.probability_vectors()
+        return PbS.law(self._wider(price, vectors[0].adjacency), experts, price)
+
+    def choose(self, experts, price, randomness):
+        vectors = experts.probability_vectors()
+        return PbS.choose(self._wider(price, vectors[0].adjacency), experts, price, randomness)
+
+
+@dataclass(frozen=True)
+class UnknownWords(_Poe):
+    """Has an option of unknown choice."""
+
+    mode: str = "usual"
