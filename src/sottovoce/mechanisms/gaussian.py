@@ -8,12 +8,15 @@ Sources     Wu et al. (2024) for its use on label votes, with the sensitivity co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import Final, final
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import SelectionMechanism, register
@@ -23,6 +26,10 @@ from sottovoce.privacy.events import ZCDpEvent
 from sottovoce.privacy.numbers import exact, require_delta, require_epsilon
 from sottovoce.privacy.scores import Scores
 from sottovoce.randomness import Randomness
+
+FloatArray = NDArray[np.float64]
+_WIDE: Final = 1_000
+"""Grid steps of noise from which sums over the grid would be long."""
 
 
 @final
@@ -66,8 +73,12 @@ class GaussianNoisyMax(SelectionMechanism):
         return scores.squared_l2 / (2 * exact(self.rho))
 
     def law(self, scores: Scores) -> Sequence[float]:
-        """By summation over 40 standard deviations; about 1e-14 is lost."""
+        """By summation over 40 standard deviations; about 1e-14 is lost. Beyond 1,000 grid steps of noise by quadrature,
+        as if the noise were continuous: equal noisy scores are then too rare to matter, and about 1e-7 is lost.
+        """
         sigma2 = float(self.sigma2(scores))
+        if sigma2 > _WIDE**2:
+            return argmax_law(scores.values / math.sqrt(sigma2))
         reach = int(40 * np.sqrt(sigma2)) + 2
         values = scores.values - scores.values.max()
         grid = np.arange(int(values.min()) - reach, reach + 1)
@@ -86,3 +97,17 @@ class GaussianNoisyMax(SelectionMechanism):
         largest = max(noisy)
         best = [index for index, value in enumerate(noisy) if value == largest]
         return best[randomness.below(len(best))]
+
+
+def argmax_law(means: FloatArray) -> list[float]:
+    """Probability that each of independent normal variables of variance 1 is the largest, by quadrature.
+
+    Example:
+        >>> [round(p, 4) for p in argmax_law(np.array([0.0, 1.0]))]
+        [0.2398, 0.7602]
+    """
+    at = np.arange(-9.0, 9.0, 1 / 64)
+    below = ndtr(at + (means[:, None] - means)[:, :, None])  # that j, on the second axis, stays below i
+    below[np.arange(len(means)), np.arange(len(means))] = 1.0
+    law = below.prod(axis=1) @ np.exp(-(at**2) / 2)
+    return [float(p) for p in law / law.sum()]

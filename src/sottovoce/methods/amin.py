@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar, Final, Self, final
 
 import numpy as np
@@ -219,6 +220,21 @@ class AminChooser(Chooser):
         self.private_tokens += 1
         return public.token(self._select.select(self._scores(logits), self._randomness))
 
+    def law_of_first(self, step: Step) -> FloatArray:
+        """A private token where the test is crossed, else a public one; the test's noise as if it were continuous."""
+        public = self._candidates(step, None)
+        logits, shares = summed(step.blocks, public, [self._clipped, self._shares])
+        least = math.floor(self._decoder.threshold * (self._plan.setting.experts << DISTANCE_BITS))
+        gap = (least - int(self._query(shares, public).values[0])) / float(self._above.scale(self._sensitivity))
+        # The query's noise has twice the scale of the threshold's: the tail of the difference of both.
+        tail = (4 * math.exp(-abs(gap) / 2) - math.exp(-abs(gap))) / 6
+        private = tail if gap >= 0 else 1 - tail
+        law = np.zeros(step.public.shape[0])
+        ids = range(len(public)) if public.ids is None else public.ids.tolist()
+        public_law, private_law = self._public_law(public), self._select.law(self._scores(logits))
+        law[list(ids)] = [private * float(p) + (1 - private) * float(q) for p, q in zip(private_law, public_law, strict=True)]
+        return law
+
     def _law(self, step: Step, public: Candidates) -> FloatArray:
         """Of a private token: that of a run's last one."""
         (logits,) = summed(step.blocks, public, [self._clipped])
@@ -240,9 +256,14 @@ class AminChooser(Chooser):
 
     def _public_token(self, public: Candidates) -> int:
         """A token from the public model at its own temperature. Scores of zero: nothing private is in it."""
-        nothing = Scores([0] * len(public), sensitivity=_PUBLIC_STEPS, adjacency=self._plan.setting.adjacency)
         prior = log_prior_of(public, self._decoder.public_temperature)
-        return public.token(Exponential(1.0).select(nothing, self._randomness, prior))
+        return public.token(Exponential(1.0).select(self._nothing(public), self._randomness, prior))
+
+    def _public_law(self, public: Candidates) -> Sequence[Fraction]:
+        return Exponential(1.0).law(self._nothing(public), log_prior_of(public, self._decoder.public_temperature))
+
+    def _nothing(self, public: Candidates) -> Scores:
+        return Scores([0] * len(public), sensitivity=_PUBLIC_STEPS, adjacency=self._plan.setting.adjacency)
 
 
 def _pure_of(rho: float) -> float:

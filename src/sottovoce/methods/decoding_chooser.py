@@ -103,6 +103,13 @@ class Chooser(Opaque, ABC):
         law[list(ids)] = self._law(step, public)
         return law
 
+    def law_of_first(self, step: Step) -> FloatArray | None:
+        """Probability of each token as the first of a text, whatever is drawn on the way; ``None`` where it is unknown.
+
+        For tests and audits only. A method that draws more than one selection for a token may state it.
+        """
+        return None
+
     def _executed(self) -> Sequence[int]:
         """Steps of each part so far."""
         return [self.length]

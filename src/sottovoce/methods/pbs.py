@@ -18,11 +18,11 @@ from functools import lru_cache
 from typing import Annotated, ClassVar, Self, final
 
 import numpy as np
-from scipy.special import ndtr
 
 from sottovoce.errors import ParameterError
 from sottovoce.experts.outputs import ExpertOutputs
 from sottovoce.experts.subsample import require_sampling
+from sottovoce.mechanisms.gaussian import argmax_law
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.base import Price, Subsampling, register_method
 from sottovoce.privacy.amplification import Sampling, SharedSample
@@ -154,12 +154,7 @@ class PbS(Subsampling):
         vectors = experts.probability_vectors()
         noise = RoundedGaussian(self.noise_multiplier(price, vectors[0].adjacency))
         deviation = math.sqrt(float(sum(noise.noise_variance(vector) for vector in vectors)))
-        means = np.sum([vector.values for vector in vectors], axis=0) / deviation
-        at = np.arange(-9.0, 9.0, 1 / 64)
-        below = ndtr(at + (means[:, None] - means)[:, :, None])  # that label j, second axis, stays below label i
-        below[np.arange(len(means)), np.arange(len(means))] = 1.0
-        law = below.prod(axis=1) @ np.exp(-(at**2) / 2)
-        return [float(p) for p in law / law.sum()]
+        return argmax_law(np.sum([vector.values for vector in vectors], axis=0) / deviation)
 
 
 def sampled_event(

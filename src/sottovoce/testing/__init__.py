@@ -1,13 +1,30 @@
-"""Contracts that every method, decoder and mechanism keeps, to be put to one's own: see docs/testing.md.
+"""Contracts that every method, decoder and mechanism keeps, for one's own too; docs/testing.md says what they prove.
 
-    from sottovoce.testing import check_method
-    check_method(MyMethod)
+Example:
+    >>> from sottovoce.methods.rnm import RNM
+    >>> check_method(RNM("permute_and_flip")).passed
+    True
 
 ``python -m sottovoce.testing`` puts everything that is registered through them.
 """
 
 from sottovoce.testing.decoders import check_decoder
+from sottovoce.testing.mechanisms import check_mechanism
 from sottovoce.testing.methods import check_method
+from sottovoce.testing.registries import Enrolled, entries, examine, registries, unknown_registries
 from sottovoce.testing.report import Check, ContractError, Effort, Report
 
-__all__ = ["Check", "ContractError", "Effort", "Report", "check_decoder", "check_method"]
+__all__ = [
+    "Check",
+    "ContractError",
+    "Effort",
+    "Enrolled",
+    "Report",
+    "check_decoder",
+    "check_mechanism",
+    "check_method",
+    "entries",
+    "examine",
+    "registries",
+    "unknown_registries",
+]

@@ -350,7 +350,7 @@ class _Method:
         count, found = getattr(self.method, "subsamples", 0), []
         change = next(one for one in CHANGES if one.adjacency is adjacency)
         for labels, rows in worlds.ROWS.items():
-            scenes = [(rows * 2)[:count]] if count else [rows[:1], rows[:1] * 2, rows[:3]]
+            scenes = [(rows * 2)[:count]] if count else [rows[:1]] if labels == 2 else [rows[:1] * 2, rows[:3]]
             for said in scenes:
                 world = f"{worlds.shown_rows(said)} ({change}, {price})"
                 found.append((world, outputs(said, labels, change), price))

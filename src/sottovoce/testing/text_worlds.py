@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,12 +15,14 @@ from numpy.typing import NDArray
 
 from sottovoce.experts.batches import Batches
 from sottovoce.methods.decoding import Chooser, DecodingPlan
+from sottovoce.methods.decoding_selection import SelectingDecoder, exponential
 from sottovoce.models.fake_stepper import FakeStepper
 from sottovoce.models.stepping import Step
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.records import PrivateRecords, Row
 from sottovoce.tasks import Task
+from sottovoce.testing.draws import mixture
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.writing import Writing
 
@@ -42,11 +44,11 @@ SAYINGS: Final[Mapping[str, tuple[float, ...]]] = {
     "Y": (0.0, 60.0, 0.0),
     "E": (0.0, 0.0, 2.0),
     "I": (-INF, 1.0, 0.5),
-    "U": (0.5, 0.0, -1.0),
+    "U": (-9.0, 0.0, -1.0),
     "N": (NAN, NAN, NAN),
 }
 """What an expert says of the first token: sharp, mild, an impossible token, the public row itself, nothing."""
-PUBLIC: Final = (0.5, 0.0, -1.0)
+PUBLIC: Final = (-9.0, 0.0, -1.0)
 
 Unit = tuple[str, str]
 """A saying, and a label."""
@@ -134,8 +136,33 @@ def chooser_of(plan: DecodingPlan, source: Randomness) -> Chooser:
     return plan.decoder.start(plan, source, ends=(TOKENS - 1,), unwritable=(TOKENS,))
 
 
+def law_of_token(plan: DecodingPlan, chooser: Chooser, make: Callable[[], Step]) -> FloatArray:
+    """Probability of each token, an average over the coins where experts are drawn."""
+    decoder = plan.decoder
+    if not isinstance(decoder, SelectingDecoder):
+        stated = chooser.law_of_first(make()) if chooser.length == 0 else None
+        if stated is None:
+            raise AssertionError("the law of a token is known where it is one selection, or the first")
+        return stated
+    step = make()
+    public, mechanism = chooser._candidates(step, None), decoder.mechanism(plan)
+    prior = decoder.log_prior(public)
+
+    def given(source: Randomness) -> FloatArray:
+        scores = decoder.scores(plan, decoder.taking_part(plan, make(), source), public)
+        law = mechanism.law(scores) if prior is None else exponential(mechanism).law(scores, prior)
+        return np.array([float(p) for p in law])
+
+    found = mixture(given)
+    if found is None:
+        raise AssertionError("there are too many coins to be added up")
+    law = np.zeros(step.public.shape[0])
+    law[list(range(len(public)) if public.ids is None else public.ids.tolist())] = found
+    return law
+
+
 def law_of_text(plan: DecodingPlan, scene: Scene, batch: int) -> dict[tuple[int, ...], float]:
-    """Probability of every text of one batch, by the law that choosers state, token after token."""
+    """Probability of every text of one batch, token after token."""
     law, waiting = dict[tuple[int, ...], float](), {(): 1.0}
     while waiting:
         following: dict[tuple[int, ...], float] = {}
@@ -143,7 +170,8 @@ def law_of_text(plan: DecodingPlan, scene: Scene, batch: int) -> dict[tuple[int,
             chooser = chooser_of(plan, seeded(0))
             for length, token in enumerate(text):
                 chooser.next(scene.step(batch, text[:length]), [token])
-            for token, p in enumerate(chooser.law(scene.step(batch, text)).tolist()):
+            said = law_of_token(plan, chooser, lambda text=text: scene.step(batch, text))  # type: ignore[misc]
+            for token, p in enumerate(said.tolist()):
                 if p == 0:
                     continue
                 whole = (*text, token)

@@ -1,0 +1,71 @@
+"""What ``Synthesizer`` does with a decoder: texts follow the law at the plan that is charged, and none is drawn twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from typing import Any, Final
+
+from sottovoce.errors import InputError, SottoError
+from sottovoce.methods.decoding import Decoder
+from sottovoce.models.fake_stepper import FakeStepper
+from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.synthesis import Synthesizer
+from sottovoce.synthesis_order import Order
+from sottovoce.testing import text_worlds as worlds
+from sottovoce.testing.draws import departs
+from sottovoce.testing.label_worlds import seeded
+from sottovoce.testing.report import ContractError, Report, must_not_raise
+from sottovoce.testing.text_worlds import LABELS, DataSet, Scene
+
+DATA: Final[DataSet] = (("X", LABELS[0]), ("X", LABELS[0]), ("E", LABELS[1]))
+TEXTS: Final = 120
+
+
+def writes(decoder: Decoder, subject: str, report: Report, *, exact: bool) -> None:
+    """Texts of a run follow the law at its plan, and a run that is repeated draws nothing again."""
+    for adjacency in Adjacency:
+        try:
+            writer = _writer(decoder, adjacency)
+        except InputError:
+            continue
+        world = f"{worlds.shown(DATA)} ({adjacency.value})"
+        kept = writer.fresh()
+        with must_not_raise("session", subject, "a run", world):
+            rounds = list(writer.rounds(kept=kept))
+        drawn: list[Hashable] = [_token(row) for one in rounds for row in one.rows if row["label"] == LABELS[0]]
+        drawn += [(worlds.TOKENS - 1,)] * (TEXTS - len(drawn))
+        if exact:
+            law = worlds.law_of_text(writer.plan, Scene(DATA, adjacency, 1), 0)
+            if told := departs(dict(law), Counter(drawn)):
+                raise ContractError("session", subject, f"texts of a run do not follow its law: {told}", world)
+            report.kept("session", TEXTS, "texts of a run that follow the law")
+        try:
+            again = [row for one in writer.rounds(kept=kept) for row in one.rows]
+        except SottoError:
+            again = []
+        if again and again != [row for one in rounds for row in one.rows]:
+            raise ContractError("retries", subject, "a run that was repeated left other texts", world)
+        report.kept("retries", 1, "runs whose repetition leaves no other text")
+        return
+
+
+def _token(row: Any) -> tuple[int, ...]:
+    return (worlds.PIECES.index(row["text"].strip() + " "),)
+
+
+def _writer(decoder: Decoder, adjacency: Adjacency) -> Synthesizer:
+    return Synthesizer(
+        worlds.records_of(DATA),
+        worlds.WRITING,
+        Order(per_label=TEXTS, tokens=1, experts=2),
+        epsilon=60.0,
+        delta=1e-3,
+        method=decoder,
+        model=FakeStepper(worlds.logits, pieces=worlds.PIECES),
+        adjacency=adjacency,
+        budget=Budget(1000.0, 0.5, failure_delta=0.45),
+        ledger=":memory:",
+        randomness=seeded(31),
+    )
