@@ -45,7 +45,7 @@ FLOORS = (
         "planner",
         "planner_data",
     },
-    {"audits", "benchmarks", "explain"},
+    {"audits", "benchmarks", "explain", "testing"},
     {"cli", "server"},
 )
 SEPARATE_NEIGHBOURS = (1, 2)

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from sottovoce.privacy.master_table_decoding import Prism
 
 from sottovoce.experts.lockstep import summed
 from sottovoce.experts.lockstep_rules import ClippedLogits
+from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.amin import Amin, AminChooser
-from sottovoce.methods.decoding import Decoder, Part, Setting
-from sottovoce.methods.decoding_selection import SelectingChooser, SelectingDecoder
+from sottovoce.methods.decoding import Chooser, Decoder, Part, Setting
+from sottovoce.methods.decoding_selection import SelectingDecoder
 from sottovoce.methods.tang import Tang
 from sottovoce.models.stepping import Step
 from sottovoce.privacy.checked import Positive
 from sottovoce.privacy.events import BoundedRange
-from sottovoce.privacy.master_table_decoding import Prism
 from sottovoce.privacy.scores import Scores
 
 
 @dataclass(frozen=True)
-class _Clipped(SelectingDecoder):
+class Clipped(SelectingDecoder):
     """Clipped logits, their mean over a public number."""
 
     name, summary, source = "wrong", "a mistake", "none"
@@ -41,7 +42,7 @@ class _Clipped(SelectingDecoder):
 
 
 @dataclass(frozen=True)
-class HalvedSensitivity(_Clipped):
+class HalvedSensitivity(Clipped):
     """States the sensitivity of a drop whatever the change."""
 
     def scores(self, plan, step, public):
@@ -49,34 +50,29 @@ class HalvedSensitivity(_Clipped):
         return Scores(right.values, sensitivity=self.rule.width, adjacency=right.adjacency)
 
 
+@dataclass(frozen=True)
 class _HalfEta:
-    """A row of the master table at half of its price."""
+    """What a step costs, at half of its price."""
 
-    def __init__(self, row):
-        self._row = row
+    step: Any
 
     def event(self, change):
-        return BoundedRange(self._row.event(change).eta / 2)
-
-    def __eq__(self, other):
-        return isinstance(other, _HalfEta)
+        return BoundedRange(self.step.event(change).eta / 2)
 
 
 @dataclass(frozen=True)
-class CheapToken(_Clipped):
+class CheapToken(Clipped):
     """Charges half of what a token costs."""
 
     def parts(self, setting):
         return [replace(part, row=_HalfEta(part.row)) for part in super().parts(setting)]
 
     def mechanism(self, plan):
-        from sottovoce.mechanisms.exponential import Exponential
-
         return Exponential(2 * plan.eta)
 
 
 @dataclass(frozen=True)
-class FewerTokens(_Clipped):
+class FewerTokens(Clipped):
     """Charges one token, however long the text."""
 
     def parts(self, setting):
@@ -84,7 +80,7 @@ class FewerTokens(_Clipped):
 
 
 @dataclass(frozen=True)
-class ReadsTheFirst(_Clipped):
+class ReadsTheFirst(Clipped):
     """Adds the first expert's row to every other one."""
 
     def scores(self, plan, step, public):
@@ -96,7 +92,7 @@ class ReadsTheFirst(_Clipped):
 
 
 @dataclass(frozen=True)
-class RealisedDivisor(_Clipped):
+class RealisedDivisor(Clipped):
     """Divides by the experts that answered, in place of the public number."""
 
     def scores(self, plan, step, public):
@@ -109,7 +105,7 @@ class RealisedDivisor(_Clipped):
 
 
 @dataclass(frozen=True)
-class NullSpeaks(_Clipped):
+class NullSpeaks(Clipped):
     """A null expert says what the public model says."""
 
     def scores(self, plan, step, public):
@@ -117,12 +113,8 @@ class NullSpeaks(_Clipped):
         return super().scores(plan, Step(step.text, step.public, iter(filled)), public)
 
 
-class _Remembering(SelectingChooser.__base__):
-    """Adds the scores of the token before, of whatever text."""
-
-
 @dataclass(frozen=True)
-class Remembers(_Clipped):
+class Remembers(Clipped):
     """Adds the scores of the token before, of whatever text."""
 
     past: ClassVar[list[np.ndarray]] = []
@@ -151,6 +143,51 @@ class LoudToken(Amin):
     def start(self, plan, randomness, *, ends, unwritable=()):
         chooser = AminChooser(plan, randomness, ends, unwritable)
         chooser._select = replace(chooser._select, epsilon=3 * chooser._select.epsilon)
+        return chooser
+
+
+class _Loud(Chooser):
+    """Draws by exact weights at twice the rate that is charged, and states no law."""
+
+    def _public_rule(self):
+        return None, None
+
+    def _draw(self, step, public):
+        inner = self._plan.decoder.inner
+        return public.token(
+            Exponential(2 * self._plan.eta).select(inner.scores(self._plan, step, public), self._randomness)
+        )
+
+    def _law(self, step, public):
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class WithoutLaw(Decoder):
+    """Is no selection by what it says, and spends twice its price."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+    temperature: Positive | None = None
+    dials: ClassVar[Mapping[str, bool]] = {"temperature": False}
+
+    @property
+    def inner(self):
+        return Clipped(2.0, self.temperature)
+
+    def parts(self, setting):
+        return self.inner.parts(setting)
+
+    def start(self, plan, randomness, *, ends, unwritable=()):
+        return _Loud(plan, randomness, ends, unwritable)
+
+
+@dataclass(frozen=True)
+class OtherThanItsLaw(Clipped):
+    """Draws from scores that it does not state: every other token is drawn at twice the rate."""
+
+    def start(self, plan, randomness, *, ends, unwritable=()):
+        chooser = super().start(plan, randomness, ends=ends, unwritable=unwritable)
+        chooser._mechanism = Exponential(3 * plan.eta)
         return chooser
 
 

@@ -7,13 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from sottovoce.errors import AssignmentError
 from sottovoce.experts.outputs import ExpertOutputs, normalized, on_grid
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianNoisyMax
 from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling
 from sottovoce.methods.pbs import PbS
 from sottovoce.methods.poe import PoE
-from sottovoce.privacy.events import ApproximateDP, BoundedRange, NoOpDpEvent, PureDP
+from sottovoce.privacy.events import ApproximateDP, BoundedRange, NonPrivateDpEvent, NoOpDpEvent, PureDP
 from sottovoce.privacy.scores import Scores
 
 WIDTH = 2048
@@ -295,3 +296,47 @@ class UnknownWords(_Poe):
     """Has an option of unknown choice."""
 
     mode: str = "usual"
+
+
+class FollowsTheOrder(OtherThanItsLaw):
+    """Half of the answers follow the first expert alone, at the price of all of them."""
+
+    def law(self, experts, price):
+        first = ExpertOutputs(experts._rows[:1], experts._change, experts._adjacency)
+        laws = [PoE(2.0).law(one, price) for one in (experts, first)]
+        return [(p + q) / 2 for p, q in zip(*laws, strict=True)]
+
+    def choose(self, experts, price, randomness):
+        first = ExpertOutputs(experts._rows[:1], experts._change, experts._adjacency)
+        return PoE(2.0).choose((experts, first)[randomness.below(2)], price, randomness)
+
+
+class SaysPrivate(OtherThanItsLaw):
+    """Has no guarantee and does not say so."""
+
+    def event(self, price, adjacency):
+        return NonPrivateDpEvent()
+
+
+class ChargesByChance(OtherThanItsLaw):
+    """Charges less at every second time of asking."""
+
+    asked: ClassVar[list[int]] = []
+
+    def event(self, price, adjacency):
+        self.asked.append(1)
+        return BoundedRange(price.epsilon / (1 + len(self.asked) % 2))
+
+
+class NeedsArguments(_Poe):
+    """Has an option without a default."""
+
+    def __init__(self, clip):
+        self.clip = clip
+
+
+class AcceptsNothing(OtherThanItsLaw):
+    """Refuses every adjacency."""
+
+    def event(self, price, adjacency):
+        raise AssignmentError("not under this adjacency")

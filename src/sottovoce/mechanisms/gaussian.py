@@ -73,8 +73,10 @@ class GaussianNoisyMax(SelectionMechanism):
         return scores.squared_l2 / (2 * exact(self.rho))
 
     def law(self, scores: Scores) -> Sequence[float]:
-        """By summation over 40 standard deviations; about 1e-14 is lost. Beyond 1,000 grid steps of noise by quadrature,
-        as if the noise were continuous: equal noisy scores are then too rare to matter, and about 1e-7 is lost.
+        """By summation over 40 standard deviations; about 1e-14 is lost.
+
+        Beyond 1,000 grid steps of noise by quadrature, as if it were continuous: equal noisy scores are then too rare
+        to matter, and about 1e-7 is lost.
         """
         sigma2 = float(self.sigma2(scores))
         if sigma2 > _WIDE**2:

@@ -232,7 +232,9 @@ class AminChooser(Chooser):
         law = np.zeros(step.public.shape[0])
         ids = range(len(public)) if public.ids is None else public.ids.tolist()
         public_law, private_law = self._public_law(public), self._select.law(self._scores(logits))
-        law[list(ids)] = [private * float(p) + (1 - private) * float(q) for p, q in zip(private_law, public_law, strict=True)]
+        law[list(ids)] = [
+            private * float(p) + (1 - private) * float(q) for p, q in zip(private_law, public_law, strict=True)
+        ]
         return law
 
     def _law(self, step: Step, public: Candidates) -> FloatArray:

@@ -135,7 +135,9 @@ def excess(claim: Claim, laws: FloatArray, pairs: Sequence[tuple[int, int]] | No
     possible = ~(np.isneginf(p) & np.isneginf(q))
     if claim.pure < math.inf:
         most = loss.max(axis=1)
-        found.append(_worst(most - claim.pure, LOG_SLACK, f"a log-ratio of {{:.6g}}, and {claim.pure:.6g} is allowed", most))
+        found.append(
+            _worst(most - claim.pure, LOG_SLACK, f"a log-ratio of {{:.6g}}, and {claim.pure:.6g} is allowed", most)
+        )
     if claim.width < math.inf:
         width = np.where(possible, loss, -np.inf).max(axis=1) - np.where(possible, loss, np.inf).min(axis=1)
         found.append(
@@ -160,7 +162,7 @@ def _worst(over: FloatArray, slack: float, words: str, value: FloatArray) -> tup
 
 def _renyi(p: FloatArray, q: FloatArray, loss: FloatArray, order: int, rho: float) -> tuple[float, int, str]:
     if order == 1:
-        value = np.where(np.isneginf(p), 0.0, np.exp(p) * loss).sum(axis=1)
+        value = (np.exp(p) * np.where(np.isneginf(p), 0.0, loss)).sum(axis=1)
     else:
         with np.errstate(invalid="ignore"):
             value = logsumexp(np.where(np.isneginf(p), -np.inf, p + (order - 1) * loss), axis=1) / (order - 1)

@@ -31,19 +31,21 @@ from sottovoce.testing import text_worlds as worlds
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draws import departs, exceeds
 from sottovoce.testing.label_worlds import seeded
-from sottovoce.testing.options import settings_of, subject_of
+from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 from sottovoce.testing.text_worlds import LABELS, DataSet, Scene
 
 PRICES: Final = (Price(2.0, 0.0), Price(2.0, 1e-3))
 """A pure one, and one in zCDP."""
-DRAWN_PRICE: Final = Price(3.0, 0.1)
-"""At which too little noise shows in few draws."""
+DRAWN_PRICE: Final = Price(2.0, 1e-3)
+"""At which a token spends so little that twice as much shows in few draws."""
 EXPERTS: Final = 2
 """The public divisor, whatever a batch holds."""
 
 
-def check_decoder(decoder: Decoder | type[Decoder], effort: Effort = Effort.QUICK, report: Report | None = None) -> Report:
+def check_decoder(
+    decoder: Decoder | type[Decoder], effort: Effort = Effort.QUICK, report: Report | None = None
+) -> Report:
     """Puts a decoding method through its contract.
 
     Args:
@@ -60,7 +62,7 @@ def check_decoder(decoder: Decoder | type[Decoder], effort: Effort = Effort.QUIC
         >>> check_decoder(PRISM(clip=2.0)).passed
         True
     """
-    name = getattr(decoder, "name", None) or getattr(decoder, "__name__", type(decoder).__name__)
+    name = name_of(decoder)
     report = report or Report("decoder", name)
     every = list(settings_of(decoder, effort)) if isinstance(decoder, type) else [decoder]
     for number, one in enumerate(every):
@@ -133,7 +135,9 @@ class _Decoder:
         claim = claim_of(plan.event, adjacency)
         if claim is None or is_empty(plan.event):
             raise ContractError("price", self.subject, f"its event {plan.event} promises nothing", adjacency.value)
-        for event in (plan.event, *plan.decoder.alternatives(plan.setting)) if plan.decoder.refundable else (plan.event,):
+        for event in (
+            (plan.event, *plan.decoder.alternatives(plan.setting)) if plan.decoder.refundable else (plan.event,)
+        ):
             cost = within_price(event, adjacency, price.epsilon, price.delta)
             if cost > price.epsilon * (1 + 1e-9):
                 told = f"its event {event} costs epsilon {cost:.6g} where the price is {price.epsilon:g}"
@@ -213,7 +217,7 @@ class _Decoder:
         scene, source = Scene(data, plan.setting.adjacency, plan.setting.tokens), seeded(5)
         law = worlds.law_of_text(plan, scene, 0)
         drawn: list[Hashable] = [worlds.drawn_text(plan, scene, 0, source) for _ in range(self.draws // 6)]
-        if told := departs(dict(law), Counter(drawn)):
+        if told := departs(law, Counter(drawn)):
             told = f"its draws do not follow its law: {told}"
             raise ContractError("sampler", self.subject, told, f"{worlds.shown(data)} ({self._setting(plan)})")
         self.report.kept("sampler", len(drawn), "texts drawn that follow the law")

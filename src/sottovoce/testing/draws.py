@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from fractions import Fraction
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 from scipy.stats import beta, binom
@@ -26,7 +26,7 @@ _LEVEL: Final = ALARM / 40
 """Of one of the intervals of a comparison, of which there are up to 40."""
 
 
-def departs(law: Mapping[Hashable, float], seen: Counter[Hashable]) -> str:
+def departs(law: Mapping[Any, float], seen: Counter[Hashable]) -> str:
     """What shows that draws do not follow a law; empty where nothing does.
 
     A probability that is off by x is noticed with n draws in all but a chance of 1e-6 where x is at least 11 / sqrt(n)
@@ -38,7 +38,9 @@ def departs(law: Mapping[Hashable, float], seen: Counter[Hashable]) -> str:
         below = binom.cdf(count, draws, min(stated * (1 + 1e-6) + 1e-12, 1.0))
         above = binom.sf(count - 1, draws, min(stated * (1 + 1e-6) + 1e-12, 1.0))
         if min(below, above) * 2 * len(law) < ALARM:
-            return f"outcome {outcome!r} has probability {stated:.4g} by its law and came {count} times in {draws} draws"
+            return (
+                f"outcome {outcome!r} has probability {stated:.4g} by its law and came {count} times in {draws} draws"
+            )
     return ""
 
 

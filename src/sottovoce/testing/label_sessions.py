@@ -1,4 +1,4 @@
-"""What ``PrivateICL`` does with a method: what it refuses, what a free method is shown, and that answers follow the law."""
+"""What ``PrivateICL`` does with a method: what it refuses, what a free one is shown; its answers follow the law."""
 
 from __future__ import annotations
 
@@ -108,7 +108,9 @@ def _answers_once(icl: PrivateICL, subject: str) -> None:
         except LedgerMismatchError:
             continue
         except SottoError as error:
-            raise ContractError("retries", subject, f"asking again under a name raised {type(error).__name__}") from error
+            raise ContractError(
+                "retries", subject, f"asking again under a name raised {type(error).__name__}"
+            ) from error
         if again != first:
             raise ContractError("retries", subject, "two answers left under one name")
 
@@ -137,5 +139,3 @@ def _session(
         demonstrations=demonstrations,
         randomness=worlds.seeded(seed),
     )
-
-

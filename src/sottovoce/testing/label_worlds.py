@@ -186,7 +186,7 @@ def data_sets(
 
 def records_of(data: DataSet, *, grouped: bool = False) -> PrivateRecords:
     """Sealed records. An empty name is a blank row."""
-    rows = []
+    rows: list[Row] = []
     for number, unit in enumerate(data):
         for name in unit:
             values: dict[str, object] = {"text": f"{SECRET}: {name}", "label": "l0"} if name else {}

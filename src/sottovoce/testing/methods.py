@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import is_dataclass, replace
 from typing import Any, Final, final
 
@@ -29,11 +29,11 @@ from sottovoce.testing import label_worlds as worlds
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, log_law, within_price
 from sottovoce.testing.draws import departs, exceeds, mixture
 from sottovoce.testing.label_worlds import CHANGES, Change, Road, outputs
-from sottovoce.testing.options import settings_of, subject_of
+from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(1.0, 1e-6), Price(4.0, 1e-3), Price(0.1, 0.1))
-"""One as in use; one at which laws are lopsided; one whose delta lets a single answer show too little Gaussian noise."""
+"""One as in use; one at which laws are lopsided; one at which too little Gaussian noise shows in a single answer."""
 DRAWN_PRICES: Final = (Price(2.0, 1e-3), Price(4.0, 1e-3), Price(0.1, 0.1))
 """For methods without a law: prices at which twice the loss, or the loss of twice the price, shows in few draws."""
 SAMPLES: Final = ((0.5, 1), (0.5, 2))
@@ -57,7 +57,7 @@ def check_method(method: Method | type[Method], effort: Effort = Effort.QUICK, r
         >>> check_method(PoE(clip=2.0)).passed
         True
     """
-    name = getattr(method, "name", None) or getattr(method, "__name__", type(method).__name__)
+    name = name_of(method)
     report = report or Report("method", name)
     every = list(settings_of(method, effort)) if isinstance(method, type) else [method]
     for one in every:
@@ -74,7 +74,9 @@ def _driven(method: Method) -> Iterator[Method]:
         yield method
         return
     if not is_dataclass(method):
-        raise ContractError("drive", subject_of(method), "a method with samples must be a dataclass with its two fields")
+        raise ContractError(
+            "drive", subject_of(method), "a method with samples must be a dataclass with its two fields"
+        )
     for rate, count in SAMPLES:
         yield replace(method, sampling_probability=rate, subsamples=count)
 
@@ -108,7 +110,7 @@ class _Method:
             self._order_of_experts(claims)
             self._neighbours(claims)
         self._sampler(claims)
-        self._neighbours_by_road(claims)
+        self._records(claims)
         sessions.answers(self.method, self.subject, self.report, self._distribution(), [a for a, _ in claims])
 
     # What it charges
@@ -214,6 +216,7 @@ class _Method:
                 self.report.kept("neighbours by draws", 1, "pairs of data sets that draws do not tell apart too well")
 
     def _drawn(self, data: worlds.DataSet, road: Road, price: Price, source: Randomness) -> list[int]:
+        said: Iterable[ExpertOutputs]
         if self.sampled:
             said = (worlds.road_outputs(self.method, data, road, source) for _ in range(self.draws))
         else:
@@ -247,7 +250,9 @@ class _Method:
             for rest, one in itertools.product(backgrounds, rows):
                 world = worlds.shown_rows((*rest, one))
                 with must_not_raise("isolation", self.subject, "scores", world):
-                    alone, both = (method.scores(outputs(it, labels, change)) for it in ((*rest, rows[-1]), (*rest, one)))
+                    alone, both = (
+                        method.scores(outputs(it, labels, change)) for it in ((*rest, rows[-1]), (*rest, one))
+                    )
                     moved = tuple((both.values - alone.values).tolist())
                 bounds |= {(it.sensitivity, it.squared_l2, it.adjacency) for it in (alone, both)}
                 moves.setdefault((one,), set()).add(moved)
@@ -255,7 +260,9 @@ class _Method:
                     told = f"what an expert adds to the scores depends on the other experts: {sorted(moves[one,])}"
                     raise ContractError("isolation", self.subject, told, f"{world} ({change})")
                 if one == rows[-1] and rest and self._moves_by_null(method, rest, one, labels, change):
-                    raise ContractError("null expert", self.subject, "an expert that says nothing moves the scores", world)
+                    raise ContractError(
+                        "null expert", self.subject, "an expert that says nothing moves the scores", world
+                    )
                 if len(bounds) > 1:
                     told = f"the stated sensitivity follows the data: {sorted(bounds, key=repr)}"
                     raise ContractError("isolation", self.subject, told, f"{world} ({change})")
@@ -291,53 +298,55 @@ class _Method:
 
         return found
 
-    def _neighbours_by_road(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
-        """Data sets a change apart, for every way in which records come to experts."""
-        law = self._distribution()
-        if law is None:
+    def _records(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
+        """Data sets, for every way in which records come to experts: neighbours, and those that must have one law."""
+        if self._law is None:
             return
-        for road in worlds.roads(self.method):
-            for price in PRICES if self.full else PRICES[::2] if self.sampled else PRICES[:1]:
-                if (road.adjacency, price) not in claims:
-                    continue
-                claim, seen = claims[road.adjacency, price], dict[worlds.DataSet, FloatArray]()
+        prices = PRICES if self.full else PRICES[::2] if self.sampled else PRICES[:1]
+        runs = [(road, price) for road in worlds.roads(self.method) for price in prices]
+        runs = [(road, price) for road, price in runs if (road.adjacency, price) in claims]
+        for road, price in runs:
+            law = self._laws_at(road, price)
+            for group, pairs in worlds.data_sets(road, list(worlds.SAYINGS), most=1 if self.sampled else 3):
+                where = lambda i, group=group: worlds.shown(group[i])  # noqa: E731
+                laws = [law(data) for data in group]
+                self._compare(claims[road.adjacency, price], laws, pairs, "records", f"{road}, {price}", where)
+        for road, price in runs:
+            if price is prices[0] and road.partition.units_per_expert == 1 and not road.partition.capacity:
+                self._same(self._laws_at(road, price), road)
 
-                def of(data: worlds.DataSet, road: Road = road, price: Price = price, seen: Any = seen) -> FloatArray:
-                    if data not in seen:
-                        with np.errstate(divide="ignore"):
-                            seen[data] = np.log(law(data, road, price))
-                    return seen[data]  # type: ignore[no-any-return]
+    def _laws_at(self, road: Road, price: Price) -> Callable[[worlds.DataSet], FloatArray]:
+        """Natural logs of the answer's law, by data set; kept."""
+        law, seen = self._distribution(), dict[worlds.DataSet, FloatArray]()
+        if law is None:
+            raise AssertionError("there is no law")
 
-                for group, pairs in worlds.data_sets(road, list(worlds.SAYINGS), most=1 if self.sampled else 3):
-                    where = lambda i, group=group: worlds.shown(group[i])  # noqa: E731
-                    laws = [of(data) for data in group]
-                    self._compare(claim, laws, pairs, "records", f"{road}, {price}", where)
-                self._same(of, road)
+        def of(data: worlds.DataSet) -> FloatArray:
+            if data not in seen:
+                with np.errstate(divide="ignore"):
+                    seen[data] = np.log(law(data, road, price))
+            return seen[data]
 
-    def _same(self, of: Callable[[worlds.DataSet], FloatArray], road: Road) -> None:
+        return of
+
+    def _same(self, law: Callable[[worlds.DataSet], FloatArray], road: Road) -> None:
         """Data sets that must have one law: in another order; with a failing record in place of a null one."""
-        one_each = road.partition.units_per_expert == 1 and not road.partition.capacity
-        if one_each:
-            some: worlds.DataSet = (("yes",), ("maybe",), ("no",))
-            for order in ((2, 1, 0), (1, 2, 0)):
-                if not np.allclose(of(some), of(tuple(some[i] for i in order)), rtol=0, atol=1e-12):
-                    told = "the order of the records changes its law"
-                    raise ContractError("order", self.subject, told, f"{worlds.shown(some)} ({road})")
-                self.report.kept("order", 1)
-            if road.adjacency is Adjacency.ADD_REMOVE and not self.sampled:
-                some = (("yes",), ("maybe",))
-                if not np.array_equal(of(some), of((*some, ("nothing",)))):
-                    told = "an expert that says nothing changes its law"
-                    raise ContractError("null expert", self.subject, told, f"{worlds.shown(some)} ({road})")
-                self.report.kept("null expert", 1, "worlds that a null expert leaves as they are")
+        yes, maybe, no, nothing = ("yes",), ("maybe",), ("no",), ("nothing",)
+        same: list[tuple[str, str, worlds.DataSet, worlds.DataSet]] = [
+            ("order", "the order of the records changes its law", (yes, maybe, no), order)
+            for order in ((no, maybe, yes), (maybe, no, yes))
+        ]
+        if road.adjacency is Adjacency.ADD_REMOVE and not self.sampled:
+            told = "an expert that says nothing changes its law"
+            same.append(("null expert", told, (yes, maybe), (yes, maybe, nothing)))
         for failure in worlds.FAILURES:
-            null, failing = ((("yes",), (name,), ("maybe",)) for name in ("nothing", failure))
-            if not one_each:
-                continue
-            if not np.array_equal(of(null), of(failing)):
-                told = f"a prompt at which the model fails ({failure}) is no null expert"
-                raise ContractError("failures", self.subject, told, f"{worlds.shown(failing)} ({road})")
-            self.report.kept("failures", 1, "failures of the model that count as null experts")
+            told = f"a prompt at which the model fails ({failure}) is no null expert"
+            same.append(("failures", told, (yes, nothing, maybe), (yes, (failure,), maybe)))
+        for contract, told, one, other in same:
+            if not np.allclose(law(one), law(other), rtol=0, atol=1e-12):
+                world = f"{worlds.shown(one)} and {worlds.shown(other)} ({road})"
+                raise ContractError(contract, self.subject, told, world)
+            self.report.kept(contract, 1, "pairs of worlds of one law")
 
     # The sampler, and what it remembers
 
@@ -360,7 +369,9 @@ class _Method:
         """Draws of ``choose`` follow its law."""
         if self._law is None:
             return
-        chosen = list(claims) if self.full else [next((key for key in claims if key[1] == PRICES[1]), next(iter(claims)))]
+        chosen = (
+            list(claims) if self.full else [next((key for key in claims if key[1] == PRICES[1]), next(iter(claims)))]
+        )
         scenes = [scene for key in chosen for scene in self._scenes(*key)]
         for number, (world, experts, price) in enumerate(scenes):
             law = dict(enumerate(np.exp(self._log_law(experts, price, world)).tolist()))
@@ -388,16 +399,12 @@ class _Method:
             raise ContractError("state", self.subject, "its attributes changed while it answered")
         self.report.kept("state", len(scenes), "questions answered alike before and after 61 others")
 
-    def _fingerprint(self, scene: tuple[str, Any, Price], seed: int) -> list[Any]:
+    def _fingerprint(self, scene: tuple[str, ExpertOutputs, Price], seed: int) -> list[Any]:
         world, experts, price = scene
         source = worlds.seeded(seed)
-        drawn: list[Any] = [self._choose(experts, price, source, world) for _ in range(7)]
-        if self._law is not None:
-            drawn.append(self._log_law(experts, price, world).tolist())
-        return drawn
+        laws = [] if self._law is None else [self._log_law(experts, price, world).tolist()]
+        return laws + [self._choose(experts, price, source, world) for _ in range(7)]
 
 
 def _held(method: Method) -> str:
     return repr(sorted(getattr(method, "__dict__", {}).items(), key=lambda item: item[0]))
-
-

@@ -36,8 +36,9 @@ def settings_of(cls: type, effort: Effort) -> Iterator[Any]:
         default = cls()
     except (TypeError, InputError) as error:
         raise ContractError(
-            "drive", cls.__name__, f"it cannot be made without arguments ({error}); give every option a default, or "
-            "pass an instance"
+            "drive",
+            cls.__name__,
+            f"it cannot be made without arguments ({error}); give every option a default, or pass an instance",
         ) from error
     yield default
     known = [default]
@@ -47,7 +48,9 @@ def settings_of(cls: type, effort: Effort) -> Iterator[Any]:
                 continue
             found = _with(cls, name, value, choices)
             if found is None:
-                raise ContractError("drive", cls.__name__, f"the option {name}={value!r} is declared and always refused")
+                raise ContractError(
+                    "drive", cls.__name__, f"the option {name}={value!r} is declared and always refused"
+                )
             if found not in known:
                 known.append(found)
                 yield found
@@ -92,6 +95,11 @@ def numbers_of(cls: type) -> dict[str, float]:
         for field in fields(cls)
         if field.init and isinstance(field.default, int | float) and not isinstance(field.default, bool)
     }
+
+
+def name_of(entry: Any) -> str:
+    """The registered name of an entry, else that of its class."""
+    return str(getattr(entry, "name", None) or getattr(entry, "__name__", type(entry).__name__))
 
 
 def subject_of(entry: Any) -> str:
@@ -167,5 +175,3 @@ def _parts(hint: Any) -> Iterator[Any]:
                 yield from _parts(part)
     else:
         yield hint
-
-

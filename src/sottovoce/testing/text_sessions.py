@@ -1,4 +1,4 @@
-"""What ``Synthesizer`` does with a decoder: texts follow the law at the plan that is charged, and none is drawn twice."""
+"""What ``Synthesizer`` does with a decoder: texts follow the law at the plan that is charged; none is drawn twice."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def writes(decoder: Decoder, subject: str, report: Report, *, exact: bool) -> No
         drawn += [(worlds.TOKENS - 1,)] * (TEXTS - len(drawn))
         if exact:
             law = worlds.law_of_text(writer.plan, Scene(DATA, adjacency, 1), 0)
-            if told := departs(dict(law), Counter(drawn)):
+            if told := departs(law, Counter(drawn)):
                 raise ContractError("session", subject, f"texts of a run do not follow its law: {told}", world)
             report.kept("session", TEXTS, "texts of a run that follow the law")
         try:

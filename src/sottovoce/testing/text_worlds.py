@@ -163,7 +163,7 @@ def law_of_token(plan: DecodingPlan, chooser: Chooser, make: Callable[[], Step])
 
 def law_of_text(plan: DecodingPlan, scene: Scene, batch: int) -> dict[tuple[int, ...], float]:
     """Probability of every text of one batch, token after token."""
-    law, waiting = dict[tuple[int, ...], float](), {(): 1.0}
+    law, waiting = dict[tuple[int, ...], float](), dict[tuple[int, ...], float]({(): 1.0})
     while waiting:
         following: dict[tuple[int, ...], float] = {}
         for text, mass in waiting.items():

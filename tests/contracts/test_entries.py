@@ -1,0 +1,46 @@
+"""Everything that is registered keeps its contract. No name stands here: the registries are read."""
+
+from __future__ import annotations
+
+import pytest
+
+from sottovoce.testing import Effort, entries, examine, unknown_registries
+
+ENTRIES = list(entries())
+every_entry = pytest.mark.parametrize(
+    ("registry", "name", "entry"), ENTRIES, ids=[f"{registry.kind} {name}" for registry, name, _ in ENTRIES]
+)
+
+
+def _enough_of_a_method(kept):
+    """Exact laws and draws; what is free or has no guarantee is asked in sessions alone."""
+    if {"free", "consent"} & kept.keys():
+        return min(kept.values()) >= 3
+    needed = {"price", "state", "order", "failures", "sampler", "session", "retries"}
+    return needed <= kept.keys() and kept.get("neighbours", 0) + kept.get("records", 0) > 100
+
+
+def _enough_of_a_mechanism(kept):
+    return "price" in kept and ("neighbours" in kept or "neighbours by draws" in kept)
+
+
+NEEDED = {"method": _enough_of_a_method, "decoder": _enough_of_a_method, "mechanism": _enough_of_a_mechanism}
+"""What must have been checked: a suite that skipped everything would pass as well."""
+
+
+@every_entry
+def test_it_keeps_its_contract(registry, name, entry):
+    report = examine(registry, name, entry)
+    assert report.passed, str(report)
+    assert NEEDED[registry.kind](kept={check.contract: check.cases for check in report.checks})
+
+
+@pytest.mark.slow
+@every_entry
+def test_it_keeps_its_contract_in_many_worlds(registry, name, entry):
+    report = examine(registry, name, entry, Effort.FULL)
+    assert report.passed, str(report)
+
+
+def test_every_registry_has_a_contract():
+    assert unknown_registries() == []

@@ -1,0 +1,106 @@
+"""One file more in a copy of the package, and the suite that ships with it: no line of test is written for the file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sottovoce
+from sottovoce.testing import unknown_registries
+from sottovoce.testing.__main__ import main
+
+HALVED = '''"""A product of experts whose noise is for half of what a replaced expert moves."""
+
+from dataclasses import dataclass
+
+from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.methods.base import Method, register_method
+from sottovoce.privacy.events import BoundedRange
+from sottovoce.privacy.scores import Scores
+
+
+@register_method("halved", summary="a mistake", source="none")
+@dataclass(frozen=True)
+class Halved(Method):
+    clip: float = 2.0
+
+    def event(self, price, adjacency):
+        return BoundedRange(price.epsilon)
+
+    def law(self, experts, price):
+        return Exponential(price.epsilon).law(self._scores(experts))
+
+    def choose(self, experts, price, randomness):
+        return Exponential(price.epsilon).select(self._scores(experts), randomness)
+
+    def _scores(self, experts):
+        right = experts.clipped_sum(self.clip)
+        return Scores(right.values, sensitivity=WIDTHS, adjacency=right.adjacency)
+'''
+REGISTRY = '''"""A registry of something new."""
+
+WRITERS = {}
+
+
+def register_writer(name):
+    def enrol(cls):
+        WRITERS[name] = cls
+        return cls
+
+    return enrol
+'''
+
+
+def copied(folder: Path, **files: str) -> Path:
+    """A copy of the package with more files; ``methods__halved`` is ``methods/halved.py``."""
+    data = shutil.ignore_patterns("data", "__pycache__")
+    shutil.copytree(Path(sottovoce.__file__).parent, folder / "sottovoce", ignore=data)
+    for name, text in files.items():
+        (folder / "sottovoce" / f"{name.replace('__', '/')}.py").write_text(text, "utf-8")
+    return folder
+
+
+def suite(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    command = [sys.executable, "-m", "sottovoce.testing", *arguments]
+    return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+def test_a_method_with_halved_sensitivity_fails_because_it_is_there(tmp_path):
+    wrong = HALVED.replace("WIDTHS", "right.sensitivity // 2 or 1")
+    found = suite(copied(tmp_path, methods__halved=wrong), "halved", "zero-shot")
+    assert found.returncode == 1, found.stderr
+    assert "method halved: FAILED" in found.stdout
+    assert "log-ratios 2 wide, and 1 is allowed" in found.stdout
+    assert "method zero-shot: kept its contract" in found.stdout
+
+
+def test_the_same_file_with_the_whole_sensitivity_keeps_the_contract(tmp_path):
+    found = suite(copied(tmp_path, methods__halved=HALVED.replace("WIDTHS", "right.sensitivity")), "halved")
+    assert found.returncode == 0, found.stdout
+    assert "method halved: kept its contract" in found.stdout
+
+
+def test_a_registry_that_has_no_contract_fails_the_suite(tmp_path):
+    folder = copied(tmp_path, writers=REGISTRY)
+    assert unknown_registries(folder / "sottovoce") == ["writers.py:register_writer"]
+    found = suite(folder, "zero-shot")
+    assert found.returncode == 1
+    assert "registry writers.py:register_writer: FAILED" in found.stdout
+
+
+def test_every_entry_is_driven_unless_names_are_given(capsys):
+    assert main(["laplace", "soft"]) == 0
+    assert "All 2 kept their contracts." in capsys.readouterr().out
+
+
+def test_a_name_that_is_not_registered_is_refused(capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["oracle"])
+    assert left.value.code == 2
+    assert "nothing is registered as oracle" in capsys.readouterr().err

@@ -1,0 +1,125 @@
+"""The contracts notice: methods, decoders and mechanisms with one mistake each, and the reason that is given."""
+
+from __future__ import annotations
+
+import pytest
+
+from contracts import wrong_decoders as decoders
+from contracts import wrong_mechanisms as mechanisms
+from contracts import wrong_methods as methods
+from sottovoce.methods.base import make_method
+from sottovoce.methods.poe import PoE
+from sottovoce.testing import ContractError, check_decoder, check_mechanism, check_method
+
+NEIGHBOURS = "does not hold"
+
+METHODS = [
+    (methods.HalvedSensitivity, "neighbours", "log-ratios 2 wide, and 1 is allowed"),
+    (methods.HalvedVariance, "neighbours", "Renyi divergence"),
+    (methods.TwiceThePrice, "price", "costs epsilon"),
+    (methods.RemembersScores, "state", "keeps state"),
+    (methods.RemembersAnswers, "state", "keeps state"),
+    (methods.Centred, "isolation", "depends on the other experts"),
+    (methods.ReadsANeighbour, "isolation", "depends on the other experts"),
+    (methods.Averaged, "isolation", "depends on the other experts"),
+    (methods.NullVotes, "null expert", "says nothing"),
+    (methods.CheapEvent, "neighbours", NEIGHBOURS),
+    (methods.CheapEventWithoutLaw, "neighbours", "an event of probability"),
+    (methods.OtherThanItsLaw, "sampler", "do not follow its law"),
+    (methods.PoorSampler, "sampler", "do not follow its law"),
+    (methods.LastCountsTwice, "null expert", "says nothing"),
+    (methods.FollowsTheOrder, "order", "the order of the experts"),
+    (methods.RaisesOnTies, "sampler", "raised ValueError"),
+    (methods.RaisesOnSomeDraws, "sampler", "raised RuntimeError"),
+    (methods.NoiseFollowsData, "isolation", "sensitivity follows the data"),
+    (methods.SaysFree, "free", "charges"),
+    (methods.ReadsForFree, "neighbours", NEIGHBOURS),
+    (methods.SaysPrivate, "price", "is not"),
+    (methods.ChargesByChance, "price", "different events"),
+    (methods.HalvedNoiseOnSamples, "records", NEIGHBOURS),
+    (methods.UnknownWords, "drive", "unknown choice"),
+    (methods.NeedsArguments, "drive", "without arguments"),
+    (methods.AcceptsNothing, "drive", "accepts no adjacency"),
+]
+DECODERS = [
+    (decoders.HalvedSensitivity, "neighbours", NEIGHBOURS),
+    (decoders.CheapToken, "neighbours", NEIGHBOURS),
+    (decoders.FewerTokens, "neighbours", NEIGHBOURS),
+    (decoders.ReadsTheFirst, "isolation", "depends on the other experts"),
+    (decoders.RealisedDivisor, "isolation", "depends on the other experts"),
+    (decoders.NullSpeaks, "failures", "no null expert"),
+    (decoders.Remembers, "state", "keeps state"),
+    (decoders.QuietNoise, "neighbours", NEIGHBOURS),
+    (decoders.LoudToken, "neighbours", NEIGHBOURS),
+    (decoders.WithoutLaw, "neighbours", "an event of probability"),
+    (decoders.OtherThanItsLaw, "sampler", "do not follow its law"),
+    (decoders.NotADecoder, "drive", "without arguments"),
+]
+MECHANISMS = [
+    (mechanisms.HalvedSensitivity(0.7), "neighbours", NEIGHBOURS),
+    (mechanisms.TooLittleNoise(0.7), "neighbours", NEIGHBOURS),
+    (mechanisms.QuietSampler(0.7), "sampler", "do not follow its law"),
+    (mechanisms.FloatSampler(1.0), "neighbours", "log-ratio"),
+    (mechanisms.HalvedLaplace(0.7), "neighbours", NEIGHBOURS),
+    (mechanisms.FirstOfEqualBest(0.7), "neighbours", NEIGHBOURS),
+    (mechanisms.AsBoundedRange(0.7), "neighbours", "wide"),
+    (mechanisms.HalvedVariance(0.05), "neighbours", NEIGHBOURS),
+    (mechanisms.NarrowLaplace(0.7), "neighbours", NEIGHBOURS),
+    (mechanisms.NarrowVector(0.05), "neighbours", NEIGHBOURS),
+    (mechanisms.SkewedSampler(0.7), "sampler", "do not follow its law"),
+    (mechanisms.WithoutLaw(), "drive", "it has no law"),
+    (mechanisms.TakesWords(), "drive", "no public method"),
+]
+
+
+def name(value: object) -> str:
+    return getattr(value, "__name__", type(value).__name__) if not isinstance(value, str) else ""
+
+
+@pytest.mark.parametrize(("wrong", "contract", "reason"), METHODS, ids=name)
+def test_a_wrong_method_is_noticed(wrong, contract, reason):
+    notice(check_method, wrong, contract, reason)
+
+
+@pytest.mark.parametrize(("wrong", "contract", "reason"), DECODERS, ids=name)
+def test_a_wrong_decoder_is_noticed(wrong, contract, reason):
+    notice(check_decoder, wrong, contract, reason)
+
+
+@pytest.mark.parametrize(("wrong", "contract", "reason"), MECHANISMS, ids=name)
+def test_a_wrong_mechanism_is_noticed(wrong, contract, reason):
+    notice(check_mechanism, wrong, contract, reason)
+
+
+def notice(check, wrong, contract: str, reason: str) -> None:
+    with pytest.raises(ContractError, match=reason) as failed:
+        check(wrong)
+    assert failed.value.contract == contract
+    if contract in ("neighbours", "records", "isolation", "null expert", "order", "failures"):
+        assert failed.value.world in str(failed.value)
+        assert failed.value.world
+
+
+def test_the_decoder_that_the_wrong_ones_are_made_of_keeps_the_contract():
+    assert check_decoder(decoders.Clipped).passed
+
+
+def test_an_instance_is_checked_at_its_own_options():
+    report = check_method(PoE(clip=0.5, normalization="max"))
+    assert next(check.cases for check in report.checks if check.contract == "price") == 9
+
+
+def test_what_has_no_guarantee_must_say_so():
+    class Quiet(methods.SaysFree):
+        private = False
+
+    with pytest.raises(ContractError, match="not private and charges"):
+        check_method(Quiet)
+    assert check_method(make_method("soft")).passed
+
+
+def test_something_else_is_refused_with_what_to_do():
+    with pytest.raises(ContractError, match="subclass sottovoce"):
+        check_method(object())
+    with pytest.raises(ContractError, match="subclass sottovoce"):
+        check_decoder(object())

@@ -1,0 +1,148 @@
+"""Mechanisms with one mistake each. None is registered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from sottovoce.mechanisms.base import Mechanism, SelectionMechanism
+from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.mechanisms.gaussian import GaussianNoisyMax
+from sottovoce.mechanisms.gaussian_vector import GaussianVector
+from sottovoce.mechanisms.laplace import Laplace
+from sottovoce.mechanisms.laplace_noisy_max import LaplaceNoisyMax
+from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
+from sottovoce.privacy.events import BoundedRange, PureDP
+from sottovoce.privacy.histograms import Counts
+from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.vectors import VectorSum
+from sottovoce.randomness import Randomness
+
+
+@dataclass(frozen=True)
+class HalvedSensitivity(Exponential):
+    """Uses one width where a vote can move, as the paper's replace-one theorem does."""
+
+    def law(self, scores, log_prior=None):
+        return super().law(Scores(scores.values, sensitivity=1, adjacency=scores.adjacency))
+
+
+@dataclass(frozen=True)
+class TooLittleNoise(Exponential):
+    """A tenth less noise."""
+
+    def law(self, scores, log_prior=None):
+        return Exponential(self.epsilon * 1.1).law(scores)
+
+
+@dataclass(frozen=True)
+class QuietSampler(Exponential):
+    """States its law and draws with half of its noise."""
+
+    def select(self, scores: Scores, randomness: Randomness, log_prior=None) -> int:
+        return Exponential(2 * self.epsilon).select(scores, randomness)
+
+
+@dataclass(frozen=True)
+class FloatSampler(Exponential):
+    """Softmax in float32, rounded to the grid of a 24-bit uniform: far candidates become impossible."""
+
+    def law(self, scores, log_prior=None):
+        logits = np.float32(self.epsilon) * (scores.values - scores.values.max()) / np.float32(scores.sensitivity)
+        p = np.exp(logits.astype(np.float32))
+        edges = np.round(np.cumsum(p / p.sum(dtype=np.float32), dtype=np.float32) * 2**24)
+        return [Fraction(int(w), 2**24) for w in np.diff(np.concatenate([[0], edges]))]
+
+
+@dataclass(frozen=True)
+class HalvedLaplace(LaplaceNoisyMax):
+    """Noise for one count that moves by one, where a vote moves two."""
+
+    def scale(self, scores):
+        return super().scale(scores) / 2
+
+
+@dataclass(frozen=True)
+class FirstOfEqualBest(PermuteAndFlip):
+    """Takes the best score without noise when it is alone: a shortcut that is one change away from a tie."""
+
+    def law(self, scores):
+        best = scores.values == scores.values.max()
+        if best.sum() > 1:
+            return super().law(scores)
+        return [Fraction(10**12, 10**12 + 1) if b else Fraction(1, 10**13) for b in best]
+
+
+@dataclass(frozen=True)
+class AsBoundedRange(PermuteAndFlip):
+    """A pure mechanism that is charged as bounded range, which composes better."""
+
+    @property
+    def event(self):
+        return BoundedRange(self.epsilon)
+
+
+@dataclass(frozen=True)
+class HalvedVariance(GaussianNoisyMax):
+    """Gaussian noise for one vote where two counts move."""
+
+    def sigma2(self, scores):
+        return super().sigma2(scores) / 2
+
+
+@dataclass(frozen=True)
+class NarrowLaplace(Laplace):
+    """Noise on counts of half the scale."""
+
+    def scale(self, counts):
+        return super().scale(counts) / 2
+
+
+@dataclass(frozen=True)
+class NarrowVector(GaussianVector):
+    """A vector sum with half of the variance."""
+
+    def noise_variance(self, vector: VectorSum):
+        return super().noise_variance(vector) / 2
+
+
+@dataclass(frozen=True)
+class SkewedSampler(Laplace):
+    """States symmetric noise and never draws below zero."""
+
+    def release(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
+        return tuple(
+            max(int(value), noisy)
+            for value, noisy in zip(counts.values, super().release(counts, randomness), strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class WithoutLaw(SelectionMechanism):
+    """States no law."""
+
+    epsilon: float = 1.0
+    law = None  # type: ignore[assignment]
+
+    @property
+    def event(self):
+        return PureDP(self.epsilon)
+
+    def select(self, scores: Scores, randomness: Randomness) -> int:
+        return 0
+
+
+@dataclass(frozen=True)
+class TakesWords(Mechanism):
+    """Takes something that the suite has no worlds of."""
+
+    epsilon: float = 1.0
+
+    @property
+    def event(self):
+        return PureDP(self.epsilon)
+
+    def release(self, words: str, randomness: Randomness) -> str:
+        return words
