@@ -1,4 +1,4 @@
-"""PoE and RNM from records to answer: the exact law, over every small world, against the epsilon that is stated.
+"""PoE and RNM from records to answer, beside what every method's contract asks (tests/contracts).
 
 A record's text names what its expert says, so a data set is a list of rows of log-probabilities. Under add/remove one
 record comes or goes; under replace-one it says anything else. The laws of neighbours are compared outcome by outcome.
@@ -39,14 +39,6 @@ THREE = [(0.0, -1.0, -9.0), (-9.0, 0.0, -1.0), (0.0, 0.0, 0.0), (-math.inf, -mat
 WORLDS = [(TWO, 2), (TWO, 3), (TWO, 4), (THREE, 2), (THREE, 3)]
 """Rows that an expert may say, and the number of experts."""
 
-METHODS = [
-    *(PoE(clip, mode) for clip in (0.25, 2.3) for mode in ("labels", "max")),
-    PoE(1.0, "vocabulary"),
-    *(RNM(noise) for noise in NOISES),
-]
-PRICES = (Price(0.3, 1e-3), Price(1.0, 1e-5), Price(4.0, 1e-3))
-
-every_method = pytest.mark.parametrize("method", METHODS, ids=str)
 every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES, ids=lambda a: a.value)
 
 
@@ -90,13 +82,6 @@ def _exceeds(method, price: Price, p, q) -> float:
     if type(method.event(price, RO)).__name__ == "BoundedRange":
         return max(float(np.abs(found).max()), float(np.ptp(found))) - price.epsilon
     return float(np.abs(found).max()) - price.epsilon
-
-
-@every_method
-@every_adjacency
-def test_no_world_exceeds_the_stated_price(method, adjacency):
-    for price in PRICES:
-        assert excess(method, adjacency, price) <= 1e-12
 
 
 @every_adjacency
@@ -193,12 +178,6 @@ def test_the_sampler_of_a_method_follows_the_law_that_was_enumerated(method):
     slack = 5 * np.sqrt(draws * law * (1 - law))
     assert (np.abs(seen - draws * law) <= slack).all()
     assert abs(seen[0] - 1.25 * draws * law[0]) > slack[0]
-
-
-def test_the_event_is_a_function_of_the_price_alone():
-    for method in METHODS:
-        assert method.event(Price(1.0, 1e-5), RO) == method.event(Price(1.0, 1e-5), RO)
-        assert method.event(Price(2.0, 1e-5), RO) != method.event(Price(1.0, 1e-5), RO)
 
 
 # Planted mistakes

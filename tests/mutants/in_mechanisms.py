@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
-CONTRACT = (
-    "tests/contracts/test_every_mechanism.py::test_its_stated_law_keeps_its_guarantee_in_every_small_world",
-    "tests/contracts/test_every_mechanism.py::test_its_sampler_follows_its_law",
-)
+CONTRACT = ("tests/contracts/test_entries.py::test_it_keeps_its_contract",)
 RANDOM_WORLDS = (
     "tests/contracts/test_every_mechanism.py::test_a_law_by_summation_keeps_its_guarantee_in_random_worlds",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants import (
     in_accounting,
     in_clustering,
+    in_contracts,
     in_decoding,
     in_experts,
     in_explanations,
@@ -38,4 +39,5 @@ MUTANTS = [
     *in_isolation.MUTANTS,
     *in_outputs.MUTANTS,
     *in_prices.MUTANTS,
+    *in_contracts.MUTANTS,
 ]

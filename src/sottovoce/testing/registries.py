@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
-import sottovoce
 from sottovoce.mechanisms import base as mechanisms
 from sottovoce.methods import base as methods
 from sottovoce.methods import decoding as decoders
@@ -97,7 +96,7 @@ def unknown_registries(source: Path | None = None) -> list[str]:
     Args:
         source: The folder to read; the package's by default.
     """
-    folder = source or Path(sottovoce.__file__).parent
+    folder = source or Path(__file__).parents[1]
     known = {registry.decorator.__name__ for registry in registries()} | WITHOUT_CONTRACT.keys()
     return [
         f"{path.relative_to(folder).as_posix()}:{node.name}"
