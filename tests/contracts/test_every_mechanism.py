@@ -62,7 +62,7 @@ def excess(mechanism, p, q) -> float:
     return max(renyi)
 
 
-WORLDS = 10_000
+WORLDS = 2_000
 EXACT = {
     name: mechanism for name, mechanism in MECHANISMS.items() if isinstance(mechanism, Exponential | PermuteAndFlip)
 }
@@ -77,17 +77,17 @@ def keeps_its_guarantee(mechanism, worlds: int) -> None:
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_its_stated_law_keeps_its_guarantee_in_ten_thousand_random_worlds(name):
+def test_its_stated_law_keeps_its_guarantee_in_random_worlds(name):
     keeps_its_guarantee(EXACT[name], WORLDS)
 
 
 @pytest.mark.parametrize("name", BY_SUMMATION)
-@pytest.mark.parametrize("worlds", [1_000, pytest.param(WORLDS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("worlds", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_a_law_by_summation_keeps_its_guarantee_in_random_worlds(name, worlds):
     keeps_its_guarantee(BY_SUMMATION[name], worlds)
 
 
-def test_the_exponential_mechanism_keeps_its_width_in_ten_thousand_random_worlds():
+def test_the_exponential_mechanism_keeps_its_width_in_random_worlds():
     mechanism = Exponential(1.3)
     widths = [np.ptp(losses(mechanism.law(a), mechanism.law(b))) for a, b in random_worlds(WORLDS)]
     assert 1.29 < max(widths) <= 1.3 + 1e-12

@@ -71,27 +71,24 @@ def suite(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
-def test_a_method_with_halved_sensitivity_fails_because_it_is_there(tmp_path):
+def test_one_file_with_halved_sensitivity_fails_and_the_same_with_all_of_it_passes(tmp_path):
+    whole = HALVED.replace("WIDTHS", "right.sensitivity").replace("halved", "whole")
     wrong = HALVED.replace("WIDTHS", "right.sensitivity // 2 or 1")
-    found = suite(copied(tmp_path, methods__halved=wrong), "halved", "zero-shot")
+    folder = copied(tmp_path, methods__halved=wrong, methods__whole=whole)
+    found = suite(folder, "halved", "whole")
     assert found.returncode == 1, found.stderr
     assert "method halved: FAILED" in found.stdout
     assert "log-ratios 2 wide, and 1 is allowed" in found.stdout
-    assert "method zero-shot: kept its contract" in found.stdout
+    assert "method whole: kept its contract" in found.stdout
+    assert "1 of 2 broke a contract." in found.stdout
 
 
-def test_the_same_file_with_the_whole_sensitivity_keeps_the_contract(tmp_path):
-    found = suite(copied(tmp_path, methods__halved=HALVED.replace("WIDTHS", "right.sensitivity")), "halved")
-    assert found.returncode == 0, found.stdout
-    assert "method halved: kept its contract" in found.stdout
-
-
-def test_a_registry_that_has_no_contract_fails_the_suite(tmp_path):
-    folder = copied(tmp_path, writers=REGISTRY)
-    assert unknown_registries(folder / "sottovoce") == ["writers.py:register_writer"]
-    found = suite(folder, "zero-shot")
-    assert found.returncode == 1
-    assert "registry writers.py:register_writer: FAILED" in found.stdout
+def test_a_registry_that_has_no_contract_fails_the_suite(tmp_path, monkeypatch, capsys):
+    (tmp_path / "writers.py").write_text(REGISTRY, "utf-8")
+    assert unknown_registries(tmp_path) == ["writers.py:register_writer"]
+    monkeypatch.setattr("sottovoce.testing.__main__.unknown_registries", lambda: unknown_registries(tmp_path))
+    assert main(["soft"]) == 1
+    assert "registry writers.py:register_writer: FAILED" in capsys.readouterr().out
 
 
 def test_every_entry_is_driven_unless_names_are_given(capsys):

@@ -47,7 +47,7 @@ DECODERS = [
     (decoders.FewerTokens, "neighbours", NEIGHBOURS),
     (decoders.ReadsTheFirst, "isolation", "depends on the other experts"),
     (decoders.RealisedDivisor, "isolation", "depends on the other experts"),
-    (decoders.NullSpeaks, "failures", "no null expert"),
+    (decoders.NullSpeaks, "failures", "is no null expert"),
     (decoders.Remembers, "state", "keeps state"),
     (decoders.QuietNoise, "neighbours", NEIGHBOURS),
     (decoders.LoudToken, "neighbours", NEIGHBOURS),

@@ -60,11 +60,13 @@ def check_method(method: Method | type[Method], effort: Effort = Effort.QUICK, r
     name = name_of(method)
     report = report or Report("method", name)
     every = list(settings_of(method, effort)) if isinstance(method, type) else [method]
+    driven: list[Method] = []
     for one in every:
         if not isinstance(one, Method):
             raise ContractError("drive", name, "it is no Method; subclass sottovoce.methods.Method")
-        for driven in _driven(one):
-            _Method(driven, effort, report).check()
+        driven += [setting for setting in _driven(one) if setting not in driven]
+    for number, setting in enumerate(driven):
+        _Method(setting, effort, report, first=number == 0).check()
     return report
 
 
@@ -85,8 +87,8 @@ def _driven(method: Method) -> Iterator[Method]:
 class _Method:
     """One setting of a method."""
 
-    def __init__(self, method: Method, effort: Effort, report: Report) -> None:
-        self.method, self.effort, self.report = method, effort, report
+    def __init__(self, method: Method, effort: Effort, report: Report, *, first: bool) -> None:
+        self.method, self.report, self.first = method, report, first
         self.subject = subject_of(method)
         self.full = effort is Effort.FULL
         self.draws = 12_000 if self.full else 1_200
@@ -119,7 +121,8 @@ class _Method:
         """What each answer promises, by adjacency and price; refused combinations are left out."""
         found: dict[tuple[Adjacency, Price], Claim] = {}
         pristine = copy.deepcopy(self.method)
-        for adjacency, price in itertools.product(Adjacency, PRICES):
+        prices = PRICES[2:] if self.sampled and not (self.first or self.full) else PRICES
+        for adjacency, price in itertools.product(Adjacency, prices):
             try:
                 event = self.method.event(price, adjacency)
             except (AssignmentError, ParameterError) as error:
@@ -147,7 +150,8 @@ class _Method:
     def _neighbours(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
         """Outputs of experts a change apart, for every change type of the table."""
         for change, (adjacency, price), labels in itertools.product(CHANGES, claims, worlds.ROWS):
-            if adjacency is not change.adjacency or (not self.full and labels > 2 and price != PRICES[0]):
+            usual = price == PRICES[0] or (self.first and labels == 2)
+            if adjacency is not change.adjacency or not (self.full or usual):
                 continue
             claim, seen = claims[adjacency, price], dict[worlds.Rows, FloatArray]()
             for group, pairs in worlds.groups_of_neighbours(labels, change, self._most(labels, price)):
@@ -312,7 +316,7 @@ class _Method:
                 laws = [law(data) for data in group]
                 self._compare(claims[road.adjacency, price], laws, pairs, "records", f"{road}, {price}", where)
         for road, price in runs:
-            if price is prices[0] and road.partition.units_per_expert == 1 and not road.partition.capacity:
+            if price is runs[0][1] and road.partition.units_per_expert == 1 and not road.partition.capacity:
                 self._same(self._laws_at(road, price), road)
 
     def _laws_at(self, road: Road, price: Price) -> Callable[[worlds.DataSet], FloatArray]:

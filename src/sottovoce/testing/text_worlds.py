@@ -48,6 +48,8 @@ SAYINGS: Final[Mapping[str, tuple[float, ...]]] = {
     "N": (NAN, NAN, NAN),
 }
 """What an expert says of the first token: sharp, mild, an impossible token, the public row itself, nothing."""
+FAILURES: Final = {"?": "that cannot be read", "!": "on which the model raises"}
+"""Ways in which a model can fail on one prompt."""
 PUBLIC: Final = (-9.0, 0.0, -1.0)
 
 Unit = tuple[str, str]
