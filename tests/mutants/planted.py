@@ -9,15 +9,15 @@ from mutants import (
     in_decoding,
     in_experts,
     in_explanations,
-    in_known_records,
     in_isolation,
+    in_known_records,
     in_ledger,
     in_ledger_files,
     in_mechanisms,
-    in_statements,
     in_one_draw,
     in_outputs,
     in_prices,
+    in_statements,
 )
 from mutants.in_experts import PARTITION
 from mutants.mutant import Mutant

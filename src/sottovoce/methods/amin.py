@@ -222,14 +222,15 @@ class AminChooser(Chooser):
 
     def law_of_first(self, step: Step) -> FloatArray:
         """A private token where the test is crossed, else a public one; the test's noise as if it were continuous."""
-        public = self._candidates(step, None)
+        public, law = self._candidates(step, None), np.zeros(step.public.shape[0])
+        if public is None:
+            return law
         logits, shares = summed(step.blocks, public, [self._clipped, self._shares])
         least = math.floor(self._decoder.threshold * (self._plan.setting.experts << DISTANCE_BITS))
         gap = (least - int(self._query(shares, public).values[0])) / float(self._above.scale(self._sensitivity))
         # The query's noise has twice the scale of the threshold's: the tail of the difference of both.
         tail = (4 * math.exp(-abs(gap) / 2) - math.exp(-abs(gap))) / 6
         private = tail if gap >= 0 else 1 - tail
-        law = np.zeros(step.public.shape[0])
         ids = range(len(public)) if public.ids is None else public.ids.tolist()
         public_law, private_law = self._public_law(public), self._select.law(self._scores(logits))
         law[list(ids)] = [

@@ -207,7 +207,10 @@ class _Decoder:
                 for unit in ((name, LABELS[0]), null):
                     step = Scene((*rest, unit), plan.setting.adjacency, 1).step(0, ())
                     chooser = worlds.chooser_of(plan, seeded(0))
-                    scores = decoder.scores(plan, step, chooser._candidates(step, None))
+                    if (public := chooser._candidates(step, None)) is None:
+                        told = "its public rule leaves no candidate where every public score is finite"
+                        raise ContractError("isolation", self.subject, told, f"{name} ({self._setting(plan)})")
+                    scores = decoder.scores(plan, step, public)
                     values.append(scores.values)
                 moves.add(tuple((values[0] - values[1]).tolist()))
             if len(moves) > 1:

@@ -139,7 +139,7 @@ def chooser_of(plan: DecodingPlan, source: Randomness) -> Chooser:
 
 
 def law_of_token(plan: DecodingPlan, chooser: Chooser, make: Callable[[], Step]) -> FloatArray:
-    """Probability of each token, an average over the coins where experts are drawn."""
+    """Probability of each token, an average over the coins where experts are drawn; all 0 where the text ends here."""
     decoder = plan.decoder
     if not isinstance(decoder, SelectingDecoder):
         stated = chooser.law_of_first(make()) if chooser.length == 0 else None
@@ -148,6 +148,8 @@ def law_of_token(plan: DecodingPlan, chooser: Chooser, make: Callable[[], Step])
         return stated
     step = make()
     public, mechanism = chooser._candidates(step, None), decoder.mechanism(plan)
+    if public is None:
+        return np.zeros(step.public.shape[0])
     prior = decoder.log_prior(public)
 
     def given(source: Randomness) -> FloatArray:
@@ -173,6 +175,8 @@ def law_of_text(plan: DecodingPlan, scene: Scene, batch: int) -> dict[tuple[int,
             for length, token in enumerate(text):
                 chooser.next(scene.step(batch, text[:length]), [token])
             said = law_of_token(plan, chooser, lambda text=text: scene.step(batch, text))  # type: ignore[misc]
+            if not said.any():
+                law[text] = mass
             for token, p in enumerate(said.tolist()):
                 if p == 0:
                     continue
@@ -187,7 +191,9 @@ def drawn_text(plan: DecodingPlan, scene: Scene, batch: int, source: Randomness)
     """One text of a batch, drawn."""
     chooser, text = chooser_of(plan, source), tuple[int, ...]()
     while not chooser.over:
-        text = (*text, chooser.next(scene.step(batch, text)))
+        token = chooser.next(scene.step(batch, text))
+        if token is not None:
+            text = (*text, token)
     return text
 
 
