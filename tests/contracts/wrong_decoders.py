@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from sottovoce.privacy.master_table_decoding import Prism
 
 from sottovoce.experts.lockstep import summed
 from sottovoce.experts.lockstep_rules import ClippedLogits
@@ -16,6 +15,7 @@ from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.amin import Amin, AminChooser
 from sottovoce.methods.decoding import Chooser, Decoder, Part, Setting
 from sottovoce.methods.decoding_selection import SelectingDecoder
+from sottovoce.methods.prism import PrismToken
 from sottovoce.methods.tang import Tang
 from sottovoce.models.stepping import Step
 from sottovoce.privacy.checked import Positive
@@ -38,7 +38,7 @@ class Clipped(SelectingDecoder):
         return ClippedLogits(self.clip)
 
     def parts(self, setting: Setting) -> Sequence[Part]:
-        return [Part(Prism(self.clip, setting.experts, self.temperature or 0), setting.tokens)]
+        return [Part(PrismToken(self.clip, setting.experts, self.temperature or 0), setting.tokens)]
 
 
 @dataclass(frozen=True)

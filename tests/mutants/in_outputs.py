@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 RUNS = ("tests/cli/test_runs.py",)
-OUTPUTS = ("tests/cli/test_outputs.py",)
+OUTPUTS = ("tests/cli/test_output_files.py",)
 TERMINAL = ("tests/cli/test_terminal.py",)
 
 MUTANTS = [

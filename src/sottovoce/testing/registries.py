@@ -41,8 +41,6 @@ class Enrolled:
 
 _PRICES = "what a step costs: checked through the methods that charge it, and against laws by the tests of prices"
 WITHOUT_CONTRACT: Final[Mapping[str, str]] = {
-    "row": _PRICES,
-    "recipe": _PRICES,
     "step_cost": _PRICES,
     "register_cost_model": _PRICES,
 }
