@@ -331,14 +331,15 @@ def test_a_ledger_of_an_older_version_moves_with_every_charge(path):
     assert not log_of(path).exists()
 
 
-def _move(path: str, done) -> None:
+def _move(path: str, gate, done) -> None:
+    gate.wait(60)
     done.put(answers(path))
 
 
 def test_programs_that_move_one_ledger_at_once_agree(path):
     older_version(path, ["a", "b", "c"], end="by a power cut")
-    done = FORK.Queue()
-    workers = [FORK.Process(target=_move, args=(str(path), done)) for _ in range(4)]
+    gate, done = FORK.Barrier(4), FORK.Queue()
+    workers = [FORK.Process(target=_move, args=(str(path), gate, done)) for _ in range(4)]
     for worker in workers:
         worker.start()
     assert [done.get(timeout=60) for _ in workers] == [3] * 4

@@ -181,25 +181,34 @@ class LedgerFile:
                 )
 
     def _move_from_log(self) -> None:
+        end = time.monotonic() + MOVE_TIMEOUT_S
+        while not self._moved_alone():
+            if time.monotonic() > end:
+                raise LedgerUnavailableError(
+                    f"The ledger {self.name} was written by an older version, and another program still has it open. "
+                    "It moves to this version when nobody else uses it: end the other program, then try again."
+                )
+            _pause()
+
+    def _moved_alone(self) -> bool:
+        """Moves the ledger unless somebody else has it open.
+
+        The connection asks for the file alone from its first look on, and is closed when it does not get it: of two
+        that had joined the log, or that kept a lock while they waited, neither could go on.
+        """
         with closing(self._open()) as connection:
             try:
-                # Alone from the first look on: of two that joined the log together neither could leave it.
                 connection.execute("PRAGMA locking_mode = EXCLUSIVE")
                 connection.execute("PRAGMA synchronous = FULL")
-                tables = {name for (name,) in patiently(connection, _TABLES, MOVE_TIMEOUT_S)}
+                tables = {name for (name,) in connection.execute(_TABLES)}
                 if META.name not in tables:
                     raise LedgerUnavailableError(f"{self.name} is a database but not a ledger. Name another file.")
-                patiently(connection, f"PRAGMA journal_mode = {JOURNAL}", MOVE_TIMEOUT_S)
-            except sqlite3.OperationalError as error:
-                if _is_busy(error):
-                    raise LedgerUnavailableError(
-                        f"The ledger {self.name} was written by an older version, and another program still has it "
-                        "open. It moves to this version when nobody else uses it: end the other program, then try "
-                        "again."
-                    ) from None
-                raise self._unusable(str(error)) from None
+                connection.execute(f"PRAGMA journal_mode = {JOURNAL}").fetchall()
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+                if isinstance(error, sqlite3.OperationalError) and _is_busy(error):
+                    return False
                 raise self._unusable(str(error).splitlines()[0]) from None
+        return True
 
     def _unusable(self, reason: str) -> LedgerUnavailableError:
         return LedgerUnavailableError(
@@ -238,16 +247,21 @@ def faults(connection: sa.Connection) -> list[str]:
     return [] if found == ["ok"] else [f"the file is damaged: {line.splitlines()[-1]}" for line in found]
 
 
-def patiently(connection: Any, statement: str, timeout_s: float = LOCK_TIMEOUT_S) -> Any:
-    """Runs a statement again while another process is in the way, after pauses of varying length."""
-    end = time.monotonic() + timeout_s
+def patiently(connection: Any, statement: str) -> Any:
+    """Runs a statement again while another process is in the way."""
+    end = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         try:
             return connection.execute(statement).fetchall()
         except sqlite3.OperationalError as error:
             if not _is_busy(error) or time.monotonic() > end:
                 raise
-        time.sleep(_SHORTEST_PAUSE_S * (1 + time.perf_counter_ns() % 1_000_003 / 62_500))
+        _pause()
+
+
+def _pause() -> None:
+    """Waits a moment, of varying length, so that those who wait do not ask together."""
+    time.sleep(_SHORTEST_PAUSE_S * (1 + time.perf_counter_ns() % 1_000_003 / 62_500))
 
 
 def _begin_reading(connection: Any) -> None:
