@@ -45,7 +45,7 @@ MUTANTS = [
         "experts/lockstep.py",
         "(logits - logits.max()) / temperature",
         "logits / temperature",
-        (_ONCE + "test_a_temperature_that_makes_the_prior_infinite_leaves_a_candidate",),
+        (_ONCE + "test_a_public_prior_has_a_candidate_in_play_at_every_temperature",),
     ),
     Mutant(
         "begun-round-drawn-again",

@@ -181,7 +181,9 @@ def _head(lines):
         _entry(2, detail="not JSON"),
         _entry(2, redacted=True, amount=1),
         _entry(1, amount=1),
-        _entry(1, redacted=True, detail='{"epsilon": "8.0"}'),
+        lambda lines: _entry(1, redacted=True, detail=lines[1]["detail"].replace('"records": "', '"records": "0'))(
+            lines
+        ),
         _entry(1, detail='{"epsilon": "80.0", "cap": 1}'),
         lambda lines: [{**lines[0], "data_sets": lines[0]["data_sets"][:1]}, *lines[1:]],
         lambda lines: [{**lines[0], "caps": []}, *lines[1:]],
