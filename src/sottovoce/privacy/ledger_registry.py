@@ -73,13 +73,13 @@ def refuse_second(identity: Identity, path: str) -> None:
         raise LedgerUnavailableError(
             f"{noted} is the ledger of these records, and it holds nothing of them: it was emptied or replaced. Put "
             "it back from a backup; a new one would start their budget again. Where that is what the owner wants: "
-            f"sotto ledger grant {noted} --private FILE --budget EPSILON,DELTA"
+            f"sotto ledger grant {quote(noted)} --private FILE --budget EPSILON,DELTA"
         )
     what = "A ledger in memory forgets" if here == IN_MEMORY else f"{here} knows nothing of it"
     raise LedgerMismatchError(
         f"These records have the ledger {noted} already. {what}, so its budget would come on top. Leave --ledger out "
         f"to go on with theirs. A second budget is the owner's decision: sotto ledger grant "
-        f"{'LEDGER' if here == IN_MEMORY else here} --private FILE --budget EPSILON,DELTA"
+        f"{'LEDGER' if here == IN_MEMORY else quote(here)} --private FILE --budget EPSILON,DELTA"
     )
 
 
