@@ -15,7 +15,7 @@ from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.amin import Amin, AminChooser
 from sottovoce.methods.decoding import Chooser, Decoder, Part, Setting
 from sottovoce.methods.decoding_selection import SelectingDecoder
-from sottovoce.methods.prism import PrismToken
+from sottovoce.methods.prism import PRISM
 from sottovoce.methods.tang import Tang
 from sottovoce.models.stepping import Step
 from sottovoce.privacy.checked import Positive
@@ -38,7 +38,7 @@ class Clipped(SelectingDecoder):
         return ClippedLogits(self.clip)
 
     def parts(self, setting: Setting) -> Sequence[Part]:
-        return [Part(PrismToken(self.clip, setting.experts, self.temperature or 0), setting.tokens)]
+        return PRISM(self.clip, self.temperature).parts(setting)
 
 
 @dataclass(frozen=True)
