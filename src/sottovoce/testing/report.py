@@ -17,7 +17,7 @@ class Effort(Enum):
     QUICK = "quick"
     """A fraction of a second to a few seconds an entry."""
     FULL = "full"
-    """More worlds, prices, options and draws; minutes in all."""
+    """More worlds, prices, options and draws; half an hour or more in all."""
 
 
 @final
