@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     effort = parser.add_mutually_exclusive_group()
     effort.add_argument("--quick", action="store_true", help="a few worlds each (default): half a minute in all")
-    effort.add_argument("--full", action="store_true", help="more worlds, prices, options and draws: half an hour or more")
+    effort.add_argument("--full", action="store_true", help="more worlds, prices and draws: half an hour or more")
     parser.add_argument("names", nargs="*", metavar="NAME", help="registered names; all by default")
     given = parser.parse_args(arguments)
     chosen = list(entries(given.names))
