@@ -23,7 +23,7 @@ def session(model=None, **options):
 
 def crashing(task, context, query):
     if context:
-        raise RuntimeError("the power went")
+        raise MemoryError
     return one_shot(task, context, query)
 
 

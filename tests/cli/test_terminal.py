@@ -137,13 +137,13 @@ def certificate(**changed):
         "unit": "record", "change": "drop", "epsilon": 4.0, "delta": 1e-6,
         "event": {"event": "SelfComposedDpEvent", "count": 10, "inner": {"event": "BoundedRange", "eta": 0.1}},
         "tokens": 10, "texts": 1, "experts": 100, "labels": ["a"], "rows": 0, "rows_sha256": "", "model": "m",
-        "isolation": Isolation.VERIFIED.value, "seeded": False, "data": "0" * 64, "ledger": [], "version": "0",
+        "isolation": Isolation.TESTED.value, "seeded": False, "data": "0" * 64, "ledger": [], "version": "0",
         "format": 1, **changed,
     }  # fmt: skip
     told.setdefault(
         "statement",
         statement_of(
-            Adjacency.ADD_REMOVE, told["unit"], told["epsilon"], told["delta"], told["method"], Isolation.VERIFIED,
+            Adjacency.ADD_REMOVE, told["unit"], told["epsilon"], told["delta"], told["method"], Isolation.TESTED,
             seeded=False,
         ),
     )  # fmt: skip

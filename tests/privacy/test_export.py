@@ -280,7 +280,7 @@ def test_an_export_never_takes_the_place_of_its_ledger(tmp_path, monkeypatch, ou
 def test_a_ledger_named_as_the_half_written_export_is_not_written_over(tmp_path):
     # What is half-written has a name that nothing has.
     for name in ("x.partial", f"x.{os.getpid()}-0.part"):
-        Ledger(str(tmp_path / name)).open(WHO, Budget(8, 1e-5))
+        Ledger(str(tmp_path / name)).grant(WHO, Budget(8, 1e-5))
         assert export(Ledger(str(tmp_path / name)), str(tmp_path / "x")) == 1
         assert (tmp_path / name).read_bytes().startswith(b"SQLite")
         (tmp_path / "x").unlink()

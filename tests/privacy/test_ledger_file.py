@@ -289,6 +289,7 @@ def older_version(path: Path, names: list[str], *, end: str) -> int:
     if child == 0:
         try:
             ledger_file.JOURNAL = "wal"
+            os.environ["SOTTOVOCE_HOME"] = str(path.parent / f"home of {path.name}")
             LedgerFile._empty_log = lambda file: None
             LedgerFile._set_journal = lambda file, connection: connection.execute("PRAGMA journal_mode = WAL")
             account = Ledger(str(path)).open(WHO, Budget(1.0))

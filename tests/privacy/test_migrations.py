@@ -284,7 +284,8 @@ def test_a_certificate_of_format_1_holds_after_the_move_and_says_what_it_cannot_
     written = [json.loads(line) for line in (FORMAT_2 / "rows.jsonl").read_text("utf-8").splitlines()]
     ledger, same = Ledger(path), []
     for (fingerprint,) in found:
-        records = PrivateRecords([Row(1, {"text": "x"})], source="notes", fingerprint=fingerprint)
+        records = PrivateRecords([Row(1, {"text": "x"})], source="notes")
+        records.fingerprint = fingerprint
         checks = certificate.checks(written, ledger, records)
         same.append(checks[-1].holds)
         assert [check.what for check in checks if check.holds is None] == [

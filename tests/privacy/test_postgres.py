@@ -295,7 +295,7 @@ def test_a_ledger_of_an_earlier_version_is_found_and_used_where_it_is(postgres_s
 def test_a_database_with_two_ledgers_is_refused_until_one_is_retired(postgres_server, emptied_url):
     database = database_of(emptied_url)
     for epsilon, schema in ((0.7, "ann"), (0.2, "bob")):
-        Ledger(emptied_url).open(WHO, Budget(1.0)).reserve([charge("r", epsilon)])
+        Ledger(emptied_url).grant(WHO, Budget(1.0)).reserve([charge("r", epsilon)])
         postgres_server.sql(f"ALTER SCHEMA sottovoce RENAME TO {schema}", database)
         postgres_server.sql(f"ALTER TABLE {schema}.sotto_meta RENAME TO sotto_meta_retired", database)
     for schema in ("ann", "bob"):

@@ -72,7 +72,7 @@ def told(path: Path) -> Story | None:
         balances = [(balance.answers, balance.spent) for balance in ledger.balances()]
         rows = ledger.history()
         history = [(row["seq"], row["hash"]) for row in rows]
-        ids = ledger.open(WHO, None).charged([row["release_id"] for row in rows if row["kind"] == "reserve"])
+        ids = set(ledger.open(WHO, None).standing(""))
         ledger.close()
     except LedgerUnavailableError:
         return None

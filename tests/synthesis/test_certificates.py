@@ -345,7 +345,7 @@ def test_it_is_read_as_it_was_written(made, tmp_path):
     ],
 )
 def test_what_earlier_certificates_said_of_isolation_is_still_read(made, tmp_path, earlier, now):
-    kept = replace(made[0], isolation=earlier)
+    kept = replace(made[0], isolation=earlier, format=1)
     kept.write(tmp_path / "c.json")
     read = Certificate.read(tmp_path / "c.json")
     assert Isolation(read.isolation) is now

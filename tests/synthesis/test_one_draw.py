@@ -61,7 +61,7 @@ def run_of(function, *, secret=True, ledger=":memory:", budget=None, **options):
     rows = [Row(1, {"text": "secret" if secret else "plain"})]
     given = {"epsilon": 1.0, "delta": 0.0, "method": "poe-decoding", **options}
     return Synthesizer(
-        PrivateRecords(rows, source="notes"),
+        PrivateRecords(rows, source="notes", synthetic=True),  # one budget after another
         given.pop("writing", Writing(("text",))),
         given.pop("order", ONE),
         model=given.pop("model", None) or stepper(function),
@@ -216,7 +216,7 @@ def test_what_can_be_seen_from_public_prompts_alone_is_refused_before_the_charge
 def fails_after_x(prompt, text):
     """As a device out of memory would: the failure follows from what was drawn."""
     if text[-1:] == (X,) and prompt.inside:
-        raise RuntimeError("out of memory")
+        raise MemoryError
     return says(prompt)
 
 
@@ -254,7 +254,7 @@ def test_the_certificate_is_for_every_charge_of_its_run(tmp_path):
 
     def fails_twice(prompt, text):
         if prompt.inside and text and next(calls, False):
-            raise RuntimeError("out of memory")
+            raise MemoryError
         return says(prompt)
 
     icl.model = stepper(fails_twice)
@@ -278,7 +278,7 @@ def test_a_plan_that_is_charged_as_a_whole_is_charged_as_a_whole_again(tmp_path)
 
     def fails_once(prompt, text):
         if prompt.inside and text and next(failing, False):
-            raise RuntimeError("out of memory")
+            raise MemoryError
         return [0.0, 0.0, -INF, -INF]
 
     icl = run_of(
