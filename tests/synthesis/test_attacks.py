@@ -378,5 +378,9 @@ def test_an_absurd_option_is_an_error_in_words_with_nothing_charged_or_left(desk
     assert code in (2, 3, 4), err
     assert "Internal error" not in err
     assert not (desk.folder / "notes.db").exists() or not of_kind(desk.folder / "notes.db", "reserve")
-    left = {path for path in set(desk.folder.glob("*")) - before if path.name not in ("home", "notes.db", "notes.db-journal")}
+    left = {
+        path
+        for path in set(desk.folder.glob("*")) - before
+        if path.name not in ("home", "notes.db", "notes.db-journal")
+    }
     assert not left
