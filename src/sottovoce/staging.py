@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from sottovoce.errors import InputError
+from sottovoce.output_files import place
 
 try:
     import fcntl
@@ -159,14 +160,14 @@ class Staging:
         whole = self.folder / "out"
         try:
             for file, text in wanted.items():
-                if file.exists() and file.read_bytes() != text:
-                    raise InputError(
-                        f"{file} came up meanwhile and is another file. The texts are paid and in {self.folder}; move "
-                        "the file away and pass --resume."
-                    )
-            for file, text in wanted.items():
-                self._write(whole, text)
-                os.replace(whole, file)
+                if not (file.exists() and file.read_bytes() == text):
+                    self._write(whole, text)
+                    place(whole, file)
+        except FileExistsError as error:
+            raise InputError(
+                f"{error.filename2 or error.filename} came up meanwhile and is another file. The texts are paid and in "
+                f"{self.folder}; move the file away and pass --resume."
+            ) from None
         except OSError as error:
             raise InputError(
                 f"{self.out} cannot be written ({error.strerror}). The texts are paid and in {self.folder}; make room "
