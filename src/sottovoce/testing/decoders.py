@@ -3,7 +3,7 @@
 Guarantee   Where every token is one selection by a mechanism with exact probabilities: the exact law of whole texts of
             one and two tokens, in both batches that a change can touch, against the event that is charged, and draws
             against that law. Elsewhere (noise on a fine grid, tests between tokens, coins for experts): draws in sharp
-            worlds, which find what doubles the privacy loss of a token at epsilon 2 with probability 0.999.
+            worlds, which found every planted decoder that doubles the privacy loss of a token; less is not found.
 Assumes     Worlds are small: two tokens and an end, and a few experts.
 """
 
