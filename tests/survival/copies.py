@@ -72,7 +72,9 @@ def told(path: Path) -> Story | None:
         balances = [(balance.answers, balance.spent) for balance in ledger.balances()]
         rows = ledger.history()
         history = [(row["seq"], row["hash"]) for row in rows]
-        ids = set(ledger.open(WHO, None).standing(""))
+        charged, account = [row["release_id"] for row in rows if row["kind"] == "reserve"], ledger.open(WHO, None)
+        with ledger._database.reading() as connection:
+            ids = set(account._past(connection, charged))  # by the index, as a charge looks them up
         ledger.close()
     except LedgerUnavailableError:
         return None
