@@ -29,6 +29,7 @@ FLOORS = (
         "staging",
         "limits",
         "output_files",
+        "partial_file",
         "terminal",
     },
     {"privacy", "models"},

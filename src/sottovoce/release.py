@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -66,6 +67,16 @@ class Terms:
         if self.method.reads is Reads.NOTHING:
             return True
         return self.method.private and self.isolation.holds and not self.seeded
+
+    @property
+    def columns(self) -> dict[str, object]:
+        """What the output rows of all answers under these terms have in common."""
+        return {
+            "method": self.method.name,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "adjacency": self.adjacency.value,
+        }
 
     @property
     def statement(self) -> str:
@@ -136,12 +147,15 @@ class Release:
 
     def as_row(self, row_id: str) -> dict[str, object]:
         """An output row of the command line."""
-        return {
-            "id": row_id,
-            "value": self.value,
-            "method": self.terms.method.name,
-            "epsilon": self.terms.epsilon,
-            "delta": self.terms.delta,
-            "adjacency": self.terms.adjacency.value,
-            "release_id": self.release_id,
-        }
+        return {"id": row_id, "value": self.value, **self.terms.columns, "release_id": self.release_id}
+
+
+def is_row(row: Mapping[str, object], terms: Terms, labels: Sequence[str]) -> bool:
+    """Whether an output row is whole: one that ``Release.as_row`` writes under these terms, for a task's labels."""
+    columns = terms.columns
+    return (
+        row.keys() == {"id", "value", *columns, "release_id"}
+        and all(row[name] == value for name, value in columns.items())
+        and row["value"] in labels
+        and isinstance(row["release_id"], str)
+    )

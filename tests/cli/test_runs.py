@@ -9,7 +9,8 @@ from contextlib import closing
 
 import pytest
 
-from sottovoce.cli import answers, run
+from sottovoce import partial_file
+from sottovoce.cli import run
 from sottovoce.cli.answers import AnswerSink, Run
 from sottovoce.errors import InputError
 from sottovoce.models.fake import FakeScorer, one_shot
@@ -196,6 +197,117 @@ def test_what_is_kept_of_a_run_tells_a_guess_nothing(desk, monkeypatch):
     assert "question 1" not in first
 
 
+# A partial file that was damaged, or is none
+
+
+def left_by(desk):
+    """What an interrupted run left: its rows, and the number of charges."""
+    desk.stop_in_the_second_batch()
+    assert desk.run()[0] == 130
+    desk.go_on()
+    return desk.partial.read_bytes().splitlines(keepends=True), desk.charges()
+
+
+def without(line, name):
+    row = json.loads(line)
+    del row[name]
+    return json.dumps(row).encode() + b"\n"
+
+
+DAMAGE = {
+    "no JSON": lambda line: line.replace(b'"value"', b"value"),
+    "no object": lambda line: b"[1]\n",
+    "empty": lambda line: b"\n",
+    "NUL bytes": lambda line: b"\0" * 9 + b"\n",
+    "no UTF-8": lambda line: line.replace(b'"value"', b'"val\xff"'),
+    "no value": lambda line: without(line, "value"),
+    "no release id": lambda line: without(line, "release_id"),
+    "no label": lambda line: line.replace(b"billing", b"weather").replace(b"fraud", b"weather"),
+    "other price": lambda line: line.replace(b"0.05", b"0.06"),
+    "other id": lambda line: line.replace(b'"q', b'"p'),
+}
+
+
+@pytest.mark.parametrize("place", [0, 2, BATCH - 1])
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_row_is_refused_and_no_answer_behind_it_is_thrown_away(desk, damage, place):
+    rows, charged = left_by(desk)
+    rows[place] = damage(rows[place])
+    desk.partial.write_bytes(b"".join(rows))
+    code, out, err = desk.run("--resume")
+    assert (code, out, desk.charges(), desk.partial.read_bytes()) == (2, "", charged, b"".join(rows))
+    assert f"line {place + 1}:" in err
+    assert "Nothing was charged" in err
+    desk.partial.write_bytes(b"".join(rows[:place]))  # as the message says
+    assert desk.run("--resume")[0] == 0
+    assert len(desk.out.read_text().splitlines()) == BATCH + 4
+    assert desk.charges() == charged + BATCH - place + 4
+
+
+@pytest.mark.parametrize("kept", [1, 9, 40, -2, -1])
+def test_of_a_torn_last_row_alone_anything_is_cut_off(desk, kept):
+    rows, charged = left_by(desk)
+    desk.partial.write_bytes(b"".join(rows[:-1]) + rows[-1][:kept])
+    assert desk.run("--resume")[0] == 0
+    whole = desk.out.read_bytes().splitlines(keepends=True)
+    # Of a row that lacks just the end of its line nothing is missing.
+    same = BATCH if kept == -1 else BATCH - 1
+    assert whole[:same] == rows[:same]
+    assert [json.loads(row)["id"] for row in whole] == [f"q{i}" for i in range(BATCH + 4)]
+    assert desk.charges() == charged + BATCH - same + 4
+
+
+def test_a_finished_file_with_a_row_that_lacks_its_value_is_refused(desk):
+    desk.run()
+    rows, charged = desk.out.read_bytes().splitlines(keepends=True), desk.charges()
+    rows[1] = without(rows[1], "value")
+    desk.out.write_bytes(b"".join(rows))
+    code, out, err = desk.run("--resume")
+    assert (code, out, desk.charges(), desk.out.read_bytes()) == (2, "", charged, b"".join(rows))
+    assert "answers.jsonl, line 2:" in err
+    assert "as answers.jsonl.partial" in err
+
+
+@pytest.mark.parametrize("linked", [True, False])
+@pytest.mark.parametrize("text", ["important notes\n", "important notes", '{"id": "mine"}', "{}\n", ""])
+def test_what_is_no_file_of_the_run_is_left_as_it_is(desk, linked, text):
+    desk.run()
+    charged = desk.charges()
+    desk.out.unlink()
+    notes = desk.folder / "notes.txt"
+    (notes if linked else desk.partial).write_text(text)
+    if linked:
+        desk.partial.symlink_to(notes)
+    elif not text:
+        return  # an empty file is that of a run that was stopped before its first answer
+    code, out, err = desk.run("--resume")
+    assert (code, out, desk.charges(), desk.partial.read_text()) == (2, "", charged, text)
+    assert desk.partial.is_symlink() == linked
+    assert "answers.jsonl.partial" in err
+
+
+@pytest.mark.parametrize("left", ["folder", "pipe"])
+def test_what_is_no_file_at_all_is_refused(desk, left):
+    desk.run()
+    charged = desk.charges()
+    desk.out.unlink()
+    desk.partial.mkdir() if left == "folder" else os.mkfifo(desk.partial)
+    code, out, err = desk.run("--resume")
+    assert (code, out, desk.charges()) == (2, "", charged)
+    assert "Nothing was charged" in err
+
+
+def test_the_header_of_another_run_is_not_replaced_through_a_link(desk):
+    desk.run()
+    other = desk.header.rename(desk.folder / "other.run")
+    desk.out.unlink()
+    desk.header.symlink_to(other)
+    before, charged = other.read_bytes(), desk.charges()
+    assert desk.run(epsilon="0.06")[0] == 2
+    assert (other.read_bytes(), desk.charges()) == (before, charged)
+    assert not desk.partial.exists()
+
+
 # Crashes and races between the steps
 
 
@@ -203,7 +315,7 @@ RUN = Run({"method": "poe"}, {"records": "a"})
 
 
 def sink(path, ids=("a", "b"), run=RUN, resume=False):
-    return AnswerSink(path, run, ids, resume=resume, hold=False)
+    return AnswerSink(path, run, ids, lambda row: row.keys() == {"id"}, resume=resume, hold=False)
 
 
 def test_a_run_that_stopped_before_its_first_answer_is_begun_again(tmp_path):
@@ -233,6 +345,81 @@ def test_two_processes_do_not_write_one_run(tmp_path):
     assert len(out.read_text().splitlines()) == 2
 
 
+def before_the_lock(monkeypatch, act):
+    """Lets something happen once, between the opening of a partial file and its lock."""
+    lock = partial_file.PartialFile._lock
+
+    def late(self, descriptor):
+        monkeypatch.setattr(partial_file.PartialFile, "_lock", lock)
+        act()
+        lock(self, descriptor)
+
+    monkeypatch.setattr(partial_file.PartialFile, "_lock", late)
+
+
+def test_a_run_whose_file_was_resumed_before_it_was_locked_leaves_it_there(tmp_path, monkeypatch):
+    out, resumed = tmp_path / "a.jsonl", []
+    before_the_lock(monkeypatch, lambda: resumed.append(sink(out, resume=True)))
+    with pytest.raises(InputError, match="Another process"):
+        sink(out)
+    with resumed[0] as other:
+        other.add([{"id": "a"}, {"id": "b"}])
+    assert len(out.read_text().splitlines()) == 2
+
+
+def finish(out):
+    with sink(out, resume=True) as other:
+        other.add([{"id": "a"}, {"id": "b"}])
+
+
+def replace(out):
+    fresh = out.with_name("fresh")
+    fresh.write_text('{"id": "a"}\n')
+    fresh.replace(out.with_name("a.jsonl.partial"))
+
+
+@pytest.mark.parametrize("act", [finish, replace])
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_file_that_lost_its_name_before_it_was_locked_is_not_written(tmp_path, monkeypatch, act, resume):
+    out = tmp_path / "a.jsonl"
+    if resume:
+        out.with_name("a.jsonl.partial").touch()
+    before_the_lock(monkeypatch, lambda: act(out))
+    with pytest.raises(InputError, match="Run the command again"):
+        sink(out, resume=resume)
+    left = {path.name: path.read_text() for path in tmp_path.glob("a.jsonl*") if path.suffix != ".run"}
+    rows = [text.splitlines() for text in left.values()]
+    assert rows == [['{"id": "a"}', '{"id": "b"}']] if act is finish else [['{"id": "a"}']]
+
+
+def test_a_run_that_ends_without_answers_removes_its_own_file_alone(tmp_path):
+    out, partial = tmp_path / "a.jsonl", tmp_path / "a.jsonl.partial"
+
+    def replaced():
+        with sink(out):
+            replace(out)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        replaced()
+    assert partial.read_text() == '{"id": "a"}\n'
+    assert (tmp_path / "a.jsonl.run").exists()
+
+
+def test_answers_whose_file_lost_its_name_are_on_stdout(tmp_path, capsys):
+    out = tmp_path / "a.jsonl"
+
+    def replaced():
+        with sink(out) as first:
+            first.add([{"id": "a"}, {"id": "b"}])
+            replace(out)
+
+    with pytest.raises(InputError, match="on stdout"):
+        replaced()
+    assert [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()] == ["a", "b"]
+    assert not out.exists()
+
+
 def test_a_file_that_comes_up_meanwhile_is_not_overwritten_and_the_answers_are_kept(tmp_path):
     out = tmp_path / "a.jsonl"
 
@@ -255,7 +442,7 @@ def test_a_file_that_comes_up_meanwhile_is_not_overwritten_and_the_answers_are_k
 
 def test_each_batch_is_on_the_disk_before_the_next(tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr(answers, "_sync", lambda stream: synced.append((tmp_path / "a.jsonl.partial").read_text()))
+    monkeypatch.setattr(partial_file, "_sync", lambda stream: synced.append((tmp_path / "a.jsonl.partial").read_text()))
     with sink(tmp_path / "a.jsonl") as first:
         first.add([{"id": "a"}])
         first.add([{"id": "b"}])

@@ -2,8 +2,9 @@
 
 While a run lasts, rows are appended to FILE.partial, and each is on the disk before the next batch is charged. FILE.run
 says of which run they are: what was asked, of which records, under which ledger. ``--resume`` goes on with that run
-alone, and finds nothing to do where it is finished. A batch that was charged, and whose answers never came to be in the
-file, is charged again under new ids.
+alone, and finds nothing to do where it is finished. Answers that were paid are not thrown away: of the partial file
+only a torn last line is cut off, and any other damage is refused before anything is charged. A batch that was charged,
+and whose answers never came to be in the file, is charged again under new ids.
 """
 
 from __future__ import annotations
@@ -11,23 +12,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, final
+from typing import Any, Final, final
 
 from sottovoce.cli.console import put, say
 from sottovoce.errors import InputError
-from sottovoce.output_files import place, refuse_existing, target, write_new
+from sottovoce.output_files import refuse_existing, target, write_new
+from sottovoce.partial_file import PartialFile, is_torn, rows_of
 from sottovoce.store import private_name
 from sottovoce.terminal import json_text
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # no such locks on this system
-    fcntl = None  # type: ignore[assignment]
 
 PARTIAL: Final = ".partial"
 RUN: Final = ".run"
@@ -100,6 +96,7 @@ class AnswerSink:
         out: The file, or ``None`` for stdout.
         run: What is asked now.
         ids: Of all questions, in their order.
+        fits: Whether a row that is found is a whole answer under the terms of this run.
         resume: Go on behind the rows of an interrupted run.
         hold: Keep the rows in memory instead of printing them, for ``--json`` without a file.
 
@@ -108,14 +105,24 @@ class AnswerSink:
         finished: Whether the file was there already and holds all answers of this run.
 
     Raises:
-        InputError: The file cannot be written, something else is in its place, or what is there is of another run.
+        InputError: The file cannot be written, something else is in its place, or what is there is of another run or
+            is damaged.
     """
 
-    def __init__(self, out: str | os.PathLike[str] | None, run: Run, ids: Sequence[str], *, resume: bool, hold: bool):
+    def __init__(
+        self,
+        out: str | os.PathLike[str] | None,
+        run: Run,
+        ids: Sequence[str],
+        fits: Callable[[Mapping[str, Any]], bool],
+        *,
+        resume: bool,
+        hold: bool,
+    ) -> None:
         self.rows: list[dict[str, Any]] = []
         self.finished = False
-        self._hold, self._ids = hold, ids
-        self._stream: IO[bytes] | None = None
+        self._hold, self._ids, self._fits = hold, ids, fits
+        self._file: PartialFile | None = None
         if out is None:
             return
         self._path = target(out)
@@ -131,11 +138,9 @@ class AnswerSink:
 
     def add(self, rows: list[dict[str, Any]]) -> None:
         """Takes released answers that were paid for together; what cannot be written goes to stdout."""
-        if self._stream is not None:
+        if self._file is not None:
             try:
-                self._stream.write("".join(json_text(row) + "\n" for row in rows).encode("utf-8"))
-                self._stream.flush()
-                _sync(self._stream)
+                self._file.append("".join(json_text(row) + "\n" for row in rows).encode("utf-8"))
             except OSError as error:
                 for row in rows:
                     put(row)
@@ -154,31 +159,28 @@ class AnswerSink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._stream is None:
+        if self._file is None:
             return
         try:
             if kind is None:
-                self._finish()
+                self._finish(self._file)
             elif self.rows:
                 say(f"{len(self.rows)} paid answers are in {self._partial}; run again with --resume to go on.")
-            else:
-                self._partial.unlink(missing_ok=True)
+            elif self._file.remove():
                 self._header.unlink(missing_ok=True)
         finally:
             self._close()
 
     def _open(self, now: str, *, resume: bool) -> None:
-        if os.path.lexists(self._partial) and os.path.lexists(self._path):
-            if not os.path.samefile(self._partial, self._path):
-                raise InputError(
-                    f"{self._path.name} is there beside {self._partial.name}, which holds paid answers. Move one of "
-                    "them away. Nothing was charged."
-                )
-            self._partial.unlink()  # the run was stopped as it gave the whole file its name
         if not resume:
             refuse_taken(self._path)
         if os.path.lexists(self._partial):
-            self._go_on(now)
+            self._file = PartialFile(self._partial, fresh=False)
+            if os.path.lexists(self._path):
+                self._drop_second_name(self._file)
+                self._find_finished(now)
+            else:
+                self._go_on(self._file, now)
         elif os.path.lexists(self._path):
             self._find_finished(now)
         else:
@@ -186,34 +188,55 @@ class AnswerSink:
 
     def _begin(self, now: str) -> None:
         refuse_existing(self._header, _is_run)
-        self._stream = os.fdopen(os.open(self._partial, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666), "r+b")
+        self._file = PartialFile(self._partial, fresh=True)
         try:
-            self._lock()
             write_new(self._header, now, replaces=_is_run)
         except BaseException:
-            self._partial.unlink()
+            self._file.remove()
             raise
 
-    def _go_on(self, now: str) -> None:
-        self._stream = self._partial.open("r+b")
-        self._lock()
-        content = self._stream.read()
+    def _drop_second_name(self, file: PartialFile) -> None:
+        """Ends a run that was stopped as it gave the whole file its name."""
+        if not file.is_at(self._path):
+            raise InputError(
+                f"{self._path.name} is there beside {self._partial.name}, which holds paid answers. Move one of "
+                "them away. Nothing was charged."
+            )
+        file.remove()
+        file.close()
+        self._file = None
+
+    def _go_on(self, file: PartialFile, now: str) -> None:
+        content = file.read()
         if not content and not self._header.exists():  # stopped before anything was charged
             write_new(self._header, now)
         self._require_same(now, self._partial)
-        self.rows, length = _whole_rows(content)
-        if [row.get("id") for row in self.rows] != list(self._ids[: len(self.rows)]):
-            raise InputError(f"{self._partial.name} was changed: its answers are not those of this run, in its order.")
-        self._stream.truncate(length)
-        self._stream.seek(length)
+        rows, torn = self._whole_rows(content, self._partial)
+        following = self._ids[len(rows) : len(rows) + 1]
+        if torn and not any(is_torn(torn, json_text({"id": row_id})[:-1]) for row_id in following):
+            raise _damaged(self._partial, len(rows) + 1)
+        file.keep(content[: len(content) - len(torn)])
+        self.rows = rows
 
     def _find_finished(self, now: str) -> None:
         self._require_same(now, self._path)
         content = self._path.read_bytes()
-        rows, length = _whole_rows(content)
-        if length != len(content) or [row.get("id") for row in rows] != list(self._ids):
+        rows, torn = self._whole_rows(content, self._path)
+        if torn or len(rows) != len(self._ids):
             raise InputError(f"{self._path.name} was changed since it was written. Move it away. Nothing was charged.")
         self.rows, self.finished = rows, True
+
+    def _whole_rows(self, content: bytes, file: Path) -> tuple[list[dict[str, Any]], bytes]:
+        """The answers in a file of this run, and a torn line behind them.
+
+        Raises:
+            InputError: A row is damaged, lacks something, or is not the answer that belongs there.
+        """
+        rows, torn = rows_of(content, lambda number: _damaged(file, number))
+        for number, row in enumerate(rows, 1):
+            if number > len(self._ids) or row.get("id") != self._ids[number - 1] or not self._fits(row):
+                raise _damaged(file, number)
+        return rows, torn
 
     def _require_same(self, now: str, file: Path) -> None:
         """Compares the run that left a file with the one that is asked for now."""
@@ -238,51 +261,38 @@ class AnswerSink:
                     "was charged."
                 )
 
-    def _finish(self) -> None:
+    def _finish(self, file: PartialFile) -> None:
         try:
-            place(self._partial, self._path)
+            file.place(self._path)
         except OSError as problem:
+            if not file.is_at(self._partial):
+                for row in self.rows:
+                    put(row)
+                raise InputError(
+                    f"{self._partial} was moved, removed or replaced meanwhile; all {len(self.rows)} paid answers are "
+                    "on stdout."
+                ) from None
             reason = "another file came up there" if isinstance(problem, FileExistsError) else problem.strerror
             raise InputError(
                 f"{self._path} cannot be written ({reason}). The answers are whole, in {self._partial}; make room and "
                 "pass --resume."
             ) from None
 
-    def _lock(self) -> None:
-        """Keeps other processes out for as long as this one lives."""
-        if fcntl is None or self._stream is None:
-            return
-        try:
-            fcntl.flock(self._stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(
-                f"Another process writes into {self._partial.name} at this moment. Let it finish."
-            ) from None
-
     def _close(self) -> None:
-        if self._stream is not None:
-            with suppress(OSError):  # a full disk was reported by the row that met it
-                self._stream.close()
+        if self._file is not None:
+            self._file.close()
 
 
-def _sync(stream: IO[bytes]) -> None:
-    os.fsync(stream.fileno())
+def _damaged(file: Path, number: int) -> InputError:
+    return InputError(
+        f"{file.name}, line {number}: not the whole answer that this run wrote there. The answers of this file are "
+        f"paid. Restore the line from a copy; or delete it with all lines behind it, keep the rest as {_name(file)}, "
+        "and pass --resume, which charges the deleted ones again. Nothing was charged, and the file is as it was."
+    )
 
 
-def _whole_rows(content: bytes) -> tuple[list[dict[str, Any]], int]:
-    """The rows that were written to their end, and how many bytes they take."""
-    rows: list[dict[str, Any]] = []
-    length = 0
-    for line in content.splitlines(keepends=True):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            break
-        if not line.endswith(b"\n") or not isinstance(row, dict):
-            break
-        rows.append(row)
-        length += len(line)
-    return rows, length
+def _name(file: Path) -> str:
+    return file.name if file.name.endswith(PARTIAL) else file.name + PARTIAL
 
 
 def _read_run(file: Path) -> dict[str, dict[str, Any]] | None:
@@ -297,4 +307,4 @@ def _read_run(file: Path) -> dict[str, dict[str, Any]] | None:
 
 
 def _is_run(file: Path) -> bool:
-    return _read_run(file) is not None
+    return not file.is_symlink() and _read_run(file) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,6 +78,7 @@ def classify(
     from sottovoce.privacy.known_records import require_public
     from sottovoce.privacy.numbers import require_delta, require_epsilon
     from sottovoce.readers import read_public
+    from sottovoce.release import is_row
 
     if resume and out is None:
         raise ParameterError(
@@ -93,7 +95,9 @@ def classify(
     session = setup.session(the_task)
     started = time.perf_counter()
     run = _run(session, setup, price, slack, fields)
-    with AnswerSink(out, run, list(fields), resume=resume, hold=as_json) as sink:
+    terms = session.terms(price, slack)
+    fits = partial(is_row, terms=terms, labels=the_task.labels)
+    with AnswerSink(out, run, list(fields), fits, resume=resume, hold=as_json) as sink:
         waiting = list(fields)[len(sink.rows) :]
         if sink.finished:
             say(f"Nothing to do: {out} holds all {len(sink.rows)} answers of this run. Nothing was charged.")
