@@ -168,22 +168,59 @@ def test_a_run_that_goes_on_can_be_torn_once_more(tmp_path, model, uninterrupted
     assert len(third.measured) == 2
 
 
-def test_a_kill_while_the_diary_is_written_anew_loses_nothing(tmp_path, model, uninterrupted, monkeypatch):
+@pytest.mark.parametrize("name", ["trial-fake.partial", "trial-fake.rewritten"])
+@pytest.mark.parametrize("restart", [False, True])
+def test_nothing_is_written_through_a_link(tmp_path, model, name, restart):
+    with pytest.raises(Broken):
+        run_in(tmp_path, Trial(breaks_at=2))
+    target = tmp_path / "results" / "kept"
+    partial(tmp_path).rename(target)  # even where it leads to what an interrupted run left
+    before = target.read_bytes()
+    (tmp_path / "results" / name).symlink_to(target)
+    if name == "trial-fake.partial":
+        with pytest.raises(InputError, match="is a link"):
+            run_in(tmp_path, Trial(), restart=restart)
+    else:
+        run_in(tmp_path, Trial(), restart=restart)
+    assert target.read_bytes() == before
+    assert (tmp_path / "results" / name).is_symlink()
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("text", ["my notes\n", "my notes", '{"mine": 1}\n', "\n"])
+def test_what_is_of_no_run_is_left_as_it_is(tmp_path, model, text, restart):
+    partial(tmp_path).parent.mkdir()
+    partial(tmp_path).write_text(text)
+    with pytest.raises(InputError, match="Move it away"):
+        run_in(tmp_path, Trial(), restart=restart)
+    assert partial(tmp_path).read_text() == text
+
+
+@pytest.mark.parametrize("damage", ["x", "[]", "", '{"piece": {}}', '{"piece": {"task": "t"'])
+def test_a_damaged_piece_is_refused_and_no_other_is_thrown_away(tmp_path, model, uninterrupted, damage):
     with pytest.raises(Broken):
         run_in(tmp_path, Trial(breaks_at=4))
-    write = Path.write_text
+    lines = partial(tmp_path).read_text("utf-8").splitlines()
+    lines[2] = damage
+    partial(tmp_path).write_text("\n".join(lines) + "\n", "utf-8")
+    before, trial = partial(tmp_path).read_bytes(), Trial()
+    with pytest.raises(InputError, match=r"partial, line 3: .*--restart"):
+        run_in(tmp_path, trial)
+    assert (trial.measured, partial(tmp_path).read_bytes()) == ([], before)
+    del lines[2]  # as the message says
+    partial(tmp_path).write_text("\n".join(lines) + "\n", "utf-8")
+    assert cells_of(run_in(tmp_path, trial)) == uninterrupted
+    assert len(trial.measured) == 3
 
-    def torn(self, text, *rest):
-        write(self, text[:30], *rest)
-        raise Broken
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "write_text", torn)
-        with pytest.raises(Broken):
-            run_in(tmp_path, Trial())
-    last = Trial()
-    assert cells_of(run_in(tmp_path, last)) == uninterrupted
-    assert len(last.measured) == 2
+def test_two_processes_do_not_write_one_run(tmp_path, model):
+    class Twice(Trial):
+        def measure(self, bench, piece):
+            with pytest.raises(InputError, match="Another process"):
+                run_in(tmp_path, Trial(), cache="other")
+            yield from super().measure(bench, piece)
+
+    assert len(Result.read(run_in(tmp_path, Twice())).cells) == 6
 
 
 @pytest.mark.parametrize(

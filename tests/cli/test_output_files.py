@@ -249,7 +249,6 @@ def test_the_commands_that_write_are_known():
 MAY_WRITE = {
     "output_files.py": "the guard",
     "partial_file.py": "a run's own partial file",
-    "benchmarks/runner.py": "a run's own partial file",
     "staging.py": "a run's own folder",
     "store.py": "the trusted store",
     "privacy/ledger_registry.py": "the trusted store",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from functools import partial
 from importlib import import_module
@@ -20,7 +22,8 @@ from sottovoce.benchmarks.worlds import WORLDS, default_data
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.models.base import LabelScorer
 from sottovoce.models.catalog import load_scorer
-from sottovoce.output_files import marked, refuse_existing
+from sottovoce.output_files import refuse_existing
+from sottovoce.partial_file import PartialFile, is_torn, rows_of
 from sottovoce.store import home
 from sottovoce.terminal import progress, say
 
@@ -51,6 +54,9 @@ MODULES: Final = {
 
 TIMED: Final = ("poetry-time",)
 MOST_JOBS: Final = 64
+_HEAD: Final = '{"experiment": "'
+_PIECE: Final = '{"piece": {"'
+"""How the first line of a partial file begins, and every other."""
 
 
 def load_experiment(name: str) -> Experiment:
@@ -108,9 +114,10 @@ def run(
     file = results / f"{experiment.name}{_suffix(settings.model)}{_suffix(settings.writer or 'embedded')}.json"
     refuse_existing(file, lambda old: replaceable(old, experiment.name))
     pieces = experiment.pieces(settings)
-    store = ScoreStore(cache / "scores.db")
-    try:
-        diary = _Diary(file.with_suffix(".partial"), experiment, settings, restart=restart)
+    with (
+        closing(ScoreStore(cache / "scores.db")) as store,
+        closing(_Diary(file.with_suffix(".partial"), experiment, settings, restart=restart)) as diary,
+    ):
         bench = open_bench(settings, store, data or default_data())
         for task in settings.tasks:
             if task in WORLDS:  # others are read by their experiment
@@ -127,11 +134,10 @@ def run(
         extra = experiment.whole(bench, pieces) if experiment.whole else {}
         asked, found = (bench.scorer.asked - before[0], bench.scorer.found - before[1])
         seconds = diary.seconds + time.perf_counter() - started
-    finally:
-        store.close()
-    scores = {"asked": diary.asked + asked, "found": diary.found + found}
-    Result(experiment.name, settings, diary.cells(pieces), describe(), round(seconds, 1), scores, extra).write(file)
-    diary.file.unlink()
+        scores = {"asked": diary.asked + asked, "found": diary.found + found}
+        result = Result(experiment.name, settings, diary.cells(pieces), describe(), round(seconds, 1), scores, extra)
+        result.write(file)
+        diary.remove()
     return file
 
 
@@ -157,22 +163,55 @@ class _Diary:
         self.seconds, self.asked, self.found = 0.0, 0, 0
         head = json.loads(json.dumps({"experiment": experiment.name, "settings": asdict(settings)}))
         file.parent.mkdir(parents=True, exist_ok=True)
-        whole: list[Any] = []
-        if file.exists() and not restart:
-            first, *rest = file.read_text("utf-8").splitlines() or [""]
-            whole = [entry for entry in map(_parsed, rest) if entry]
-            if whole and _parsed(first) != head:
-                raise InputError(
-                    f"{file.name} holds an interrupted run with other settings. Run with those, or throw it away with "
-                    "--restart."
-                )
-            for entry in whole:
+        self._partial = PartialFile(file, fresh=not os.path.lexists(file))
+        try:
+            kept = self._read(head, restart=restart)
+            self._partial.keep(kept)
+            if not kept:
+                self._append(head)
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(self, head: dict[str, Any], *, restart: bool) -> bytes:
+        """Takes up what an interrupted run of these settings left, and returns the whole lines that say so."""
+        content = self._partial.read()
+        first, end, _ = content.partition(b"\n")
+        if not (_is_head(first) or (not end and is_torn(first, _HEAD))):
+            raise InputError(f"{self.file.name} is not of an interrupted run. Move it away.")
+        if restart:
+            return b""
+        rows, torn = rows_of(content, self._damaged)
+        if len(rows) > 1 and rows[0] != head:
+            raise InputError(
+                f"{self.file.name} holds an interrupted run with other settings. Run with those, or throw it away with "
+                "--restart."
+            )
+        for number, entry in enumerate(rows[1:], 2):
+            try:
                 self._note(entry)
-        refuse_existing(file, lambda old: not old.stat().st_size or marked('{"experiment"')(old))
-        # A torn line is left out, and a run that is killed here leaves the old file.
-        fresh = file.with_suffix(".rewritten")
-        fresh.write_text("".join(json.dumps(entry) + "\n" for entry in [head, *whole]), "utf-8")
-        fresh.replace(file)
+            except (AttributeError, KeyError, TypeError, ValueError):
+                raise self._damaged(number) from None
+        if rows and torn and not is_torn(torn, _PIECE):
+            raise self._damaged(len(rows) + 1)
+        return content[: len(content) - len(torn)] if len(rows) > 1 else b""
+
+    def _damaged(self, number: int) -> InputError:
+        return InputError(
+            f"{self.file.name}, line {number}: not a whole piece of an interrupted run. Delete the line, and that "
+            "piece is measured again; or throw all of them away with --restart."
+        )
+
+    def remove(self) -> None:
+        """Throws away what is in the result file by now."""
+        self._partial.remove()
+
+    def close(self) -> None:
+        """Lets another process go on with the run."""
+        self._partial.close()
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        self._partial.append((json.dumps(entry) + "\n").encode("utf-8"))
 
     def add(self, done: Done) -> None:
         entry = {
@@ -182,8 +221,7 @@ class _Diary:
             "asked": done.asked,
             "found": done.found,
         }
-        with self.file.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(entry) + "\n")
+        self._append(entry)
         self._note(entry)
 
     def cells(self, pieces: Sequence[Piece]) -> list[Cell]:
@@ -195,7 +233,7 @@ class _Diary:
         return [Cell(key, tuple(values)) for key, values in found.items()]
 
     def _note(self, entry: dict[str, Any]) -> None:
-        self.done[Piece(**entry["piece"])] = {Key(**key): value for key, value in entry["numbers"]}
+        self.done[Piece(**entry["piece"])] = {Key(**key): float(value) for key, value in entry["numbers"]}
         self.seconds += entry["seconds"]
         self.asked, self.found = self.asked + entry["asked"], self.found + entry["found"]
 
@@ -205,12 +243,12 @@ def _shortened(value: float) -> float:
     return round(float(value), 3) if abs(value) >= 1 else float(f"{value:.3g}")
 
 
-def _parsed(line: str) -> Any:
-    """A line's JSON; ``None`` for the torn last line of a run that was killed."""
+def _is_head(line: bytes) -> bool:
     try:
-        return json.loads(line)
-    except ValueError:
-        return None
+        told = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(told, dict) and told.keys() == {"experiment", "settings"}
 
 
 def _suffix(model: str) -> str:
