@@ -571,7 +571,7 @@ def test_after_ctrl_c_the_paid_answers_are_kept_and_resuming_pays_only_for_the_r
     desk.model(stops_at(BATCH + 4, KeyboardInterrupt()))
     done = desk.run("--epsilon", "0.1", "--out", str(desk.out))
     assert (done.code, done.out, done.message) == (INTERRUPTED, "", "Interrupted.")
-    assert f"{BATCH} paid answers are in" in done.err
+    assert "Paid answers are in" in done.err
     assert not desk.out.exists()
     paid = rows_of(desk.partial)
     assert [row["id"] for row in paid] == [f"q{i}" for i in range(BATCH)]

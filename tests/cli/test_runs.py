@@ -457,3 +457,23 @@ def test_values_are_escaped_and_are_the_same_values(tmp_path):
     assert json.loads(text) == row
     assert text.rstrip("\n").isprintable()
     assert "café" in text
+
+
+def test_answers_held_for_json_are_printed_where_the_run_ends_early(desk):
+    desk.stop_in_the_second_batch()
+    code, out, err = desk.run("--json", out=None)
+    assert code == 130
+    assert [json.loads(line)["id"] for line in out.splitlines()] == [f"q{i}" for i in range(BATCH)]
+    assert f"{BATCH} answers were paid" in err
+
+
+def test_an_interruption_behind_the_disk_loses_no_paid_answer(desk, monkeypatch):
+    append = partial_file.PartialFile.append
+
+    def interrupted(file, text):
+        append(file, text)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(partial_file.PartialFile, "append", interrupted)
+    assert desk.run()[0] == 130
+    assert len(desk.partial.read_text().splitlines()) == BATCH

@@ -160,12 +160,16 @@ class AnswerSink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is None:
+            if self._hold and kind is not None and self.rows:
+                say(f"{len(self.rows)} answers were paid before the run ended; they are on stdout, a row a line.")
+                for row in self.rows:
+                    put(row)
             return
         try:
             if kind is None:
                 self._finish(self._file)
-            elif self.rows:
-                say(f"{len(self.rows)} paid answers are in {self._partial}; run again with --resume to go on.")
+            elif self._file.read():  # and not self.rows: an interruption may come between the disk and the list
+                say(f"Paid answers are in {self._partial}; run again with --resume to go on.")
             elif self._file.remove():
                 self._header.unlink(missing_ok=True)
         finally:
