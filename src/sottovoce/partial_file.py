@@ -69,6 +69,11 @@ class PartialFile:
         self._stream.seek(0)
         return self._stream.read()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is in it."""
+        return os.fstat(self._stream.fileno()).st_size == 0
+
     def keep(self, content: bytes) -> None:
         """Cuts off what stands behind the whole rows of ``content``, its beginning; rows are appended behind them."""
         self._stream.truncate(len(content))

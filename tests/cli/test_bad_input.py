@@ -595,7 +595,7 @@ def test_after_ctrl_c_the_paid_answers_are_kept_and_resuming_pays_only_for_the_r
     assert len(desk.entries("release")) == TOTAL
 
 
-@pytest.mark.parametrize("torn", ['{"id": "q2", "val', '{"id": "q2"}', "\x00\x00\x00", "17\n", "\xff"])
+@pytest.mark.parametrize("torn", ['{"id": "q2", "val', '{"id"', "{"])
 def test_a_last_row_that_was_not_written_to_its_end_is_answered_anew(desk, torn):
     desk.run("--out", str(desk.out))
     rows = rows_of(desk.out)
@@ -607,6 +607,18 @@ def test_a_last_row_that_was_not_written_to_its_end_is_answered_anew(desk, torn)
     assert rows_of(desk.out)[:2] == rows[:2]
     assert [row["id"] for row in rows_of(desk.out)] == ["q0", "q1", "q2"]
     assert len(desk.entries()) == 4
+
+
+@pytest.mark.parametrize("last", ['{"id": "q2"}', "\x00\x00\x00", "17\n", "\xff"])
+def test_a_last_row_that_is_not_the_beginning_of_the_next_answer_is_refused(desk, last):
+    desk.run("--out", str(desk.out))
+    desk.out.rename(desk.partial)
+    damaged = b"".join(desk.partial.read_bytes().splitlines(keepends=True)[:2]) + last.encode("latin-1")
+    desk.partial.write_bytes(damaged)
+    done = desk.run("--out", str(desk.out), "--resume")
+    assert (done.code, len(desk.entries())) == (INPUT, 3)
+    assert "line 3" in done.message
+    assert desk.partial.read_bytes() == damaged
 
 
 def test_a_refusal_while_resuming_keeps_the_paid_answers(desk):

@@ -168,7 +168,7 @@ class AnswerSink:
         try:
             if kind is None:
                 self._finish(self._file)
-            elif self._file.read():  # and not self.rows: an interruption may come between the disk and the list
+            elif not self._file.is_empty:  # whatever is in the list: an interruption may come before it is there
                 say(f"Paid answers are in {self._partial}; run again with --resume to go on.")
             elif self._file.remove():
                 self._header.unlink(missing_ok=True)
