@@ -43,7 +43,7 @@ METHODS = [
 ]
 DECODERS = [
     (decoders.HalvedSensitivity, "neighbours", NEIGHBOURS),
-    (decoders.CheapToken, "neighbours", NEIGHBOURS),
+    (decoders.CheapToken, "price", "draws from mechanisms that cost"),
     (decoders.FewerTokens, "neighbours", NEIGHBOURS),
     (decoders.ReadsTheFirst, "isolation", "depends on the other experts"),
     (decoders.RealisedDivisor, "isolation", "depends on the other experts"),

@@ -72,6 +72,14 @@ class CheapToken(Clipped):
 
 
 @dataclass(frozen=True)
+class SquaredDivisor(Clipped):
+    """Draws at more than it charges, unless the divisor is two."""
+
+    def mechanism(self, plan):
+        return Exponential(plan.eta * plan.setting.experts / 2)
+
+
+@dataclass(frozen=True)
 class FewerTokens(Clipped):
     """Charges one token, however long the text."""
 
@@ -176,6 +184,9 @@ class WithoutLaw(Decoder):
 
     def parts(self, setting):
         return self.inner.parts(setting)
+
+    def mechanisms(self, plan):
+        return [Exponential(plan.eta)]
 
     def start(self, plan, randomness, *, ends, unwritable=()):
         return _Loud(plan, randomness, ends, unwritable)

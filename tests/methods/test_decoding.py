@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from contracts.wrong_decoders import SquaredDivisor
 from decoding_worlds import ADJACENCIES, change_of, step_of
 from sottovoce.errors import OpaqueError, ParameterError
 from sottovoce.methods.amin import Amin
@@ -261,3 +262,9 @@ def test_a_chooser_of_another_method_refuses_the_plan():
 def test_the_token_event_is_its_steps():
     assert planned(PRISM(10.0, 1.02), AR, experts=255).token_event == BoundedRange(10 / (255 * 1.02))
     assert np.isclose(planned(PRISM(10.0, 1.02), RO, experts=255).eta, 20 / (255 * 1.02))
+
+
+def test_a_decoder_that_draws_at_more_than_its_charge_gets_no_plan():
+    with pytest.raises(AssertionError, match=r"is charged \[BoundedRange.* and draws from mechanisms that cost"):
+        planned(SquaredDivisor(), RO, Price(2.0, 1e-3), experts=10)
+    assert planned(SquaredDivisor(), RO, Price(2.0, 1e-3), experts=2).eta

@@ -11,6 +11,14 @@ SHIPPED = ("tests/contracts/test_shipped_suite.py",)
 
 MUTANTS = [
     Mutant(
+        "decoder-draws-at-another-price",
+        "a decoder whose mechanism costs more than its step gets a plan, and is charged for the step",
+        "methods/decoding.py",
+        "if charged != drawn:",
+        "if len(charged) != len(drawn):",
+        ("tests/methods/test_decoding.py",),
+    ),
+    Mutant(
         "method-halves-its-sensitivity",
         "a registered method states half of the sensitivity that its sum has",
         "methods/poe.py",

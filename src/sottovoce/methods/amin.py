@@ -160,6 +160,10 @@ class Amin(Decoder):
         scale = setting.change.widths * 2 / (setting.experts * _pure_of(rho))
         return replace(self, threshold_scale=_up(scale)).settled(price, setting, bounds)
 
+    def mechanisms(self, plan: DecodingPlan) -> tuple[Exponential, AboveThreshold]:
+        token, test = (part.row.event(plan.setting.change) for part in self.parts(plan.setting))
+        return Exponential(token.eta), AboveThreshold(test.epsilon)
+
     def start(
         self, plan: DecodingPlan, randomness: Randomness, *, ends: Sequence[int], unwritable: Sequence[int] = ()
     ) -> AminChooser:
@@ -181,11 +185,10 @@ class AminChooser(Chooser):
         super().__init__(plan, randomness, ends, unwritable)
         if not isinstance(plan.decoder, Amin):
             raise ParameterError("plan", plan.decoder.name, "one of the method 'amin'")
-        self._decoder, setting = plan.decoder, plan.setting
-        token, test = (part.row.event(setting.change) for part in plan.decoder.parts(setting))
-        self._select, self._above = Exponential(token.eta), AboveThreshold(test.epsilon)
+        self._decoder = plan.decoder
+        self._select, self._above = plan.decoder.mechanisms(plan)
         self._clipped, self._shares = ClippedLogits(plan.decoder.clip), Probabilities(DISTANCE_BITS)
-        self._most = plan.decoder.runs(setting)
+        self._most = plan.decoder.runs(plan.setting)
         self._run: ThresholdRun | None = None
         self.tests = self.private_tokens = 0
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final, Self, TypeVar, final
 
 from sottovoce.errors import ParameterError
+from sottovoce.mechanisms.base import Mechanism
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding_chooser import Chooser
 from sottovoce.methods.decoding_plan import PLAN_BOUNDS, DecodingPlan, Part, Setting, repeated, together
@@ -65,6 +66,10 @@ class Decoder(Checked, ABC):
     @abstractmethod
     def parts(self, setting: Setting) -> Sequence[Part]:
         """What one text consists of, the private token first."""
+
+    @abstractmethod
+    def mechanisms(self, plan: DecodingPlan) -> Sequence[Mechanism]:
+        """What draws, one for each part. A chooser draws from these alone; ``plan`` compares them with the charge."""
 
     @abstractmethod
     def start(
@@ -175,6 +180,7 @@ class Decoder(Checked, ABC):
 
         Raises:
             ParameterError: The parameters given cost more than the price, or no parameter meets it.
+            AssertionError: What draws costs something else than what is charged: the decoder is wrong.
         """
         setting = Setting(tokens, texts, experts, adjacency, change, labels_public, joins, unit)
         bounds = bounds or self.bounds
@@ -188,7 +194,12 @@ class Decoder(Checked, ABC):
             raise ParameterError(
                 "epsilon", price.epsilon, f"at least {rounded_up(report.epsilon, 6)}, the cost of {decoder}"
             )
-        return DecodingPlan(decoder, setting, decoder.charge(setting, report), report)
+        plan = DecodingPlan(decoder, setting, decoder.charge(setting, report), report)
+        charged = [part.row.event(change) for part in decoder.parts(setting)]
+        drawn = [mechanism.event for mechanism in decoder.mechanisms(plan)]
+        if charged != drawn:
+            raise AssertionError(f"{decoder.name} is charged {charged} and draws from mechanisms that cost {drawn}")
+        return plan
 
 
 _DECODERS = Registry[Decoder]("decoder")

@@ -45,6 +45,10 @@ class SelectingDecoder(Decoder):
             raise AssertionError("a bounded-range selection has an eta")
         return Exponential(plan.eta)
 
+    @final
+    def mechanisms(self, plan: DecodingPlan) -> Sequence[SelectionMechanism]:
+        return [self.mechanism(plan)]
+
     def log_prior(self, public: Candidates) -> FloatArray | None:
         """Public log-weights of the candidates: free (specification T1)."""
         return None
@@ -75,7 +79,7 @@ class SelectingChooser(Chooser):
         if not isinstance(plan.decoder, SelectingDecoder):
             raise ParameterError("plan", plan.decoder.name, "one of a method that selects every token")
         self._decoder = plan.decoder
-        self._mechanism = plan.decoder.mechanism(plan)
+        (self._mechanism,) = plan.decoder.mechanisms(plan)
 
     def _public_rule(self) -> tuple[int | None, float | None]:
         return self._decoder.top_k, self._decoder.margin

@@ -121,14 +121,18 @@ class _Decoder:
         if self.full or first:
             self._sampler(plan)
 
-    def _plan(self, adjacency: Adjacency, price: Price, tokens: int) -> DecodingPlan | None:
+    def _plan(
+        self, adjacency: Adjacency, price: Price, tokens: int, experts: int = EXPERTS, texts: int = 1
+    ) -> DecodingPlan | None:
         """The plan of a run, or ``None`` where it is refused, before anything is read."""
-        order = Order(per_label=1, tokens=tokens, experts=EXPERTS)
+        order = Order(per_label=texts, tokens=tokens, experts=experts)
         try:
-            plan = plan_of(self.decoder, order, price, adjacency, "record", EXPERTS)
+            plan = plan_of(self.decoder, order, price, adjacency, "record", experts)
             worlds.chooser_of(plan, seeded(0))
         except InputError:
             return None
+        except AssertionError as error:
+            raise ContractError("price", self.subject, str(error), f"{adjacency.value}, {experts} experts") from error
         return plan
 
     def _claim(self, plan: DecodingPlan, price: Price) -> Claim:
