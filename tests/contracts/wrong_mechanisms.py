@@ -8,15 +8,19 @@ from fractions import Fraction
 import numpy as np
 
 from sottovoce.mechanisms.base import Mechanism, SelectionMechanism
+from sottovoce.mechanisms.discrete_gaussian import sample_discrete_gaussian
+from sottovoce.mechanisms.discrete_laplace import sample_discrete_laplace
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianNoisyMax
-from sottovoce.mechanisms.gaussian_vector import GaussianVector
+from sottovoce.mechanisms.gaussian_vector import GaussianVector, with_noise
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.laplace_noisy_max import LaplaceNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
+from sottovoce.mechanisms.stability_histogram import StabilityHistogram
 from sottovoce.privacy.events import BoundedRange, PureDP
-from sottovoce.privacy.histograms import Counts
+from sottovoce.privacy.histograms import Counts, ItemCounts
 from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.unit import Adjacency
 from sottovoce.privacy.vectors import VectorSum
 from sottovoce.randomness import Randomness
 
@@ -117,6 +121,83 @@ class SkewedSampler(Laplace):
             max(int(value), noisy)
             for value, noisy in zip(counts.values, super().release(counts, randomness), strict=True)
         )
+
+
+class SharedNoise(Laplace):
+    """One noise for all counts: their differences are released as they are."""
+
+    def release(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
+        noise = sample_discrete_laplace(self.scale(counts), randomness)
+        return tuple(value + noise for value in counts.values.tolist())
+
+
+class SharedVectorNoise(GaussianVector):
+    """One noise for all coordinates."""
+
+    def release(self, vector: VectorSum, randomness: Randomness):
+        noise = sample_discrete_gaussian(self.noise_variance(vector), randomness)
+        return with_noise(vector, (noise for _ in range(vector.values.size)))
+
+
+class SilentOnNonzero(Laplace):
+    """No noise on counts other than zero."""
+
+    def release(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
+        noisy = super().release(counts, randomness)
+        return tuple(n if v == 0 else v for v, n in zip(counts.values.tolist(), noisy, strict=True))
+
+
+class SharedItemNoise(StabilityHistogram):
+    """All items above the threshold or none, by one noise."""
+
+    def release(self, items: ItemCounts, randomness: Randomness):
+        noisy = dict(super().release(items, randomness))
+        return dict.fromkeys(["a", "b"], noisy["a"]) if "a" in noisy else {}
+
+
+class ShortcutSelect(Exponential):
+    """A candidate that leads by ten is taken without noise; the law does not say so."""
+
+    def select(self, scores: Scores, randomness: Randomness, log_prior=None) -> int:
+        second, best = np.sort(scores.values)[-2:]
+        if best - second >= 10:
+            return int(scores.values.argmax())
+        return super().select(scores, randomness, log_prior)
+
+
+class QuietWhenAdded(Exponential):
+    """Draws with a tenth of the noise under add-remove."""
+
+    def select(self, scores: Scores, randomness: Randomness, log_prior=None) -> int:
+        factor = 10 if scores.adjacency is Adjacency.ADD_REMOVE else 1
+        return Exponential(factor * self.epsilon).select(scores, randomness, log_prior)
+
+
+class QuietWhenZeroed(Exponential):
+    """Law and draws have half of the noise under zero-out."""
+
+    def _at(self, scores: Scores) -> Exponential:
+        return Exponential(self.epsilon * (2 if scores.adjacency is Adjacency.ZERO_OUT else 1))
+
+    def law(self, scores, log_prior=None):
+        return self._at(scores).law(scores, log_prior)
+
+    def select(self, scores: Scores, randomness: Randomness, log_prior=None) -> int:
+        return self._at(scores).select(scores, randomness, log_prior)
+
+
+class QuietWithPrior(Exponential):
+    """Law and draws have a fifth of the noise where there is a prior."""
+
+    def law(self, scores, log_prior=None):
+        return Exponential(self.epsilon * (1 if log_prior is None else 5)).law(scores, log_prior)
+
+
+class QuietDrawsWithPrior(Exponential):
+    """The same, of the draws alone."""
+
+    def select(self, scores: Scores, randomness: Randomness, log_prior=None) -> int:
+        return Exponential(self.epsilon * (1 if log_prior is None else 5)).select(scores, randomness, log_prior)
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,15 @@ from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.options import subject_of
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
-ADJACENCIES: Final = (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
+ADJACENCIES: Final = tuple(Adjacency)
+PRIOR: Final = (0.0, -1.5, -4.0, -0.5, -2.0)
+"""Public log-weights of candidates, for a mechanism that takes some."""
 LEAST: Final = 1e-200
 """Less likely noise is left out, where floating point would make it impossible."""
-WIDTHS: Final = {Adjacency.ADD_REMOVE: 1, Adjacency.REPLACE_ONE: 2}
+WIDTHS: Final = {Adjacency.ADD_REMOVE: 1, Adjacency.REPLACE_ONE: 2, Adjacency.ZERO_OUT: 1}
+AT: Final = [0, 7, -1000]
+"""Numbers that get their noise together."""
+ITEM_CHANGES: Final = ((Adjacency.ADD_REMOVE, DROP), (Adjacency.REPLACE_ONE, SWAP), (Adjacency.ZERO_OUT, DROP))
 
 
 def check_mechanism(
@@ -119,20 +124,33 @@ class _Mechanism:
             raise ContractError(
                 "drive", self.subject, "it has no law; state the probability of every outcome as law(scores)"
             )
-        for adjacency in ADJACENCIES:
+        priors = (False, True) if "log_prior" in inspect.signature(self.mechanism.law).parameters else (False,)
+        for adjacency, prior in itertools.product(ADJACENCIES, priors):
             for one, others in self._votes():
                 worlds = [self._votes_of(counts, adjacency) for counts in (one, *others[adjacency])]
-                laws, pairs = self._laws([self.mechanism.law(it) for it in worlds]), len(worlds) - 1
-                told = f"{list(one)} and one change of it, {adjacency.value}"
+                laws, pairs = self._laws([self._law(it, prior) for it in worlds]), len(worlds) - 1
+                told = f"{list(one)} and one change of it, {adjacency.value}{', with a prior' if prior else ''}"
                 self._compare(claim, laws, [(0, i + 1) for i in range(pairs)], told)
         for here, there in self._random_scores(2_000 if self.full else 300):
             laws = self._laws([self.mechanism.law(here), self.mechanism.law(there)])
             self._compare(claim, laws, [(0, 1)], f"{here.values.tolist()} and {there.values.tolist()}, {here!r}")
-        scores = self._votes_of((6, 4, 3, 0), Adjacency.REPLACE_ONE)
-        law = self.mechanism.law(scores)
-        stated = law if isinstance(law, Mapping) else dict(enumerate(law))
         source = seeded(20261120)
-        self._follows({key: float(p) for key, p in stated.items()}, [draw(scores, source) for _ in range(self.draws)])
+        for adjacency, prior in itertools.product(ADJACENCIES, priors):
+            # The same lead in units of the bound, long or short in grid steps: a rule for leads must not change draws.
+            values, bound = ((6, 4, 3, 0), 1) if adjacency is Adjacency.REPLACE_ONE else ((90, 30, 60, 0), 15)
+            scores = self._votes_of(values, adjacency, bound)
+            law = self._law(scores, prior)
+            stated = law if isinstance(law, Mapping) else dict(enumerate(law))
+            drawn = [draw(scores, source, *self._prior(scores, prior)) for _ in range(self.draws)]
+            world = f"{list(values)}, {scores!r}{', with a prior' if prior else ''}"
+            self._follows({key: float(p) for key, p in stated.items()}, drawn, world)
+
+    def _law(self, scores: Scores, prior: bool) -> Any:
+        return self.mechanism.law(scores, *self._prior(scores, prior))
+
+    @staticmethod
+    def _prior(scores: Scores, prior: bool) -> tuple[FloatArray, ...]:
+        return (np.array(PRIOR[: len(scores.values)]),) if prior else ()
 
     def _laws(self, laws: Sequence[Any]) -> FloatArray:
         if not isinstance(laws[0], Mapping):
@@ -148,12 +166,13 @@ class _Mechanism:
             gone = [tuple(c - (i == out) for i, c in enumerate(counts)) for out in range(3) if counts[out]]
             moved = [tuple(c + (i == into) for i, c in enumerate(less)) for less in gone for into in range(3)]
             if gone:
-                yield counts, {Adjacency.ADD_REMOVE: gone, Adjacency.REPLACE_ONE: moved}
+                yield counts, {one: moved if one is Adjacency.REPLACE_ONE else gone for one in ADJACENCIES}
 
     @staticmethod
-    def _votes_of(counts: Sequence[int], adjacency: Adjacency) -> Scores:
-        squared = 1 if adjacency is Adjacency.ADD_REMOVE else 2
-        return Scores(list(counts), sensitivity=WIDTHS[adjacency], adjacency=adjacency, squared_l2=squared)
+    def _votes_of(counts: Sequence[int], adjacency: Adjacency, bound: int = 1) -> Scores:
+        """Votes that weigh ``bound`` each."""
+        width = WIDTHS[adjacency]
+        return Scores(list(counts), sensitivity=width * bound, adjacency=adjacency, squared_l2=width * bound**2)
 
     def _random_scores(self, count: int) -> Iterator[tuple[Scores, Scores]]:
         """Two to five candidates, any change within a bound, extreme ones and leads past the floor among them."""
@@ -169,7 +188,7 @@ class _Mechanism:
                 change = bound * (change > bound / 2)
             other = values + change - dice.below(bound + 1)
             squared = max(1, int(((other - values) ** 2).sum()))
-            adjacency = ADJACENCIES[dice.below(2)]
+            adjacency = ADJACENCIES[dice.below(len(ADJACENCIES))]
             first, second = (
                 Scores(v, sensitivity=bound, adjacency=adjacency, squared_l2=squared) for v in (values, other)
             )
@@ -179,14 +198,17 @@ class _Mechanism:
 
     def _counts(self, name: str, claim: Claim) -> None:
         for l1, adjacency in itertools.product((1, 2, 5), ADJACENCIES):
-            self._noise(name, claim, Counts([0], l1=l1, adjacency=adjacency), l1)
+            self._noise(name, claim, lambda at, l1=l1, by=adjacency: Counts(at, l1=l1, adjacency=by), l1)
 
     def _vectors(self, name: str, claim: Claim) -> None:
         for norm, adjacency in itertools.product((1, 2, 5), ADJACENCIES):
-            self._noise(name, claim, VectorSum([0], squared_l2=norm**2, adjacency=adjacency), norm)
+            self._noise(
+                name, claim, lambda at, s=norm**2, by=adjacency: VectorSum(at, squared_l2=s, adjacency=by), norm
+            )
 
-    def _noise(self, name: str, claim: Claim, zero: Counts | VectorSum, shift: int) -> None:
-        """Noise on a number that moves by as much as its bound says."""
+    def _noise(self, name: str, claim: Claim, made: Callable[[list[int]], Any], shift: int) -> None:
+        """Noise on a number that moves by as much as its bound says, and on several numbers, drawn together."""
+        zero = made([0])
         if not callable(getattr(self.mechanism, "noise_law", None)):
             raise ContractError("drive", self.subject, "it has no law; state its noise as noise_law(values, reach)")
         masses = np.asarray(self.mechanism.noise_law(zero, 60 * (shift + 1)), dtype=np.float64)
@@ -195,8 +217,27 @@ class _Mechanism:
         world = f"a number that moves by {shift}, {zero!r}"
         self._compare(claim, np.array([noise[shift:], noise[:-shift]]), [(0, 1)], world)
         source, law = seeded(4), {step - reach: float(p) for step, p in enumerate(np.exp(noise))}
-        drawn = [getattr(self.mechanism, name)(zero, source) for _ in range(self.draws // 4)]
-        self._follows(law, [int(getattr(it, "steps", it)[0]) for it in drawn])
+        draw, draws = getattr(self.mechanism, name), self.draws // 4
+        drawn = [draw(zero, source) for _ in range(draws)]
+        self._follows(law, [int(_steps(it)[0]) for it in drawn], world)
+        if shift == 2:
+            several = made(AT)
+            masses = np.asarray(self.mechanism.noise_law(several, 60 * (shift + 1)), dtype=np.float64)
+            drawn = [tuple(int(n) - at for n, at in zip(_steps(draw(several, source)), AT, strict=True)) for _ in drawn]
+            self._together(masses, drawn, f"the numbers {AT}, {several!r}")
+
+    def _together(self, masses: FloatArray, drawn: Sequence[tuple[int, ...]], world: str) -> None:
+        """Noise on several numbers is independent: the joint law of its thirds, low, middle and high."""
+        reach = len(masses) // 2
+        middle = next(t for t in range(reach) if masses[reach - t : reach + t + 1].sum() >= 1 / 3)
+        third = lambda noise: int(np.sign(noise)) * (abs(noise) > middle)  # noqa: E731
+        share = {0: float(masses[reach - middle : reach + middle + 1].sum())}
+        share |= dict.fromkeys((-1, 1), (1 - share[0]) / 2)
+        law = {
+            thirds: float(np.prod([share[one] for one in thirds]))
+            for thirds in itertools.product(share, repeat=len(drawn[0]))
+        }
+        self._follows(law, [tuple(third(noise) for noise in one) for one in drawn], world)
 
     # Items, tests, points
 
@@ -204,9 +245,7 @@ class _Mechanism:
         """An item that one unit holds or not; two items where a unit changes the one that it holds."""
         if not callable(getattr(self.mechanism, "item_law", None)):
             raise ContractError("drive", self.subject, "it has no law; state it as item_law(items, item, values)")
-        for count, (adjacency, change) in itertools.product(
-            (1, 2, 20, 40), ((Adjacency.ADD_REMOVE, DROP), (Adjacency.REPLACE_ONE, SWAP))
-        ):
+        for count, (adjacency, change) in itertools.product((1, 2, 20, 40), ITEM_CHANGES):
             held = [["a"]] * count + [["b"]] * 3
             other = held[1:] if change is DROP else [*held[1:], ["b"]]
             laws = []
@@ -218,12 +257,26 @@ class _Mechanism:
             self._compare(
                 claim, np.array(laws), [(0, 1)], f"{count} and {count - 1} units with one item ({adjacency.value})"
             )
-        items = ItemCounts([["a"]] * 30, items_per_unit=1, change=DROP, adjacency=Adjacency.ADD_REMOVE)
-        threshold, source = self.mechanism.threshold(items), seeded(6)
-        law = self.mechanism.item_law(items, "a", 80).tolist()
-        drawn = [dict(getattr(self.mechanism, name)(items, source)).get("a") for _ in range(self.draws)]
-        stated = {None: law[0], **{threshold + 1 + step: p for step, p in enumerate(law[1:-1])}}
-        self._follows(stated, drawn)
+        for adjacency, change in ITEM_CHANGES:
+            units = [["a"]] * 30 + [["b"]] * 30
+            items = ItemCounts(units, items_per_unit=1, change=change, adjacency=adjacency)
+            threshold, source = self.mechanism.threshold(items), seeded(6)
+            drawn = [dict(getattr(self.mechanism, name)(items, source)) for _ in range(self.draws)]
+            shares, splits = [], []
+            for item in "ab":
+                law = self.mechanism.item_law(items, item, 80).tolist()
+                stated = {None: law[0], **{threshold + 1 + step: p for step, p in enumerate(law[1:-1])}}
+                self._follows(stated, [one.get(item) for one in drawn], f"30 units each with 'a' and 'b', {items!r}")
+                splits.append(threshold + int(np.searchsorted(np.cumsum(law), 0.5)))
+                shares.append(sum(p for value, p in stated.items() if value is None or value <= splits[-1]))
+            low = lambda one: tuple(  # noqa: E731
+                one.get(item, threshold) <= split for item, split in zip("ab", splits, strict=True)
+            )
+            joint = {
+                (a, b): abs(1 - a - shares[0]) * abs(1 - b - shares[1])
+                for a, b in itertools.product((False, True), repeat=2)
+            }
+            self._follows(joint, [low(one) for one in drawn], f"which of 'a' and 'b' is low, {items!r}")
 
     def _runs(self, name: str, claim: Claim) -> None:
         """Runs of a test: queries that move by as much as their bound says, each in its own direction."""
@@ -235,16 +288,15 @@ class _Mechanism:
             ]
             laws = [log_law(self.mechanism.law(it, threshold, bound)) for it in (queries, *moved)]
             self._compare(claim, np.array(laws), [(0, i + 1) for i in range(len(moved))], f"queries {queries}")
-        law, source, drawn = self.mechanism.law((0, 9, 3), threshold, bound), seeded(8), list[int]()
-        for _ in range(self.draws):
-            run = getattr(self.mechanism, name)(
-                threshold, sensitivity=bound, adjacency=Adjacency.ADD_REMOVE, randomness=source
-            )
-            ends = (
-                i for i, q in enumerate((0, 9, 3)) if run.above(Counts([q], l1=bound, adjacency=Adjacency.ADD_REMOVE))
-            )
-            drawn.append(next(ends, 3))
-        self._follows(dict(enumerate(law)), drawn)
+        source = seeded(8)
+        for adjacency, queries in zip(ADJACENCIES, ((0, 9, 3), (5, 5, 5), (40, 20, 30)), strict=True):
+            at = threshold if max(queries) < 10 else 30
+            law, drawn = self.mechanism.law(queries, at, bound), list[int]()
+            for _ in range(self.draws):
+                run = getattr(self.mechanism, name)(at, sensitivity=bound, adjacency=adjacency, randomness=source)
+                ends = (i for i, q in enumerate(queries) if run.above(Counts([q], l1=bound, adjacency=adjacency)))
+                drawn.append(next(ends, 3))
+            self._follows(dict(enumerate(law)), drawn, f"queries {queries}, threshold {at}, {adjacency.value}")
 
     def _points(self, name: str, claim: Claim) -> None:
         """Two clouds, and one point that goes from one to the other: noisy sizes and cuts, by draws."""
@@ -269,10 +321,15 @@ class _Mechanism:
             told = f"its event {claim.words} does not hold: {found.words}"
             raise ContractError("neighbours", self.subject, told, world)
 
-    def _follows(self, law: Mapping[Any, float], drawn: Sequence[Hashable]) -> None:
+    def _follows(self, law: Mapping[Any, float], drawn: Sequence[Hashable], world: str) -> None:
         if told := departs(law, Counter(drawn)):
-            raise ContractError("sampler", self.subject, f"its draws do not follow its law: {told}")
+            raise ContractError("sampler", self.subject, f"its draws do not follow its law: {told}", world)
         self.report.kept("sampler", len(drawn), "draws that follow the law")
+
+
+def _steps(drawn: Any) -> Sequence[int]:
+    """A released vector, or released counts, in steps of the noise."""
+    return drawn.steps if hasattr(drawn, "steps") else drawn  # type: ignore[no-any-return]
 
 
 def _release_of(mechanism: Mechanism) -> tuple[str, Any]:
