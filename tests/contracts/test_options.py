@@ -12,7 +12,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.methods.base import registered_methods
 from sottovoce.methods.decoding import registered_decoders
 from sottovoce.methods.rnm import NOISES, RNM
-from sottovoce.privacy.checked import OneOf
+from sottovoce.privacy.checked import OneOf, Whole
 from sottovoce.testing import ContractError, Effort
 from sottovoce.testing.options import choices_of, settings_of, subject_of
 
@@ -32,6 +32,7 @@ class Declared:
     weight: float = 0.0
     clip: float = 2.0
     loudness: float | None = None
+    window: Whole | None = None
 
     def __post_init__(self):
         if (self.noise == "loud") != (self.loudness is not None):
@@ -58,6 +59,7 @@ def test_each_choice_is_driven_once_with_the_number_that_it_needs():
         "Declared(side=<Side.RIGHT: 2>)",
         "Declared(other='y')",
         "Declared(weight=1.0)",
+        "Declared(window=2)",
     ]
 
 

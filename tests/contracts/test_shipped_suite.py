@@ -101,3 +101,13 @@ def test_a_name_that_is_not_registered_is_refused(capsys):
         main(["oracle"])
     assert left.value.code == 2
     assert "nothing is registered as oracle" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("argument", ["\x1b[31m", "--\x1b[31m"])
+def test_an_argument_is_shown_and_never_obeyed(argument, capsys):
+    with pytest.raises(SystemExit) as left:
+        main([argument])
+    told = capsys.readouterr().err
+    assert left.value.code == 2
+    assert "\\x1b[31m" in told
+    assert "\x1b" not in told

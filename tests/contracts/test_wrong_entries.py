@@ -27,6 +27,13 @@ METHODS = [
     (methods.CheapEventWithoutLaw, "neighbours", "an event of probability"),
     (methods.OtherThanItsLaw, "sampler", "do not follow its law"),
     (methods.PoorSampler, "sampler", "do not follow its law"),
+    (methods.ShortcutOnLongLeads, "sampler", "do not follow its law"),
+    (methods.QuietFromFourExperts, "sampler", "do not follow its law"),
+    (methods.DropForASwap, "sampler", "(?s)do not follow its law.*add-remove, swap"),
+    (methods.QuietAtSmallPrices, "sampler", r"(?s)do not follow its law.*epsilon=0\.1"),
+    (methods.QuietUnderZeroOut, "sampler", "(?s)do not follow its law.*zero-out"),
+    (methods.CheapAboveFive, "neighbours", r"(?s)eta=5\.0.*epsilon=16"),
+    (methods.OptionalStretch, "neighbours", "stretch=2"),
     (methods.LastCountsTwice, "null expert", "says nothing"),
     (methods.FollowsTheOrder, "order", "the order of the experts"),
     (methods.RaisesOnTies, "sampler", "raised ValueError"),
@@ -44,7 +51,11 @@ METHODS = [
 DECODERS = [
     (decoders.HalvedSensitivity, "neighbours", NEIGHBOURS),
     (decoders.CheapToken, "price", "draws from mechanisms that cost"),
+    (decoders.SquaredDivisor, "price", "draws from mechanisms that cost"),
+    (decoders.AllOfTheDivisor, "neighbours", "7 experts"),
     (decoders.FewerTokens, "neighbours", NEIGHBOURS),
+    (decoders.TwoTokens, "price", "what it covers costs at least"),
+    (decoders.ForgetsTexts, "price", "(?s)what it covers costs at least.*4 texts"),
     (decoders.ReadsTheFirst, "isolation", "depends on the other experts"),
     (decoders.RealisedDivisor, "isolation", "depends on the other experts"),
     (decoders.NullSpeaks, "failures", "is no null expert"),
@@ -53,6 +64,8 @@ DECODERS = [
     (decoders.LoudToken, "neighbours", NEIGHBOURS),
     (decoders.WithoutLaw, "neighbours", "an event of probability"),
     (decoders.OtherThanItsLaw, "sampler", "do not follow its law"),
+    (decoders.QuietFromTheThird, "sampler", "do not follow its law"),
+    (decoders.QuietInCrowds, "sampler", "do not follow its law"),
     (decoders.NotADecoder, "drive", "without arguments"),
 ]
 MECHANISMS = [
@@ -115,7 +128,7 @@ def test_the_decoder_that_the_wrong_ones_are_made_of_keeps_the_contract():
 
 def test_an_instance_is_checked_at_its_own_options():
     report = check_method(PoE(clip=0.5, normalization="max"))
-    assert next(check.cases for check in report.checks if check.contract == "price") == 9
+    assert next(check.cases for check in report.checks if check.contract == "price") == 15
 
 
 def test_what_has_no_guarantee_must_say_so():

@@ -88,6 +88,32 @@ class FewerTokens(Clipped):
 
 
 @dataclass(frozen=True)
+class TwoTokens(Clipped):
+    """Charges two tokens at most."""
+
+    def parts(self, setting):
+        return super().parts(replace(setting, tokens=min(setting.tokens, 2)))
+
+
+@dataclass(frozen=True)
+class ForgetsTexts(Clipped):
+    """Charges one text, however many a batch writes."""
+
+    def alternatives(self, setting):
+        return super().alternatives(replace(setting, texts=1))
+
+
+@dataclass(frozen=True)
+class AllOfTheDivisor(Clipped):
+    """Sums over more than two experts are taken for sums over two."""
+
+    def scores(self, plan, step, public):
+        right = super().scores(plan, step, public)
+        less = 2 * right.sensitivity // max(2, plan.setting.experts)
+        return Scores(right.values, sensitivity=less, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
 class ReadsTheFirst(Clipped):
     """Adds the first expert's row to every other one."""
 
@@ -200,6 +226,44 @@ class OtherThanItsLaw(Clipped):
         chooser = super().start(plan, randomness, ends=ends, unwritable=unwritable)
         chooser._mechanism = Exponential(3 * plan.eta)
         return chooser
+
+
+class _Silent(Chooser):
+    """Draws as another chooser does, without noise from some token on or where a batch is large."""
+
+    def __init__(self, inner, quiet):
+        super().__init__(inner._plan, inner._randomness, inner._ends, inner._unwritable)
+        self._inner, self._quiet = inner, quiet
+
+    def _public_rule(self):
+        return self._inner._public_rule()
+
+    def _draw(self, step, public):
+        blocks = list(step.blocks)
+        if self._quiet(self.length, sum(len(block) for block in blocks)):
+            self._inner._mechanism = Exponential(900.0)
+        return self._inner._draw(Step(step.text, step.public, iter(blocks)), public)
+
+    def _law(self, step, public):
+        return self._inner._law(step, public)
+
+
+@dataclass(frozen=True)
+class QuietFromTheThird(Clipped):
+    """No noise from the third token on; its law does not say so."""
+
+    def start(self, plan, randomness, *, ends, unwritable=()):
+        inner = super().start(plan, randomness, ends=ends, unwritable=unwritable)
+        return _Silent(inner, lambda length, experts: length >= 3)
+
+
+@dataclass(frozen=True)
+class QuietInCrowds(Clipped):
+    """No noise where a batch holds three experts or more; its law does not say so."""
+
+    def start(self, plan, randomness, *, ends, unwritable=()):
+        inner = super().start(plan, randomness, ends=ends, unwritable=unwritable)
+        return _Silent(inner, lambda length, experts: experts >= 3)
 
 
 class NotADecoder(Decoder):

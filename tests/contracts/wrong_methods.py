@@ -16,6 +16,7 @@ from sottovoce.methods.pbs import PbS
 from sottovoce.methods.poe import PoE
 from sottovoce.privacy.events import ApproximateDP, BoundedRange, NonPrivateDpEvent, NoOpDpEvent, PureDP
 from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.unit import Adjacency
 
 WIDTH = 2048
 """Two nats on the grid."""
@@ -183,6 +184,69 @@ class PoorSampler(OtherThanItsLaw):
     def choose(self, experts, price, randomness):
         running = np.cumsum([float(p) for p in self.law(experts, price)])
         return int(np.searchsorted(np.round(running, 1), randomness.below(50) / 50 + 0.01))
+
+
+class ShortcutOnLongLeads(OtherThanItsLaw):
+    """A label that leads by more than three widths is released without noise."""
+
+    def choose(self, experts, price, randomness):
+        values = experts.clipped_sum(2.0).values
+        second, best = np.sort(values)[-2:]
+        return int(values.argmax()) if best - second > 3 * WIDTH else PoE(2.0).choose(experts, price, randomness)
+
+
+class QuietFromFourExperts(OtherThanItsLaw):
+    """Four experts or more are answered for without noise."""
+
+    def choose(self, experts, price, randomness):
+        if len(experts._rows) >= 4:
+            return int(experts.clipped_sum(2.0).values.argmax())
+        return PoE(2.0).choose(experts, price, randomness)
+
+
+class DropForASwap(OtherThanItsLaw):
+    """Draws with the noise of a drop under add-remove, where a shared expert is swapped."""
+
+    def choose(self, experts, price, randomness):
+        right = experts.clipped_sum(2.0)
+        width = WIDTH if right.adjacency is Adjacency.ADD_REMOVE else right.sensitivity
+        scores = Scores(right.values, sensitivity=width, adjacency=right.adjacency)
+        return Exponential(price.epsilon).select(scores, randomness)
+
+
+class QuietAtSmallPrices(OtherThanItsLaw):
+    """Draws at an epsilon of two at least."""
+
+    def choose(self, experts, price, randomness):
+        return PoE(2.0).choose(experts, Price(max(price.epsilon, 2.0)), randomness)
+
+
+class QuietUnderZeroOut(OtherThanItsLaw):
+    """Draws with a fifth of the noise under zero-out."""
+
+    def choose(self, experts, price, randomness):
+        factor = 5 if experts.clipped_sum(2.0).adjacency is Adjacency.ZERO_OUT else 1
+        return PoE(2.0).choose(experts, Price(factor * price.epsilon), randomness)
+
+
+class CheapAboveFive(OtherThanItsLaw):
+    """Charges an epsilon of five at most, and spends all of a larger one."""
+
+    def event(self, price, adjacency):
+        return BoundedRange(min(price.epsilon, 5.0))
+
+    def choose(self, experts, price, randomness):
+        return PoE(2.0).choose(experts, price, randomness)
+
+
+@dataclass(frozen=True)
+class OptionalStretch(_Poe):
+    """An option that is absent by default, and stretches the scores beyond their sensitivity."""
+
+    stretch: int | None = None
+
+    def scores(self, experts):
+        return scores_like(experts, experts.clipped_sum(2.0).values * (self.stretch or 1))
 
 
 class LastCountsTwice(Selecting):

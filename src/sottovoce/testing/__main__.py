@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from sottovoce.terminal import gated
 from sottovoce.testing.registries import entries, examine, unknown_registries
 from sottovoce.testing.report import Effort
 
@@ -23,7 +24,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     effort.add_argument("--quick", action="store_true", help="a few worlds each (default): half a minute in all")
     effort.add_argument("--full", action="store_true", help="more worlds, prices and draws: half an hour or more")
     parser.add_argument("names", nargs="*", metavar="NAME", help="registered names; all by default")
-    given = parser.parse_args(arguments)
+    with gated():  # names are shown as they were typed, errors may quote data
+        return _run(parser, parser.parse_args(arguments))
+
+
+def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     chosen = list(entries(given.names))
     if missing := sorted(set(given.names) - {name for _, name, _ in chosen}):
         parser.error(f"nothing is registered as {', '.join(missing)}")

@@ -12,7 +12,8 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, final
 
 import numpy as np
@@ -24,6 +25,7 @@ from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding import Decoder, DecodingPlan
 from sottovoce.methods.decoding_selection import SelectingDecoder
+from sottovoce.privacy.charges import charge_of
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.synthesis_order import Order, plan_of
 from sottovoce.testing import text_sessions as sessions
@@ -41,6 +43,18 @@ DRAWN_PRICE: Final = Price(2.0, 1e-3)
 """At which a token spends so little that twice as much shows in few draws."""
 EXPERTS: Final = 2
 """The public divisor, whatever a batch holds."""
+OTHER_EXPERTS: Final = 7
+"""A second one, at which events are compared, and the laws of the first setting."""
+LONGER: Final = ((3, 1, EXPERTS), (50, 4, OTHER_EXPERTS))
+"""Tokens, texts and public divisor at which events alone are compared."""
+DRAWN_TOKENS: Final = 4
+"""Tokens of the texts that are drawn."""
+CROWDS: Final[Mapping[Adjacency, str]] = {
+    Adjacency.ADD_REMOVE: "X",
+    Adjacency.REPLACE_ONE: "XYX",
+    Adjacency.ZERO_OUT: "XXXXYU",
+}
+"""What the experts of a batch say where texts are drawn."""
 
 
 def check_decoder(
@@ -97,7 +111,13 @@ class _Decoder:
             for price, plan in plans:
                 self._check(plan, price, first=accepted == 0)
                 accepted += 1
+            if plans and (self.full or (self.must_run and accepted == len(plans))):
+                self._longer_texts(adjacency)
+            if plans and self.exact and (self.full or (self.must_run and adjacency is Adjacency.REPLACE_ONE)):
+                self._sampler(adjacency)
         if accepted:
+            if self.exact and (self.full or self.must_run):
+                self._second_divisor()
             sessions.writes(self.decoder, self.subject, self.report, exact=self.exact)
         if not accepted and self.must_run:
             raise ContractError("drive", self.subject, "it accepts no adjacency at any price that was tried")
@@ -117,9 +137,7 @@ class _Decoder:
             self._texts_by_draws(plan, claim)
             return
         self._isolation(plan)
-        self._texts(plan, claim)
-        if self.full or first:
-            self._sampler(plan)
+        self._texts(plan, claim, 4 if self.full else 2 if self.must_run and plan.setting.tokens == 1 else 1)
 
     def _plan(
         self, adjacency: Adjacency, price: Price, tokens: int, experts: int = EXPERTS, texts: int = 1
@@ -151,9 +169,38 @@ class _Decoder:
         self.report.kept("price", 1, "plans within the price, from parameters alone")
         return claim
 
+    def _longer_texts(self, adjacency: Adjacency) -> None:
+        """Events alone: further tokens, further texts and another divisor cost what their steps cost."""
+        for tokens, texts, experts in LONGER:
+            plan = self._plan(adjacency, PRICES[1], tokens, experts, texts)
+            if plan is None:
+                continue
+            decoder, setting, price = plan.decoder, plan.setting, PRICES[1]
+            if decoder.refundable:
+                steps = [(part.row.event(setting.change), part.steps) for part in decoder.parts(setting)]
+                if isinstance(decoder, SelectingDecoder):
+                    steps = [(plan.token_event, tokens)]
+                least, charged = texts * sum(charge_of(e).rho * n for e, n in steps), charge_of(plan.event).rho
+            else:
+                shorter = decoder.event(replace(setting, tokens=1, texts=1))
+                least, charged = (
+                    within_price(event, adjacency, price.epsilon, price.delta) for event in (shorter, plan.event)
+                )
+                least *= 1 + 1e-6
+            if charged < least * (1 - 1e-9):
+                told = f"its event {plan.event} costs {charged:.6g}, and what it covers costs at least {least:.6g}"
+                raise ContractError("price", self.subject, told, f"{self._setting(plan)}, {texts} texts")
+
     # Exact laws
 
-    def _texts(self, plan: DecodingPlan, claim: Claim) -> None:
+    def _second_divisor(self) -> None:
+        """One token of the first setting, where the public number of experts is another one."""
+        for adjacency in Adjacency if self.full else (Adjacency.REPLACE_ONE,):
+            plan = self._plan(adjacency, PRICES[0], 1, OTHER_EXPERTS)
+            if plan is not None and exact_law(plan):
+                self._texts(plan, self._claim(plan, PRICES[0]), 1)
+
+    def _texts(self, plan: DecodingPlan, claim: Claim, most: int) -> None:
         """Data sets a change apart: the joint law of the texts of both batches, which are drawn independently."""
         setting, seen = plan.setting, dict[DataSet, Any]()
         texts = worlds.every_text(setting.tokens)
@@ -170,7 +217,6 @@ class _Decoder:
                     raise ContractError("neighbours", self.subject, "its law does not sum to 1", worlds.shown(data))
             return seen[data]
 
-        most = 4 if self.full else 2 if self.must_run and setting.tokens == 1 else 1
         for group, pairs in worlds.data_sets(setting.adjacency, most):
             found = excess(claim, np.array([of(data) for data in group]), pairs)
             self.report.kept("neighbours", len(pairs), "pairs of exact laws of texts within the event")
@@ -224,8 +270,12 @@ class _Decoder:
 
     # Draws
 
-    def _sampler(self, plan: DecodingPlan) -> None:
-        data = (("X", LABELS[0]),)
+    def _sampler(self, adjacency: Adjacency) -> None:
+        """Whole texts, in a batch of one expert and in crowds."""
+        plan = self._plan(adjacency, PRICES[1], DRAWN_TOKENS)
+        if plan is None or not exact_law(plan):
+            return
+        data = tuple((name, LABELS[0]) for name in CROWDS[adjacency][: None if plan.decoder.refundable else 2])
         scene, source = Scene(data, plan.setting.adjacency, plan.setting.tokens), seeded(5)
         law = worlds.law_of_text(plan, scene, 0)
         drawn: list[Hashable] = [worlds.drawn_text(plan, scene, 0, source) for _ in range(self.draws // 8)]

@@ -15,6 +15,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, final, get_type_hints
 
 import numpy as np
@@ -198,13 +199,11 @@ class _Mechanism:
 
     def _counts(self, name: str, claim: Claim) -> None:
         for l1, adjacency in itertools.product((1, 2, 5), ADJACENCIES):
-            self._noise(name, claim, lambda at, l1=l1, by=adjacency: Counts(at, l1=l1, adjacency=by), l1)
+            self._noise(name, claim, partial(Counts, l1=l1, adjacency=adjacency), l1)
 
     def _vectors(self, name: str, claim: Claim) -> None:
         for norm, adjacency in itertools.product((1, 2, 5), ADJACENCIES):
-            self._noise(
-                name, claim, lambda at, s=norm**2, by=adjacency: VectorSum(at, squared_l2=s, adjacency=by), norm
-            )
+            self._noise(name, claim, partial(VectorSum, squared_l2=norm**2, adjacency=adjacency), norm)
 
     def _noise(self, name: str, claim: Claim, made: Callable[[list[int]], Any], shift: int) -> None:
         """Noise on a number that moves by as much as its bound says, and on several numbers, drawn together."""
@@ -230,14 +229,13 @@ class _Mechanism:
         """Noise on several numbers is independent: the joint law of its thirds, low, middle and high."""
         reach = len(masses) // 2
         middle = next(t for t in range(reach) if masses[reach - t : reach + t + 1].sum() >= 1 / 3)
-        third = lambda noise: int(np.sign(noise)) * (abs(noise) > middle)  # noqa: E731
         share = {0: float(masses[reach - middle : reach + middle + 1].sum())}
         share |= dict.fromkeys((-1, 1), (1 - share[0]) / 2)
         law = {
             thirds: float(np.prod([share[one] for one in thirds]))
             for thirds in itertools.product(share, repeat=len(drawn[0]))
         }
-        self._follows(law, [tuple(third(noise) for noise in one) for one in drawn], world)
+        self._follows(law, [tuple(int(np.sign(n)) * (abs(n) > middle) for n in one) for one in drawn], world)
 
     # Items, tests, points
 
@@ -269,14 +267,12 @@ class _Mechanism:
                 self._follows(stated, [one.get(item) for one in drawn], f"30 units each with 'a' and 'b', {items!r}")
                 splits.append(threshold + int(np.searchsorted(np.cumsum(law), 0.5)))
                 shares.append(sum(p for value, p in stated.items() if value is None or value <= splits[-1]))
-            low = lambda one: tuple(  # noqa: E731
-                one.get(item, threshold) <= split for item, split in zip("ab", splits, strict=True)
-            )
             joint = {
                 (a, b): abs(1 - a - shares[0]) * abs(1 - b - shares[1])
                 for a, b in itertools.product((False, True), repeat=2)
             }
-            self._follows(joint, [low(one) for one in drawn], f"which of 'a' and 'b' is low, {items!r}")
+            lows = [tuple(one.get(i, threshold) <= s for i, s in zip("ab", splits, strict=True)) for one in drawn]
+            self._follows(joint, lows, f"which of 'a' and 'b' is low, {items!r}")
 
     def _runs(self, name: str, claim: Claim) -> None:
         """Runs of a test: queries that move by as much as their bound says, each in its own direction."""

@@ -34,6 +34,8 @@ from sottovoce.testing.report import ContractError, Effort, Report, must_not_rai
 
 PRICES: Final = (Price(1.0, 1e-6), Price(4.0, 1e-3), Price(0.1, 0.1))
 """One as in use; one at which laws are lopsided; one at which too little Gaussian noise shows in a single answer."""
+LARGE_PRICES: Final = (Price(16.0, 1e-6), Price(100.0, 1e-6))
+"""Prices beyond those in use: the charge grows with them, in the smallest worlds."""
 DRAWN_PRICES: Final = (Price(2.0, 1e-3), Price(4.0, 1e-3), Price(0.1, 0.1))
 """For methods without a law: prices at which twice the loss, or the loss of twice the price, shows in few draws."""
 SAMPLES: Final = ((0.5, 1), (0.5, 2))
@@ -103,7 +105,7 @@ class _Method:
         if self.method.reads is Reads.NOTHING:
             sessions.reads_nothing(self.method, self.subject, self.report)
             return
-        claims = self._claims()
+        claims = self._claims(PRICES[2:] if self.sampled and not (self.first or self.full) else PRICES)
         self._state(claims)
         self._isolation()
         if self._law is None:
@@ -111,17 +113,17 @@ class _Method:
         elif not self.sampled:
             self._order_of_experts(claims)
             self._neighbours(claims)
+            self._large_prices(self._claims(LARGE_PRICES))
         self._sampler(claims)
         self._records(claims)
         sessions.answers(self.method, self.subject, self.report, self._distribution(), [a for a, _ in claims])
 
     # What it charges
 
-    def _claims(self) -> dict[tuple[Adjacency, Price], Claim]:
+    def _claims(self, prices: Sequence[Price]) -> dict[tuple[Adjacency, Price], Claim]:
         """What each answer promises, by adjacency and price; refused combinations are left out."""
         found: dict[tuple[Adjacency, Price], Claim] = {}
         pristine = copy.deepcopy(self.method)
-        prices = PRICES[2:] if self.sampled and not (self.first or self.full) else PRICES
         for adjacency, price in itertools.product(Adjacency, prices):
             try:
                 event = self.method.event(price, adjacency)
@@ -158,6 +160,15 @@ class _Method:
                 laws = [self._cached(seen, rows, labels, change, price) for rows in group]
                 where = lambda i, group=group: worlds.shown_rows(group[i])  # noqa: E731
                 self._compare(claim, laws, pairs, "neighbours", f"{change}, {price}", where)
+
+    def _large_prices(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
+        """One expert, and none: where a charge that stops growing shows."""
+        for change, (adjacency, price) in itertools.product(CHANGES, claims):
+            if adjacency is change.adjacency:
+                group, pairs = next(worlds.groups_of_neighbours(2, change, 0))
+                laws = [self._log_law(outputs(rows, 2, change), price, worlds.shown_rows(rows)) for rows in group]
+                where = lambda i, group=group: worlds.shown_rows(group[i])  # noqa: E731
+                self._compare(claims[adjacency, price], laws, pairs, "neighbours", f"{change}, {price}", where)
 
     def _most(self, labels: int, price: Price) -> int:
         if self.full:
@@ -369,6 +380,27 @@ class _Method:
                 found.append((world, outputs(said, labels, change), price))
         return found
 
+    def _further_scenes(self, claims: dict[tuple[Adjacency, Price], Claim]) -> list[tuple[str, ExpertOutputs, Price]]:
+        """Every change at a price at which one expert shows, then crowds at one at which a long lead leaves chances.
+
+        A quick run draws in a crowd under every adjacency at its first setting, and in one crowd at others.
+        """
+        found: list[tuple[str, ExpertOutputs, Price]] = []
+        if self.sampled:
+            return found
+        rows, crowded = worlds.ROWS[2], set[Adjacency]()
+        for change, (adjacency, price) in itertools.product(CHANGES, claims):
+            if adjacency is not change.adjacency:
+                continue
+            said: list[worlds.Rows] = []
+            if price == PRICES[1] and self.first:
+                said.append(rows[:1])
+            if price == PRICES[2] and (self.full or adjacency not in crowded) and (self.first or not crowded):
+                said += [(rows[0],) * 13, (rows[0], *rows[:4])][: 2 if self.first else 1]
+                crowded.add(adjacency)
+            found += [(f"{worlds.shown_rows(it)} ({change}, {price})", outputs(it, 2, change), price) for it in said]
+        return found
+
     def _sampler(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
         """Draws of ``choose`` follow its law."""
         if self._law is None:
@@ -376,7 +408,7 @@ class _Method:
         chosen = (
             list(claims) if self.full else [next((key for key in claims if key[1] == PRICES[1]), next(iter(claims)))]
         )
-        scenes = [scene for key in chosen for scene in self._scenes(*key)]
+        scenes = [scene for key in chosen for scene in self._scenes(*key)] + self._further_scenes(claims)
         for number, (world, experts, price) in enumerate(scenes):
             law = dict(enumerate(np.exp(self._log_law(experts, price, world)).tolist()))
             source = worlds.seeded(100 + number)

@@ -1,4 +1,5 @@
-"""The settings at which an entry is driven: its defaults, every word and switch that an option accepts, other numbers.
+"""The settings at which an entry is driven: its defaults, every word and switch that an option accepts, other numbers,
+and a number for what is absent by default.
 
 They are read off the dataclass: ``Annotated[str, OneOf(...)]``, ``Literal[...]``, ``bool``, an ``Enum``, or
 ``field(metadata={"choices": (...)})``. A new choice is driven because it is declared; an option of type ``str`` that
@@ -8,7 +9,7 @@ declares none cannot be driven, and fails.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass
 from enum import Enum
 from types import NoneType, UnionType
@@ -19,7 +20,7 @@ from sottovoce.privacy.checked import OneOf
 from sottovoce.testing.report import ContractError, Effort
 
 COMPANIONS: Final[tuple[float, ...]] = (0.25, 2)
-"""Numbers that are tried for an optional one that a choice needs beside it."""
+"""Numbers that are tried for an optional one: beside a choice that needs it, and alone."""
 
 
 def settings_of(cls: type, effort: Effort) -> Iterator[Any]:
@@ -59,6 +60,9 @@ def settings_of(cls: type, effort: Effort) -> Iterator[Any]:
             found = _made(cls, {name: other})
             if found is not None:
                 yield found
+    for name in _optional(cls, choices, (*getattr(default, "dials", ()), *getattr(default, "priced_too", ()))):
+        made = [found for number in COMPANIONS if (found := _made(cls, {name: number})) is not None]
+        yield from (found for found in (made if effort is Effort.FULL else made[-1:]) if found not in known)
 
 
 def choices_of(cls: type) -> dict[str, tuple[Any, ...]]:
@@ -125,9 +129,7 @@ def _other_numbers(value: float, effort: Effort) -> Sequence[float]:
 
 
 def _with(cls: type, name: str, value: Any, choices: Mapping[str, Sequence[Any]]) -> Any:
-    optional = [
-        field.name for field in fields(cls) if field.init and field.default is None and field.name not in choices
-    ]
+    optional = _optional(cls, choices)
     beside: list[dict[str, Any]] = [{}, *({one: number} for one in optional for number in COMPANIONS)]
     others = [[(other, it) for it in values] for other, values in choices.items() if other != name]
     for companion in beside:
@@ -138,6 +140,22 @@ def _with(cls: type, name: str, value: Any, choices: Mapping[str, Sequence[Any]]
             if (found := _made(cls, {**dict(combined), name: value, **companion})) is not None:
                 return found
     return None
+
+
+def _optional(cls: type, choices: Collection[str], settled: Collection[str] = ()) -> list[str]:
+    """Options for numbers that are absent by default, but for those that a price settles then."""
+    if not is_dataclass(cls):
+        return []
+    hints = get_type_hints(cls)
+    return [
+        field.name
+        for field in fields(cls)
+        if field.init
+        and field.default is None
+        and not field.name.startswith("_")
+        and field.name not in (*choices, *settled)
+        and {int, float} & {*_parts(hints[field.name])}
+    ]
 
 
 def _made(cls: type, options: Mapping[str, Any]) -> Any:
