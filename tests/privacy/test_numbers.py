@@ -103,3 +103,19 @@ def test_a_printed_report_is_not_below_its_bound():
         _, epsilon, _, _, delta, *_ = str(report).split()
         assert float(epsilon) >= report.epsilon
         assert float(delta.rstrip(",")) >= report.delta
+
+
+@pytest.mark.parametrize("digits", [1, 4, 15])
+def test_what_no_float_reaches_is_printed_on_its_safe_side(digits):
+    tiny, large = Fraction(1, 10**400), Fraction(10**400)
+    assert (rounded_up(tiny, digits), rounded_down(tiny, digits)) == ("5e-324", "0")
+    assert rounded_up(large, digits) == "inf"
+    assert Fraction(rounded_down(large, digits)) <= large
+    assert (float_above(tiny), float_below(tiny)) == (5e-324, 0.0)
+    for sign in (1, -1):
+        assert float_below(sign * large) <= sign * large <= float_above(sign * large)
+
+
+@given(st.fractions(Fraction(1, 10**330), Fraction(1, 10**307)), st.integers(1, 15))
+def test_a_printed_bound_is_on_its_safe_side_where_floats_lose_their_digits(value, digits):
+    assert Fraction(rounded_down(value, digits)) <= value <= Fraction(rounded_up(value, digits))

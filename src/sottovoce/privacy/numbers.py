@@ -8,6 +8,7 @@ Guarantee   A bound that is printed is no better than the bound: upper bounds (e
 from __future__ import annotations
 
 import math
+import sys
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import Final
@@ -128,18 +129,21 @@ def float_above(value: Fraction) -> float:
     try:
         near = float(value)
     except OverflowError:
-        return math.inf
+        return math.inf if value > 0 else -sys.float_info.max
     return near if exact(near) >= value else math.nextafter(near, math.inf)
 
 
 def float_below(value: Fraction) -> float:
-    """A float that is not above ``value`` as it is written; the nearest one wherever that will do.
+    """A float that is not above ``value`` as it is written; the nearest one wherever that will do, or minus infinity.
 
     Example:
         >>> float_below(Fraction(1, 10)), float_below(Fraction(10**17 - 1, 10**17))
         (0.1, 0.9999999999999999)
     """
-    near = float(value)
+    try:
+        near = float(value)
+    except OverflowError:
+        return sys.float_info.max if value > 0 else -math.inf
     return near if exact(near) <= value else math.nextafter(near, -math.inf)
 
 
@@ -156,8 +160,9 @@ def _rounded(value: float | Fraction, digits: int, rounding: str) -> str:
             return str(value)
         value = exact(value)
     context = Context(prec=digits, rounding=rounding)
-    shown = context.divide(Decimal(value.numerator), Decimal(value.denominator))
-    return repr(float(shown)).removesuffix(".0")
+    shown = Fraction(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
+    read = float_above(shown) if rounding == ROUND_CEILING else float_below(shown)  # differs where floats end
+    return repr(read).removesuffix(".0")
 
 
 def _number(value: object, name: str, limit: str) -> float:
