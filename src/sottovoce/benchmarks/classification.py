@@ -1,8 +1,9 @@
-"""Every classification method on the same rows, through the door that users take: charged, drawn and released.
+"""Every classification method on the same public rows, by the session that users take: priced, drawn and released.
 
     sotto bench run classification --task agnews --private train.jsonl.gz --queries test.jsonl.gz --out FILE.json
 
-For published or invented rows only: the references answer without noise, and no ledger outlasts the run. The first
+For published or invented rows only: the references answer without noise, and no ledger outlasts the run. Rows that a
+ledger was opened for are refused. The first
 ``--records`` rows play the private ones, the first ``--limit`` rows are asked. Each run has an in-memory ledger of its
 own; accuracies are those of the drawn answers, with Clopper-Pearson intervals. Model scores are kept between runs, so
 that a sweep does not ask the model twice.
@@ -20,13 +21,13 @@ from pathlib import Path
 from typing import Any, final
 
 from sottovoce.benchmarks.machine import describe
+from sottovoce.benchmarks.public_rows import public_records
 from sottovoce.intervals import proportion
 from sottovoce.methods.base import make_method
 from sottovoce.models.base import Context, FloatArray, LabelScorer, PreparedContexts
 from sottovoce.models.catalog import load_scorer
 from sottovoce.output_files import unused, write_new
 from sottovoce.privacy.budget import Budget
-from sottovoce.readers import read_public
 from sottovoce.records import PrivateRecords, PublicRecords
 from sottovoce.session import PrivateICL
 from sottovoce.tasks import Query, Task, load_task
@@ -138,8 +139,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=unused)
     options = parser.parse_args(argv)
     task = load_task(options.task)
-    private = list(read_public(options.private))[: options.records]
-    queries = PublicRecords(list(read_public(options.queries))[: options.limit], options.queries.name)
+    private = list(public_records(options.private))[: options.records]
+    queries = PublicRecords(list(public_records(options.queries))[: options.limit], options.queries.name)
     records = PrivateRecords(private, source=options.private.name, unit="record", synthetic=True)
     rows = measure(records, queries, task, Remembering(load_scorer(options.model)), options.epsilon)
     print(f"{task.name}, {options.model}, {options.records} records, {options.limit} questions")

@@ -30,6 +30,7 @@ import numpy as np
 
 from sottovoce.benchmarks.clustering_scores import FloatArray, Names, k_means, scores
 from sottovoce.benchmarks.machine import describe
+from sottovoce.benchmarks.public_rows import public_records
 from sottovoce.bundled import tickets_file
 from sottovoce.mechanisms.clustering_points import PrivatePoints, grid_rows
 from sottovoce.mechanisms.clustering_projection import PublicProjection
@@ -38,6 +39,7 @@ from sottovoce.output_files import unused, write_new
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.readers import read_public
+from sottovoce.records import PublicRecords
 
 DATA: Final = Path(__file__).resolve().parents[4] / "shared" / "data"
 """Benchmark data beside the checkout; absent elsewhere."""
@@ -93,18 +95,20 @@ class Embedded:
         self._encoder, self._folder = SentenceEncoder(), folder
         self._known: dict[tuple[Path, int], tuple[FloatArray, Names]] = {}
 
-    def rows(self, path: Path, most: int) -> tuple[FloatArray, Names]:
+    def rows(
+        self, path: Path, most: int, read: Callable[[Path], PublicRecords] = public_records
+    ) -> tuple[FloatArray, Names]:
         """Vectors and labels of the first rows of a file."""
         if (path, most) not in self._known:
-            rows = list(read_public(path))[:most]
+            rows = list(read(path))[:most]
             vectors = self._encoder.encode([str(row.values["text"]) for row in rows]).astype(np.float64)
             self._known[path, most] = vectors, np.array([str(row.values["label"]) for row in rows])
         return self._known[path, most]
 
     def tickets(self) -> Points:
         """The bundled tickets; its queries are the public texts of the same kind."""
-        vectors, labels = self.rows(tickets_file("private.jsonl"), 10_000)
-        public, _ = self.rows(tickets_file("queries.jsonl"), 10_000)
+        vectors, labels = self.rows(tickets_file("private.jsonl"), 10_000, read_public)  # invented, and so nobody's
+        public, _ = self.rows(tickets_file("queries.jsonl"), 10_000, read_public)
         foreign = self._split("agnews", "test", 2000)[0] if self.has("agnews") else None
         return Points(f"tickets-{len(vectors)}", vectors, labels, public, foreign, "invented support tickets, 8 labels")
 

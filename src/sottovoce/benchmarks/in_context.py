@@ -11,7 +11,6 @@ the mechanism's law, so the only spread is that of records and questions; standa
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import sys
 import tempfile
@@ -24,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.benchmarks.machine import describe
+from sottovoce.benchmarks.public_rows import benchmark_rows
 from sottovoce.models.base import FloatArray
 from sottovoce.models.embedded import EmbeddedScorer
 from sottovoce.models.embedding_cache import EmbeddingCache
@@ -178,8 +178,7 @@ def read_world(data: Path, name: str) -> World:
 
 
 def _examples(file: Path) -> list[Example]:
-    with gzip.open(file, "rt", encoding="utf-8") as lines:
-        return [Example({"text": row["text"]}, row["label"]) for row in map(json.loads, lines)]
+    return [Example({"text": row["text"]}, row["label"]) for row in benchmark_rows(file)]
 
 
 def table(cells: Sequence[Cell]) -> Iterator[str]:

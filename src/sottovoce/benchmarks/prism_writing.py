@@ -6,7 +6,6 @@ batch writes one text, and all batches write side by side.
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.benchmarks.prism_demonstrations import RESERVED, writer_of
+from sottovoce.benchmarks.public_rows import benchmark_rows
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.methods.decoding import Decoder
 from sottovoce.models.grammar import Grammar
@@ -82,11 +82,10 @@ def rows_in(data: Path, folder: str, split: str) -> list[dict[str, Any]]:
     """The rows of one file of the benchmark rows.
 
     Raises:
-        InputError: It is not there.
+        InputError: It is not there, or holds somebody's private records.
     """
     try:
-        with gzip.open(data / folder / f"{split}.jsonl.gz", "rt", encoding="utf-8") as lines:
-            return [json.loads(line) for line in lines]
+        return benchmark_rows(data / folder / f"{split}.jsonl.gz")
     except (FileNotFoundError, NotADirectoryError):
         missing = f"{folder}/{split}.jsonl.gz"
         raise InputError(f"The benchmark rows {missing!r} are not there. Name their folder with --data.") from None

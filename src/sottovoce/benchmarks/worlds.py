@@ -6,7 +6,6 @@ are drawn. An *episode* is one draw of both by a seed, and of made-up label name
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.benchmarks.public_rows import benchmark_rows
 from sottovoce.bundled import tickets_file
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.records import Row
@@ -172,7 +172,7 @@ def _sources(data: Path, name: str) -> World:
     def mixed(split: str, known: Collection[str] = ()) -> list[Example]:
         found = []
         for label, (folder, field) in enumerate(SOURCES.values()):
-            for row in _rows(data / folder / f"{split}.jsonl.gz")[:300]:
+            for row in benchmark_rows(data / folder / f"{split}.jsonl.gz")[:300]:
                 text = str(row.get(field) or "").strip()[:400]
                 found += [Example({"text": text}, label)] if text and text not in known else []
         return found
@@ -188,7 +188,7 @@ def _mails(data: Path, name: str) -> World:
     task = Task(labels=labels, name=name, instruction="Say whether the mail holds an e-mail address.")
 
     def half(split: str) -> list[Example]:
-        rows = _rows(data / "enron" / f"{split}.jsonl.gz")
+        rows = benchmark_rows(data / "enron" / f"{split}.jsonl.gz")
         return [Example({"text": row["text"]}, 0 if row["emails"] else 1) for row in rows]
 
     return World(name, task, half("train"), half("test"))
@@ -202,7 +202,7 @@ def _pseudonames(data: Path, name: str) -> World:
 
 def _photographs(data: Path, name: str) -> World:
     """Photographs of things, five kinds an episode under made-up names; for vision-language models."""
-    rows = _rows(data / "caltech101_small" / "train.jsonl.gz")
+    rows = benchmark_rows(data / "caltech101_small" / "train.jsonl.gz")
     return _pictures(data / "caltech101_small", name, sorted({row["class"] for row in rows}))
 
 
@@ -210,7 +210,7 @@ def _pictures(folder: Path, name: str, classes: Sequence[str]) -> World:
     task = load_task("pseudonames")
 
     def half(split: str) -> list[Example]:
-        rows = _rows(folder / f"{split}.jsonl.gz")
+        rows = benchmark_rows(folder / f"{split}.jsonl.gz")
         return [Example({"image": r["image_b64"]}, classes.index(r["class"])) for r in rows if r["class"] in classes]
 
     return World(name, task, half("train"), half("test"), classes=len(task.labels))
@@ -232,13 +232,8 @@ WORLDS: Final[Mapping[str, Callable[[Path, str], World]]] = {
 }
 
 
-def _rows(file: Path) -> list[dict[str, Any]]:
-    with gzip.open(file, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
 def _examples(task: Task, file: Path) -> list[Example]:
-    return [task.example_of(Row(line, row), file.name) for line, row in enumerate(_rows(file), 1)]
+    return [task.example_of(Row(line, row), file.name) for line, row in enumerate(benchmark_rows(file), 1)]
 
 
 def _relabelled(examples: Sequence[Example], chosen: NDArray[np.intp]) -> list[Example]:

@@ -37,7 +37,10 @@ PAPER = {
 """Experiments with common options, resumable: Private PoEtry, our own upgrade of it, PRISM and its rivals."""
 
 OTHERS = {
-    "classification": ("classification", "every method on your rows of a task, through the ledger"),
+    "classification": (
+        "classification",
+        "every method on public rows of a task, beside references without noise; no ledger is kept",
+    ),
     "in-context": ("in_context", "embedded model, real and made-up labels: does it use the examples?"),
     "clustering": ("clustering", "private clustering of embeddings and mixtures: what it finds, in which coordinates"),
     "noise": ("noise", "samplers at up to 260,000 candidates, beside OpenDP's: milliseconds a draw"),

@@ -102,6 +102,7 @@ def _zero_shot(queries: str, task: str | None, labels: str | None, model: str) -
     from sottovoce.errors import ParameterError
     from sottovoce.models.catalog import load_scorer
     from sottovoce.planner import Accuracy
+    from sottovoce.privacy.known_records import require_public
     from sottovoce.readers import read_public
     from sottovoce.session import PrivateICL
     from sottovoce.tasks import Task, load_task
@@ -110,6 +111,7 @@ def _zero_shot(queries: str, task: str | None, labels: str | None, model: str) -
         raise ParameterError("--task and --labels", "both or neither", "exactly one of them beside --queries")
     the_task = load_task(task) if task else Task(labels=str(labels).split(","))
     rows = read_public(queries)
+    require_public(rows, f"--queries {queries}")
     truth = [the_task.labels[the_task.label_of(row, rows.source)] for row in rows]
     session = PrivateICL(records=None, task=the_task, method="zero-shot", model=load_scorer(model))
     right = 0
