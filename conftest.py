@@ -5,5 +5,13 @@ import os
 import shutil
 import tempfile
 
+import pytest
+
 os.environ["SOTTOVOCE_HOME"] = tempfile.mkdtemp(prefix="sottovoce-tests-")
 atexit.register(shutil.rmtree, os.environ["SOTTOVOCE_HOME"], ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _a_store_for_each(tmp_path_factory, monkeypatch):
+    """Doctests included: what one opened is not known to the next."""
+    monkeypatch.setenv("SOTTOVOCE_HOME", str(tmp_path_factory.mktemp("store")))

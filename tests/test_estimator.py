@@ -51,15 +51,18 @@ SECRET = "Aunt Ermintrude owes forty euros"
 
 
 def checked(epsilon: float) -> PrivateICLClassifier:
-    """For scikit-learn's checks, which fit on a label set they do not declare and predict up to 300 rows a fit."""
-    return PrivateICLClassifier(epsilon, classes="from_y", ledger=":memory:", budget_epsilon=1000)
+    """For scikit-learn's checks, which fit on a label set they do not declare and predict up to 300 rows a fit.
+
+    They fit the same rows again and again: one ledger, a new one in each test, has the budget of all fits of a check.
+    """
+    return PrivateICLClassifier(epsilon, classes="from_y", ledger="check.db", share_budget=True, budget_epsilon=1000)
 
 
 def check_name(check) -> str:
     return getattr(check, "func", check).__name__
 
 
-GENEROUS = list(estimator_checks_generator(checked(epsilon=4)))
+GENEROUS = list(estimator_checks_generator(checked(epsilon=3.75)))
 MEAGRE = list(estimator_checks_generator(checked(epsilon=0.01)))
 
 
@@ -68,13 +71,15 @@ MEAGRE = list(estimator_checks_generator(checked(epsilon=0.01)))
     [pair for pair in GENEROUS if check_name(pair[1]) not in EXPECTED_FAILED_CHECKS],
     ids=lambda value: check_name(value) if callable(value) else "",
 )
-def test_it_passes_every_check_of_scikit_learn_that_privacy_allows(estimator, check):
-    # The checks that look at accuracy ask for 0.83 where 0.9 and more is usual at epsilon 4.
+def test_it_passes_every_check_of_scikit_learn_that_privacy_allows(estimator, check, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    # The checks that look at accuracy ask for 0.83 where 0.9 and more is usual at epsilon 3.75.
     check(estimator)
 
 
 @pytest.mark.parametrize("name", EXPECTED_FAILED_CHECKS)
-def test_every_excuse_is_still_needed(name):
+def test_every_excuse_is_still_needed(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     # At epsilon 0.01 predictions are coin flips: two fits agree on 12 rows once in 4096, three times never.
     for estimator, check in MEAGRE:
         if check_name(check) == name:

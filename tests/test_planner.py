@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from itertools import pairwise
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def test_the_price_fits_for_every_question_and_a_percent_more_does_not(budget, q
     epsilon = affordable_epsilon(budget, questions, event)
     account = Ledger(":memory:").open(Identity("ab" * 32, Adjacency.REPLACE_ONE, "record"), budget)
     account.reserve([Reservation(f"r{i}", event(epsilon), "") for i in range(questions)])
-    other = Ledger(":memory:").open(Identity("ab" * 32, Adjacency.REPLACE_ONE, "record"), budget)
+    other = Ledger(":memory:").open(Identity("cd" * 32, Adjacency.REPLACE_ONE, "record"), budget)
     with pytest.raises(BudgetExhaustedError):
         other.reserve([Reservation(f"r{i}", event(1.01 * epsilon), "") for i in range(questions)])
 
@@ -312,10 +313,13 @@ def rows(tmp_path):
 
 
 def classify(rows, flags):
-    return run(
-        ["classify", "--private", str(rows / "rows.jsonl"), "--queries", str(rows / "asked.jsonl"), "--labels", "a,b",
-         "--model", "fake", "--ledger", ":memory:", "--budget", "8,1e-6", *flags.split()]
-    )  # fmt: skip
+    """Answers with a first budget: in a store that does not know the records yet."""
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory(dir=rows) as store:
+        patch.setenv("SOTTOVOCE_HOME", store)
+        return run(
+            ["classify", "--private", str(rows / "rows.jsonl"), "--queries", str(rows / "asked.jsonl"), "--labels",
+             "a,b", "--model", "fake", "--ledger", ":memory:", "--budget", "8,1e-6", *flags.split()]
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("adjacency", [a.value for a in Adjacency])

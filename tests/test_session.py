@@ -213,7 +213,7 @@ def test_a_model_that_fails_for_everybody_fails_before_a_charge():
 
     for broken in (fail, lambda *_: [math.nan, 0.0], lambda *_: [math.inf, 0.0]):
         with np.errstate(invalid="ignore"):
-            icl = session(FakeScorer(broken))
+            icl = session(FakeScorer(broken), records=records(synthetic=True))
             with pytest.raises(ModelError, match=r"[Nn]othing was charged"):
                 icl.ask("hello", epsilon=1)
         assert kinds(icl) == ["open"]
@@ -225,7 +225,8 @@ def test_experts_that_said_nothing_are_null_and_the_others_answer():
 
     icl = session(FakeScorer(some), method=PoE(5.0), budget=Budget(200, 1e-6))
     assert icl.ask("hello", epsilon=100).value == "billing"
-    nobody = session(FakeScorer(lambda task, context, query: [math.nan if context else 0.0] * 2))
+    silent = FakeScorer(lambda task, context, query: [math.nan if context else 0.0] * 2)
+    nobody = session(silent, records=records(synthetic=True))
     assert {release.value for release in nobody.classify(["q"] * 8, epsilon=0.1)} <= set(TASK.labels)
 
 
@@ -331,7 +332,7 @@ def test_gaussian_noise_states_its_delta_and_takes_the_budgets_unless_told():
     assert "additional probability of 1e-05" in given.statement
     assert given.as_row("1")["delta"] == 1e-5
     assert icl.ask("q", epsilon=0.5).as_row("1")["delta"] == 1e-6
-    pure = session(method="poe").ask("q", epsilon=0.5, delta=1e-5)
+    pure = session(method="poe", records=records(synthetic=True)).ask("q", epsilon=0.5, delta=1e-5)
     assert pure.as_row("1")["delta"] == 0
 
 
@@ -351,7 +352,8 @@ def test_a_model_whose_isolation_nobody_checked_says_so_and_has_no_epsilon():
     assert (row["epsilon"], row["delta"], row["adjacency"]) == (None, None, "replace-one")
     assert "isolation not verified" in icl.ledger.history()[1]["detail"]
     assert icl.balance.answers == 1, "it is charged all the same"
-    noisy = session(FakeScorer(isolation=Isolation.NOT_VERIFIED), method=RNM("gaussian")).ask("q", epsilon=1)
+    unseen = FakeScorer(isolation=Isolation.NOT_VERIFIED)
+    noisy = session(unseen, method=RNM("gaussian"), records=records(synthetic=True)).ask("q", epsilon=1)
     assert "not verified" in noisy.statement
     assert noisy.as_row("1")["delta"] is None
 
@@ -405,7 +407,13 @@ def test_every_registered_method_answers_and_states_something():
     for name in registered_methods():
         shown = [Example({"text": "x"}, 0)] if name == "demonstrations" else ()
         budget = Budget(8, 1e-6, failure_delta=1e-7)
-        icl = session(method=name, allow_non_private=True, budget=budget, demonstrations=shown)
+        icl = session(
+            method=name,
+            allow_non_private=True,
+            budget=budget,
+            demonstrations=shown,
+            records=records(synthetic=True),
+        )
         release = icl.ask("q", epsilon=0.5, delta=1e-9)
         assert release.value in TASK.labels
         assert release.statement.endswith(".")

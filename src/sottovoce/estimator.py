@@ -61,8 +61,8 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     - ``score`` and cross-validation charge every row they predict, take it as public, and compare it with the labels
       you pass. Validate on public rows: an accuracy on private ones is a statistic that no ledger covers.
-    - A fold is another data set with a fingerprint of its own, so a ledger refuses it, except ``":memory:"``, which
-      forgets the other folds and bounds nothing over them. ``share_budget=True`` lets all draw on one budget. The sum
+    - A fold is another data set with a fingerprint of its own, so a ledger refuses it. ``share_budget=True``, with a
+      path or one ``Ledger`` for all, in memory too, lets all draw on one budget. The sum
       of charges covers folds cut by position (``KFold``) from single records whose number is public. It does not
       cover ``StratifiedKFold``, the default for classifiers: one changed label moves other records between folds.
     - A transformer fitted on the private rows (a scaler, a vocabulary) mixes every row into every other and voids
@@ -80,9 +80,10 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         budget_epsilon: Epsilon of the data set's whole budget; ``None`` where the ledger knows it already.
         budget_delta: Delta of that budget; 0 for a pure guarantee.
         budget_failure_delta: The share of it for methods whose answers can fail, such as ``pbs``.
-        ledger: A ledger, its path, or ``":memory:"``, which is new and empty at every ``fit``. ``None`` is refused:
-            scikit-learn fits again and again, and each time must find what was spent. Clones share it; jobs in other
-            processes need a path.
+        ledger: A ledger, its path, or ``":memory:"``, which is new and empty at every ``fit``, so that a second fit on
+            these rows or most of them is refused; ``Ledger(":memory:")`` serves many. ``None`` is refused:
+            scikit-learn fits again and again, and each time must find what was spent. Clones share a ledger; jobs in
+            other processes need a path.
         caller: Who asks, where the ledger's owner allotted each caller a part of the budget.
         share_budget: Lets every data set fitted with this ledger (folds, later versions) draw on its one budget.
         delta: Delta of one row, for methods that need one; by default the budget's.

@@ -1,4 +1,4 @@
-"""No benchmark answers from rows that a ledger was opened for: its references have no noise and its budget no memory."""
+"""No benchmark answers from rows that a ledger was opened for: its references have no noise."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_each_family_is_charged_its_own_rho():
 @settings(max_examples=40, deadline=None)
 def test_against_a_rational_oracle_the_sum_of_true_charges_stays_under_the_cap(epsilons, budget):
     limit = Budget(*budget)
-    account = Ledger(":memory:").open(WHO, limit)
+    account = Ledger(":memory:").grant(WHO, limit)
     true = Fraction(0)
     for i, epsilon in enumerate(epsilons):
         try:

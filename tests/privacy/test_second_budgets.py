@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sottovoce.cli import run
-from sottovoce.errors import InputError, LedgerMismatchError, LedgerUnavailableError
+from sottovoce.errors import BudgetError, InputError, LedgerMismatchError, LedgerUnavailableError
 from sottovoce.privacy import known_records
 from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import BoundedRange
@@ -63,6 +63,41 @@ def test_memory_is_refused_to_records_that_have_a_ledger(tmp_path):
         Ledger(":memory:").open(Identity.of(sealed(NOTES), ONE), Budget(1.0))
     assert opened(sealed([note(i) for i in range(500, 540)]), ":memory:").balance().left == 1
     assert opened(sealed(NOTES, synthetic=True), ":memory:").balance().left == 1
+
+
+def test_a_budget_in_memory_is_opened_once_and_then_only_by_the_owner(tmp_path):
+    first = opened(sealed(NOTES), ":memory:")
+    spend(first)
+    assert opened(sealed(NOTES), first.ledger, None).balance().left == 0.5, "one ledger is one budget"
+    file = str(tmp_path / "t.db")
+    for again in (":memory:", file, None, Ledger(":memory:")):
+        with pytest.raises(LedgerUnavailableError, match="had a budget in a ledger in memory") as refusal:
+            opened(sealed(NOTES), again)
+        assert "sotto ledger grant LEDGER" in str(refusal.value)
+        with pytest.raises(BudgetError, match="in memory"):
+            opened(sealed([*NOTES, note(77)]), again)
+    assert not Path(file).exists()
+    spend(opened(sealed(NOTES), first.ledger, None))  # what was refused did not touch the first
+    assert Ledger(":memory:").grant(Identity.of(sealed(NOTES), ONE), Budget(1.0)).balance().left == 1
+    Ledger(file).grant(Identity.of(sealed(NOTES), ONE), Budget(2.0))
+    assert opened(sealed(NOTES), None, None).balance().left == 2
+    assert opened(sealed(NOTES), first.ledger, None).other_ledger == file
+
+
+def test_a_budget_in_memory_needs_a_store_that_remembers_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOTTOVOCE_HOME", str(tmp_path / "open"))
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o755)  # open to others
+    with pytest.raises(LedgerUnavailableError, match="trusted store cannot be used"):
+        opened(sealed(NOTES), ":memory:")
+    assert opened(sealed(NOTES, synthetic=True), ":memory:").balance().left == 1
+
+
+def test_made_up_records_in_memory_are_not_remembered(tmp_path):
+    for _ in range(2):
+        assert opened(sealed(NOTES, synthetic=True), ":memory:").balance().left == 1
+    assert not home().exists() or not list(home().rglob("*"))
+    assert opened(sealed(NOTES), str(tmp_path / "t.db")).balance().left == 1
 
 
 @pytest.mark.parametrize("how", ["deleted", "emptied", "replaced"])
@@ -323,6 +358,22 @@ def test_a_grown_file_is_refused_and_the_command_that_is_named_goes_on(desk):
     code, _, err = desk.ask(grown)
     assert code == 0
     assert desk.ask(private)[0] == 3  # one budget of 1 for both, two answers at 0.5
+
+
+def test_a_command_warns_of_every_ledger_in_memory_and_opens_one_once(desk):
+    private = desk.write("t.jsonl", NOTES)
+    code, out, err = desk.ask(private, "--ledger", ":memory:")
+    assert (code, out.strip() in WORDS) == (0, True)
+    assert "WARNING: a ledger in memory forgets this budget" in err
+    for more in (["--ledger", ":memory:"], []):
+        code, out, err = desk.ask(private, *more)
+        assert (code, out) == (3, "")
+        assert "had a budget in a ledger in memory" in err
+    file = desk.folder / "t.db"
+    assert desk.run("ledger", "grant", file, "--private", private, "--budget", "2")[0] == 0
+    code, _, err = desk.ask(private)
+    assert (code, "WARNING" in err) == (0, False)
+    assert Ledger(str(file)).balances()[0].answers == 1
 
 
 def test_private_files_are_refused_as_queries_and_demonstrations(desk):

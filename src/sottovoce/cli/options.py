@@ -300,7 +300,7 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, LedgerChoice, 
             demonstrations=shown,
             allow_non_private=self.allow_non_private,
         )
-        warn_of(session.other_ledger)
+        warn_of(self.ledger if reads else None, session.other_ledger)
         return session
 
     def _demonstrations(self, task: Task) -> list[Example]:
@@ -324,10 +324,21 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, LedgerChoice, 
         return shown[: self.shots]
 
 
-def warn_of(other_ledger: str | None) -> None:
-    """Says that the records have another ledger on this machine, if they have."""
-    from sottovoce.cli.console import say
+def warn_of(ledger: str | None, other_ledger: str | None) -> None:
+    """Says that a ledger forgets its budget, or that the records have another one on this machine.
 
+    Args:
+        ledger: As it was named; ``None`` for the one that the records have.
+        other_ledger: Where else they have a budget.
+    """
+    from sottovoce.cli.console import say
+    from sottovoce.privacy.ledger_address import IN_MEMORY
+
+    if ledger == IN_MEMORY:
+        say(
+            "WARNING: a ledger in memory forgets this budget and what was charged when the command ends. All such runs "
+            "add up, and nothing counts them; these records get no other budget unless their owner grants it."
+        )
     if other_ledger:
         say(
             f"WARNING: these records already have the ledger {other_ledger}. Its budget and this one's add up, and "

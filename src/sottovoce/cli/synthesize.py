@@ -154,7 +154,7 @@ def _writer(
         ledger=setup.ledger,
         caller=setup.caller,
     )
-    o.warn_of(writer.other_ledger)
+    o.warn_of(setup.ledger, writer.other_ledger)
     return writer
 
 

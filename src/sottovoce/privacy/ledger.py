@@ -216,7 +216,7 @@ class Ledger:
         if caller is not None:
             with self._database.reading() as connection:
                 levels_of(connection, row, caller, self.name)
-        other = None if self.path == IN_MEMORY else remember(identity, self.path, row.name)
+        other = remember(identity, self.path, row.name)
         return Account(self, row, budget_of(row).currency, caller, other)
 
     def _owned(self, connection: sa.Connection, identity: Identity) -> Any:

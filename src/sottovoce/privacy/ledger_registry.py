@@ -1,8 +1,9 @@
 """Which ledger a data set has: a note in the trusted store, so that a budget is found again and not opened twice.
 
-The note holds a path, or an address without its password, under a keyed name. It helps one user on one machine; the
-ledger itself is the record. A first budget is opened only where the store can say that the records have none yet: what
-it says otherwise is a refusal, and another budget is the owner's decision, made with ``sotto ledger grant``.
+The note holds a path, an address without its password, or ``:memory:``, under a keyed name. It helps one user on one
+machine; the ledger itself is the record. A first budget is opened only where the store can say that the records have
+none yet: what it says otherwise is a refusal, and another budget is the owner's decision, made with ``sotto ledger
+grant``.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from shlex import quote
+from typing import Final
 
 from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError
 from sottovoce.privacy.identity import Identity
@@ -18,6 +20,11 @@ from sottovoce.privacy.known_records import Known, closest, keep, unusable
 from sottovoce.privacy.ledger_address import IN_MEMORY, is_address
 from sottovoce.records import PrivateRecords
 from sottovoce.store import LEDGERS, UnsafeStoreError, home, private_folder, private_name
+
+_FROM_MEMORY: Final = (
+    "The owner opens one that is kept: sotto ledger grant LEDGER --private FILE --budget EPSILON,DELTA. In Python, "
+    "Ledger(':memory:') is made once and given to every session that is to share its budget."
+)
 
 
 def default_path(known: PrivateRecords | str) -> str:
@@ -50,15 +57,15 @@ def refuse_second(identity: Identity, path: str) -> None:
         path: The ledger's.
 
     Raises:
-        LedgerMismatchError: The records, or most of them, have a ledger that still exists.
-        LedgerUnavailableError: Their ledger is gone or was emptied, or the trusted store cannot be used.
+        LedgerMismatchError: The records have a ledger that still exists, or most of them had one.
+        LedgerUnavailableError: Their ledger is gone, was emptied or was in memory, or the trusted store cannot be used.
     """
-    if identity.records is not None and identity.records.synthetic:
+    if _made_up(identity):
         return
     here = _place(path)
     try:
         noted = _noted(identity.names())
-        if noted is None and here != IN_MEMORY:
+        if noted is None:
             private_name(identity.fingerprint)  # a budget is opened only where it can be remembered
         found = closest(identity) if noted is None else None
     except OSError as error:
@@ -86,12 +93,15 @@ def refuse_second(identity: Identity, path: str) -> None:
 def remember(identity: Identity, path: str, data_set: str) -> str | None:
     """Notes a ledger for these records unless another one that still exists is noted; returns that other one.
 
-    The note is a convenience once there is an account: where the store cannot be written there is none.
+    The note is a convenience once there is an account: where the store cannot be written there is none. Of synthetic
+    records in memory nothing is noted, since nothing of them can be found again or is to be refused.
 
     Raises:
         LedgerUnavailableError: The store is open to others, or is kept under another key.
     """
     here = _place(path)
+    if here == IN_MEMORY and _made_up(identity):
+        return None
     try:
         other = _noted(identity.names())
         if other is not None and _exists(other) and not _same(other, here):
@@ -112,6 +122,12 @@ def remember(identity: Identity, path: str, data_set: str) -> str | None:
 def _mostly(found: Known, identity: Identity) -> LedgerMismatchError:
     """Why records that mostly are known get no fresh budget; not how many, which may tell how many there are."""
     file = quote(identity.records.source) if identity.records is not None else "FILE"
+    if found.ledger == IN_MEMORY:
+        return LedgerMismatchError(
+            f"These are no new records: most of them are those of a data set (unit '{found.unit}', {found.adjacency}) "
+            "that had its budget in a ledger in memory, or of others, or most of its are among them. Another budget "
+            f"would come on top. {_FROM_MEMORY}"
+        )
     return LedgerMismatchError(
         f"These are no new records: most of them are those of the data set {found.data_set!r} in the ledger "
         f"{found.ledger} (unit '{found.unit}', {found.adjacency}) or of others, or most of its are among them. A "
@@ -123,11 +139,20 @@ def _mostly(found: Known, identity: Identity) -> LedgerMismatchError:
 
 
 def _gone(noted: str) -> LedgerUnavailableError:
+    if noted == IN_MEMORY:
+        return LedgerUnavailableError(
+            "These records had a budget in a ledger in memory, which is forgotten when its program ends; another "
+            f"budget would come on top. {_FROM_MEMORY}"
+        )
     return LedgerUnavailableError(
         f"The ledger of these records was {noted}, and it is gone or empty. Name where it is now with --ledger, or put "
         "it back from a backup; a new one would start their budget again. Where that is what the owner wants: sotto "
         "ledger grant LEDGER --private FILE --budget EPSILON,DELTA"
     )
+
+
+def _made_up(identity: Identity) -> bool:
+    return identity.records is not None and identity.records.synthetic
 
 
 def _names(known: PrivateRecords | str) -> Iterator[str]:
@@ -143,8 +168,8 @@ def _place(path: str) -> str:
 
 
 def _exists(noted: str) -> bool:
-    """Whether it may still be there; a server is not asked. An empty file holds nothing any more."""
-    return is_address(noted) or (os.path.isfile(noted) and os.path.getsize(noted) > 0)
+    """Whether it may still be there; a server is not asked. An empty file holds nothing any more, nor does memory."""
+    return is_address(noted) or (noted != IN_MEMORY and os.path.isfile(noted) and os.path.getsize(noted) > 0)
 
 
 def _same(noted: str, here: str) -> bool:
