@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from sottovoce.records import PrivateRecords
 
 FORMAT: Final = 2
-_MAY_LACK_SCOPE: Final = (1,)
-"""Formats whose first certificates said the claim alone, without what it covers."""
 _WITHOUT_REQUEST: Final = 1
 """Format of certificates that do not say what was asked for."""
 _ID: Final = re.compile(r"(?P<run>[0-9a-f]+)-[1-9][0-9]*(?:\.[1-9][0-9]*)?")
@@ -310,14 +308,17 @@ class Certificate:
     def _words(self) -> Check:
         what = "its statement says that"
         try:
-            statement = statement_of(
-                Adjacency.parse(self.adjacency), self.unit, self.epsilon, self.delta, self.method,
-                Isolation(self.isolation), seeded=self.seeded,
-            )  # fmt: skip
+            wordings = [
+                statement_of(
+                    Adjacency.parse(self.adjacency), self.unit, self.epsilon, self.delta, self.method,
+                    Isolation(self.isolation), seeded=self.seeded, first=first,
+                ) for first in ((False, True) if self.format == _WITHOUT_REQUEST else (False,))
+            ]  # fmt: skip
         except SottoError as error:
             return Check(what, False, str(error))
-        claim = statement.removesuffix(f" {scope_of(Adjacency.parse(self.adjacency), self.unit, OF_A_FILE)}")
-        wordings = (statement, claim) if self.format in _MAY_LACK_SCOPE else (statement,)
+        if self.format == _WITHOUT_REQUEST:  # the first ones said the claim alone, without what it covers
+            scope = scope_of(Adjacency.parse(self.adjacency), self.unit, OF_A_FILE)
+            wordings += [words.removesuffix(f" {scope}") for words in wordings]
         return Check(what, self.statement in wordings, "word by word")
 
     def _request(self) -> Check:
@@ -444,7 +445,15 @@ def rows_hash(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def statement_of(
-    adjacency: Adjacency, unit: str, epsilon: float, delta: float, method: str, isolation: Isolation, *, seeded: bool
+    adjacency: Adjacency,
+    unit: str,
+    epsilon: float,
+    delta: float,
+    method: str,
+    isolation: Isolation,
+    *,
+    seeded: bool,
+    first: bool = False,
 ) -> str:
     """What is promised, in one sentence, and what it covers. Its figures are rounded up.
 
@@ -456,6 +465,7 @@ def statement_of(
         method: Name of the decoding method.
         isolation: Whether the model was seen to keep experts apart.
         seeded: Whether the noise came from a seeded source, so that nothing is promised.
+        first: As format 1 worded it, without the units an expert sees and how experts were kept apart.
     """
     if seeded:
         return "These rows have NO privacy guarantee: their noise came from a seeded source, for tests."
@@ -464,7 +474,8 @@ def statement_of(
     claim = (
         f"{subject[0].upper()}{subject[1:]} changes the probability of any set of outcomes of this whole file by at "
         f"most a factor of exp({rounded_up(epsilon)}), up to an additional probability of {rounded_up(delta)} (method "
-        f"{method}, {adjacency.value} adjacency, unit '{unit}', change type {change.name})"
+        f"{method}, {adjacency.value} adjacency, unit '{unit}'{'' if first else ', 1 unit an expert'}, change type "
+        f"{change.name}{'' if first or not isolation.holds else f', {isolation.words}'})"
     )
     if not isolation.holds:
         return f"{claim}; but {isolation.value}."

@@ -108,7 +108,8 @@ class Terms:
             f"{subject[0].upper()}{subject[1:]} changes the probability of this answer by {bound} "
             f"(epsilon {rounded_up(self.price.epsilon, 6)}, delta {slack}, {self.adjacency.value} adjacency, "
             f"unit '{self.unit}', {self._prompts}, "
-            f"change type {self.change.name if self.change else 'none'}, method {self.method.name})"
+            f"change type {self.change.name if self.change else 'none'}, method {self.method.name}"
+            f"{f', {self.isolation.words}' if self.isolation.holds else ''})"
         )
         return f"{claim}." if self.isolation.holds else f"{claim}; but {self.isolation.value}."
 

@@ -362,13 +362,27 @@ def test_the_statement_names_epsilon_delta_adjacency_and_unit(made):
     assert words == (
         "Replacing any one 'Patient' (all of its records) changes the probability of any set of outcomes of this whole "
         "file by at most a factor of exp(1.235), up to an additional probability of 1.001e-06 (method prism, "
-        "replace-one adjacency, unit 'Patient', change type swap). It covers what the private records add, not what "
-        "the model already knew. Not protected: the number of units, the labels, the number of texts, settings and "
-        "length limits, time and memory. A person named in the records of another 'Patient' is protected only as part "
-        "of those records."
+        "replace-one adjacency, unit 'Patient', 1 unit an expert, change type swap, experts computed apart: tested, "
+        "not proven). It covers what the private records add, not what the model already knew. Not protected: the "
+        "number of units, the labels, the number of texts, settings and length limits, time and memory. A person named "
+        "in the records of another 'Patient' is protected only as part of those records."
     )
     for part in ("exp(20)", "1e-06", "replace-one", "unit 'record'", "swap", "whole file"):
         assert part in statement
+
+
+def test_a_first_certificate_may_leave_out_how_experts_were_kept_apart_and_a_newer_one_not(made):
+    certificate, written = made[0], made[1]
+    for isolation in (Isolation.BY_CONSTRUCTION, Isolation.TESTED):
+        words = statement_of(
+            Adjacency.REPLACE_ONE, "record", certificate.epsilon, certificate.delta, certificate.method, isolation,
+            seeded=False, first=True,
+        )  # fmt: skip
+        assert "apart" not in words
+        earlier = replace(certificate, format=1, asked={}, isolation=isolation.value, statement=words)
+        assert wrong(earlier.checks(written)) == []
+        newer = replace(certificate, isolation=isolation.value, statement=words)
+        assert "its statement says that" in wrong(newer.checks(written))
 
 
 def test_a_first_certificate_may_say_its_claim_alone_and_nothing_else(made):

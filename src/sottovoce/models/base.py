@@ -44,6 +44,11 @@ class Isolation(Enum):
         return earlier.get(value) if isinstance(value, str) else None
 
     @property
+    def words(self) -> str:
+        """For a statement that holds: how experts were kept apart."""
+        return f"experts computed apart: {self.value.partition(':')[0]}"
+
+    @property
     def holds(self) -> bool:
         """Whether releases may be stated as private."""
         return self is not Isolation.NOT_VERIFIED
