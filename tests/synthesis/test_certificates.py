@@ -345,7 +345,10 @@ def test_it_is_read_as_it_was_written(made, tmp_path):
     ],
 )
 def test_what_earlier_certificates_said_of_isolation_is_still_read(made, tmp_path, earlier, now):
-    kept = replace(made[0], isolation=earlier, format=1)
+    words = statement_of(
+        Adjacency.REPLACE_ONE, "record", made[0].epsilon, made[0].delta, made[0].method, now, seeded=False, first=True
+    )
+    kept = replace(made[0], isolation=earlier, format=1, statement=words)
     kept.write(tmp_path / "c.json")
     read = Certificate.read(tmp_path / "c.json")
     assert Isolation(read.isolation) is now
