@@ -24,6 +24,7 @@ from sottovoce.methods.base import Method, Price, Reads, Subsampling, make_metho
 from sottovoce.methods.references import Demonstrations
 from sottovoce.models.base import FloatArray, Isolation, LabelScorer, PreparedContexts, require_suited
 from sottovoce.models.catalog import load_scorer
+from sottovoce.models.failures import is_models
 from sottovoce.privacy.amplification import Sampling, SharedSample
 from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.known_records import require_public
@@ -382,7 +383,9 @@ class PrivateICL:
             return of_shape(self._public.score(batch), (len(batch), 1, len(self.task.labels)))
         except SottoError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            if not is_models(error):
+                raise
             raise ModelError(
                 f"The model {self.model.name} failed on a question without any example ({type(error).__name__}). "
                 "Nothing was charged for it."

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from sottovoce.errors import ModelError
 from sottovoce.experts.ensemble import Ensemble
@@ -15,6 +16,7 @@ from sottovoce.experts.subsample import SampledEnsemble
 from sottovoce.methods.base import Price
 from sottovoce.methods.poe import PoE
 from sottovoce.methods.rnm import RNM
+from sottovoce.models.failures import is_shared
 from sottovoce.models.fake import FakeScorer, one_shot
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
@@ -104,7 +106,43 @@ def test_an_expert_is_null_for_the_questions_it_fails_on_alone():
     assert np.isfinite(found).all(axis=-1).tolist() == [[True] * 5, [False] + [True] * 4]
 
 
-@pytest.mark.parametrize("error", [MemoryError(), ModelError("busy", retryable=True)])
+class Panic(BaseException):
+    """What a library written in Rust raises: no ``Exception``."""
+
+
+def wrapped(inner):
+    """An error that was raised in place of another one, as one that hides where it came from."""
+    try:
+        try:
+            raise inner
+        except BaseException:
+            raise ModelError("stopped") from None
+    except ModelError as error:
+        return error
+
+
+ALLOCATOR = "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory"
+SHARED = [
+    MemoryError(),
+    ModelError("busy", retryable=True),
+    RuntimeError(ALLOCATOR),
+    RuntimeError("can't start new thread"),
+    Panic("failed to spawn thread"),
+    OSError(24, "Too many open files"),
+    ConnectionError("gone"),
+    wrapped(RuntimeError(ALLOCATOR)),
+    wrapped(MemoryError()),
+]
+
+
+def test_the_processors_allocator_is_heard():
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(1 << 60, dtype=torch.uint8)
+    assert is_shared(caught.value)
+    assert not is_shared(RuntimeError("shapes do not fit"))
+
+
+@pytest.mark.parametrize("error", SHARED, ids=repr)
 @pytest.mark.parametrize("model", [raises, StopsReading])
 def test_what_experts_share_fails_the_whole_answer(model, error):
     with pytest.raises(ModelError):
@@ -124,6 +162,68 @@ def test_a_model_that_is_broken_from_then_on_fails_the_whole_answer_and_makes_no
 
     with pytest.raises(ModelError, match=r"\(Stops\)"):
         Reading(FakeScorer(score), TASK, [*GOOD, BAD]).score(QUERIES)
+
+
+@pytest.mark.parametrize("raised", [True, False])
+@pytest.mark.parametrize("answer", [[math.nan] * 3, [0.0, 0.0, 9.0]])
+def test_a_model_that_says_other_things_from_then_on_fails_the_whole_answer(raised, answer):
+    broken = []
+
+    def score(task, context, query):
+        if poisoned(context):
+            broken.append(True)
+            if raised:
+                raise Stops
+            return [math.nan] * 3
+        return answer if broken else one_shot(task, context, query)
+
+    rehearsed = FakeScorer().prepare(TASK, [()]).score(QUERIES)[:, 0]
+    with pytest.raises(ModelError, match=r"failed while it read private examples \(ModelError\)"):
+        Reading(FakeScorer(score), TASK, [BAD, *GOOD]).score(QUERIES, rehearsed)
+
+
+@pytest.mark.parametrize("retryable", [True, False])
+def test_words_of_a_model_stay_here_and_only_whether_to_try_again_leaves(retryable):
+    model = FakeScorer(lambda *_: (_ for _ in ()).throw(ModelError("quotes poison", retryable=retryable)))
+    with pytest.raises(ModelError) as caught:
+        Reading(model, TASK, [BAD]).score(QUERIES)
+    assert "poison" not in str(caught.value)
+    assert caught.value.__cause__ is caught.value.__context__ is None
+    assert caught.value.retryable is retryable
+
+
+def test_a_panic_is_a_failure_and_an_order_to_stop_is_none():
+    found = Reading(raises(Panic("no")), TASK, [*GOOD, BAD]).score(QUERIES)
+    assert np.isfinite(found).all(axis=(0, 2)).tolist() == [True] * 4 + [False]
+    for stop in (KeyboardInterrupt, SystemExit, GeneratorExit):
+        with pytest.raises(stop):
+            Reading(raises(stop()), TASK, [*GOOD, BAD]).score(QUERIES)
+
+
+def test_what_was_kept_of_a_prompt_is_freed_where_the_model_fails_on_it():
+    closed = []
+
+    class Kept:
+        def __init__(self, inner, contexts):
+            self.inner, self.contexts = inner, contexts
+
+        def score(self, queries):
+            return self.inner.score(queries)
+
+        def close(self):
+            closed.append(self.contexts)
+
+    class Keeping:
+        name, isolation = "keeping", FakeScorer().isolation
+
+        def prepare(self, task, contexts):
+            return Kept(raises(Stops()).prepare(task, contexts), contexts)
+
+    reading = Reading(Keeping(), TASK, [*GOOD, BAD])
+    reading.score(QUERIES)
+    assert [BAD] in closed
+    reading.close()
+    assert all([context] in closed for context in GOOD)
 
 
 def test_a_model_without_failures_reads_everybody_together_and_once():

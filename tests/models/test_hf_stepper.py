@@ -387,7 +387,15 @@ def test_a_prompt_on_which_the_model_fails_is_a_null_row_and_others_are_not_touc
         assert torch.equal(rows[[0, 1, 2, 3, 5]], base[at][[0, 1, 2, 3, 5]])
 
 
-@pytest.mark.parametrize(("error", "for_good"), [(MemoryError(), False), (RuntimeError("no"), True)])
+@pytest.mark.parametrize(
+    ("error", "for_good"),
+    [
+        (MemoryError(), False),
+        (RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"), False),
+        (RuntimeError("can't start new thread"), False),
+        (RuntimeError("no"), True),
+    ],
+)
 def test_a_failure_that_prompts_share_fails_everybody_and_makes_nobody_null(monkeypatch, error, for_good):
     stepper = fresh()
     stepper.read([group()], inside_tokens=40, tokens=3).close()

@@ -59,7 +59,8 @@ class Ensemble(Opaque):
 
         Args:
             queries: The questions.
-            public: The model's answers without any record, shape (queries, labels), for methods that compare with them.
+            public: The model's answers without any record, shape (queries, labels), from before it read one: for
+                methods that compare with them, and to see that it still gives them.
 
         Raises:
             ModelError: The model failed for a reason that is no expert's own; see ``reading``.
@@ -69,7 +70,7 @@ class Ensemble(Opaque):
         if occupied:
             if self._reading is None:
                 self._reading = Reading(self.scorer, self.task, [self._contexts[index] for index in occupied])
-            scores[:, occupied] = self._reading.score(queries)
+            scores[:, occupied] = self._reading.score(queries, public)
         return [
             ExpertOutputs(rows, self._slots.change, self._slots.adjacency, None if public is None else public[index])
             for index, rows in enumerate(scores)

@@ -5,9 +5,9 @@ Guarantee   What an expert says, and whether it says anything, is a function of 
             has only itself to blame: its row is NaN, which adds the zero vector.
 Assumes     Isolation: a prompt by itself gets the row that it gets beside others (``LabelScorer.isolation``). Time, and
             with it the number of calls, follows from failures; it is not hidden.
-Failures    Those that experts share are nobody's own, and fail the whole answer: too little memory, what may pass by
-            itself (``retryable``), and a model that afterwards fails on the bare question too, which it answered in the
-            rehearsal.
+Failures    Those that experts share are nobody's own, and fail the whole answer (``models.failures``). So does a model
+            that afterwards does not answer the bare question as it did in the rehearsal: it is looked at behind every
+            failure, and once more behind the last expert where anybody is null.
 Sources     specification 1.2, 1.4 (a null expert adds zero), 8.4 (failures that private content causes).
 """
 
@@ -18,8 +18,9 @@ from typing import TypeVar, final
 
 import numpy as np
 
-from sottovoce.errors import ModelError, SottoError
+from sottovoce.errors import ModelError
 from sottovoce.models.base import Context, FloatArray, LabelScorer, PreparedContexts
+from sottovoce.models.failures import is_models, is_own, is_shared
 from sottovoce.records import Opaque
 from sottovoce.tasks import Query, Task
 
@@ -43,14 +44,19 @@ class Reading(Opaque):
         self._together: PreparedContexts | None = None
         self._alone: dict[int, PreparedContexts] | None = None
 
-    def score(self, queries: Sequence[Query]) -> FloatArray:
+    def score(self, queries: Sequence[Query], rehearsed: FloatArray | None = None) -> FloatArray:
         """Log-probabilities of the labels, shape (queries, contexts, labels), float64; a null expert's row is NaN.
+
+        Args:
+            queries: The questions.
+            rehearsed: What the model said to these questions, asked together without any record, before it read one:
+                shape (queries, labels). Where an expert is null, the model must still say the same, bit by bit.
 
         Raises:
             ModelError: The model failed for a reason that is no expert's own. What it said of it stays here, for it
                 could quote a record.
         """
-        return withheld(self._scorer, lambda: self._score(queries))
+        return withheld(self._scorer, lambda: self._checked(queries, rehearsed))
 
     def close(self) -> None:
         """Frees what the model keeps of the prompts."""
@@ -59,14 +65,20 @@ class Reading(Opaque):
                 prepared.close()
         self._together, self._alone = None, None
 
+    def _checked(self, queries: Sequence[Query], rehearsed: FloatArray | None) -> FloatArray:
+        scores = self._score(queries)
+        if not np.isfinite(scores).all():
+            require_sound(self._scorer, self._task, queries, rehearsed)
+        return scores
+
     def _score(self, queries: Sequence[Query]) -> FloatArray:
         if self._alone is None:
             try:
                 if self._together is None:
                     self._together = self._scorer.prepare(self._task, self._contexts)
                 return self._of_shape(self._together.score(queries), queries, len(self._contexts))
-            except Exception as error:
-                if is_shared(error):
+            except BaseException as error:
+                if not is_own(error):
                     raise
             self.close()
             self._alone = {}
@@ -88,20 +100,14 @@ class Reading(Opaque):
             if number not in self._alone:
                 self._alone[number] = self._scorer.prepare(self._task, [self._contexts[number]])
             return self._of_shape(self._alone[number].score(queries), queries, 1)[:, 0]
-        except Exception as error:
-            if is_shared(error):
+        except BaseException as error:
+            if not is_own(error):
                 raise
-        self._alone.pop(number, None)
-        self._ask_without_records(queries)
+        failed = self._alone.pop(number, None)
+        if failed is not None:
+            failed.close()
+        require_sound(self._scorer, self._task, queries)
         return None
-
-    def _ask_without_records(self, queries: Sequence[Query]) -> None:
-        """Raises what the model raises on the bare questions, which it could answer before."""
-        prepared = self._scorer.prepare(self._task, [()])
-        try:
-            self._of_shape(prepared.score(queries), queries, 1)
-        finally:
-            prepared.close()
 
     def _null(self, queries: int) -> FloatArray:
         return np.full((queries, len(self._task.labels)), np.nan)
@@ -110,34 +116,49 @@ class Reading(Opaque):
         return of_shape(scores, (len(queries), contexts, len(self._task.labels)))
 
 
-def is_shared(error: Exception) -> bool:
-    """Whether a failure is one that experts share: what others keep decides how much memory is left, say.
+def require_sound(
+    scorer: LabelScorer, task: Task, queries: Sequence[Query], rehearsed: FloatArray | None = None
+) -> None:
+    """Checks that a model still answers bare questions; a record that breaks it would else silence everybody.
 
-    Example:
-        >>> is_shared(MemoryError()), is_shared(ModelError("busy", retryable=True)), is_shared(ValueError())
-        (True, True, False)
+    Args:
+        scorer: The model.
+        task: Labels and templates.
+        queries: The questions.
+        rehearsed: What it said to them before it read a record, shape (queries, labels), if that is known.
+
+    Raises:
+        ModelError: What it says is not finite any more, or differs in a bit from what it said before.
+        Exception: What the model raises.
     """
-    out_of_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-    return out_of_memory or (isinstance(error, ModelError) and error.retryable)
+    prepared = scorer.prepare(task, [()])
+    try:
+        scores = of_shape(prepared.score(queries), (len(queries), 1, len(task.labels)))[:, 0]
+    finally:
+        prepared.close()
+    if not np.isfinite(scores).all() or (rehearsed is not None and not np.array_equal(scores, rehearsed)):
+        raise ModelError("The model does not answer bare questions any more as it did before it failed.")
 
 
 def withheld(scorer: LabelScorer, read: Callable[[], T]) -> T:
     """Lets a model read private examples; what it says of a failure stays here, for it could quote one.
 
     Raises:
-        ModelError: It failed. What was charged stands.
+        ModelError: It failed. What was charged stands. It is ``retryable`` where the model's own error was.
     """
-    failure = ""
     try:
         return read()
-    except SottoError:
-        raise
-    except Exception as error:
-        failure = type(error).__name__
+    except BaseException as error:
+        if not is_models(error):
+            raise
+        failure, shared = type(error).__name__, is_shared(error)
+        retryable = isinstance(error, ModelError) and error.retryable
+    advice = " The machine may be short of memory, or the model busy: try smaller settings, or later." if shared else ""
     # Raised here and not above, so that the other error is not attached to it.
     raise ModelError(
         f"The model {scorer.name} failed while it read private examples ({failure}). Its message is withheld, since "
-        "it could quote one. What was charged stands."
+        f"it could quote one. What was charged stands.{advice}",
+        retryable=retryable,
     )
 
 

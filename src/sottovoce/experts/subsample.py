@@ -16,8 +16,9 @@ import numpy as np
 from sottovoce.errors import ParameterError
 from sottovoce.experts.ensemble import examples_of
 from sottovoce.experts.outputs import ExpertOutputs
-from sottovoce.experts.reading import Reading, is_shared, withheld
+from sottovoce.experts.reading import Reading, require_sound, withheld
 from sottovoce.models.base import FloatArray, LabelScorer
+from sottovoce.models.failures import is_own
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import Randomness
@@ -67,11 +68,17 @@ class SampledEnsemble(Opaque):
     def ask(self, queries: Sequence[Query], public: FloatArray | None = None) -> list[ExpertOutputs]:
         """Scores every label by every prompt, one sealed result a question. This is the private read.
 
+        Args:
+            queries: The questions.
+            public: The model's answers without any record, as for ``Ensemble``.
+
         Raises:
             ModelError: The model failed for a reason that is no prompt's own; see ``reading``.
         """
         self._read_all_once()
         rows = [self._score(query) for query in queries]
+        if public is not None and not np.isfinite(rows).all():
+            withheld(self.scorer, lambda: require_sound(self.scorer, self.task, queries, public))
         return [
             ExpertOutputs(scores, SWAP, self._adjacency, None if public is None else public[index])
             for index, scores in enumerate(rows)
@@ -104,8 +111,8 @@ class SampledEnsemble(Opaque):
         def read() -> bool:
             try:
                 keep(self.task, examples)
-            except Exception as error:
-                if is_shared(error):
+            except BaseException as error:
+                if not is_own(error):
                     raise
                 return False
             return True

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
 from sottovoce.methods.decoding_chooser import Chooser
+from sottovoce.models.failures import is_models
 from sottovoce.models.stepping import Step
 from sottovoce.records import Opaque
 
@@ -44,7 +45,9 @@ class Text(Opaque):
         """
         try:
             allowed = None if self._matcher is None else self._matcher.allowed().to(step.public.device)
-        except Exception:  # of the grammar's library, over tokens that were drawn
+        except BaseException as error:  # of the grammar's library, over tokens that were drawn
+            if not is_models(error):
+                raise
             return None
         token = self._chooser.next(step, allowed)
         if token is None:
@@ -60,5 +63,7 @@ class Text(Opaque):
                 if self._matcher.over:
                     return True
             return self._ended(self.tokens)
-        except Exception:  # of the grammar's library or the tokenizer, over tokens that were drawn
+        except BaseException as error:  # of the grammar or the tokenizer, over tokens that were drawn
+            if not is_models(error):
+                raise
             return True

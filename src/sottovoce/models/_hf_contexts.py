@@ -16,6 +16,7 @@ from sottovoce.models._hf_labels import LabelTree
 from sottovoce.models._hf_model import quiet
 from sottovoce.models._hf_prompts import PromptWriter, Tokens
 from sottovoce.models.base import Context, FloatArray
+from sottovoce.models.failures import is_models, is_own, is_shared
 from sottovoce.records import Opaque
 from sottovoce.tasks import Query, Task
 
@@ -111,9 +112,9 @@ class HFContexts(Opaque):
         limit, words = self._model.limit, self._model.words
         try:
             prefix = self._writer.prefix(context)
-        except MemoryError:
-            raise
-        except Exception:
+        except BaseException as error:
+            if not is_own(error):
+                raise
             return None
         fits = prefix is not None and (limit is None or len(prefix) < limit) and max(prefix, default=0) < words
         return prefix if fits else None
@@ -246,11 +247,14 @@ def _sealed() -> Iterator[None]:
             yield
     except ModelError:
         raise
-    except (torch.OutOfMemoryError, MemoryError):
-        raise ModelError(
-            "The device ran out of memory. Lower cache_bytes or rows, or use a smaller model.", retryable=True
-        ) from None
-    except Exception as error:
+    except BaseException as error:
+        if not is_models(error):
+            raise
+        if is_shared(error):
+            raise ModelError(
+                "The device ran out of memory or of threads. Lower cache_bytes or rows, or use a smaller model.",
+                retryable=True,
+            ) from None
         raise ModelError(
             f"The model stopped with {type(error).__name__}. See what it can do here: scorer.self_test()."
         ) from None

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
 
-import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from sottovoce.errors import ModelError, ParameterError
 from sottovoce.models._hf_lockstep_attention import LayerPair
+from sottovoce.models.failures import is_models, is_shared
 
 
 class StoppedError(ModelError):
@@ -76,11 +76,13 @@ def sealed() -> Iterator[None]:
         yield
     except (ModelError, ParameterError):
         raise
-    except (torch.OutOfMemoryError, MemoryError):
-        raise ModelError(
-            "The device ran out of memory. Lower cache_bytes, the number of experts or of texts side by side, or use a "
-            "smaller model.",
-            retryable=True,
-        ) from None
-    except Exception as error:
+    except BaseException as error:
+        if not is_models(error):
+            raise
+        if is_shared(error):
+            raise ModelError(
+                "The device ran out of memory or of threads. Lower cache_bytes, the number of experts or of texts side "
+                "by side, or use a smaller model.",
+                retryable=True,
+            ) from None
         raise StoppedError(f"The model stopped with {type(error).__name__}.") from None

@@ -13,6 +13,7 @@ from typing import Any, final
 
 from sottovoce.errors import ModelError
 from sottovoce.models._hf_prompts import Piece, PromptWriter, Tokens, control_tokens, leading_tokens
+from sottovoce.models.failures import is_own
 from sottovoce.models.stepping import Prompt
 from sottovoce.records import Opaque
 from sottovoce.tasks import Task
@@ -105,9 +106,9 @@ class PromptParts:
     def _inside(self, text: str, most: int) -> Tokens | None:
         try:
             ids = self._writer.encode([_text(text)], first=False)
-        except MemoryError:
-            raise
-        except Exception:
+        except BaseException as error:
+            if not is_own(error):
+                raise
             return None
         return None if ids is None else ids[:most]
 

@@ -24,6 +24,7 @@ from sottovoce.models._hf_lockstep_decoding import GroupRead, LockstepDecoding
 from sottovoce.models._hf_lockstep_prompts import NOT_KEPT_APART, PromptTokens, TokensOf
 from sottovoce.models._hf_model import quiet
 from sottovoce.models._hf_prompts import Tokens
+from sottovoce.models.failures import is_own
 from sottovoce.models.stepping import Group
 from sottovoce.records import Opaque
 
@@ -186,9 +187,9 @@ class LockstepPrompts(Opaque):
         """
         try:
             return self._fill(family, place, own, kept, last)
-        except (torch.OutOfMemoryError, MemoryError):
-            raise
-        except Exception:
+        except BaseException as error:
+            if not is_own(error):
+                raise
             last.zero_()
             for pair in family.own:
                 for tensor in pair:

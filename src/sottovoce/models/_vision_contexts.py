@@ -18,6 +18,7 @@ from sottovoce.models._vision_images import UnreadableError
 from sottovoce.models._vision_model import Picture
 from sottovoce.models._vision_prompts import VisionPromptWriter
 from sottovoce.models.base import Context, FloatArray
+from sottovoce.models.failures import is_own
 from sottovoce.records import Opaque
 from sottovoce.tasks import Query, Task
 
@@ -129,9 +130,9 @@ class VisionContexts(Opaque):
     def _ids(self, labels: Sequence[int], fields: Sequence[Query], pictures: Sequence[Picture]) -> Tokens | None:
         try:
             return self._writer.prefix(labels, fields, [picture.text for picture in pictures])
-        except MemoryError:
-            raise
-        except Exception:
+        except BaseException as error:
+            if not is_own(error):
+                raise
             raise UnreadableError from None
 
     def _stretch(self, ids: Tokens | None, pictures: tuple[Picture, ...]) -> _Stretch:

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
+from sottovoce.models.failures import is_own
+
 MAX_FILE_BYTES = 32 << 20
 """Larger files are not opened."""
 MAX_FILE_PIXELS = 64_000_000
@@ -54,9 +56,9 @@ def read_picture(value: object, max_pixels: int) -> Any:
     try:
         with _silence():
             return _shrunk(_upright(_bytes(value)), max_pixels)
-    except MemoryError:
-        raise
-    except Exception:
+    except BaseException as error:
+        if not is_own(error, decoding=True):
+            raise
         raise UnreadableError from None
 
 

@@ -21,6 +21,7 @@ from sottovoce.errors import ModelError
 from sottovoce.models._hf_model import HeadRows, device_of, dtype_of, not_found, quiet, token_limit
 from sottovoce.models._vision_families import FAMILIES, Grid, Pixels, places
 from sottovoce.models._vision_images import UnreadableError, read_picture
+from sottovoce.models.failures import is_own
 from sottovoce.records import Opaque
 
 
@@ -104,9 +105,9 @@ class VisionModel:
                 images=picture, return_tensors="pt", input_data_format="channels_last", **settings
             )
             return self.family.pixels(processed)
-        except MemoryError:
-            raise
-        except Exception:
+        except BaseException as error:
+            if not is_own(error):
+                raise
             raise UnreadableError from None
 
     def look(self, pixels: Pixels) -> Picture:

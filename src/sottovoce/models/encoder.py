@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import MissingExtraError, ModelError, ParameterError
+from sottovoce.models.failures import is_models, is_shared
 
 VectorArray = NDArray[np.float32]
 
@@ -182,9 +183,11 @@ class _Network:
         """NaN for a text that cannot be embedded: its expert is null, and no other text is touched."""
         try:
             return self._embed(text)
-        except MemoryError:
-            raise ModelError("The machine ran out of memory while a text was embedded.", retryable=True) from None
-        except Exception:
+        except BaseException as error:
+            if not is_models(error):
+                raise
+            if is_shared(error):
+                raise ModelError("The machine ran out of memory while a text was embedded.", retryable=True) from None
             return np.full(_dimension(self.folder), np.nan, dtype=np.float32)
 
     def pieces(self, text: str) -> int:

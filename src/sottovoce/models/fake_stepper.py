@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from sottovoce.errors import MissingExtraError, ModelError, ParameterError
 from sottovoce.models.base import Isolation
+from sottovoce.models.failures import is_own
 from sottovoce.models.stepping import Group, Prompt, Step
 from sottovoce.records import Opaque
 
@@ -242,10 +243,9 @@ class FakeDecoding(Opaque):
         try:
             if prompt is not None:
                 return self._row(prompt, text)
-        except MemoryError:
-            raise
-        except Exception:
-            pass
+        except BaseException as error:
+            if not is_own(error):
+                raise
         return torch.full((self._stepper.vocabulary,), math.nan)
 
     def _row(self, prompt: Prompt, text: Tokens) -> Tensor:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import MissingExtraError, ModelError
 from sottovoce.models.base import FloatArray
+from sottovoce.models.failures import is_models, is_shared
 
 PixelArray = NDArray[np.float32]
 
@@ -142,9 +143,11 @@ def ink_of(image: str, side: int = SIDE) -> PixelArray | None:
     """
     try:
         return _centred(_grey(image), side)
-    except MemoryError:
-        raise ModelError("The machine ran out of memory while a picture was read.", retryable=True) from None
-    except Exception:
+    except BaseException as error:
+        if not is_models(error):
+            raise
+        if is_shared(error, decoding=True):
+            raise ModelError("The machine ran out of memory while a picture was read.", retryable=True) from None
         return None
 
 

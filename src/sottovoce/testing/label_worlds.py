@@ -213,7 +213,7 @@ def road_outputs(method: Method, data: DataSet, road: Road, randomness: Randomne
     """Experts' sealed outputs for the question, by the package's own road."""
     records = records_of(data, grouped=road.grouped)
     records = records.with_public_size() if road.adjacency.size_is_public else records
-    public = np.array([PUBLIC[2]])
+    public = FakeScorer(says).prepare(TASK, [()]).score([QUESTION])[:, 0]
     ensemble: Ensemble | SampledEnsemble
     if isinstance(method, Subsampling):
         ensemble = SampledEnsemble(
