@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, final
 from sottovoce.certificate import Certificate, Said, asked_hash, rows_hash
 from sottovoce.errors import (
     BudgetExhaustedError,
+    InputError,
     ModelError,
     ParameterError,
     SottoError,
@@ -34,6 +35,7 @@ from sottovoce.methods.base import Price
 from sottovoce.methods.decoding import Decoder, make_decoder
 from sottovoce.methods.decoding_text import Text
 from sottovoce.models.catalog import load_stepper
+from sottovoce.models.failures import is_models
 from sottovoce.models.stepping import Group, Prompt, Stepper
 from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import DpEvent
@@ -246,6 +248,8 @@ class Synthesizer:
             BudgetExhaustedError: The run cannot be paid for, or what an interruption lost cannot be charged again;
                 nothing was charged and the model read nothing private.
             ModelError: The model failed. What was charged stands, and a staged run can be resumed.
+            InputError: The run was charged for another request, as where the model keeps prompts apart differently
+                here. Nothing more was charged.
         """
         kept = dict(staging.kept) if staging else dict(kept or self.fresh())
         told = self._standing(kept)
@@ -264,9 +268,10 @@ class Synthesizer:
                 waiting.append(newest)
             if texts is not None:
                 yield from self._unfolded(number, texts, again=True)
+        self._rehearse()  # also where nothing is left to draw: what the model keeps apart here is settled by it
+        self._require_charged_for(kept, told)
         if not waiting:
             return
-        self._rehearse()
         self._charge(kept, waiting)
         for one, texts in self._written(staging, waiting):
             aside = staging.put(one.name, texts) if staging else _hash_of(texts)
@@ -276,8 +281,13 @@ class Synthesizer:
             yield from self._unfolded(one.number, texts, again=False)
 
     def certificate(self, kept: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Certificate:
-        """What can be said of the rows that left, for whoever uses them. It is for every charge of the run."""
+        """What can be said of the rows that left, for whoever uses them. It is for every charge of the run.
+
+        Raises:
+            InputError: The charges are for another request than this one.
+        """
         told, run = self._standing(kept), kept["run"]
+        self._require_charged_for(kept, told)
         charges = [one for number in self._numbers for one in _attempts(told, run, number)]
         return Certificate.of(
             plan_of_charges(self.plan, len(charges) - self._charges),
@@ -308,6 +318,16 @@ class Synthesizer:
     def _asked(self, kept: Mapping[str, str]) -> dict[str, Any]:
         """The whole request, which every charge commits to: a certificate is for all of it or for nothing."""
         return {**self._words, "version": kept["version"], "run": kept["run"], "charges": self._charges}
+
+    def _require_charged_for(self, kept: Mapping[str, str], told: Mapping[str, Standing]) -> None:
+        """Refuses to go on with charges of another request, whose certificate would be for none of them."""
+        asked = asked_hash(self._asked(kept))
+        if any(one.asked != asked for one in told.values()):
+            raise InputError(
+                f"The run was charged for another request than this one, of which the model {self.model.name!r} says "
+                f"here: {self.model.isolation.value}. Repeat its command on the machine, and with the versions, that "
+                "it began with. Nothing more was charged."
+            )
 
     def _standing(self, kept: Mapping[str, str]) -> dict[str, Standing]:
         """Every charge of a run by its id."""
@@ -397,7 +417,9 @@ class Synthesizer:
                 read.close()
         except SottoError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            if not is_models(error):
+                raise
             raise ModelError(
                 f"The model {self.model.name} failed on public prompts ({type(error).__name__}). Nothing was charged."
             ) from error
@@ -494,7 +516,9 @@ class Synthesizer:
         """What a finished text says, blank where the tokenizer cannot say it: a failure would tell of a draw."""
         try:
             return self._text_of(tokens).encode("utf-8", "replace").decode("utf-8")
-        except Exception:
+        except BaseException as error:
+            if not is_models(error):
+                raise
             return ""
 
     def _withheld(self, work: Callable[[], T]) -> T:
@@ -503,7 +527,9 @@ class Synthesizer:
         """
         try:
             return work()
-        except Exception as error:
+        except BaseException as error:
+            if not is_models(error):
+                raise
             failure = type(error).__name__
         # Raised here and not above, so that the other error is not attached to it.
         raise ModelError(

@@ -140,6 +140,14 @@ MUTANTS = [
         (_READING + "test_words_of_a_model_stay_here_and_only_whether_to_try_again_leaves",),
     ),
     Mutant(
+        "certified-before-the-rehearsal",
+        "a resumed run with nothing left to draw is certified by what the model said before its shapes were tried",
+        "synthesis.py",
+        "        asked = asked_hash(self._asked(kept))\n        if any(one.asked != asked for one in told.values()):\n",
+        "        if False:\n",
+        ("tests/synthesis/test_certificates.py",),
+    ),
+    Mutant(
         "a-failed-prompt-keeps-its-place",
         "a prompt on which the writing model fails counts as a prompt without a word, and speaks",
         "models/_hf_lockstep_read.py",

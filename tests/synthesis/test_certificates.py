@@ -219,6 +219,56 @@ def test_a_certificate_without_its_request_is_not_let_pass(made):
     assert next(check for check in checks if check.what == REQUEST).holds is None
 
 
+# What the model is found to keep apart only in the rehearsal
+
+
+class Finds:
+    """A model that is ``TESTED`` until the shapes of a run are read, and then what is found."""
+
+    def __init__(self, found):
+        self.inner = FakeStepper(likes_its_own, pieces=PIECES, isolation=Isolation.TESTED)
+        self.found = found
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def read(self, groups, **sizes):
+        self.inner.isolation = self.found
+        return self.inner.read(groups, **sizes)
+
+
+def resumed(tmp_path, found):
+    """A writer whose run is whole on the disk and has no certificate yet, its staging, and what ``found`` is found."""
+    icl = writer(tmp_path / "a.db", model=Finds(Isolation.NOT_VERIFIED))
+    staging = Staging(tmp_path / "a.jsonl", icl.terms, icl.fresh(), resume=False)
+    list(icl.rounds(staging))
+    staging.close()
+    again = writer(tmp_path / "a.db", model=Finds(found))
+    return again, Staging(tmp_path / "a.jsonl", again.terms, again.fresh(), resume=True)
+
+
+def test_a_run_with_nothing_left_to_draw_is_certified_by_what_its_rehearsal_finds(tmp_path):
+    icl, staging = resumed(tmp_path, Isolation.NOT_VERIFIED)
+    with pytest.raises(InputError, match="another request"):
+        icl.certificate(staging.kept, [])
+    written = [dict(row) for one in icl.rounds(staging) for row in one.rows]
+    certificate = icl.certificate(staging.kept, written)
+    assert certificate.isolation == Isolation.NOT_VERIFIED.value
+    assert wrong(certificate.checks(written, icl.ledger, RECORDS)) == ["the model kept experts apart"]
+    staging.close()
+
+
+def test_where_the_rehearsal_finds_other_things_than_were_charged_nothing_is_certified(tmp_path):
+    icl, staging = resumed(tmp_path, Isolation.TESTED)
+    spent = icl.balance.spent
+    with pytest.raises(InputError, match=r"another request.*Nothing more was charged"):
+        list(icl.rounds(staging))
+    with pytest.raises(InputError, match="another request"):
+        icl.certificate(staging.kept, [])
+    assert icl.balance.spent == spent
+    staging.close()
+
+
 # No hash to hold a guess against
 
 

@@ -59,11 +59,13 @@ class Standing:
         begun: Whether it began to be drawn.
         left: Whether it left.
         content: The hash that was noted when it left.
+        asked: The hash of the request that it is a charge of; ``None`` where none was noted.
     """
 
     begun: bool
     left: bool
     content: str | None
+    asked: str | None
 
 
 def require_release_id(value: object) -> str:
@@ -214,7 +216,12 @@ class Account:
             for one, kind, detail in connection.execute(query.order_by(ENTRY.c.seq)):
                 told.setdefault(one, {})[kind] = detail
         return {
-            one: Standing("draw" in kinds, "release" in kinds, detail_of(kinds.get("release", "{}")).get("content"))
+            one: Standing(
+                "draw" in kinds,
+                "release" in kinds,
+                detail_of(kinds.get("release", "{}")).get("content"),
+                detail_of(kinds["reserve"]).get("asked"),
+            )
             for one, kinds in told.items()
             if "reserve" in kinds and one.startswith(prefix)
         }
