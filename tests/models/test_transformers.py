@@ -278,6 +278,24 @@ def test_a_cap_on_the_cache_changes_no_bit_and_is_kept(folder, layout):
         assert (scorer.store.used_bytes > 0) == (cap > 0)
 
 
+@pytest.mark.parametrize("error", [RuntimeError("no"), KeyboardInterrupt()])
+def test_nothing_is_kept_of_prompts_that_could_not_all_be_read(folder, monkeypatch, error):
+    scorer = TransformersScorer(folder("llama"))
+    honest, calls = scorer.model.features, []
+
+    def features(*given, **more):
+        calls.append(scorer.store.used_bytes)
+        if len(calls) == 3:
+            raise error
+        return honest(*given, **more)
+
+    monkeypatch.setattr(scorer.model, "features", features)
+    with pytest.raises((ModelError, KeyboardInterrupt)):
+        scorer.prepare(TASK, CONTEXTS)
+    assert calls[-1] > 0
+    assert scorer.store.used_bytes == 0
+
+
 def test_new_contexts_push_out_the_least_recently_used_and_closing_frees_all(folder):
     scorer = TransformersScorer(folder("llama"))
     first, second = scorer.prepare(TASK, CONTEXTS), scorer.prepare(TASK, CONTEXTS)

@@ -131,7 +131,11 @@ class TransformersScorer:
             self._owners += 1
             prepared = HFContexts(self, task, contexts, layout, self._owners)
             if self.reuse_cache:
-                prepared.read_all()
+                try:
+                    prepared.read_all()
+                except BaseException:
+                    prepared.close()
+                    raise
         return prepared
 
     def self_test(self) -> SelfTestReport:

@@ -109,7 +109,11 @@ class VisionScorer:
             self._owners += 1
             prepared = VisionContexts(self, task, contexts, self._owners)
             if self.reuse_cache:
-                prepared.read_all()
+                try:
+                    prepared.read_all()
+                except BaseException:
+                    prepared.close()
+                    raise
         return prepared
 
     def self_test(self) -> SelfTestReport:
