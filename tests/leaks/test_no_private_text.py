@@ -349,23 +349,27 @@ def test_no_command_shows_or_stores_a_record(world, tmp_path, capfd, case):
         assert {"marked.db", "answers.jsonl"} <= set(kept)
 
 
-@pytest.mark.parametrize("place", ["model", "mechanism", "interrupt"])
+class Panic(BaseException):
+    """What a library written in Rust raises: no ``Exception``."""
+
+
+@pytest.mark.parametrize("place", ["model", "mechanism", "interrupt", "panic"])
 def test_a_failure_in_the_middle_of_a_private_read_shows_nothing(world, tmp_path, capfd, monkeypatch, place):
-    raised = {"interrupt": KeyboardInterrupt, "model": MemoryError, "mechanism": RuntimeError}[place]
+    raised = {"interrupt": KeyboardInterrupt, "model": MemoryError, "mechanism": RuntimeError, "panic": Panic}[place]
 
     def broken(task, context, query):
         if context and f"question {BATCH + 4}" in query["text"]:
             raise raised(f"in the middle of {context[0].fields}")
         return [0.0, 0.0]
 
-    if place == "mechanism":
+    if place in ("mechanism", "panic"):
         monkeypatch.setattr(PoE, "scores", lambda self, experts: broken(None, [Example({"t": world.text}, 0)],
                                                                        {"text": f"question {BATCH + 4}"}))  # fmt: skip
     else:
         monkeypatch.setattr(FakeScorer.__init__, "__defaults__", (broken,))
     code = run(command(world, tmp_path, "--epsilon", "0.1", questions=BATCH + 8))
     out = capfd.readouterr()
-    assert code == {"model": 4, "mechanism": 1, "interrupt": 130}[place]
+    assert code == {"model": 4, "mechanism": 1, "interrupt": 130, "panic": 1}[place]
     search(out.out + out.err, world.markers, "the terminal")
     assert "Traceback" not in out.err
     hunt_files(tmp_path, world.markers, but=("marked.jsonl",))

@@ -122,6 +122,18 @@ def test_a_text_that_cannot_be_embedded_is_nan_and_touches_no_other(encoder, mon
     assert (vectors[[0, 2]] == good).all()
 
 
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory"), OSError(12, "no memory")]
+)
+def test_what_texts_share_makes_no_text_nan(encoder, monkeypatch, error):
+    def embed(text: str):
+        raise error
+
+    monkeypatch.setattr(encoder._network(), "_embed", embed)
+    with pytest.raises(ModelError, match="ran out of memory"):
+        encoder.encode(["billing"])
+
+
 def test_nothing_is_made_of_no_texts(encoder):
     assert encoder.encode([]).shape == (0, 384)
 

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from sottovoce.errors import SottoError
+from sottovoce.models.failures import is_models
 from sottovoce.terminal import gated, say
 
 INTERRUPTED = 130
@@ -79,7 +80,9 @@ def _run(arguments: list[str] | None) -> int | None:
         return INTERRUPTED
     except BrokenPipeError:
         return None
-    except Exception as error:
+    except BaseException as error:
+        if not is_models(error):
+            raise
         frame = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
         say(
