@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 import unicodedata
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Context, Decimal
 from typing import Final
@@ -22,10 +23,21 @@ from sottovoce.cells import canonical_text, is_missing
 
 Values = Mapping[str, object]
 MarkArray = NDArray[np.uint64]
-"""Shape (records, 2): the mark of the whole record, and that of its longest text, 0 where none is long enough."""
+"""Shape (records, 1 + texts): the mark of the whole record, then of its single texts: odd ones of long texts, even ones
+of short texts, 0 where there are fewer."""
 
 LONG_TEXT: Final = 20
 """Characters from which on a text is taken to be a record's own."""
+SHORT_TEXT: Final = 8
+"""Characters from which on a text with a letter in it tells records apart that have no longer one."""
+TEXTS: Final = 8
+"""Texts of a record that are marked at most."""
+COMMON: Final = 0.01
+"""A text in more than this share of the rows, and in more than two, says nothing of a row."""
+COMMONEST: Final = 0.1
+"""The same for the rarest text of a row, so that rows which are there several times are known as well."""
+
+_LETTER: Final = re.compile(r"[^\W\d_]")
 
 
 def fingerprint_of(units: Iterable[Iterable[Values]]) -> str:
@@ -41,18 +53,52 @@ def fingerprint_of(units: Iterable[Iterable[Values]]) -> str:
 
 
 def marks_of(rows: Sequence[Values], key: bytes) -> MarkArray:
-    """A keyed mark for every record and one for its longest text, which say nothing to who has not the key.
+    """A keyed mark for every record and for its texts, which say nothing to who has not the key.
 
-    The second finds a record again whose other columns were added, dropped, renamed or filled in otherwise.
+    Those of texts find a record again whose other columns were added, dropped, renamed or filled in otherwise. Labels
+    and boilerplate, which many rows share, get none.
     """
-    marks = np.zeros((len(rows), 2), np.uint64)
-    for number, row in enumerate(rows):
+    whole = np.zeros(len(rows), np.uint64)
+    places, found = array("q"), array("Q")
+    for place, row in enumerate(rows):
         cells = _cells(row)
-        marks[number, 0] = _mark(key, b"record\0" + _joined(cells))
-        longest = max((text for _, text in cells), key=lambda text: (len(text), text), default="")
-        if len(longest) >= LONG_TEXT:
-            marks[number, 1] = _mark(key, b"text\0" + _encoded(longest))
-    return marks
+        whole[place] = _mark(key, b"record\0" + _joined(cells))
+        for text in {text for _, text in cells if _tells(text)}:
+            mark = _mark(key, b"text\0" + _encoded(text))
+            places.append(place)
+            found.append(mark | 1 if len(text) >= LONG_TEXT else (mark & ~1) or 2)
+    texts = _own_texts(np.frombuffer(places, np.int64), np.frombuffer(found, np.uint64), len(rows))
+    return np.concatenate((whole[:, None], texts), axis=1)
+
+
+def _tells(text: str) -> bool:
+    """Whether a text may tell one record from another: a long one, or a short one that is more than a number."""
+    return len(text) >= LONG_TEXT or (len(text) >= SHORT_TEXT and _LETTER.search(text) is not None)
+
+
+def _own_texts(places: NDArray[np.int64], marks: NDArray[np.uint64], rows: int) -> MarkArray:
+    """The marks of texts that few rows share, by row, shape (rows, texts): long ones first.
+
+    Args:
+        places: The row of each mark, ascending.
+        marks: Marks of texts; one stands once in a row at most.
+        rows: How many rows there are.
+    """
+    _, same, counts = np.unique(marks, return_inverse=True, return_counts=True)
+    shared = counts[same]
+    rarest = np.full(rows, rows + 1)
+    np.minimum.at(rarest, places, shared)
+    own = shared <= max(2, COMMON * rows)
+    own |= (shared == rarest[places]) & (shared <= COMMONEST * rows)
+    places, marks = places[own], marks[own]
+    # Which ones are left where there are too many follows from the texts alone, not from what other columns hold.
+    order = np.lexsort((marks, marks % 2 == 0, places))
+    places, marks = places[order], marks[order]
+    rank = np.arange(len(places)) - np.searchsorted(places, places)
+    few = rank < TEXTS
+    texts = np.zeros((rows, int(rank[few].max(initial=-1)) + 1), np.uint64)
+    texts[places[few], rank[few]] = marks[few]
+    return texts
 
 
 def _mark(key: bytes, content: bytes) -> int:

@@ -175,7 +175,7 @@ class PrivateRecords(Opaque):
         return self._first_fingerprint[0]
 
     def marks(self, key: bytes) -> MarkArray:
-        """Keyed marks of the single records, shape (records, 2); see ``fingerprints.marks_of``."""
+        """Keyed marks of the single records, shape (records, 1 + texts); see ``fingerprints.marks_of``."""
         if key not in self._marks:
             self._marks[key] = marks_of(self._whole(), key)
         return self._marks[key]

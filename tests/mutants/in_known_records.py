@@ -12,6 +12,7 @@ MEMORY = (_SECOND + "test_memory_is_refused_to_records_that_have_a_ledger",)
 GONE = (_SECOND + "test_a_ledger_that_was_deleted_emptied_or_replaced_is_missed",)
 GROWN = (_SECOND + "test_a_file_whose_records_are_mostly_known_opens_no_fresh_budget",)
 SAMPLE = (_SECOND + "test_records_of_a_large_data_set_are_found_in_a_sample_of_it",)
+SHORT = (_SECOND + "test_records_of_short_texts_are_known_without_their_labels_and_numbers",)
 PIECES = (_SECOND + "test_pieces_of_several_data_sets_are_known_too_and_new_records_are_not",)
 EARLIER = (_SECOND + "test_a_ledger_of_an_earlier_version_goes_on_under_the_new_fingerprint",)
 PUBLIC = (_SECOND + "test_private_rows_are_not_shown_as_public_ones",)
@@ -112,7 +113,31 @@ MUTANTS = [
         "whole-records-alone-are-known",
         "a column more or less makes every record a new one",
         "privacy/known_records.py",
-        " | np.isin(marks[:, 1], texts)",
+        " | by_long.any(axis=1) | by_short.any(axis=1)",
+        "",
+        GROWN,
+    ),
+    Mutant(
+        "longest-text-alone-is-marked",
+        "a column longer than the records' own text makes every record a new one",
+        "fingerprints.py",
+        "TEXTS: Final = 8",
+        "TEXTS: Final = 1",
+        GROWN,
+    ),
+    Mutant(
+        "short-texts-not-marked",
+        "new labels or line numbers make records of short texts new ones",
+        "fingerprints.py",
+        "    return len(text) >= LONG_TEXT or (",
+        "    return len(text) >= LONG_TEXT and (",
+        SHORT,
+    ),
+    Mutant(
+        "repeated-rows-not-marked",
+        "a file in which every row stands three times opens a fresh budget",
+        "fingerprints.py",
+        "    own |= (shared == rarest[places]) & (shared <= COMMONEST * rows)\n",
         "",
         GROWN,
     ),
@@ -120,8 +145,8 @@ MUTANTS = [
         "sample-taken-for-the-whole",
         "records of a large data set that are not in its sample count as new",
         "privacy/known_records.py",
-        "compared = main <= limit",
-        "compared = main <= _ALL",
+        "    return max(among, min(1.0, float(hits.mean()) / kept.rate))\n",
+        "    return float(hits.mean())\n",
         SAMPLE,
     ),
     Mutant(

@@ -22,7 +22,7 @@ from sottovoce.privacy.ledger_opening import open_account
 from sottovoce.privacy.ledger_registry import default_path
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records import PrivateRecords, PublicRecords, Row
-from sottovoce.store import home
+from sottovoce.store import home, mark_key
 
 ONE = Adjacency.REPLACE_ONE
 WORDS = ("billing", "fraud")
@@ -157,6 +157,9 @@ EDITS = {
     "a column more": [{**row, "year": 2024} for row in NOTES],
     "a column less": [{"text": row["text"]} for row in NOTES],
     "other labels": [{**row, "label": "other"} for row in NOTES],
+    "a longer column that is the same in every row": [{**row, "prompt": "You are careful. " * 9} for row in NOTES],
+    "a longer column": [{**row, "url": f"https://host.example/notes/{i:060d}"} for i, row in enumerate(NOTES)],
+    "every row three times": [{**row, "label": label} for row in NOTES for label in ("complaint", "praise", "other")],
     "half of it new": [*NOTES[:20], *(note(i) for i in range(2000, 2020))],
 }
 
@@ -177,6 +180,55 @@ def test_a_file_whose_records_are_mostly_known_opens_no_fresh_budget(tmp_path, k
     assert opened(sealed(EDITS[kind]), None, None).balance().left == 0.5
 
 
+CARDS = [{"text": f"card lost {i}", "label": WORDS[i % 2]} for i in range(40)]
+SHORT = {
+    "other labels": [{**row, "label": "some complaint"} for row in CARDS],
+    "line numbers": [{**row, "n": i} for i, row in enumerate(CARDS)],
+    "a longer column": [{**row, "url": f"https://host.example/{i:060d}"} for i, row in enumerate(CARDS)],
+}
+
+
+@pytest.mark.parametrize("kind", SHORT)
+def test_records_of_short_texts_are_known_without_their_labels_and_numbers(tmp_path, kind):
+    opened(sealed(CARDS), str(tmp_path / "t.db"))
+    with pytest.raises(LedgerMismatchError, match="no new records"):
+        opened(sealed(SHORT[kind]), None)
+
+
+@pytest.mark.parametrize("kind", ["long", "short"])
+def test_records_that_lost_their_longest_column_are_known(tmp_path, kind):
+    rows = CARDS if kind == "short" else NOTES
+    opened(sealed([{**row, "summary": "s" * 60 + str(i)} for i, row in enumerate(rows)]), str(tmp_path / "t.db"))
+    with pytest.raises(LedgerMismatchError, match="no new records"):
+        opened(sealed(rows), None)
+
+
+def test_boilerplate_and_names_do_not_make_other_records_known(tmp_path):
+    prompt = "You are a helpful assistant. Classify the following message:"
+    people = [f"Customer {chr(65 + i)}" for i in range(20)]
+    mine = [{"text": f"a first note, number {i}", "prompt": prompt, "name": people[i]} for i in range(20)]
+    others = [{"text": f"something else, number {i}", "prompt": prompt, "name": people[i]} for i in range(20)]
+    opened(sealed(mine), str(tmp_path / "t.db"))
+    require_public(others, "q.jsonl")
+    assert opened(sealed(others), None).balance().left == 1
+
+
+def test_marks_of_the_first_format_are_read_and_written_anew(tmp_path):
+    path, records = str(tmp_path / "t.db"), sealed(NOTES)
+    opened(records, path)
+    (file,) = (home() / "ledgers").glob("*.marks")
+    header = {"ledger": path, "data_set": "data", "adjacency": "replace-one", "unit": "record", "limit": 2**64 - 1}
+    marks = records.marks(mark_key())  # the first format had the same marks, but for the last bit of a text's
+    marks[:, 1] ^= np.arange(len(NOTES), dtype=np.uint64) % 2
+    first = b"sotto marks 1\n" + json.dumps(header).encode() + b"\n" + marks.astype("<u8").tobytes()
+    file.write_bytes(first)
+    for kind in ("grown", "other labels", "a longer column"):
+        with pytest.raises(LedgerMismatchError, match="no new records"):
+            opened(sealed(EDITS[kind]), None)
+    opened(sealed(NOTES), path)
+    assert file.read_bytes().startswith(b"sotto marks 2\n")
+
+
 def test_pieces_of_several_data_sets_are_known_too_and_new_records_are_not(tmp_path):
     for i in range(3):
         opened(sealed([note(100 * i + j) for j in range(40)]), str(tmp_path / f"{i}.db"))
@@ -192,9 +244,14 @@ def test_records_of_a_large_data_set_are_found_in_a_sample_of_it(tmp_path, monke
     many = [note(i) for i in range(2000)]
     opened(sealed(many), str(tmp_path / "t.db"))
     (file,) = (home() / "ledgers").glob("*.marks")
-    assert 500 * 16 < file.stat().st_size < 500 * 16 + 400
+    assert 500 * 16 < file.stat().st_size < 500 * 16 + 500
     # 40 of 2000 records expect 10 in the sample; none in it has a chance of 0.75^40, 1e-5.
-    for part in (many[:40], [{"text": row["text"]} for row in many[100:900]], [*many, note(9000)]):
+    for part in (
+        many[:40],
+        [{"text": row["text"]} for row in many[100:900]],
+        [{**row, "url": f"https://host.example/{i:060d}"} for i, row in enumerate(many)],
+        [*many, note(9000)],
+    ):
         with pytest.raises(LedgerMismatchError, match="no new records"):
             opened(sealed(part), None)
     assert opened(sealed([note(i) for i in range(5000, 5400)]), None).balance().left == 1
@@ -255,10 +312,12 @@ FIRST = "92d12c621fb776de5a124bbaac255360cfccf7d87ce9fd1ef1ed2b2fc0c46665"
 def test_private_rows_are_not_shown_as_public_ones(tmp_path, columns):
     opened(sealed(NOTES), str(tmp_path / "t.db"))
     shown = [{name: row[name] for name in columns} for row in NOTES]
-    for part in (shown, shown[:12], [*shown[:12], *({"text": f"a public question {i}"} for i in range(12))]):
+    longer = [{**row, "context": f"a much longer column than the text {i:060d}"} for i, row in enumerate(shown)]
+    for part in (shown, shown[:12], longer, [*shown[:12], *({"text": f"a public question {i}"} for i in range(12))]):
         with pytest.raises(InputError, match=r"demos\.jsonl: most of these rows are private") as refusal:
             require_public(part, "demos.jsonl")
         assert "note number" not in str(refusal.value)
+        assert "SOTTOVOCE_HOME" not in str(refusal.value)  # another store would start the budget again
     cut = [Row(i, {"text": row["text"][:5]}) for i, row in enumerate(shown, 1)]
     whole = [Row(i, row) for i, row in enumerate(shown, 1)]
     with pytest.raises(InputError):

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.cells import DEEPEST, canonical_text, is_missing
-from sottovoce.fingerprints import marks_of
+from sottovoce.fingerprints import TEXTS, marks_of
 from sottovoce.readers import read_private
 from sottovoce.records import PrivateRecords, Row
 
@@ -185,10 +185,30 @@ def test_another_column_of_units_is_another_data_set_and_the_order_is_not():
 # Marks
 
 
-def test_a_mark_says_nothing_without_its_key_and_finds_a_record_by_its_longest_text():
+def test_a_mark_says_nothing_without_its_key_and_finds_a_record_by_its_texts():
     row = {"text": "my card was charged twice by them", "label": "billing"}
-    marks = marks_of([row, {**row, "label": "fraud", "year": 2024}, {"text": row["text"] + "\r\n"}, {"n": 1}], KEY)
-    assert len(set(marks[:, 0].tolist())) == 4
-    assert len(set(marks[:3, 1].tolist())) == 1
-    assert marks[3, 1] == 0
+    other = {"text": "another text that is long enough", "label": "billing"}
+    gained = {**row, "label": "fraud", "url": "https://host.example/" + "x" * 40}
+    marks = marks_of([row, gained, other, {"text": other["text"] + "\r\n"}, {"n": 1}], KEY)
+    assert len(set(marks[:, 0].tolist())) == 5
+    texts = [set(mark[1:].tolist()) - {0} for mark in marks]
+    assert len(texts[0] & texts[1]) == 1
+    assert texts[2] == texts[3]
+    assert texts[4] == set()
     assert not np.isin(marks_of([row], b"another key" * 2), marks).any()
+
+
+def test_texts_that_many_rows_share_have_no_mark_and_rows_that_are_there_thrice_have_theirs():
+    rows = [{"text": f"a text of row number {i}", "prompt": "You are a careful assistant."} for i in range(100)]
+    assert (marks_of(rows, KEY)[:, 1:] != 0).sum() == 100  # every row's own text, the prompt of none
+    assert (marks_of(rows * 3, KEY)[:, 1:] != 0).sum() == 300
+    short = marks_of([{"text": f"row no {i:06d}", "n": 10**9 + i} for i in range(9)], KEY)[:, 1:]
+    assert short.shape == (9, 1)
+    assert (short % 2 == 0).all()
+
+
+def test_a_row_of_many_texts_has_a_bounded_number_of_marks():
+    wide = [{f"c{j}": f"cell {j} of row {i}, long enough" for j in range(20)} for i in range(5)]
+    marks = marks_of(wide, KEY)
+    assert marks.shape == (5, 1 + TEXTS)
+    assert marks.all()

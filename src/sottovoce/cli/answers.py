@@ -56,7 +56,7 @@ class Run:
         except (OSError, ValueError) as error:
             raise InputError(
                 f"The trusted store cannot be used ({getattr(error, 'strerror', None) or error}). Its key tells runs "
-                "apart. Set SOTTOVOCE_HOME to a folder of your own. Nothing was charged."
+                "apart. Mend that and run it again. Nothing was charged."
             ) from None
         return json.dumps({_HEADER: FORMAT, "public": self.public, "keyed": keyed}, indent=1) + "\n"
 

@@ -20,19 +20,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import InputError, LedgerUnavailableError
-from sottovoce.fingerprints import MarkArray, marks_of
+from sottovoce.fingerprints import TEXTS, MarkArray, marks_of
 from sottovoce.privacy.identity import Identity
 from sottovoce.records import PublicRecords
 from sottovoce.store import LEDGERS, UnsafeStoreError, home, mark_key, private_folder, private_name
 
 MOST: Final = 500_000
-"""Records of a data set that are remembered, 16 bytes each."""
+"""Records of a data set that are remembered, 8 bytes each and 8 for each of its texts."""
 SHARE: Final = 0.5
 """From this share of known records on, a file is no new data set."""
 FEW: Final = 10
 """Fewer rows than this that happen to be known do not make a public file private."""
 
-_MAGIC: Final = b"sotto marks 1\n"
+_MAGIC: Final = b"sotto marks 2\n"
+_FIRST_MAGIC: Final = b"sotto marks 1\n"
+"""Files of the first format hold the whole record and its longest text alone."""
 _ALL: Final = 2**64 - 1
 _SAID: Final = ("ledger", "data_set", "adjacency", "unit")
 
@@ -59,6 +61,26 @@ class Known:
     found: float = 0.0
 
 
+@final
+@dataclass(frozen=True)
+class _Kept:
+    """What a file of marks holds.
+
+    Attributes:
+        known: Whose records they are.
+        limit: The largest mark that the sample was drawn by.
+        rate: The part of the records that is kept.
+        marks: Their marks.
+        current: Whether it is in the format that is written today.
+    """
+
+    known: Known
+    limit: int
+    rate: float
+    marks: MarkArray
+    current: bool
+
+
 def keep(identity: Identity, ledger: str, data_set: str) -> None:
     """Remembers the records of a data set that has an account. Nothing is kept of synthetic ones.
 
@@ -69,18 +91,23 @@ def keep(identity: Identity, ledger: str, data_set: str) -> None:
         return
     file = _file(identity.fingerprint)
     known = Known(ledger, data_set, identity.adjacency.value, identity.unit)
-    if file.exists() and _read(file)[0] == known:
-        return
+    if file.exists():
+        kept = _read(file)
+        if kept.current and kept.known == known:
+            return
     marks = identity.records.marks(mark_key())
-    main = _main(marks)
-    limit = _ALL
+    total, main, limit = len(marks), _main(marks), _ALL
     if len(marks) > MOST:
         order = np.argsort(main, kind="stable")[:MOST]
         marks, limit = marks[order], int(main[order[-1]])
-    header = json.dumps({**{name: getattr(known, name) for name in _SAID}, "limit": limit}).encode() + b"\n"
+    said: dict[str, object] = {name: getattr(known, name) for name in _SAID}
+    said |= {"limit": limit, "rate": len(marks) / total, "width": marks.shape[1]}
+    header = json.dumps(said).encode() + b"\n"
     fresh = file.with_name(f".{file.name}.{os.getpid()}")
     with os.fdopen(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as stream:
         stream.write(_MAGIC + header + np.ascontiguousarray(marks, "<u8").tobytes())
+        stream.flush()
+        os.fsync(stream.fileno())
     fresh.replace(file)
 
 
@@ -116,8 +143,7 @@ def require_public(rows: PublicRecords | Sequence[Mapping[str, object]], source:
         raise InputError(
             f"{source}: most of these rows are private records, such as those of the data set '{found.data_set}' in "
             f"the ledger {found.ledger}, or most of its records are among them. Rows that are shown or asked in clear "
-            "must be public. Answer from private records with --private, or show rows written by 'sotto synthesize'. "
-            "If anybody may see these after all, run this with SOTTOVOCE_HOME set to another folder."
+            "must be public. Answer from private records with --private, or show rows written by 'sotto synthesize'."
         )
 
 
@@ -125,7 +151,7 @@ def unusable(error: OSError) -> LedgerUnavailableError:
     """What is said where the trusted store cannot be used, and with it whether records are known."""
     return LedgerUnavailableError(
         f"The trusted store cannot be used ({error.strerror or error}). Without it nobody can tell whether these "
-        "records have a budget already. Nothing was charged. Mend that, or set SOTTOVOCE_HOME to a folder of your own."
+        "records have a budget already. Nothing was charged. Mend that and run it again."
     )
 
 
@@ -134,31 +160,49 @@ def _closest(marks: MarkArray, fewest: int = 1) -> Known | None:
     main, anywhere = _main(marks), np.zeros(len(marks), bool)
     best: Known | None = None
     for file in _files():
-        one, limit, theirs = _read(file)
-        hits = _hits(marks, theirs)
+        kept = _read(file)
+        hits = _hits(marks, kept.marks)
         if not hits.any():
             continue
         anywhere |= hits
-        compared = main <= limit
-        enough = np.count_nonzero(hits) >= fewest and compared.any()
-        share, found = float(hits[compared].mean()) if enough else 0.0, float(_hits(theirs, marks).mean())
+        share = _share(hits, main, kept) if np.count_nonzero(hits) >= fewest else 0.0
+        found = float(_hits(kept.marks, marks).mean())
         if best is None or max(share, found) > max(best.share, best.found):
-            best = replace(one, share=share, found=found)
+            best = replace(kept.known, share=share, found=found)
     if best is None:
         return None
     together = float(anywhere.mean()) if np.count_nonzero(anywhere) >= fewest else 0.0
     return best if max(best.share, best.found, together) >= SHARE else None
 
 
+def _share(hits: NDArray[np.bool_], main: NDArray[np.uint64], kept: _Kept) -> float:
+    """How many of a file's records are a data set's own, of which a sample may have been kept alone.
+
+    Records that would be in the sample tell it best. Where their marks are others than they were, because of a column
+    more or less, the whole file's hits do, in proportion to the sample.
+    """
+    compared = main <= kept.limit
+    among = float(hits[compared].mean()) if compared.any() else 0.0
+    return max(among, min(1.0, float(hits.mean()) / kept.rate))
+
+
 def _main(marks: MarkArray) -> NDArray[np.uint64]:
-    """The mark that a sample is drawn by: of the longest text where there is one."""
-    return np.where(marks[:, 1] != 0, marks[:, 1], marks[:, 0])
+    """The mark that a sample is drawn by: the smallest of a record's texts where there are any."""
+    texts = np.where(marks[:, 1:] != 0, marks[:, 1:], np.uint64(_ALL)).min(axis=1, initial=_ALL)
+    return np.where((marks[:, 1:] != 0).any(axis=1), texts, marks[:, 0])
 
 
 def _hits(marks: MarkArray, others: MarkArray) -> NDArray[np.bool_]:
-    """Which records are among the others, as a whole or by their longest text."""
-    texts = others[:, 1][others[:, 1] != 0]
-    return np.isin(marks[:, 0], others[:, 0]) | np.isin(marks[:, 1], texts)
+    """Which records are among the others, as a whole or by a text.
+
+    A short text, such as a name, tells only where one of both records has no long one.
+    """
+    mine, theirs = marks[:, 1:], others[:, 1:]
+    bare = ~(mine % 2 == 1).any(axis=1, keepdims=True)
+    their_bare = theirs[~(theirs % 2 == 1).any(axis=1)]
+    by_long = np.isin(mine, theirs[theirs % 2 == 1])
+    by_short = np.isin(mine, their_bare[their_bare != 0]) | (bare & np.isin(mine, theirs[theirs != 0]))
+    return np.isin(marks[:, 0], others[:, 0]) | by_long.any(axis=1) | by_short.any(axis=1)
 
 
 def _files() -> Iterator[Path]:
@@ -171,16 +215,22 @@ def _file(fingerprint: str) -> Path:
     return private_folder(LEDGERS) / f"{private_name(fingerprint)}.marks"
 
 
-def _read(file: Path) -> tuple[Known, int, MarkArray]:
-    """Whose records they are, the largest mark that was kept, and the marks."""
+def _read(file: Path) -> _Kept:
+    """What a file remembers, in this format or the first one."""
     content = file.read_bytes()
     try:
-        if not content.startswith(_MAGIC):
+        current = content.startswith(_MAGIC)
+        if not current and not content.startswith(_FIRST_MAGIC):
             raise ValueError("another format")
         end = content.index(b"\n", len(_MAGIC))
         header = json.loads(content[len(_MAGIC) : end])
         known, limit = Known(*(header[name] for name in _SAID)), int(header["limit"])
-        marks = np.frombuffer(content, "<u8", offset=end + 1).astype(np.uint64).reshape(-1, 2)
+        rate, width = (float(header["rate"]), int(header["width"])) if current else ((limit + 1) / 2**64, 2)
+        if not 0 < rate <= 1 or not 1 <= width <= 1 + TEXTS:
+            raise ValueError("no sample of records")
+        marks = np.frombuffer(content, "<u8", offset=end + 1).astype(np.uint64).reshape(-1, width)
     except (ValueError, TypeError, KeyError):
         raise UnsafeStoreError(f"{file} is damaged or of another version; restore it from a backup") from None
-    return known, limit, marks
+    if not current:
+        marks[:, 1] |= marks[:, 1] != 0  # all of them are of long texts
+    return _Kept(known, limit, rate, marks, current)
