@@ -74,7 +74,9 @@ def _require_own(path: Path) -> None:
         return
     found = path.stat()
     if found.st_uid != os.geteuid():
-        raise UnsafeStoreError(f"{path} belongs to another user; set SOTTOVOCE_HOME to a folder of your own")
+        raise UnsafeStoreError(
+            f"{path} belongs to another user; give it back to yours with: chown {os.geteuid()} {path}"
+        )
     if found.st_mode & 0o077:
         mode = "700" if path.is_dir() else "600"
         raise UnsafeStoreError(
@@ -91,14 +93,14 @@ def _secret() -> bytes:
                 f"{file} is gone, without which the ledgers in {ledgers} are not found again; restore it from a "
                 f"backup, or move {file.parent} aside if its budgets no longer matter"
             )
-        _once(file, secrets.token_bytes(SECRET_BYTES))
+        write_once(file, secrets.token_bytes(SECRET_BYTES))
     _require_own(file)
     key = file.read_bytes()
     if len(key) != SECRET_BYTES:
         raise UnsafeStoreError(f"{file} is damaged; restore it from a backup")
     proof, expected = ledgers / PROOF, _derived(key, "check")
     if not proof.exists():
-        _once(proof, expected)
+        write_once(proof, expected)
     if not hmac.compare_digest(proof.read_bytes(), expected):
         raise UnsafeStoreError(
             f"{file} is not the key that the ledgers in {ledgers} were named under; restore that one from a backup, or "
@@ -107,11 +109,13 @@ def _secret() -> bytes:
     return key
 
 
-def _once(file: Path, content: bytes) -> None:
+def write_once(file: Path, content: bytes) -> None:
     """Writes a file that appears whole, and only if there is none yet."""
     fresh = file.with_name(f".{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
     with os.fdopen(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as stream:
         stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
     try:
         os.link(fresh, file)
     except FileExistsError:

@@ -6,6 +6,10 @@ from mutants.mutant import Mutant
 
 _SAME = "tests/records/test_same_records.py::"
 _SECOND = "tests/privacy/test_second_budgets.py::"
+_REGISTRY = "tests/privacy/test_registry.py::"
+UNNOTED = (_REGISTRY + "test_a_first_budget_that_cannot_be_remembered_is_not_opened",)
+CRASH = (_REGISTRY + "test_a_crash_while_a_first_budget_is_opened_forgets_nothing_and_blocks_nobody",)
+AT_ONCE = (_REGISTRY + "test_of_two_programs_that_open_a_first_budget_at_once_one_is_refused",)
 FORMATS = (_SAME + "test_one_value_has_one_text",)
 UNITS = (_SAME + "test_the_same_cells_in_other_units_are_another_data_set",)
 MEMORY = (_SECOND + "test_memory_is_refused_to_records_that_have_a_ledger",)
@@ -62,11 +66,35 @@ MUTANTS = [
         MEMORY,
     ),
     Mutant(
+        "first-budget-noted-late",
+        "a crash after the first account, or a full disk, leaves a budget that nobody remembers",
+        "privacy/ledger.py",
+        "        if self.path != IN_MEMORY:\n            note_first(",
+        "        if False:\n            note_first(",
+        UNNOTED,
+    ),
+    Mutant(
+        "opening-never-ends",
+        "a ledger that was emptied after its first charge counts as one that is still being opened",
+        "privacy/ledger_registry.py",
+        ".with_suffix(_OPENING).unlink(missing_ok=True)",
+        ".with_suffix(_OPENING)",
+        CRASH,
+    ),
+    Mutant(
+        "two-first-budgets-at-once",
+        "two programs that open a first budget at the same time get one each",
+        "privacy/ledger_registry.py",
+        "        if noted != here and not _same(noted, here):\n            raise _begun(noted, here)\n        keep",
+        "        keep",
+        AT_ONCE,
+    ),
+    Mutant(
         "memory-is-no-ledger",
         "a ledger in memory opens a fresh budget for records that have one",
         "privacy/ledger_registry.py",
-        "    if _made_up(identity):\n        return\n",
-        "    if path == IN_MEMORY or _made_up(identity):\n        return\n",
+        "    if _made_up(identity):\n        return\n    here = _place(path)\n    try:\n        noted",
+        "    if path == IN_MEMORY or _made_up(identity):\n        return\n    here = _place(path)\n    try:\n        noted",
         MEMORY,
     ),
     Mutant(
@@ -81,8 +109,8 @@ MUTANTS = [
         "empty-file-counts-as-kept",
         "an emptied ledger file opens a fresh budget",
         "privacy/ledger_registry.py",
-        "    if noted is None:\n        return\n    if not _exists(noted):\n        raise _gone(noted)\n",
-        "    if noted is None or not _exists(noted):\n        return\n",
+        "    if not _exists(noted):\n        raise _gone(noted)\n    if _same",
+        "    if not _exists(noted):\n        return\n    if _same",
         GONE,
     ),
     Mutant(

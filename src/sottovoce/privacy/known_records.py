@@ -202,7 +202,8 @@ def _hits(marks: MarkArray, others: MarkArray) -> NDArray[np.bool_]:
     their_bare = theirs[~(theirs % 2 == 1).any(axis=1)]
     by_long = np.isin(mine, theirs[theirs % 2 == 1])
     by_short = np.isin(mine, their_bare[their_bare != 0]) | (bare & np.isin(mine, theirs[theirs != 0]))
-    return np.isin(marks[:, 0], others[:, 0]) | by_long.any(axis=1) | by_short.any(axis=1)
+    hits: NDArray[np.bool_] = np.isin(marks[:, 0], others[:, 0]) | by_long.any(axis=1) | by_short.any(axis=1)
+    return hits
 
 
 def _files() -> Iterator[Path]:

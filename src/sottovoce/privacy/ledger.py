@@ -36,7 +36,7 @@ from sottovoce.privacy.ledger_caps import (
 from sottovoce.privacy.ledger_chain import Entry, History, append, read_entries, read_history
 from sottovoce.privacy.ledger_database import Database
 from sottovoce.privacy.ledger_file import LedgerFile
-from sottovoce.privacy.ledger_registry import refuse_second, remember
+from sottovoce.privacy.ledger_registry import note_first, refuse_second, remember
 from sottovoce.privacy.ledger_schema import DATA_SET, ENTRY, FINGERPRINT, SECRET
 from sottovoce.privacy.ledger_secret import RECORDS, keyed, new_key
 from sottovoce.privacy.ledger_verify import find_problems
@@ -253,7 +253,10 @@ class Ledger:
                 "version of them, the owner lets them share the budget with 'sotto ledger grant --continues NAME'; if "
                 "not, name another ledger."
             )
-        return self._create(connection, identity, _required(budget, self.name), "data")
+        row = self._create(connection, identity, _required(budget, self.name), "data")
+        if self.path != IN_MEMORY:
+            note_first(identity, self.path, row.name)
+        return row
 
     def _create(self, connection: sa.Connection, identity: Identity, budget: Budget, name: str) -> Any:
         require_name(name, "name")

@@ -1,9 +1,11 @@
 """Which ledger a data set has: a note in the trusted store, so that a budget is found again and not opened twice.
 
 The note holds a path, an address without its password, or ``:memory:``, under a keyed name. It helps one user on one
-machine; the ledger itself is the record. A first budget is opened only where the store can say that the records have
-none yet: what it says otherwise is a refusal, and another budget is the owner's decision, made with ``sotto ledger
-grant``.
+machine; the ledger itself is the record. It is written before a first budget is committed, with ``.opening`` beside it
+until the account stands: a crash between the two neither forgets a budget nor keeps its owner from opening it.
+
+A first budget is opened only where the store can say that the records have none yet: what it says otherwise is a
+refusal, and another budget is the owner's decision, made with ``sotto ledger grant``.
 """
 
 from __future__ import annotations
@@ -19,7 +21,10 @@ from sottovoce.privacy.identity import Identity
 from sottovoce.privacy.known_records import Known, closest, keep, unusable
 from sottovoce.privacy.ledger_address import IN_MEMORY, is_address
 from sottovoce.records import PrivateRecords
-from sottovoce.store import LEDGERS, UnsafeStoreError, home, private_folder, private_name
+from sottovoce.store import LEDGERS, UnsafeStoreError, home, private_folder, private_name, write_once
+
+_OPENING: Final = ".opening"
+"""The note of a first budget that may not be committed yet; it holds the same place."""
 
 _FROM_MEMORY: Final = (
     "The owner opens one that is kept: sotto ledger grant LEDGER --private FILE --budget EPSILON,DELTA. In Python, "
@@ -42,7 +47,7 @@ def default_path(known: PrivateRecords | str) -> str:
         fresh = str(private_folder(LEDGERS) / f"{private_name(fingerprint)}.db")
     except OSError as error:
         raise unusable(error) from None
-    if noted is not None and not _exists(noted):
+    if noted is not None and not _exists(noted) and not _opening(fingerprint, noted):
         raise _gone(noted)
     return noted or fresh
 
@@ -57,7 +62,7 @@ def refuse_second(identity: Identity, path: str) -> None:
         path: The ledger's.
 
     Raises:
-        LedgerMismatchError: The records have a ledger that still exists, or most of them had one.
+        LedgerMismatchError: The records, or most of them, have a ledger that still exists, or began to get one.
         LedgerUnavailableError: Their ledger is gone, was emptied or was in memory, or the trusted store cannot be used.
     """
     if _made_up(identity):
@@ -66,14 +71,19 @@ def refuse_second(identity: Identity, path: str) -> None:
     try:
         noted = _noted(identity.names())
         if noted is None:
-            private_name(identity.fingerprint)  # a budget is opened only where it can be remembered
+            _require_writable(identity.fingerprint)  # a budget is opened only where it can be remembered
         found = closest(identity) if noted is None else None
+        begun = noted is not None and _opening(identity.fingerprint, noted)
     except OSError as error:
         raise unusable(error) from None
     if found is not None:
         raise _mostly(found, identity)
     if noted is None:
         return
+    if begun:
+        if noted == here or _same(noted, here):
+            return
+        raise _begun(noted, here)
     if not _exists(noted):
         raise _gone(noted)
     if _same(noted, here):
@@ -90,33 +100,66 @@ def refuse_second(identity: Identity, path: str) -> None:
     )
 
 
+def note_first(identity: Identity, path: str, data_set: str) -> None:
+    """Notes the ledger that these records are about to get, durably; to be called before their account is committed.
+
+    Until ``remember`` is called, opening the same ledger goes on from here.
+
+    Raises:
+        LedgerMismatchError: Another program opens a first budget for them in another ledger at this moment.
+        LedgerUnavailableError: The trusted store cannot be written: nobody would know of the budget.
+    """
+    if _made_up(identity):
+        return
+    here = _place(path)
+    try:
+        note = _note(identity.fingerprint)
+        if not note.exists():
+            _write(note.with_suffix(_OPENING), here)
+            write_once(note, os.fsencode(here))
+        noted = os.fsdecode(note.read_bytes())
+        if noted != here and not _same(noted, here):
+            raise _begun(noted, here)
+        keep(identity, here, data_set)
+    except OSError as error:
+        raise unusable(error) from None
+
+
 def remember(identity: Identity, path: str, data_set: str) -> str | None:
-    """Notes a ledger for these records unless another one that still exists is noted; returns that other one.
+    """Notes a ledger that has an account of these records, unless another that still exists is noted; returns that one.
 
     The note is a convenience once there is an account: where the store cannot be written there is none. Of synthetic
     records in memory nothing is noted, since nothing of them can be found again or is to be refused.
 
     Raises:
-        LedgerUnavailableError: The store is open to others, or is kept under another key.
+        LedgerUnavailableError: The store is open to others, or is kept under another key; or it does not take that the
+            account, which was about to be opened, stands.
     """
-    here = _place(path)
+    here, begun = _place(path), False
     if here == IN_MEMORY and _made_up(identity):
         return None
     try:
         other = _noted(identity.names())
-        if other is not None and _exists(other) and not _same(other, here):
+        begun = other is not None and _opening(identity.fingerprint, other)
+        if other is not None and not begun and _exists(other) and not _same(other, here):
             return other
-        note = _note(identity.fingerprint)
-        fresh = note.with_name(f"{note.name}.{os.getpid()}")
-        fresh.write_bytes(os.fsencode(here))
-        fresh.chmod(0o600)
-        fresh.replace(note)
+        _write(_note(identity.fingerprint), here)
         keep(identity, here, data_set)
+        _note(identity.fingerprint).with_suffix(_OPENING).unlink(missing_ok=True)
     except UnsafeStoreError as error:
         raise unusable(error) from None
-    except OSError:
-        return None
+    except OSError as error:
+        if begun:
+            raise unusable(error) from None
     return None
+
+
+def _begun(noted: str, here: str) -> LedgerMismatchError:
+    return LedgerMismatchError(
+        f"A first budget for these records began to be opened in {noted}, by a program that still runs or was "
+        "stopped. Leave --ledger out to go on there. If they are to have it in another ledger, the owner opens it: "
+        f"sotto ledger grant {'LEDGER' if here == IN_MEMORY else quote(here)} --private FILE --budget EPSILON,DELTA"
+    )
 
 
 def _mostly(found: Known, identity: Identity) -> LedgerMismatchError:
@@ -175,7 +218,7 @@ def _exists(noted: str) -> bool:
 def _same(noted: str, here: str) -> bool:
     if is_address(noted) or is_address(here) or here == IN_MEMORY:
         return noted == here
-    return os.path.exists(here) and os.path.samefile(noted, here)
+    return os.path.exists(here) and os.path.exists(noted) and os.path.samefile(noted, here)
 
 
 def _noted(fingerprints: Iterable[str]) -> str | None:
@@ -188,6 +231,32 @@ def _noted(fingerprints: Iterable[str]) -> str | None:
         except FileNotFoundError:
             continue
     return None
+
+
+def _opening(fingerprint: str, noted: str) -> bool:
+    """Whether that ledger was noted for an account that is not known to stand."""
+    try:
+        return os.fsdecode(_note(fingerprint).with_suffix(_OPENING).read_bytes()) == noted
+    except FileNotFoundError:
+        return False
+
+
+def _require_writable(fingerprint: str) -> None:
+    """Tried before a ledger's file is made; what is written later may fail all the same, and is refused then."""
+    private_name(fingerprint)
+    folder = private_folder(LEDGERS)
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{folder} cannot be written")
+
+
+def _write(file: Path, place: str) -> None:
+    """Puts a place into a file of the store, whole and on the disk."""
+    fresh = file.with_name(f"{file.name}.{os.getpid()}")
+    with os.fdopen(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as stream:
+        stream.write(os.fsencode(place))
+        stream.flush()
+        os.fsync(stream.fileno())
+    fresh.replace(file)
 
 
 def _note(fingerprint: str) -> Path:
