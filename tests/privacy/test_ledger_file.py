@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,22 @@ def test_a_program_does_not_charge_what_was_put_in_its_ledgers_place(account, pa
     for file in (path, older):
         if file.exists() and file.stat().st_size:
             assert answers(file) in (1, 2), "nothing was charged"
+
+
+@pytest.mark.parametrize("saw", ["when it opened", "later"])
+def test_a_program_does_not_use_an_older_copy_of_what_it_read_alone(path, tmp_path, saw):
+    charging = Ledger(str(path)).open(WHO, Budget(1.0))
+    older = tmp_path / "older.db"
+    shutil.copy(path, older)
+    program = Ledger(str(path)).open(WHO, None) if saw == "later" else None
+    charging.reserve([charge("another", 0.5)])
+    program = program or Ledger(str(path)).open(WHO, None)
+    assert program.balance().answers == 1
+    written_over(path, older)
+    for use in (program.balance, lambda: program.reserve([charge("more")]), program.ledger.balances):
+        with pytest.raises(LedgerUnavailableError, match="no longer has entry 2, which this program saw"):
+            use()
+    assert answers(path) == 0, "nothing was charged"
 
 
 @pytest.mark.parametrize("act", [replaced, moved, gone])
@@ -428,6 +445,63 @@ def test_without_that_refusal_the_log_would_overwrite_it(account, path, tmp_path
     shutil.copy(log_of(older), log_of(path))
     monkeypatch.setattr(ledger_file, "_is_logged", lambda path: True)
     assert answers_or_none(path) != 3
+
+
+def test_a_log_that_is_left_from_another_ledger_does_not_replace_an_older_versions(path, tmp_path):
+    # Both are in the mode with a log, and SQLite would take the one for the other's: three charges would become one.
+    better = tmp_path / "better.db"
+    older_version(path, ["a"], end="by a power cut")
+    older_version(better, ["b", "c", "d"], end="in good order")
+    shutil.copy(better, path)
+    before = [file.read_bytes() for file in (path, log_of(path))]
+    with pytest.raises(LedgerUnavailableError, match="not its own"):
+        Ledger(str(path))
+    assert [file.read_bytes() for file in (path, log_of(path))] == before
+    log_of(path).unlink()
+    assert run(["ledger", "adopt", str(path)]) == 0
+    assert answers(path) == 3
+
+
+def test_a_log_that_leads_on_from_what_its_file_holds_is_taken_in(path):
+    older_version(path, ["a"], end="in good order")
+    older_version(path, ["b", "c"], end="by a power cut")
+    assert answers(path) == 3
+
+
+# Files that change by themselves
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (
+            "CREATE TRIGGER forget AFTER INSERT ON sotto_entry BEGIN UPDATE sotto_data_set SET spent = 0; END",
+            "a trigger 'forget', which no ledger has",
+        ),
+        ("CREATE VIEW shown AS SELECT * FROM sotto_entry", "a view 'shown', which no ledger has"),
+    ],
+)
+def test_a_file_that_would_change_or_hide_rows_by_itself_is_refused(account, path, change, problem, capsys):
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute(change)
+    with pytest.raises(LedgerUnavailableError, match=problem):
+        answers(path)
+    assert run(["ledger", "verify", str(path)]) == 3
+    told = capsys.readouterr()
+    assert problem in told.out + told.err
+
+
+def test_a_format_in_digits_that_are_no_number_is_refused_in_words(account, path):
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute("UPDATE sotto_meta SET value = '\u00b2' WHERE key = 'schema_version'")
+    with pytest.raises(LedgerUnavailableError, match="ledger format \u00b2"):
+        Ledger(str(path))
+
+
+def test_a_link_that_leads_to_itself_is_told_as_one(path):
+    path.symlink_to(path.name)
+    with pytest.raises(LedgerUnavailableError, match="symbolic links"):
+        Ledger(str(path))
 
 
 def test_a_pipe_is_no_ledger(path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 
@@ -22,6 +23,7 @@ from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import BoundedRange, PureDP
 from sottovoce.privacy.ledger import Identity, Ledger, Reservation
 from sottovoce.privacy.ledger_address import Address
+from sottovoce.privacy.ledger_chain import newest
 from sottovoce.privacy.ledger_registry import default_path
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.store import home
@@ -257,6 +259,80 @@ def test_two_roles_wait_for_the_same_lock(postgres_server, emptied_url):
         connection.exec_driver_sql("UPDATE sotto_data_set SET spent = cap")
     worker.join()
     assert results == ["refused"]
+
+
+def test_a_ledger_that_was_changed_is_not_used(postgres_server, emptied_url, capsys):
+    Ledger(emptied_url).open(WHO, Budget(1.0)).reserve([charge("a", 0.6)])
+    postgres_server.sql("UPDATE sottovoce.sotto_data_set SET spent = 0", database_of(emptied_url))
+    for use in (lambda: Ledger(emptied_url).open(WHO, None), lambda: Ledger(emptied_url).balances()):
+        with pytest.raises(LedgerUnavailableError, match="not whole: data set 'data': spent does not agree"):
+            use()
+    assert run(["ledger", "verify", emptied_url]) == 3
+    assert "spent does not agree" in "".join(capsys.readouterr())
+
+
+def test_an_older_state_is_not_charged_by_who_saw_a_newer_one(postgres_server, emptied_url):
+    program = Ledger(emptied_url).open(WHO, Budget(1.0))
+    database = database_of(emptied_url)
+    head = postgres_server.sql("SELECT value FROM sottovoce.sotto_meta WHERE key = 'head'", database)
+    Ledger(emptied_url).open(WHO, None).reserve([charge("another", 0.6)])
+    assert program.balance().answers == 1
+    postgres_server.sql("DELETE FROM sottovoce.sotto_entry WHERE seq > 1", database)
+    postgres_server.sql("UPDATE sottovoce.sotto_data_set SET spent = 0, answers = 0", database)
+    postgres_server.sql(f"UPDATE sottovoce.sotto_meta SET value = '{head}' WHERE key = 'head'", database)
+    assert Ledger(emptied_url).verify() == [], "by itself the older state is whole"
+    for use in (program.balance, lambda: program.reserve([charge("more")])):
+        with pytest.raises(LedgerUnavailableError, match="no longer has entry 2"):
+            use()
+
+
+def test_a_thread_with_an_older_view_does_not_bring_an_older_entry_back(emptied_url):
+    account = Ledger(emptied_url).open(WHO, Budget(1.0))
+    database = account.ledger._database
+    with database.reading() as view:
+        account.reserve([charge("meanwhile")])
+        database._note(newest(view))
+        assert newest(view)[0] == 1
+    assert database._newest[0] == 2
+    account.reserve([charge("after")])
+
+
+_FORGET = "CREATE FUNCTION sottovoce.forget() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; "
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (
+            _FORGET + "CREATE TRIGGER forget BEFORE UPDATE ON sottovoce.sotto_data_set "
+            "FOR EACH ROW EXECUTE FUNCTION sottovoce.forget()",
+            r"a trigger \(forget\) on sottovoce.sotto_data_set, which no ledger has",
+        ),
+        (
+            "CREATE RULE forget AS ON UPDATE TO sottovoce.sotto_data_set DO INSTEAD NOTHING",
+            r"a rule \(forget\) on sottovoce.sotto_data_set",
+        ),
+        ("ALTER TABLE sottovoce.sotto_entry ENABLE ROW LEVEL SECURITY", "row security on sottovoce.sotto_entry"),
+        (
+            "CREATE TABLE public.more () INHERITS (sottovoce.sotto_cap)",
+            "a table that is part of sottovoce.sotto_cap",
+        ),
+        (
+            "ALTER TABLE sottovoce.sotto_cap RENAME TO kept; "
+            "CREATE VIEW sottovoce.sotto_cap AS SELECT * FROM sottovoce.kept",
+            "something else in place of the table sottovoce.sotto_cap",
+        ),
+        ("ALTER TABLE sottovoce.sotto_cap SET UNLOGGED", "a table that a crash empties, sottovoce.sotto_cap"),
+    ],
+)
+def test_a_ledger_that_would_change_hide_or_forget_rows_by_itself_is_refused(
+    postgres_server, emptied_url, change, problem
+):
+    Ledger(emptied_url).open(WHO, Budget(1.0))
+    postgres_server.sql(change, database_of(emptied_url))
+    with pytest.raises(LedgerUnavailableError, match=problem):
+        Ledger(emptied_url).open(WHO, None)
+    assert re.search(problem, Ledger(emptied_url).verify()[0])
 
 
 @pytest.mark.parametrize("path", ["public", "other", "pg_temp", "absent", ""])

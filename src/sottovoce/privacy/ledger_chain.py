@@ -83,7 +83,7 @@ def read_entries(connection: sa.Connection) -> Generator[dict[str, Any], None, N
 
 def append(connection: sa.Connection, entries: Iterable[Entry]) -> None:
     """Adds entries and moves the head; the caller holds the write lock."""
-    seq, previous = _head(connection)
+    seq, previous = newest(connection)
     rows: list[dict[str, Any]] = []
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     for entry in entries:
@@ -105,8 +105,12 @@ def append(connection: sa.Connection, entries: Iterable[Entry]) -> None:
         connection.execute(sa.update(META).where(META.c.key == "head").values(value=f"{seq} {previous}"))
 
 
-def _head(connection: sa.Connection) -> tuple[int, str]:
-    """The newest entry's number and hash, in a ledger that is still of this version."""
+def newest(connection: sa.Connection) -> tuple[int, str]:
+    """The newest entry's number and hash, by the head, in a ledger that is still of this version.
+
+    Raises:
+        LedgerUnavailableError: It has another format meanwhile, or no head that can be read.
+    """
     meta = {row.key: row.value for row in connection.execute(sa.select(META))}
     if meta.get("schema_version") != SCHEMA_VERSION:
         raise LedgerUnavailableError("The ledger was moved to a newer format meanwhile. Start the program again.")

@@ -1,8 +1,8 @@
 """How a ledger's database is used: one code path for a SQLite file, memory and PostgreSQL.
 
 Guarantee   A writing transaction is alone from its first look to its commit, sees everything that was committed before,
-            and is on disk when it ends. A reading transaction sees one moment. A file is verified before it is used. A
-            ledger that has lost what this program saw in it is not charged any more.
+            and is on disk when it ends. A reading transaction sees one moment. A ledger is verified before it is used.
+            One that has lost the newest entry that this program saw in it is neither read nor charged any more.
 Assumes     The disk, or the PostgreSQL server, keeps what it says it has synchronised.
 
 ``ledger_file`` and ``ledger_server`` say how the two are opened and locked.
@@ -15,7 +15,7 @@ import sqlite3
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,7 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sottovoce.errors import LedgerUnavailableError
 from sottovoce.privacy.ledger_address import Address
-from sottovoce.privacy.ledger_chain import read_entries, read_history
+from sottovoce.privacy.ledger_chain import newest, read_entries, read_history
 from sottovoce.privacy.ledger_file import LedgerFile, faults, file_engine, memory_engine
 from sottovoce.privacy.ledger_schema import ENTRY, META, NO_HEAD, SCHEMA_VERSION, TABLES
 from sottovoce.privacy.ledger_server import LedgerServer, server_engine
@@ -41,7 +41,7 @@ class Database:
         self._own()
         # Threads share the one connection of an in-memory ledger, so they take turns.
         self._turn: AbstractContextManager[object] = RLock() if address.in_memory else nullcontext()
-        self._verified = self._file is None
+        self._verified = address.in_memory
         self._newest: tuple[int, str] | None = None
         self._prepare()
 
@@ -50,44 +50,49 @@ class Database:
         """A transaction that holds the write lock from its start and is on disk when it ends.
 
         Raises:
-            LedgerUnavailableError: The ledger cannot be written, was replaced or linked, or has gone back in time.
+            LedgerUnavailableError: The ledger cannot be written, is torn or changed, was replaced or linked, or has
+                gone back in time.
         """
         if not self._verified:
             with self.reading():
                 pass
         with self._alone() as connection:
-            self._require_newest(connection)
+            self._newest_of(connection, self._newest)
             yield connection
-            newest = connection.execute(sa.select(ENTRY.c.seq, ENTRY.c.hash).order_by(ENTRY.c.seq.desc()).limit(1))
-            seen = [(int(seq), str(digest)) for seq, digest in newest]
-        self._newest = seen[0] if seen else None
+            seen = newest(connection)
+        self._note(seen)
 
     @contextmanager
     def reading(self, *, verified: bool = True) -> Iterator[sa.Connection]:
         """A transaction that only reads, and sees one moment.
 
         Args:
-            verified: Whether the rows are taken on trust, so that a file must be whole. Not where somebody reads them
-                to find out what is wrong.
+            verified: Whether the rows are taken on trust, so that the ledger must be whole and hold what this program
+                saw in it. Not where somebody reads them to find out what is wrong.
 
         Raises:
-            LedgerUnavailableError: The ledger cannot be read, or is torn or changed.
+            LedgerUnavailableError: The ledger cannot be read, is torn or changed, or has gone back in time.
         """
         options: dict[str, Any] = {"sotto_read_only": True}
         if self.address.is_server:
             options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        seen = self._newest  # before the moment that is seen: what another thread saw later need not be in it
         with (
             self._turn,
             self._translated(),
             self._engine.connect().execution_options(**options) as connection,
             connection.begin(),
         ):
-            if verified and not self._verified:
-                self._verify(connection)
+            if verified:
+                if not self._verified:
+                    self._verify(connection)
+                self._note(self._newest_of(connection, seen))
             yield connection
 
     def faults(self, connection: sa.Connection) -> list[str]:
-        """What is wrong with a file below its rows; nothing if all is well."""
+        """What is wrong below the rows, or would change them by itself; nothing if all is well."""
+        if self._server is not None:
+            return self._server.faults(connection)
         return [] if self._file is None else faults(connection)
 
     def close(self) -> None:
@@ -100,6 +105,7 @@ class Database:
         self._owner = os.getpid()
         self._end = weakref.finalize(self, _dispose, self._engine, self._owner)
         self._end.atexit = False
+        self._noting = Lock()  # a child must not wait for a thread that it does not have
 
     @contextmanager
     def _alone(self) -> Iterator[sa.Connection]:
@@ -114,26 +120,41 @@ class Database:
                 self._file.require_one()
 
     def _verify(self, connection: sa.Connection) -> None:
-        """A copy that was made while somebody wrote, or one whose journal was lost, must not be believed."""
+        """A copy that was made while somebody wrote, one whose journal was lost, or an edit must not be believed."""
         problems = self.faults(connection) or find_problems(read_history(connection, read_entries(connection)))
         if problems:
             raise LedgerUnavailableError(
-                f"The ledger {self.name} is not whole: {problems[0]}. It is a copy that was made while a program "
-                f"wrote, or lost its journal ({self.name}-journal), or was changed. Nothing is charged to it or read "
-                "from it. Use the original with its journal beside it, or a whole copy. See 'sotto ledger verify'."
+                f"The ledger {self.name} is not whole: {problems[0]}. {self._why_not_whole()} Nothing is charged to it "
+                "or read from it. See 'sotto ledger verify'."
             )
         self._verified = True
 
-    def _require_newest(self, connection: sa.Connection) -> None:
-        """The newest entry that this program saw must still be there."""
-        if self._newest is None:
-            return
-        seq, digest = self._newest
+    def _why_not_whole(self) -> str:
+        if self._file is None:
+            return "It was changed, or restored in part. Restore the whole database, or undo the change."
+        return (
+            f"It is a copy that was made while a program wrote, or lost its journal ({self.name}-journal), or was "
+            "changed. Use the original with its journal beside it, or a whole copy."
+        )
+
+    def _note(self, seen: tuple[int, str]) -> None:
+        """Keeps the newest entry that was seen; threads may come with older ones later."""
+        with self._noting:
+            if self._newest is None or seen[0] > self._newest[0]:
+                self._newest = seen
+
+    def _newest_of(self, connection: sa.Connection, seen: tuple[int, str] | None) -> tuple[int, str]:
+        """The newest entry; the one that this program saw must still be there."""
+        found = newest(connection)
+        if seen is None or seen == found or seen[0] == 0:
+            return found
+        seq, digest = seen
         if connection.scalar(sa.select(ENTRY.c.hash).where(ENTRY.c.seq == seq)) != digest:
             raise LedgerUnavailableError(
                 f"The ledger {self.name} no longer has entry {seq}, which this program saw in it: an older copy was "
                 "put in its place. Nothing more is charged. Put the newer one back, and start the program again."
             )
+        return found
 
     def _prepare(self) -> None:
         with self.reading(verified=False) as connection:
@@ -141,7 +162,7 @@ class Database:
         if version is None:
             with self._alone() as connection:
                 version = self._version(connection) or self._create(connection)
-        if version.isdigit() and int(version) < int(SCHEMA_VERSION):
+        if version.isascii() and version.isdigit() and int(version) < int(SCHEMA_VERSION):
             from sottovoce.privacy.ledger_migrations import migrate
 
             with self._alone() as connection:

@@ -18,6 +18,7 @@ import os
 import sqlite3
 import stat
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, final
@@ -27,7 +28,7 @@ from sqlalchemy.pool import QueuePool, StaticPool
 
 from sottovoce.errors import LedgerUnavailableError
 from sottovoce.privacy.ledger_mounts import NETWORK, mount_of
-from sottovoce.privacy.ledger_schema import META
+from sottovoce.privacy.ledger_schema import ENTRY, META
 
 LOCK_TIMEOUT_S: Final = 60
 MOVE_TIMEOUT_S: Final = 10
@@ -38,6 +39,9 @@ SYNCHRONOUS_FULL: Final = 2
 
 _SHORTEST_PAUSE_S: Final = 0.0005
 _TABLES: Final = "SELECT name FROM sqlite_master WHERE type = 'table'"
+_NEWEST: Final = f"SELECT seq, hash FROM {ENTRY.name} ORDER BY seq DESC LIMIT 1"
+_KEPT: Final[list[sqlite3.Connection]] = []
+"""Connections without locks, which stay open: to close one would drop the locks that others have."""
 
 
 @final
@@ -145,8 +149,8 @@ class LedgerFile:
                 "PostgreSQL database where several hosts share it."
             )
 
-    def _open(self) -> sqlite3.Connection:
-        where = f"{Path(self._path).as_uri()}?mode=rw"
+    def _open(self, how: str = "mode=rw") -> sqlite3.Connection:
+        where = f"{Path(self._path).as_uri()}?{how}"
         return sqlite3.connect(where, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
 
     def _set_journal(self, connection: sqlite3.Connection) -> None:
@@ -171,7 +175,7 @@ class LedgerFile:
     def _empty_log(self) -> None:
         """Moves charges that an older version left in a log beside the file into the file."""
         while _size(self._path + LOG) > 0:
-            if _is_logged(self._path):
+            if _is_logged(self._path) and self._is_own_log():
                 self._move_from_log()
             elif _size(self._path + LOG) > 0:
                 raise LedgerUnavailableError(
@@ -179,6 +183,29 @@ class LedgerFile:
                     "file of this name, and would overwrite this one. If this file is the one that counts, move the "
                     "other away; if it replaced the one that counts, put that back."
                 )
+
+    def _is_own_log(self) -> bool:
+        """Whether the log leads on from the newest entry that the file holds without it.
+
+        Both are read before anything is written. A file that cannot be read without its log, as after a crash while
+        the log was taken into it, says nothing.
+        """
+        _KEPT.append(self._open("immutable=1"))
+        try:
+            newest = _KEPT[-1].execute(_NEWEST).fetchone()
+        except (sqlite3.DatabaseError, UnicodeDecodeError):
+            newest = None
+        if newest is None:
+            return True
+        query = f"SELECT count(*) FROM {ENTRY.name} WHERE seq = ? AND hash = ?"
+        try:
+            with closing(self._open("mode=ro")) as connection:  # which does not take the log in when it is closed
+                ((found,),) = patiently(connection, query, newest)
+        except sqlite3.OperationalError as error:
+            raise self._unusable(str(error).splitlines()[0]) from None
+        except sqlite3.DatabaseError:  # pages of two ledgers make none
+            return False
+        return bool(found)
 
     def _move_from_log(self) -> None:
         end = time.monotonic() + MOVE_TIMEOUT_S
@@ -242,17 +269,20 @@ def memory_engine() -> sa.Engine:
 
 
 def faults(connection: sa.Connection) -> list[str]:
-    """What is wrong with the file's pages and indexes; nothing if all is well."""
+    """What is wrong with the file's pages and indexes, or would change rows by itself; nothing if all is well."""
     found = [str(line) for (line,) in connection.exec_driver_sql("PRAGMA integrity_check(1)")]
-    return [] if found == ["ok"] else [f"the file is damaged: {line.splitlines()[-1]}" for line in found]
+    if found != ["ok"]:
+        return [f"the file is damaged: {line.splitlines()[-1]}" for line in found]
+    others = connection.exec_driver_sql("SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')")
+    return [f"the file has a {kind} {name!r}, which no ledger has" for kind, name in others]
 
 
-def patiently(connection: Any, statement: str) -> Any:
+def patiently(connection: Any, statement: str, values: Sequence[Any] = ()) -> Any:
     """Runs a statement again while another process is in the way."""
     end = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         try:
-            return connection.execute(statement).fetchall()
+            return connection.execute(statement, values).fetchall()
         except sqlite3.OperationalError as error:
             if not _is_busy(error) or time.monotonic() > end:
                 raise
@@ -301,6 +331,7 @@ def _make(path: str) -> None:
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDONLY, 0o600))
     except FileExistsError:
+        os.stat(path)  # says where links lead in a circle
         if not os.access(path, os.R_OK):
             raise PermissionError(0, "permission denied") from None
 

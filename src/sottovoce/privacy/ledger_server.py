@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from sottovoce.errors import LedgerUnavailableError, MissingExtraError
 from sottovoce.privacy.ledger_address import Address
-from sottovoce.privacy.ledger_schema import META
+from sottovoce.privacy.ledger_schema import META, TABLES
 
 SCHEMA: Final = "sottovoce"
 LOCK_TIMEOUT_S: Final = 60
@@ -28,6 +28,21 @@ _LEDGERS: Final = sa.text(
     "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
     "WHERE c.relname = :table AND c.relkind IN ('r', 'p') AND NOT starts_with(n.nspname, 'pg_') ORDER BY n.nspname"
 ).bindparams(table=META.name)
+_FAULTS: Final = sa.text(
+    "WITH kept AS (SELECT c.* FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = :schema AND c.relname IN :tables) "
+    "SELECT 'a trigger (' || t.tgname || ') on', relname FROM pg_catalog.pg_trigger t "
+    "JOIN kept ON kept.oid = t.tgrelid WHERE NOT t.tgisinternal "
+    "UNION ALL SELECT 'a rule (' || r.rulename || ') on', relname FROM pg_catalog.pg_rewrite r "
+    "JOIN kept ON kept.oid = r.ev_class WHERE r.rulename <> '_RETURN' "
+    "UNION ALL SELECT 'row security on', relname FROM kept WHERE relrowsecurity "
+    "UNION ALL SELECT 'a table that is part of', relname FROM pg_catalog.pg_inherits i "
+    "JOIN kept ON kept.oid = i.inhparent "
+    "UNION ALL SELECT 'something else in place of the table', relname FROM kept WHERE relkind <> 'r' "
+    "UNION ALL SELECT 'a table that a crash empties,', relname FROM kept WHERE relkind = 'r' AND relpersistence <> 'p' "
+    "ORDER BY 2, 1"
+).bindparams(sa.bindparam("tables", [table.name for table in TABLES.sorted_tables], expanding=True))
+"""What would change, hide or forget rows of the ledger by itself."""
 
 
 @final
@@ -70,6 +85,11 @@ class LedgerServer:
             self._schema = str(schema)
             self._pin(connection)
         return bool(rows)
+
+    def faults(self, connection: sa.Connection) -> list[str]:
+        """What would change, hide or forget rows by itself; nothing if all is well."""
+        found = connection.execute(_FAULTS, {"schema": self._schema})
+        return [f"the database has {what} {self._schema}.{table}, which no ledger has" for what, table in found]
 
     def make_schema(self, connection: sa.Connection) -> None:
         """Makes the schema of a new ledger, unless the database's owner did."""
