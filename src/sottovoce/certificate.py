@@ -325,6 +325,10 @@ class Certificate:
         """Whether the certificate says of the run what was asked for, and is for all of its charges."""
         what = "it is for all that was asked for, in the same words"
         if self.format == _WITHOUT_REQUEST:
+            if self.asked:
+                return Check(
+                    what, False, "a certificate of format 1 does not say what was asked for, and this one does"
+                )
             return Check(what, None, "a certificate of format 1 does not say what was asked for")
         asked = self.asked
         method = {name.removeprefix(_OF_METHOD): asked[name] for name in asked if name.startswith(_OF_METHOD)}

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from sottovoce.errors import InputError, ParameterError
+from sottovoce.privacy import ledger_export
 from sottovoce.privacy.accountant import accumulate
 from sottovoce.privacy.budget import SCALE, Budget, amount_of
 from sottovoce.privacy.events import BoundedRange, GaussianDpEvent, PureDP, WithFailure, ZCDpEvent
@@ -254,6 +255,24 @@ def test_what_is_no_export_is_named_by_its_line(tmp_path, content, problem):
     (tmp_path / "x.jsonl").write_text(content)
     with pytest.raises(InputError, match=problem):
         again(tmp_path / "x.jsonl")
+
+
+@pytest.mark.parametrize("start", ["", '{"sottovoce_ledger": 1, "meta": {}, "data_sets": [], "caps": []}\n'])
+def test_a_line_without_end_is_not_read_whole(start, monkeypatch):
+    monkeypatch.setattr(ledger_export, "LONGEST_LINE", 1000)
+
+    class Endless(io.StringIO):
+        given = 0
+
+        def readline(self, size=-1):
+            assert size > 0, "the whole line is asked for"
+            self.given += size
+            return super().readline(size) or "\0" * size
+
+    stream = Endless(start)
+    with pytest.raises(InputError, match=f"x, line {1 + bool(start)}: the line has more than 1000 characters"):
+        list(read_export(stream, "x").entries)
+    assert stream.given <= 2 * 1001
 
 
 def test_what_cannot_be_read_or_written_is_named(tmp_path):

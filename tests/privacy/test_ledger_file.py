@@ -444,6 +444,7 @@ def test_without_that_refusal_the_log_would_overwrite_it(account, path, tmp_path
     account.ledger.close()
     shutil.copy(log_of(older), log_of(path))
     monkeypatch.setattr(ledger_file, "_is_logged", lambda path: True)
+    monkeypatch.setattr(LedgerFile, "_is_own_log", lambda file: True)
     assert answers_or_none(path) != 3
 
 

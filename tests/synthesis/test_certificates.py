@@ -217,6 +217,8 @@ def test_a_certificate_without_its_request_is_not_let_pass(made):
     checks = older.checks(written, ledger, RECORDS)
     assert wrong(checks) == [PRICE], "its charges name what was asked for"
     assert next(check for check in checks if check.what == REQUEST).holds is None
+    for asked in (certificate.asked, {"words": "that nobody committed to"}):
+        assert wrong(replace(older, asked=asked).checks(written)) == [REQUEST]
 
 
 # What the model is found to keep apart only in the rehearsal
@@ -398,7 +400,7 @@ def test_what_earlier_certificates_said_of_isolation_is_still_read(made, tmp_pat
     words = statement_of(
         Adjacency.REPLACE_ONE, "record", made[0].epsilon, made[0].delta, made[0].method, now, seeded=False, first=True
     )
-    kept = replace(made[0], isolation=earlier, format=1, statement=words)
+    kept = replace(made[0], isolation=earlier, format=1, asked={}, statement=words)
     kept.write(tmp_path / "c.json")
     read = Certificate.read(tmp_path / "c.json")
     assert Isolation(read.isolation) is now

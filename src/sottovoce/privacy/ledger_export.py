@@ -13,6 +13,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -31,6 +32,8 @@ _FORMAT: Final = 2
 _REDACTED: Final = 1
 """Format of exports that left fingerprints out of entries."""
 _KEYS: Final = {*COLUMNS, "hash"}
+LONGEST_LINE: Final = 2**26
+"""Characters. The first line grows with the callers that have caps, by some 300 for each."""
 
 
 def export(ledger: Ledger, out: str) -> int:
@@ -58,11 +61,11 @@ def write_export(history: History, stream: IO[str]) -> int:
         "caps": [dict(row) for row in history.caps],
     }
     stream.write(json.dumps(header) + "\n")
-    count = 0
+    entries = 0
     for entry in history.entries:
         stream.write(json.dumps(dict(entry)) + "\n")
-        count += 1
-    return count
+        entries += 1
+    return entries
 
 
 def read_export(stream: IO[str], name: str) -> History:
@@ -71,7 +74,7 @@ def read_export(stream: IO[str], name: str) -> History:
     Raises:
         InputError: It is not an export; the file and the line are named.
     """
-    header = _object(stream.readline(), name, 1)
+    header = _object(_line(stream, name, 1), name, 1)
     if header.get(_HEADER) not in (_REDACTED, _FORMAT) or type(header[_HEADER]) is not int:
         raise InputError(f"{name}, line 1: this is no ledger's export. 'sotto ledger export' writes one.")
     data_sets, caps = (_rows(header.get(key), table) for key, table in (("data_sets", DATA_SET), ("caps", CAP)))
@@ -104,7 +107,10 @@ def open_history(where: str) -> Iterator[History]:
 
 
 def _entries(stream: IO[str], name: str) -> Iterator[Mapping[str, Any]]:
-    for line, text in enumerate(stream, 2):
+    for line in count(2):
+        text = _line(stream, name, line)
+        if not text:
+            return
         entry = _object(text, name, line)
         if not entry.keys() >= _KEYS:
             raise InputError(f"{name}, line {line}: the entry lacks {', '.join(sorted(_KEYS - set(entry)))}.")
@@ -128,6 +134,14 @@ def _rows(value: Any, table: sa.Table) -> list[Mapping[str, Any]] | None:
         if any(isinstance(row[name], int) and abs(row[name]) > MAX_UNITS for name in kinds):
             return None
     return value
+
+
+def _line(stream: IO[str], name: str, line: int) -> str:
+    """The next line; empty at the end. A file without line ends is not read whole to find out that it is no export."""
+    text = stream.readline(LONGEST_LINE + 1)
+    if len(text) > LONGEST_LINE:
+        raise InputError(f"{name}, line {line}: the line has more than {LONGEST_LINE} characters.")
+    return text
 
 
 def _object(text: str, name: str, line: int) -> dict[str, Any]:
