@@ -94,7 +94,8 @@ MUTANTS = [
         "a ledger in memory opens a fresh budget for records that have one",
         "privacy/ledger_registry.py",
         "    if _made_up(identity):\n        return\n    here = _place(path)\n    try:\n        noted",
-        "    if path == IN_MEMORY or _made_up(identity):\n        return\n    here = _place(path)\n    try:\n        noted",
+        "    if path == IN_MEMORY or _made_up(identity):\n        return\n    here = _place(path)\n    try:\n"
+        "        noted",
         MEMORY,
     ),
     Mutant(
