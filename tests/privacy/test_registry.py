@@ -78,14 +78,15 @@ def _full(*_):
 
 
 @pytest.mark.parametrize("part", ["_write", "write_once", "keep"])
-def test_a_first_budget_that_cannot_be_remembered_is_not_opened(tmp_path, monkeypatch, part):
+@pytest.mark.parametrize("door", ["open", "grant"])
+def test_a_first_budget_that_cannot_be_remembered_is_not_opened(tmp_path, monkeypatch, part, door):
     path = str(tmp_path / "t.db")
     private_name(WHO.fingerprint)  # the store is in use
     with monkeypatch.context() as patched:
         patched.setattr(ledger_registry, part, _full)
         for _ in range(2):
             with pytest.raises(LedgerUnavailableError, match="No space left"):
-                Ledger(path).open(WHO, Budget(1.0))
+                getattr(Ledger(path), door)(WHO, Budget(1.0))
             assert Ledger(path).balances() == []
     assert Ledger(path).open(WHO, Budget(1.0)).balance().left == 1
 
@@ -145,6 +146,13 @@ def test_of_two_programs_that_open_a_first_budget_at_once_one_is_refused(tmp_pat
     with pytest.raises(LedgerMismatchError, match="began to be opened"):
         ledger_registry.note_first(WHO, str(tmp_path / "two.db"), "data")
     ledger_registry.note_first(WHO, str(tmp_path / "one.db"), "data")
+
+
+def test_an_owner_may_open_a_second_budget_and_the_first_ledger_stays_noted(tmp_path):
+    one, two = str(tmp_path / "one.db"), str(tmp_path / "two.db")
+    Ledger(one).open(WHO, Budget(1.0))
+    assert Ledger(two).grant(WHO, Budget(1.0)).other_ledger == one
+    assert ledger_registry.default_path(WHO.fingerprint) == one
 
 
 def test_an_account_is_not_used_while_the_store_cannot_note_that_it_stands(tmp_path, monkeypatch):

@@ -134,6 +134,8 @@ class Ledger:
                 known = self._continue(connection, identity, continues)
             if known is None:
                 known = self._create(connection, identity, _required(budget, self.name), name or "data")
+                if self.path != IN_MEMORY:
+                    note_first(identity, self.path, known.name, granted=True)
                 budget = None
             self._check(known, identity, None)
             if continues and known.name != continues:

@@ -100,10 +100,16 @@ def refuse_second(identity: Identity, path: str) -> None:
     )
 
 
-def note_first(identity: Identity, path: str, data_set: str) -> None:
+def note_first(identity: Identity, path: str, data_set: str, *, granted: bool = False) -> None:
     """Notes the ledger that these records are about to get, durably; to be called before their account is committed.
 
     Until ``remember`` is called, opening the same ledger goes on from here.
+
+    Args:
+        identity: The data set.
+        path: The ledger's.
+        data_set: Its name there.
+        granted: Whether the owner opens it, beside another ledger if there is one.
 
     Raises:
         LedgerMismatchError: Another program opens a first budget for them in another ledger at this moment.
@@ -118,7 +124,7 @@ def note_first(identity: Identity, path: str, data_set: str) -> None:
             _write(note.with_suffix(_OPENING), here)
             write_once(note, os.fsencode(here))
         noted = os.fsdecode(note.read_bytes())
-        if noted != here and not _same(noted, here):
+        if noted != here and not _same(noted, here) and not granted:
             raise _begun(noted, here)
         keep(identity, here, data_set)
     except OSError as error:
