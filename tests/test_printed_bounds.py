@@ -34,7 +34,7 @@ BOUND_NO_LOSS = {
     "fingerprints": {"number"},
     "testing": {  # says by how much a contract was broken; a contract that holds prints none of them
         "rho * order", "epsilon", "delta", "claim.pure", "claim.width", "cost", "price.epsilon", "price.delta",
-        "stated", "least", "most", "x", "time.perf_counter() - started",
+        "stated", "charged", "least", "most", "x", "time.perf_counter() - started",
     },
 }  # fmt: skip
 """By room: what is rounded to the nearest since it promises nothing, such as times, accuracies and limits of input."""

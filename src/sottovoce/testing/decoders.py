@@ -271,9 +271,10 @@ class _Decoder:
     # Draws
 
     def _sampler(self, adjacency: Adjacency) -> None:
-        """Whole texts, in a batch of one expert and in crowds."""
-        plan = self._plan(adjacency, PRICES[1], DRAWN_TOKENS)
-        if plan is None or not exact_law(plan):
+        """Whole texts, in a batch of one expert and in crowds; first tokens where no more of the law is known."""
+        plans = (self._plan(adjacency, PRICES[1], tokens) for tokens in (DRAWN_TOKENS, 1))
+        plan = next((plan for plan in plans if plan is not None and exact_law(plan)), None)
+        if plan is None:
             return
         data = tuple((name, LABELS[0]) for name in CROWDS[adjacency][: None if plan.decoder.refundable else 2])
         scene, source = Scene(data, plan.setting.adjacency, plan.setting.tokens), seeded(5)
