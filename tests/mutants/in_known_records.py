@@ -85,7 +85,8 @@ MUTANTS = [
         "two-first-budgets-at-once",
         "two programs that open a first budget at the same time get one each",
         "privacy/ledger_registry.py",
-        "        if noted != here and not _same(noted, here) and not granted:\n            raise _begun(noted, here)\n        keep",
+        "        if noted != here and not _same(noted, here) and not granted:\n            raise _begun(noted, here)\n"
+        "        keep",
         "        keep",
         AT_ONCE,
     ),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
