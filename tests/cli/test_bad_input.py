@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -20,6 +21,7 @@ import sqlalchemy as sa
 
 from sottovoce.cli import run
 from sottovoce.models.fake import FakeScorer, one_shot
+from sottovoce.partial_file import PartialFile
 from sottovoce.privacy.ledger import Ledger
 from sottovoce.session import BATCH
 
@@ -743,12 +745,10 @@ def test_a_link_is_followed_and_stays_a_link(desk):
 
 
 def test_a_full_disk_under_the_answers_gives_the_paid_ones_to_stdout(desk, monkeypatch):
-    opened = os.open
+    def full(file, text):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def full(path, *mode, **options):
-        return opened("/dev/full", os.O_RDWR) if str(path).endswith(".partial") else opened(path, *mode, **options)
-
-    monkeypatch.setattr(os, "open", full)
+    monkeypatch.setattr(PartialFile, "append", full)
     done = desk.run("--out", str(desk.out))
     assert done.code == INPUT
     assert "No space left on device" in done.message
