@@ -20,8 +20,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from sottovoce.benchmarks.machine import describe  # noqa: E402
 from sottovoce.explain import Setting, explain  # noqa: E402
-from sottovoce.privacy.accountant import RdpAccountant, accumulate  # noqa: E402
-from sottovoce.privacy.calibration import calibrate  # noqa: E402
+from sottovoce.privacy.accounting.accountant import RdpAccountant, accumulate  # noqa: E402
+from sottovoce.privacy.accounting.calibration import calibrate  # noqa: E402
 from sottovoce.privacy.events import BoundedRange, PureDP, ZCDpEvent  # noqa: E402
 from sottovoce.privacy.unit import Adjacency  # noqa: E402
 

@@ -19,9 +19,8 @@ from sottovoce.mechanisms.clustering_points import PrivatePoints
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian_vector import GaussianVector, NoisyVector
 from sottovoce.mechanisms.private_clustering import DPM
-from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.aggregates import Scores, VectorSum
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.privacy.vectors import VectorSum
 from sottovoce.randomness import SeededRandomness
 
 RO, AR = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.privacy.accountant import RdpAccountant
+from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.events import BoundedRange
 from sottovoce.privacy.unit import Adjacency
 

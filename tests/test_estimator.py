@@ -36,7 +36,7 @@ from sottovoce.estimator_data import UnusableDataError
 from sottovoce.models.encoder import DEFAULT_PACKAGE
 from sottovoce.models.fake import FakeScorer
 from sottovoce.models.vectors import VectorScorer, vector_text
-from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.tasks import Example, Task
 
 EXPECTED_FAILED_CHECKS = {

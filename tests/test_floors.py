@@ -71,7 +71,7 @@ def floor_of(room: str) -> int | None:
 
 
 def room_of(module: str) -> str:
-    """``sottovoce.privacy.ledger`` is in the room ``privacy``."""
+    """``sottovoce.privacy.ledger.ledger`` is in the room ``privacy``."""
     return [*module.split("."), ""][1]
 
 
@@ -168,8 +168,8 @@ def test_the_list_of_who_may_draw_names_modules_that_do():
 @pytest.mark.parametrize(
     ("path", "text", "problem"),
     [
-        ("privacy/ledger.py", "from sottovoce.session import PrivateICL", "imports up"),
-        ("privacy/ledger.py", "import sottovoce.models.base", "neighbour"),
+        ("privacy/ledger/ledger.py", "from sottovoce.session import PrivateICL", "imports up"),
+        ("privacy/ledger/ledger.py", "import sottovoce.models.base", "neighbour"),
         ("models/base.py", "from sottovoce.privacy import unit", "neighbour"),
         ("mechanisms/base.py", "from sottovoce.experts.outputs import ExpertOutputs", "neighbour"),
         ("experts/outputs.py", "from sottovoce.mechanisms import exponential", "neighbour"),

@@ -15,9 +15,9 @@ from sottovoce.cli import run
 from sottovoce.errors import BudgetExhaustedError, ParameterError
 from sottovoce.planner import Accuracy, affordable_epsilon, make_plan, measured_tasks
 from sottovoce.planner_data import Grid, Line, Reading, Setting, packaged_grid
-from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import BoundedRange, PureDP
-from sottovoce.privacy.ledger import Identity, Ledger, Reservation
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
 from sottovoce.privacy.unit import Adjacency
 
 # Prices

@@ -6,8 +6,8 @@ import pytest
 
 from sottovoce.errors import BudgetExhaustedError, LedgerMismatchError, ModelError, ParameterError
 from sottovoce.models.fake import FakeScorer, one_shot
-from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.ledger import Account, Ledger
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.ledger import Account, Ledger
 from sottovoce.records import PrivateRecords, Row
 from sottovoce.session import PrivateICL
 from sottovoce.tasks import Task
@@ -106,7 +106,7 @@ def test_a_caller_spends_its_own_part(tmp_path):
     with pytest.raises(LedgerMismatchError, match="no caller 'alice'"):
         session(ledger=path, caller="alice")
     account = owner._account
-    from sottovoce.privacy.ledger import Identity
+    from sottovoce.privacy.ledger.ledger import Identity
 
     identity = Identity(owner._records.fingerprint, owner.adjacency, owner._records.unit)
     account.ledger.allot(identity, budget=Budget(0.5), caller="alice")

@@ -25,8 +25,8 @@ from sottovoce.methods.poe import PoE
 from sottovoce.methods.rnm import RNM
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer, one_shot
-from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.ledger import Account, Ledger
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.ledger import Account, Ledger
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness, SystemRandomness
 from sottovoce.records import PrivateRecords, Row, unseal

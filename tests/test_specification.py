@@ -22,15 +22,15 @@ from sottovoce.mechanisms.gaussian import GaussianNoisyMax
 from sottovoce.mechanisms.joint_top_k import JointTopK
 from sottovoce.mechanisms.one_shot_top_k import OneShotTopK
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
-from sottovoce.privacy.accountant import RdpAccountant
-from sottovoce.privacy.amplification import Sampling, SharedSample
-from sottovoce.privacy.bounded_range import delta_of_bounded_range, rho_of_bounded_range
-from sottovoce.privacy.calibration import eta_of_selection, sigma_of
+from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
+from sottovoce.privacy.accounting.bounded_range import delta_of_bounded_range, rho_of_bounded_range
+from sottovoce.privacy.accounting.calibration import eta_of_selection, sigma_of
+from sottovoce.privacy.accounting.gaussian_dp import mu_of_budget
+from sottovoce.privacy.accounting.profiles import false_negative_rate, profile_of
+from sottovoce.privacy.accounting.subsampled_profiles import epsilon_of_sampled
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import BoundedRange, GaussianDpEvent, WithFailure
-from sottovoce.privacy.gaussian_dp import mu_of_budget
-from sottovoce.privacy.profiles import false_negative_rate, profile_of
-from sottovoce.privacy.sampled import epsilon_of_sampled
-from sottovoce.privacy.scores import Scores
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency
 from worlds import hockey_stick, losses, outputs
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from sottovoce.experts.partition import Partition
     from sottovoce.models.catalog import load_scorer
     from sottovoce.planner import make_plan
-    from sottovoce.privacy.accountant import RdpAccountant
-    from sottovoce.privacy.budget import Budget
-    from sottovoce.privacy.ledger import Ledger
+    from sottovoce.privacy.accounting.accountant import RdpAccountant
+    from sottovoce.privacy.ledger.budget import Budget
+    from sottovoce.privacy.ledger.ledger import Ledger
     from sottovoce.privacy.unit import Adjacency
     from sottovoce.readers import read_private, read_public
     from sottovoce.records import PrivateRecords, PublicRecords
@@ -51,14 +51,14 @@ __all__ = [
 
 _HOMES = {
     "Adjacency": "privacy.unit",
-    "Budget": "privacy.budget",
-    "Ledger": "privacy.ledger",
+    "Budget": "privacy.ledger.budget",
+    "Ledger": "privacy.ledger.ledger",
     "Partition": "experts.partition",
     "Order": "synthesis_order",
     "PrivateICL": "session",
     "PrivateRecords": "records",
     "PublicRecords": "records",
-    "RdpAccountant": "privacy.accountant",
+    "RdpAccountant": "privacy.accounting.accountant",
     "Release": "release",
     "Synthesizer": "synthesis",
     "Task": "tasks",

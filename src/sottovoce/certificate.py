@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from sottovoce.errors import InputError, SottoError
 from sottovoce.models.base import Isolation
-from sottovoce.privacy.accountant import RdpAccountant, Report
+from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
 from sottovoce.privacy.event_json import event_from_json, event_to_json
-from sottovoce.privacy.ledger_balance import NOT_VERIFIED_NOTE
-from sottovoce.privacy.ledger_secret import RECORDS, data_hash, secrets_of
+from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE
+from sottovoce.privacy.ledger.secret import RECORDS, data_hash, secrets_of
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.scope import OF_A_FILE, scope_of
 from sottovoce.privacy.unit import DROP, Adjacency, Assignment, change_type
@@ -36,7 +36,7 @@ from sottovoce.privacy.unit import DROP, Adjacency, Assignment, change_type
 if TYPE_CHECKING:
     from sottovoce.methods.decoding import Decoder, DecodingPlan
     from sottovoce.privacy.events import DpEvent
-    from sottovoce.privacy.ledger import Ledger
+    from sottovoce.privacy.ledger.ledger import Ledger
     from sottovoce.records import PrivateRecords
 
 FORMAT: Final = 2

@@ -29,9 +29,9 @@ from sottovoce.experts.partition import Partition
 from sottovoce.methods.base import Method, Reads, make_method
 from sottovoce.models.base import LabelScorer
 from sottovoce.models.vectors import VectorScorer, vector_text
-from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.ledger import IN_MEMORY, Identity, Ledger
-from sottovoce.privacy.ledger_balance import Balance
+from sottovoce.privacy.ledger.balance import Balance
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.ledger import IN_MEMORY, Identity, Ledger
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.readers import MAX_CHARACTERS
 from sottovoce.records import PrivateRecords

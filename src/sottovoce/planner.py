@@ -30,9 +30,10 @@ from typing import Any, Final, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.planner_data import Accuracy, Grid, Reading, Setting, measured_tasks, packaged_grid
-from sottovoce.privacy.budget import Budget, amount_of
 from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP
-from sottovoce.privacy.numbers import MAX_EPSILON, MIN_EPSILON, rounded_down
+from sottovoce.privacy.ledger.budget import Budget, amount_of
+from sottovoce.privacy.numbers import rounded_down
+from sottovoce.privacy.parameters import MAX_EPSILON, MIN_EPSILON
 from sottovoce.privacy.unit import Adjacency
 
 __all__ = ["KNOWN", "UNKNOWN", "Accuracy", "Option", "Plan", "affordable_epsilon", "make_plan", "measured_tasks"]

@@ -9,9 +9,9 @@ from typing import final
 
 from sottovoce.methods.base import Method, Price, Reads
 from sottovoce.models.base import Isolation
-from sottovoce.privacy.accountant import charge_of
+from sottovoce.privacy.accounting.accountant import charge_of
 from sottovoce.privacy.events import DpEvent
-from sottovoce.privacy.ledger_balance import Balance
+from sottovoce.privacy.ledger.balance import Balance
 from sottovoce.privacy.numbers import factor_up, rounded_up
 from sottovoce.privacy.scope import OF_AN_ANSWER, scope_of
 from sottovoce.privacy.unit import Adjacency, ChangeType

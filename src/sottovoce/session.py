@@ -25,12 +25,12 @@ from sottovoce.methods.references import Demonstrations
 from sottovoce.models.base import FloatArray, Isolation, LabelScorer, PreparedContexts, require_suited
 from sottovoce.models.catalog import load_scorer
 from sottovoce.models.failures import is_models
-from sottovoce.privacy.amplification import Sampling, SharedSample
-from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.known_records import require_public
-from sottovoce.privacy.ledger import Account, Ledger, Reservation, require_release_id
-from sottovoce.privacy.ledger_balance import NOT_VERIFIED_NOTE, Balance
-from sottovoce.privacy.ledger_opening import open_account
+from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
+from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE, Balance
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.known_records import require_public
+from sottovoce.privacy.ledger.ledger import Account, Ledger, Reservation, require_release_id
+from sottovoce.privacy.ledger.opening import open_account
 from sottovoce.privacy.numbers import rounded_down
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency, ChangeType
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure

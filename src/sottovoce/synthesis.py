@@ -37,12 +37,12 @@ from sottovoce.methods.decoding_text import Text
 from sottovoce.models.catalog import load_stepper
 from sottovoce.models.failures import is_models
 from sottovoce.models.stepping import Group, Prompt, Stepper
-from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import DpEvent
-from sottovoce.privacy.ledger import Account, Ledger, Reservation
-from sottovoce.privacy.ledger_account import Standing
-from sottovoce.privacy.ledger_balance import Balance
-from sottovoce.privacy.ledger_opening import open_account
+from sottovoce.privacy.ledger.account import Standing
+from sottovoce.privacy.ledger.balance import Balance
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.ledger import Account, Ledger, Reservation
+from sottovoce.privacy.ledger.opening import open_account
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records import PrivateRecords

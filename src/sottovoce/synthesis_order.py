@@ -8,9 +8,9 @@ from typing import Any, Final, final
 from sottovoce.errors import ParameterError
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding import Decoder, DecodingPlan
-from sottovoce.privacy.accountant import RdpAccountant
+from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.accounting.composition import require_whole
 from sottovoce.privacy.events import SelfComposedDpEvent
-from sottovoce.privacy.plan import require_whole
 from sottovoce.privacy.unit import DROP, Adjacency, Assignment, change_type
 from sottovoce.writing import Writing
 

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sottovoce.cli import run
 from sottovoce.models.fake import FakeScorer, one_shot
 from sottovoce.partial_file import PartialFile
-from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.session import BATCH
 
 ROW_KEYS = ["id", "value", "method", "epsilon", "delta", "adjacency", "release_id"]

@@ -19,7 +19,7 @@ from sottovoce.cli import _build, run
 from sottovoce.cli.outputs import NewFile, outputs_of
 from sottovoce.errors import InputError
 from sottovoce.output_files import SIDE_FILES, marked, new_file, place, refuse_protected, target, write_new
-from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.ledger.ledger import Ledger
 
 LABELS = "billing,fraud"
 
@@ -251,9 +251,9 @@ MAY_WRITE = {
     "partial_file.py": "a run's own partial file",
     "staging.py": "a run's own folder",
     "store.py": "the trusted store",
-    "privacy/ledger_registry.py": "the trusted store",
-    "privacy/known_records.py": "the trusted store",
-    "privacy/ledger_file.py": "ledgers, which are created and never replaced",
+    "privacy/ledger/registry.py": "the trusted store",
+    "privacy/ledger/known_records.py": "the trusted store",
+    "privacy/ledger/file.py": "ledgers, which are created and never replaced",
     "models/embedding_cache.py": "the trusted store",
     "models/head.py": "training of the packaged weights",
     "models/image_encoder.py": "training of the packaged weights",

@@ -14,8 +14,8 @@ from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianNoisyMax, argmax_law
 from sottovoce.mechanisms.laplace_noisy_max import LaplaceNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import PureDP
-from sottovoce.privacy.scores import Scores
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from worlds import ADJACENCIES, losses

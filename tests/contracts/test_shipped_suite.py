@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Method, register_method
 from sottovoce.privacy.events import BoundedRange
-from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.aggregates import Scores
 
 
 @register_method("halved", summary="a mistake", source="none")

@@ -18,9 +18,9 @@ from sottovoce.methods.decoding_selection import SelectingDecoder
 from sottovoce.methods.prism import PRISM
 from sottovoce.methods.tang import Tang
 from sottovoce.models.stepping import Step
-from sottovoce.privacy.checked import Positive
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import BoundedRange
-from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.parameters import Positive
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,9 @@ from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.laplace_noisy_max import LaplaceNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.mechanisms.stability_histogram import StabilityHistogram
+from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.events import BoundedRange, PureDP
-from sottovoce.privacy.histograms import Counts, ItemCounts
-from sottovoce.privacy.scores import Scores
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.privacy.vectors import VectorSum
 from sottovoce.randomness import Randomness
 
 

@@ -14,8 +14,8 @@ from sottovoce.mechanisms.gaussian import GaussianNoisyMax
 from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling
 from sottovoce.methods.pbs import PbS
 from sottovoce.methods.poe import PoE
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import ApproximateDP, BoundedRange, NonPrivateDpEvent, NoOpDpEvent, PureDP
-from sottovoce.privacy.scores import Scores
 from sottovoce.privacy.unit import Adjacency
 
 WIDTH = 2048

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sottovoce.errors import ParameterError
 from sottovoce.experts.vectors import bound_in_steps, clipped_to_grid, keyword_counts, sum_of_clipped
+from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.unit import DROP, SWAP, TWO_SWAP, Adjacency
-from sottovoce.privacy.vectors import VectorSum
 
 AR, RO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 ROWS = np.random.default_rng(20261121).normal(size=(7, 5))

@@ -12,11 +12,10 @@ from scipy.stats import binom
 
 from sottovoce.errors import AssignmentError, ParameterError
 from sottovoce.explain import SIDES, Setting, explain, explain_events, make_subject, registered_subjects
-from sottovoce.explain.events import read_events
 from sottovoce.methods.references import _MostLikely
 from sottovoce.privacy import claims
-from sottovoce.privacy.accountant import epsilon_of_rho, rho_of_bounded_range
-from sottovoce.privacy.event_json import event_to_json
+from sottovoce.privacy.accounting.accountant import epsilon_of_rho, rho_of_bounded_range
+from sottovoce.privacy.event_json import event_to_json, read_events
 from sottovoce.privacy.events import (
     BoundedRange,
     ComposedDpEvent,

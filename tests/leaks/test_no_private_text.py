@@ -32,8 +32,8 @@ from sottovoce.experts.partition import Partition
 from sottovoce.methods.poe import PoE
 from sottovoce.methods.rnm import RNM
 from sottovoce.models.fake import FakeScorer
-from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.aggregates import Scores
+from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import DROP, Adjacency
 from sottovoce.readers import read_private
 from sottovoce.records import Opaque, PrivateRecords, Row, unseal

@@ -14,9 +14,9 @@ from scipy.stats import chisquare
 
 from sottovoce.errors import OpaqueError, ParameterError
 from sottovoce.mechanisms.above_threshold import AboveThreshold, ThresholdRun
-from sottovoce.privacy.accountant import charge_of
+from sottovoce.privacy.accounting.accountant import charge_of
+from sottovoce.privacy.aggregates import Counts
 from sottovoce.privacy.events import PureDP
-from sottovoce.privacy.histograms import Counts
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from worlds import losses

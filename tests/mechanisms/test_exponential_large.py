@@ -24,8 +24,8 @@ from sottovoce.mechanisms.weights import (
     rate_per_step,
     weight_table,
 )
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.scores import Scores
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness, SystemRandomness
 

@@ -13,10 +13,10 @@ from scipy.stats import chisquare, norm
 from sottovoce.errors import ParameterError
 from sottovoce.experts.vectors import sum_of_clipped
 from sottovoce.mechanisms.gaussian_vector import GaussianVector, NoisyVector
-from sottovoce.privacy.accountant import charge_of, epsilon_of_rho
+from sottovoce.privacy.accounting.accountant import charge_of, epsilon_of_rho
+from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import ZCDpEvent
 from sottovoce.privacy.unit import SWAP, Adjacency
-from sottovoce.privacy.vectors import VectorSum
 from sottovoce.randomness import SeededRandomness
 from worlds import hockey_stick
 

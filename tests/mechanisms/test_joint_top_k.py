@@ -17,8 +17,8 @@ from sottovoce.errors import ParameterError
 from sottovoce.mechanisms import joint_top_k
 from sottovoce.mechanisms.joint_top_k import JointTopK
 from sottovoce.mechanisms.weights import WeightTable
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import BoundedRange
-from sottovoce.privacy.scores import Scores
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness, SystemRandomness
 

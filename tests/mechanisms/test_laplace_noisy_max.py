@@ -11,9 +11,9 @@ import pytest
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.laplace_noisy_max import LaplaceNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
-from sottovoce.privacy.accountant import charge_of, rho_of_pure
+from sottovoce.privacy.accounting.accountant import charge_of, rho_of_pure
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import PureDP
-from sottovoce.privacy.scores import Scores
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from worlds import losses

@@ -16,12 +16,12 @@ from sottovoce.errors import ParameterError
 from sottovoce.mechanisms import exponential
 from sottovoce.mechanisms.one_shot_top_k import OneShotTopK
 from sottovoce.mechanisms.weights import WeightTable
-from sottovoce.privacy.accountant import RdpAccountant, charge_of, rho_of_bounded_range
-from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.accounting.accountant import RdpAccountant, charge_of, rho_of_bounded_range
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import BoundedRange, SelfComposedDpEvent
-from sottovoce.privacy.filter import price
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.filter import price
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.scores import Scores
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness, SystemRandomness
 from worlds import hockey_stick

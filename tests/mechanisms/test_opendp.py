@@ -15,8 +15,8 @@ from sottovoce.mechanisms.gaussian import GaussianNoisyMax
 from sottovoce.mechanisms.laplace_noisy_max import LaplaceNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.mechanisms.weights import rate_per_step, weight_table
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.scores import Scores
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 

@@ -20,7 +20,7 @@ from sottovoce.mechanisms.gaussian import GaussianNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.mechanisms.weights import BEST, floor_exp, rate_per_step, weight_table
 from sottovoce.methods.poe import PoE
-from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from worlds import hockey_stick, losses, outputs

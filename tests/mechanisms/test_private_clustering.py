@@ -22,11 +22,17 @@ from sottovoce.mechanisms.clustering_release import Branch
 from sottovoce.mechanisms.clustering_split import SplitScore, cuts_within, windows_and_ranks
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.private_clustering import DPM
-from sottovoce.privacy.accountant import ALPHAS, accumulate, charge_of, rdp_of_bounded_range, rho_of_bounded_range
-from sottovoce.privacy.bounded_range import epsilon_of_bounded_range
-from sottovoce.privacy.budget import Budget, amount_of
+from sottovoce.privacy.accounting.accountant import (
+    ALPHAS,
+    accumulate,
+    charge_of,
+    rdp_of_bounded_range,
+    rho_of_bounded_range,
+)
+from sottovoce.privacy.accounting.adaptive_composition import optimal_epsilon
+from sottovoce.privacy.accounting.bounded_range import epsilon_of_bounded_range
 from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, SelfComposedDpEvent, ZCDpEvent
-from sottovoce.privacy.optimal import optimal_epsilon
+from sottovoce.privacy.ledger.budget import Budget, amount_of
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 

@@ -18,9 +18,9 @@ from sottovoce.mechanisms.clustering_projection import PublicProjection
 from sottovoce.mechanisms.clustering_split import cuts_within
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.private_clustering import DPM
-from sottovoce.privacy.accountant import rdp_of_bounded_range
+from sottovoce.privacy.accounting.accountant import rdp_of_bounded_range
+from sottovoce.privacy.accounting.composition import merge
 from sottovoce.privacy.events import ZCDpEvent
-from sottovoce.privacy.plan import merge
 from sottovoce.privacy.unit import Adjacency
 
 RO, AR = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE

@@ -13,11 +13,10 @@ from scipy.stats import norm
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.gaussian_vector import GaussianVector
 from sottovoce.mechanisms.propose_test_release import ProposeTestRelease, least_margin
-from sottovoce.privacy.accountant import charge_of, epsilon_of_rho
+from sottovoce.privacy.accounting.accountant import charge_of, epsilon_of_rho
+from sottovoce.privacy.aggregates import Scores, VectorSum
 from sottovoce.privacy.events import WithFailure, ZCDpEvent
-from sottovoce.privacy.scores import Scores
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.privacy.vectors import VectorSum
 from sottovoce.randomness import SeededRandomness
 from worlds import hockey_stick
 

@@ -16,11 +16,11 @@ from sottovoce.experts.vectors import sum_of_clipped
 from sottovoce.mechanisms.discrete_gaussian import sample_discrete_gaussian
 from sottovoce.mechanisms.gaussian_vector import GaussianVector
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian, sample_rounded_normal
-from sottovoce.privacy.accountant import RdpAccountant
+from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import GaussianDpEvent
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency
-from sottovoce.privacy.vectors import VectorSum
 from sottovoce.randomness import SeededRandomness
 from worlds import hockey_stick
 

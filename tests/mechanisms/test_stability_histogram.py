@@ -15,9 +15,9 @@ from scipy.stats import chisquare
 from sottovoce.errors import OpaqueError, ParameterError
 from sottovoce.mechanisms.laplace import at_least
 from sottovoce.mechanisms.stability_histogram import StabilityHistogram
-from sottovoce.privacy.accountant import charge_of
+from sottovoce.privacy.accounting.accountant import charge_of
+from sottovoce.privacy.aggregates import ItemCounts, first_distinct
 from sottovoce.privacy.events import PureDP, WithFailure
-from sottovoce.privacy.histograms import ItemCounts, first_distinct
 from sottovoce.privacy.unit import DROP, SWAP, TWO_SWAP, Adjacency
 from sottovoce.randomness import SeededRandomness
 from worlds import hockey_stick

@@ -13,8 +13,8 @@ from sottovoce.experts.lockstep import candidates_of, summed
 from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.methods.amin import Amin
 from sottovoce.methods.base import Price
-from sottovoce.privacy.accountant import charge_of
-from sottovoce.privacy.bounded_range import rho_of_bounded_range
+from sottovoce.privacy.accounting.accountant import charge_of
+from sottovoce.privacy.accounting.bounded_range import rho_of_bounded_range
 from sottovoce.privacy.events import PureDP, SelfComposedDpEvent
 from sottovoce.randomness import SeededRandomness
 

@@ -21,7 +21,7 @@ from sottovoce.methods.prism import PRISM
 from sottovoce.methods.tang import Tang
 from sottovoce.models.fake_stepper import FakeStepper
 from sottovoce.models.stepping import Group, Prompt, Step
-from sottovoce.privacy.accountant import RdpAccountant, charge_of
+from sottovoce.privacy.accounting.accountant import RdpAccountant, charge_of
 from sottovoce.privacy.events import BoundedRange, SelfComposedDpEvent
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency
 from sottovoce.randomness import SeededRandomness
@@ -112,7 +112,7 @@ def test_an_open_parameter_needs_a_price_and_two_are_too_many():
 
 
 def test_a_zcdp_ledger_can_have_a_plan_that_fits_it():
-    from sottovoce.privacy.accountant import rho_of_budget
+    from sottovoce.privacy.accounting.accountant import rho_of_budget
 
     plan = planned(PRISM(), AR, Price(1.0, 1e-6), bounds=["zCDP"])
     assert 0.999 < charge_of(plan.event).rho / rho_of_budget(1.0, 1e-6) <= 1

@@ -20,7 +20,7 @@ from sottovoce.methods.invisible_ink import InvisibleInk
 from sottovoce.methods.poe_decoding import PoEDecoding
 from sottovoce.methods.prism import PRISM
 from sottovoce.methods.tang import Tang
-from sottovoce.privacy.accountant import RdpAccountant
+from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.unit import Adjacency
 
 WORLDS = 110

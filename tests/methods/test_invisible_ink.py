@@ -11,7 +11,7 @@ from decoding_worlds import ADJACENCIES, change_of, law_of, plan_of
 from sottovoce.errors import ParameterError
 from sottovoce.methods.base import Price
 from sottovoce.methods.invisible_ink import InvisibleInk
-from sottovoce.privacy.accountant import charge_of
+from sottovoce.privacy.accounting.accountant import charge_of
 
 AR, RO = ADJACENCIES
 

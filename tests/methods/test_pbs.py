@@ -24,9 +24,9 @@ from sottovoce.experts.subsample import SampledEnsemble
 from sottovoce.methods.base import Price, make_method
 from sottovoce.methods.pbs import PbS, sampled_event
 from sottovoce.models.fake import FakeScorer
-from sottovoce.privacy.accountant import RdpAccountant
-from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.events import ApproximateDP
+from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import SeededRandomness, SystemRandomness
 from sottovoce.records import PrivateRecords, Row

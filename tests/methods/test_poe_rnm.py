@@ -23,7 +23,7 @@ from sottovoce.methods.base import Price, make_method
 from sottovoce.methods.poe import PoE
 from sottovoce.methods.rnm import NOISES, RNM
 from sottovoce.models.fake import FakeScorer
-from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records import PrivateRecords, Row

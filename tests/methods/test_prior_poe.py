@@ -15,8 +15,8 @@ from sottovoce.methods.poe import PoE
 from sottovoce.methods.prior_poe import PriorPoE
 from sottovoce.methods.rnm import RNM
 from sottovoce.models.fake import FakeScorer
-from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import BoundedRange
+from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records import PrivateRecords, Row
 from sottovoce.session import PrivateICL

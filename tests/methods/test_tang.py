@@ -12,7 +12,7 @@ from decoding_worlds import ADJACENCIES, law_of, plan_of, random_worlds, step_of
 from sottovoce.errors import AssignmentError, ParameterError
 from sottovoce.methods.base import Price
 from sottovoce.methods.tang import Tang
-from sottovoce.privacy.accountant import RdpAccountant
+from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.events import ApproximateDP, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
 from sottovoce.privacy.unit import DROP, SWAP
 from sottovoce.randomness import SeededRandomness

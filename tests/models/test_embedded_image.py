@@ -34,7 +34,7 @@ from sottovoce.models.catalog import load_scorer
 from sottovoce.models.embedded_image import EmbeddedImageContexts, EmbeddedImageScorer, evidence_of
 from sottovoce.models.embedding_cache import EmbeddingCache
 from sottovoce.models.image_encoder import NUMBERS, ImageEncoder, ink_of, load_weights, save_weights
-from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.records import PrivateRecords, Row
 from sottovoce.session import PrivateICL
 from sottovoce.tasks import Example, Task, load_task

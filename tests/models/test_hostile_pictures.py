@@ -24,7 +24,7 @@ from sottovoce.models import _vision_images as images  # noqa: E402
 from sottovoce.models._vision_images import UnreadableError, read_picture  # noqa: E402
 from sottovoce.models.embedded_image import EmbeddedImageScorer  # noqa: E402
 from sottovoce.models.image_encoder import MOST_PIXELS, MOST_SIDE, ink_of  # noqa: E402
-from sottovoce.privacy.budget import Budget  # noqa: E402
+from sottovoce.privacy.ledger.budget import Budget  # noqa: E402
 from sottovoce.records import PrivateRecords, Row  # noqa: E402
 from sottovoce.session import PrivateICL  # noqa: E402
 from sottovoce.tasks import Example, load_task  # noqa: E402

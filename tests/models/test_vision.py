@@ -32,7 +32,7 @@ from sottovoce.models._vision_selftest import plain_logits, plain_scores  # noqa
 from sottovoce.models.base import Isolation, LabelScorer  # noqa: E402
 from sottovoce.models.catalog import load_scorer  # noqa: E402
 from sottovoce.models.vision import VisionScorer  # noqa: E402
-from sottovoce.privacy.budget import Budget  # noqa: E402
+from sottovoce.privacy.ledger.budget import Budget  # noqa: E402
 from sottovoce.records import PrivateRecords, Row  # noqa: E402
 from sottovoce.session import PrivateICL  # noqa: E402
 from sottovoce.tasks import Example, Task, load_task  # noqa: E402

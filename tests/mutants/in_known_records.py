@@ -60,7 +60,7 @@ MUTANTS = [
     Mutant(
         "first-budget-not-asked-about",
         "whoever names another ledger gets a fresh budget for the same records",
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "        refuse_second(identity, self.path)\n",
         "",
         MEMORY,
@@ -68,7 +68,7 @@ MUTANTS = [
     Mutant(
         "first-budget-noted-late",
         "a crash after the first account, or a full disk, leaves a budget that nobody remembers",
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "        if self.path != IN_MEMORY:\n            note_first(",
         "        if False:\n            note_first(",
         UNNOTED,
@@ -76,7 +76,7 @@ MUTANTS = [
     Mutant(
         "opening-never-ends",
         "a ledger that was emptied after its first charge counts as one that is still being opened",
-        "privacy/ledger_registry.py",
+        "privacy/ledger/registry.py",
         ".with_suffix(_OPENING).unlink(missing_ok=True)",
         ".with_suffix(_OPENING)",
         CRASH,
@@ -84,7 +84,7 @@ MUTANTS = [
     Mutant(
         "two-first-budgets-at-once",
         "two programs that open a first budget at the same time get one each",
-        "privacy/ledger_registry.py",
+        "privacy/ledger/registry.py",
         "        if noted != here and not _same(noted, here) and not granted:\n            raise _begun(noted, here)\n"
         "        keep",
         "        keep",
@@ -93,7 +93,7 @@ MUTANTS = [
     Mutant(
         "memory-is-no-ledger",
         "a ledger in memory opens a fresh budget for records that have one",
-        "privacy/ledger_registry.py",
+        "privacy/ledger/registry.py",
         "    if _made_up(identity):\n        return\n    here = _place(path)\n    try:\n        noted",
         "    if path == IN_MEMORY or _made_up(identity):\n        return\n    here = _place(path)\n    try:\n"
         "        noted",
@@ -102,7 +102,7 @@ MUTANTS = [
     Mutant(
         "memory-is-forgotten",
         "a budget in memory can be opened again and again",
-        "privacy/ledger_registry.py",
+        "privacy/ledger/registry.py",
         "    if here == IN_MEMORY and _made_up(identity):\n",
         "    if here == IN_MEMORY:\n",
         ("tests/privacy/test_second_budgets.py::test_a_budget_in_memory_is_opened_once_and_then_only_by_the_owner",),
@@ -110,7 +110,7 @@ MUTANTS = [
     Mutant(
         "empty-file-counts-as-kept",
         "an emptied ledger file opens a fresh budget",
-        "privacy/ledger_registry.py",
+        "privacy/ledger/registry.py",
         "    if not _exists(noted):\n        raise _gone(noted)\n    if _same",
         "    if not _exists(noted):\n        return\n    if _same",
         GONE,
@@ -118,7 +118,7 @@ MUTANTS = [
     Mutant(
         "replaced-ledger-is-trusted",
         "a ledger file put in the place of the one that was charged opens a fresh budget",
-        "privacy/ledger_registry.py",
+        "privacy/ledger/registry.py",
         "    if _same(noted, here):\n        raise",
         "    if _same(noted, here):\n        return\n        raise",
         GONE,
@@ -126,7 +126,7 @@ MUTANTS = [
     Mutant(
         "grown-file-is-new",
         "single records are not compared, so a row more is a fresh budget",
-        "privacy/known_records.py",
+        "privacy/ledger/known_records.py",
         "    return _closest(identity.records.marks(mark_key()))\n",
         "    return None\n",
         GROWN,
@@ -134,7 +134,7 @@ MUTANTS = [
     Mutant(
         "only-the-new-files-share-counts",
         "a file that outgrew the known records gives every one of them a fresh budget",
-        "privacy/known_records.py",
+        "privacy/ledger/known_records.py",
         "max(best.share, best.found, together) >= SHARE",
         "max(best.share, together) >= SHARE",
         GROWN,
@@ -142,7 +142,7 @@ MUTANTS = [
     Mutant(
         "whole-records-alone-are-known",
         "a column more or less makes every record a new one",
-        "privacy/known_records.py",
+        "privacy/ledger/known_records.py",
         " | by_long.any(axis=1) | by_short.any(axis=1)",
         "",
         GROWN,
@@ -174,7 +174,7 @@ MUTANTS = [
     Mutant(
         "sample-taken-for-the-whole",
         "records of a large data set that are not in its sample count as new",
-        "privacy/known_records.py",
+        "privacy/ledger/known_records.py",
         "    return max(among, min(1.0, float(hits.mean()) / kept.rate))\n",
         "    return float(hits.mean())\n",
         SAMPLE,
@@ -182,7 +182,7 @@ MUTANTS = [
     Mutant(
         "data-sets-compared-one-by-one",
         "a file put together from pieces of several data sets counts as new",
-        "privacy/known_records.py",
+        "privacy/ledger/known_records.py",
         "max(best.share, best.found, together) >= SHARE",
         "max(best.share, best.found) >= SHARE",
         PIECES,
@@ -190,7 +190,7 @@ MUTANTS = [
     Mutant(
         "earlier-fingerprint-forgotten",
         "an upgrade of the package opens a fresh budget for every data set",
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "        for earlier in islice(identity.names(), 1, None):\n",
         "        for earlier in islice(identity.names(), 0):\n",
         EARLIER,
@@ -198,7 +198,7 @@ MUTANTS = [
     Mutant(
         "private-rows-pass-for-public",
         "private rows are shown as demonstrations, for nothing",
-        "privacy/known_records.py",
+        "privacy/ledger/known_records.py",
         "    if found is not None:\n        raise InputError(",
         "    if found is not None and not values:\n        raise InputError(",
         PUBLIC,
@@ -206,7 +206,7 @@ MUTANTS = [
     Mutant(
         "one-known-row-is-told",
         "whoever may send questions learns from a refusal whether one record is among the private ones",
-        "privacy/known_records.py",
+        "privacy/ledger/known_records.py",
         "FEW: Final = 10",
         "FEW: Final = 1",
         PUBLIC,
@@ -238,7 +238,7 @@ MUTANTS = [
     Mutant(
         "caller-required-of-nobody",
         "whoever leaves --caller out spends the whole budget though the owner requires a caller",
-        "privacy/ledger_caps.py",
+        "privacy/ledger/caps.py",
         "    if row is not None and row.cap == 0:\n",
         "    if row is not None and row.cap < 0:\n",
         CALLER,

@@ -39,7 +39,7 @@ MUTANTS = [
     Mutant(
         "cap-reached-counts-as-passed",
         "a charge that fills the cap to its last unit is refused",
-        "privacy/filter.py",
+        "privacy/ledger/filter.py",
         "return self.loss <= cap.loss and self.failure <= cap.failure",
         "return self.loss < cap.loss and self.failure <= cap.failure",
         LAST_UNIT,
@@ -47,7 +47,7 @@ MUTANTS = [
     Mutant(
         "failure-sum-not-enforced",
         "failures are added up and never held against their share",
-        "privacy/filter.py",
+        "privacy/ledger/filter.py",
         "return self.loss <= cap.loss and self.failure <= cap.failure",
         "return self.loss <= cap.loss",
         LAST_UNIT,
@@ -55,7 +55,7 @@ MUTANTS = [
     Mutant(
         "asked-before-it-is-added",
         "a charge is admitted while something is left, however large it is",
-        "privacy/filter.py",
+        "privacy/ledger/filter.py",
         "return (self.spent + asked).fits_in(self.cap)",
         "return asked.fits_in(self.cap) and self.spent.fits_in(self.cap)",
         LAST_UNIT,
@@ -63,7 +63,7 @@ MUTANTS = [
     Mutant(
         "float-sum",
         "charges are added up as floats",
-        "privacy/filter.py",
+        "privacy/ledger/filter.py",
         "return Amount(self.loss + other.loss, self.failure + other.failure)",
         "return Amount(int(float(self.loss) + float(other.loss)), self.failure + other.failure)",
         ARITHMETIC,
@@ -71,7 +71,7 @@ MUTANTS = [
     Mutant(
         "charges-rounded-down",
         "a charge of a fraction of a unit is lost, and thousands of them add up",
-        "privacy/filter.py",
+        "privacy/ledger/filter.py",
         "return math.ceil(charge * SCALE)",
         "return math.floor(charge * SCALE)",
         FILTER,
@@ -79,7 +79,7 @@ MUTANTS = [
     Mutant(
         "only-the-narrowest-cap",
         "of the caps on a charge's way only the first is looked at",
-        "privacy/filter.py",
+        "privacy/ledger/filter.py",
         "return next((level for level in levels if not level.admits(asked)), None)",
         "return next((level for level in list(levels)[:1] if not level.admits(asked)), None)",
         CAPS,
@@ -87,7 +87,7 @@ MUTANTS = [
     Mutant(
         "gaussian-rho-without-square",
         "the filter charges Gaussian noise one over twice its multiplier",
-        "privacy/filter.py",
+        "privacy/ledger/filter.py",
         "return _concentrated(1 / (2 * noise_multiplier**2), currency)",
         "return _concentrated(1 / (2 * noise_multiplier), currency)",
         FILTER,
@@ -95,7 +95,7 @@ MUTANTS = [
     Mutant(
         "pure-as-bounded-range",
         "the filter charges a pure release what a bounded-range one costs",
-        "privacy/filter.py",
+        "privacy/ledger/filter.py",
         'return Amount(_units(_pure, _read(event, "epsilon"), currency))\n        case ZCDpEvent()',
         'return Amount(_units(_selection, _read(event, "epsilon"), currency))\n        case ZCDpEvent()',
         FILTER,
@@ -103,7 +103,7 @@ MUTANTS = [
     Mutant(
         "failures-of-nested-releases-lost",
         "a release with a failure is charged its loss alone",
-        "privacy/filter.py",
+        "privacy/ledger/filter.py",
         "return _price(event.event, currency, depth - 1) + Amount(0, _failure(event))",
         "return _price(event.event, currency, depth - 1)",
         FILTER,
@@ -111,7 +111,7 @@ MUTANTS = [
     Mutant(
         "count-off-by-one",
         "a composition of T equal releases is charged T - 1 times",
-        "privacy/filter.py",
+        "privacy/ledger/filter.py",
         "return _price(event.event, currency, depth - 1) * _count(event)",
         "return _price(event.event, currency, depth - 1) * max(0, _count(event) - 1)",
         FILTER,
@@ -119,7 +119,7 @@ MUTANTS = [
     Mutant(
         "delta-spent-twice",
         "the cap is worked out from all of delta although a share of it is set aside for failures",
-        "privacy/budget.py",
+        "privacy/ledger/budget.py",
         "rho_of_budget(self.epsilon, _at_most(self._delta_of_loss))",
         "rho_of_budget(self.epsilon, self.delta)",
         FILTER,
@@ -135,7 +135,7 @@ MUTANTS = [
     Mutant(
         "no-lock",
         "the balance is looked at before the write lock is taken",
-        "privacy/ledger_account.py",
+        "privacy/ledger/account.py",
         "            self._admit(connection, reservations, amounts)\n"
         "        with self.ledger._database.writing() as connection:\n"
         "            fresh, levels = self._admit(connection, reservations, amounts)\n",
@@ -146,7 +146,7 @@ MUTANTS = [
     Mutant(
         "refund-by-a-grant",
         "what was spent is forgotten when the owner raises the budget",
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         'values = {"epsilon": repr(budget.epsilon), "cap": budget.cap}',
         'values = {"epsilon": repr(budget.epsilon), "cap": budget.cap, "spent": 0}',
         OWNER,
@@ -154,7 +154,7 @@ MUTANTS = [
     Mutant(
         "refund-by-a-new-cap",
         "what a caller spent is forgotten when the caller's cap is changed",
-        "privacy/ledger_caps.py",
+        "privacy/ledger/caps.py",
         "where(_key(data_set.id, kind, name)).values(**values))",
         "where(_key(data_set.id, kind, name)).values(**values, spent=0))",
         CAPS,
@@ -162,7 +162,7 @@ MUTANTS = [
     Mutant(
         "epsilons-of-two-relations-add-up",
         "a ledger kept for one adjacency is charged under another",
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         "if row.adjacency != identity.adjacency.value or row.unit != identity.unit:",
         "if row.unit != identity.unit:",
         OWNER,
@@ -170,7 +170,7 @@ MUTANTS = [
     Mutant(
         "idempotence-lost",
         "an answer that is asked for again after a crash is charged again",
-        "privacy/ledger_account.py",
+        "privacy/ledger/account.py",
         "if not self._is_open(past.get(one.release_id), one)]",
         "if not past.get(one.release_id) or self._is_open(past.get(one.release_id), one)]",
         NAMES,
@@ -178,7 +178,7 @@ MUTANTS = [
     Mutant(
         "released-id-is-free",
         "an answer that left can be drawn again under its id without a charge",
-        "privacy/ledger_account.py",
+        "privacy/ledger/account.py",
         'first = entries[0]\n        if len(entries) > 1 or first.kind != "reserve"',
         'first = next((one for one in entries if one.kind == "reserve"), entries[0])\n'
         '        if first.kind != "reserve"',
@@ -187,7 +187,7 @@ MUTANTS = [
     Mutant(
         "cheap-id-pays-for-a-dear-answer",
         "an id that was charged for one event pays for any other",
-        "privacy/ledger_account.py",
+        "privacy/ledger/account.py",
         'same = told.get("event") in (event_to_json(reservation.event), describe(reservation.event))',
         'same = "event" in told',
         NAMES,
@@ -195,7 +195,7 @@ MUTANTS = [
     Mutant(
         "answer-leaves-twice",
         "a second process may release an answer that left already",
-        "privacy/ledger_account.py",
+        "privacy/ledger/account.py",
         'if any(entry.kind == "release" for entry in entries):',
         'if len([entry for entry in entries if entry.kind == "release"]) > 1:',
         NAMES,
@@ -203,7 +203,7 @@ MUTANTS = [
     Mutant(
         "callers-cap-ignored",
         "a caller is charged to the data set alone",
-        "privacy/ledger_caps.py",
+        "privacy/ledger/caps.py",
         "return [level_of(row), *levels]",
         "return levels",
         CAPS,
@@ -211,7 +211,7 @@ MUTANTS = [
     Mutant(
         "groups-cap-ignored",
         "a caller is not charged to the group",
-        "privacy/ledger_caps.py",
+        "privacy/ledger/caps.py",
         "if row.member_of is not None:",
         "if row.member_of is not None and len(levels) > 1:",
         CAPS,
@@ -219,7 +219,7 @@ MUTANTS = [
     Mutant(
         "head-not-checked",
         "entries that are gone from the end are not missed",
-        "privacy/ledger_verify.py",
+        "privacy/ledger/verify.py",
         "if (seq, digest) != (position, previous):",
         "if seq < position:",
         HEAD,
@@ -227,7 +227,7 @@ MUTANTS = [
     Mutant(
         "hash-without-time",
         "an entry's time is not in its hash",
-        "privacy/ledger_chain.py",
+        "privacy/ledger/history.py",
         "{_quoted(detail)}, {encode_basestring_ascii(at)}, ",
         "{_quoted(detail)}, ",
         CHAIN,
@@ -235,7 +235,7 @@ MUTANTS = [
     Mutant(
         "charges-not-priced-again",
         "a verifier believes the amount that an entry states",
-        "privacy/ledger_verify.py",
+        "privacy/ledger/verify.py",
         " or not price_of(text, self._currency[number]).fits_in(Amount(amount, said.failure)):",
         ":",
         (_LEDGER + "test_a_chain_that_was_forged_whole_must_still_tell_a_story_that_can_be",),

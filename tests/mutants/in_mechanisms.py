@@ -308,7 +308,7 @@ MUTANTS = [
     Mutant(
         "histogram-cap-missing",
         "a unit counts for all items that it holds",
-        "privacy/histograms.py",
+        "privacy/aggregates.py",
         "list(dict.fromkeys(sorted(texts) if isinstance(items, Set) else texts))[:most]",
         "list(dict.fromkeys(sorted(texts) if isinstance(items, Set) else texts))",
         HISTOGRAM,
@@ -316,7 +316,7 @@ MUTANTS = [
     Mutant(
         "swapped-items-vanish",
         "an exchanged unit takes its items away and brings none",
-        "privacy/histograms.py",
+        "privacy/aggregates.py",
         "self.l1 = items_per_unit * change.widths",
         "self.l1 = items_per_unit * change.rows",
         HISTOGRAM,

@@ -97,7 +97,7 @@ MUTANTS = [
     Mutant(
         "begun-twice",
         "two processes draw under one charge",
-        "privacy/ledger_account.py",
+        "privacy/ledger/account.py",
         "                if len(entries) > 1:\n                    raise LedgerMismatchError(\n"
         '                        f"The answer {release_id!r} began',
         "                if len(entries) > 2:\n                    raise LedgerMismatchError(\n"
@@ -115,7 +115,7 @@ MUTANTS = [
     Mutant(
         "plain-commitment-to-the-records",
         "the chain holds a hash of the fingerprint without a key",
-        "privacy/ledger_secret.py",
+        "privacy/ledger/secret.py",
         'return hmac.new(key.encode(), f"sottovoce',
         'return hmac.new(b"", f"sottovoce',
         (
@@ -125,7 +125,7 @@ MUTANTS = [
     Mutant(
         "secrets-in-the-export",
         "the key of the records stands in the entry that opens them",
-        "privacy/ledger.py",
+        "privacy/ledger/ledger.py",
         'told = {**values, "records": keyed(key, RECORDS, identity.fingerprint)}',
         'told = {**values, "key": key, "records": keyed(key, RECORDS, identity.fingerprint)}',
         (
@@ -151,7 +151,7 @@ MUTANTS = [
     Mutant(
         "old-head-in-the-open",
         "a moved ledger names the head that covered the fingerprints",
-        "privacy/ledger_migrations/versions/format_3.py",
+        "privacy/ledger/migrations/versions/format_3.py",
         '{"from": down_revision, ',
         '{"from": down_revision, "head": head, ',
         (_MOVES + "test_a_guess_of_the_records_is_not_confirmed_by_what_a_moved_ledger_exports",),
@@ -159,7 +159,7 @@ MUTANTS = [
     Mutant(
         "key-left-in-the-note",
         "a moved ledger still has the keys of certificates in its notes",
-        "privacy/ledger_migrations/versions/format_3.py",
+        "privacy/ledger/migrations/versions/format_3.py",
         '            detail["note"] = _KEY.sub("", detail["note"])\n',
         "",
         (_MOVES + "test_the_secrets_of_format_2_leave_its_entries_and_nothing_else_changes",),
@@ -167,7 +167,7 @@ MUTANTS = [
     Mutant(
         "broken-chain-mended-by-the-move",
         "every entry gets a good hash when a ledger is moved, whether it was whole or not",
-        "privacy/ledger_migrations/versions/format_3.py",
+        "privacy/ledger/migrations/versions/format_3.py",
         'entry["hash"] = _hash_of(entry) if whole else was',
         'entry["hash"] = _hash_of(entry)',
         (_MOVES + "test_a_ledger_of_format_2_that_was_not_whole_is_not_made_whole_by_the_move",),
@@ -175,7 +175,7 @@ MUTANTS = [
     Mutant(
         "redaction-believed-anywhere",
         "an entry that says it is redacted is not held against its hash, in any export",
-        "privacy/ledger_verify.py",
+        "privacy/ledger/verify.py",
         "hidden = history.redacted and entry",
         "hidden = history.fingerprints is None and entry",
         ("tests/privacy/test_export.py::test_an_export_that_was_changed_does_not_agree",),

@@ -36,7 +36,7 @@ MUTANTS = [
     Mutant(
         "report-printed-to-the-nearest",
         "a report prints its epsilon rounded to the nearest digit",
-        "privacy/accountant.py",
+        "privacy/accounting/accountant.py",
         'f"epsilon {rounded_up(self.epsilon)} at',
         'f"epsilon {self.epsilon:.4g} at',
         ("tests/privacy/test_numbers.py::test_a_printed_report_is_not_below_its_bound", *PRINTED),
@@ -60,7 +60,7 @@ MUTANTS = [
     Mutant(
         "group-scaled-in-floating-point",
         "the price of k units is a product in floating point, which may be below k times the price",
-        "privacy/groups.py",
+        "privacy/accounting/groups.py",
         "return float_above(count * exact(value)) if",
         "return count * value if",
         ("tests/privacy/test_groups.py",),

@@ -9,9 +9,9 @@ from fractions import Fraction
 import pytest
 
 from sottovoce.experts.vectors import keyword_counts
-from sottovoce.privacy.accountant import RdpAccountant
-from sottovoce.privacy.amplification import Sampling, SharedSample
-from sottovoce.privacy.calibration import calibrate
+from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
+from sottovoce.privacy.accounting.calibration import calibrate
 from sottovoce.privacy.claims import reached_delta
 from sottovoce.privacy.events import BoundedRange, PoissonSampledDpEvent, PureDP
 from sottovoce.privacy.numbers import exact

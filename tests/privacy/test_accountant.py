@@ -12,7 +12,8 @@ from dp_accounting import rdp
 from dp_accounting.privacy_accountant import NeighboringRelation
 
 from sottovoce.errors import AssignmentError, ParameterError
-from sottovoce.privacy import accountant as acc
+from sottovoce.privacy.accounting import accountant as acc
+from sottovoce.privacy.accounting.adaptive_composition import optimal_epsilon
 from sottovoce.privacy.events import (
     ApproximateDP,
     BoundedRange,
@@ -30,7 +31,6 @@ from sottovoce.privacy.events import (
     describe,
     is_private,
 )
-from sottovoce.privacy.optimal import optimal_epsilon
 from sottovoce.privacy.unit import CHANGE_TYPES, Adjacency, Assignment, change_type
 
 AR, RO, ZO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT

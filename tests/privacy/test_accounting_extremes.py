@@ -23,11 +23,15 @@ from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.laplace_noisy_max import LaplaceNoisyMax
 from sottovoce.mechanisms.one_shot_top_k import OneShotTopK
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
-from sottovoce.privacy.accountant import RdpAccountant
-from sottovoce.privacy.amplification import Sampling, SharedSample
-from sottovoce.privacy.bounded_range import rdp_of_bounded_range, rho_of_bounded_range
-from sottovoce.privacy.calibration import base_of_sampled, sigma_of
-from sottovoce.privacy.charges import charge_of
+from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.accounting.adaptive_composition import optimal_epsilon
+from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
+from sottovoce.privacy.accounting.bounded_range import rdp_of_bounded_range, rho_of_bounded_range
+from sottovoce.privacy.accounting.calibration import base_of_sampled, sigma_of
+from sottovoce.privacy.accounting.event_cost import charge_of
+from sottovoce.privacy.accounting.groups import epsilon_delta_of_group
+from sottovoce.privacy.accounting.profiles import delta_of_plan, epsilon_of_plan, profile_of
+from sottovoce.privacy.accounting.renyi import epsilon_of_rho, rdp_of_pure
 from sottovoce.privacy.events import (
     ApproximateDP,
     BoundedRange,
@@ -39,10 +43,6 @@ from sottovoce.privacy.events import (
     WithFailure,
     ZCDpEvent,
 )
-from sottovoce.privacy.groups import epsilon_delta_of_group
-from sottovoce.privacy.optimal import optimal_epsilon
-from sottovoce.privacy.profiles import delta_of_plan, epsilon_of_plan, profile_of
-from sottovoce.privacy.renyi import epsilon_of_rho, rdp_of_pure
 from sottovoce.privacy.step_costs import several
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency
 

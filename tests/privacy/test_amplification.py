@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import AssignmentError, ParameterError
-from sottovoce.privacy.accountant import RdpAccountant
-from sottovoce.privacy.amplification import RULES, Sampling, SharedSample, point_of
-from sottovoce.privacy.bounded_range import rdp_of_bounded_range
+from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.accounting.adaptive_composition import optimal_profile
+from sottovoce.privacy.accounting.amplification import RULES, Sampling, SharedSample, point_of
+from sottovoce.privacy.accounting.bounded_range import rdp_of_bounded_range
+from sottovoce.privacy.accounting.composition import require_adjacency
+from sottovoce.privacy.accounting.profiles import epsilon_of_plan, profile_of
+from sottovoce.privacy.accounting.renyi import epsilon_of_rdp
+from sottovoce.privacy.accounting.subsampled_profiles import amplified_profile, epsilon_of_sampled, symmetric
 from sottovoce.privacy.events import (
     ApproximateDP,
     BoundedRange,
@@ -24,11 +29,6 @@ from sottovoce.privacy.events import (
     ZCDpEvent,
     describe,
 )
-from sottovoce.privacy.optimal import optimal_profile
-from sottovoce.privacy.plan import require_adjacency
-from sottovoce.privacy.profiles import epsilon_of_plan, profile_of
-from sottovoce.privacy.renyi import epsilon_of_rdp
-from sottovoce.privacy.sampled import amplified_profile, epsilon_of_sampled, symmetric
 from sottovoce.privacy.unit import DROP, SWAP, TWO_SWAP, Adjacency
 from worlds import hockey_stick, losses
 

@@ -7,9 +7,9 @@ import math
 import pytest
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.accountant import RdpAccountant
-from sottovoce.privacy.bounded_range import delta_of_bounded_range
-from sottovoce.privacy.calibration import (
+from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.accounting.bounded_range import delta_of_bounded_range
+from sottovoce.privacy.accounting.calibration import (
     base_of_sampled,
     calibrate,
     eta_by_rho,
@@ -19,6 +19,8 @@ from sottovoce.privacy.calibration import (
     sigma_of,
     temperature_of,
 )
+from sottovoce.privacy.accounting.gaussian_dp import epsilon_of_mu, mu_of_budget
+from sottovoce.privacy.accounting.renyi import epsilon_of_rho
 from sottovoce.privacy.events import (
     BoundedRange,
     GaussianDpEvent,
@@ -27,8 +29,6 @@ from sottovoce.privacy.events import (
     WithFailure,
     ZCDpEvent,
 )
-from sottovoce.privacy.gaussian_dp import epsilon_of_mu, mu_of_budget
-from sottovoce.privacy.renyi import epsilon_of_rho
 from sottovoce.privacy.unit import Adjacency
 
 AR, RO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE

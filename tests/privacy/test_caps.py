@@ -7,9 +7,9 @@ import multiprocessing
 import pytest
 
 from sottovoce.errors import BudgetExhaustedError, LedgerMismatchError, ParameterError
-from sottovoce.privacy.budget import SCALE, Budget, amount_of
 from sottovoce.privacy.events import ApproximateDP, BoundedRange, WithFailure
-from sottovoce.privacy.ledger import Identity, Ledger, Reservation
+from sottovoce.privacy.ledger.budget import SCALE, Budget, amount_of
+from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
 from sottovoce.privacy.unit import Adjacency
 
 WHO = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")
@@ -197,7 +197,7 @@ def _spend(address, caller, done):
 
 def test_callers_in_other_processes_cannot_overspend_their_group(ledger, address):
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sottovoce.privacy.ledger", "hypothesis", "pytest"])
+    context.set_forkserver_preload(["sottovoce.privacy.ledger.ledger", "hypothesis", "pytest"])
     done = context.Queue()
     workers = [context.Process(target=_spend, args=(address, name, done)) for name in ("alice", "bob", "carol")]
     for worker in workers:

@@ -12,16 +12,16 @@ from dataclasses import replace
 import pytest
 
 from sottovoce.errors import InputError, ParameterError
-from sottovoce.privacy import ledger_export
-from sottovoce.privacy.accountant import accumulate
-from sottovoce.privacy.budget import SCALE, Budget, amount_of
+from sottovoce.privacy.accounting.accountant import accumulate
 from sottovoce.privacy.events import BoundedRange, GaussianDpEvent, PureDP, WithFailure, ZCDpEvent
-from sottovoce.privacy.filter import Amount
-from sottovoce.privacy.ledger import Identity, Ledger, Reservation
-from sottovoce.privacy.ledger_chain import History, hash_of
-from sottovoce.privacy.ledger_export import export, open_history, read_export, write_export
-from sottovoce.privacy.ledger_recompute import ACCOUNTANTS, FIXED_PLAN, Recomputed, recompute
-from sottovoce.privacy.ledger_secret import RECORDS, keyed
+from sottovoce.privacy.ledger import export as ledger_export
+from sottovoce.privacy.ledger.budget import SCALE, Budget, amount_of
+from sottovoce.privacy.ledger.export import export, open_history, read_export, write_export
+from sottovoce.privacy.ledger.filter import Amount
+from sottovoce.privacy.ledger.history import History, hash_of
+from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
+from sottovoce.privacy.ledger.recompute import ACCOUNTANTS, FIXED_PLAN, Recomputed, recompute
+from sottovoce.privacy.ledger.secret import RECORDS, keyed
 from sottovoce.privacy.unit import Adjacency
 
 WHO = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.accountant import charge_of, rdp_of_bounded_range, rdp_of_pure, rho_of_budget
-from sottovoce.privacy.budget import Budget, amount_of
+from sottovoce.privacy.accounting.accountant import charge_of, rdp_of_bounded_range, rdp_of_pure, rho_of_budget
 from sottovoce.privacy.events import (
     ApproximateDP,
     BoundedRange,
@@ -28,7 +27,8 @@ from sottovoce.privacy.events import (
     WithFailure,
     ZCDpEvent,
 )
-from sottovoce.privacy.filter import FAILURE_SCALE, SCALE, Amount, Currency, Level, price, short_of
+from sottovoce.privacy.ledger.budget import Budget, amount_of
+from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Amount, Currency, Level, price, short_of
 
 CURRENCIES = ["epsilon", "rho", "rdp at alpha 1.5", "rdp at alpha 16", "rdp at alpha 5000"]
 ETAS = [1e-5, 1e-3, 0.00999, 0.01, 0.1, 0.5, 1.0, 2.0, 4.0, 30.0]

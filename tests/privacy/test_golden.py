@@ -10,7 +10,10 @@ from dp_accounting import gaussian_mechanism, pld, rdp
 from dp_accounting.pld import privacy_loss_distribution as distributions
 from dp_accounting.privacy_accountant import NeighboringRelation
 
-from sottovoce.privacy.accountant import ALPHAS, RdpAccountant, epsilon_of_rho
+from sottovoce.privacy.accounting.accountant import ALPHAS, RdpAccountant, epsilon_of_rho
+from sottovoce.privacy.accounting.gaussian_dp import epsilon_of_mu
+from sottovoce.privacy.accounting.groups import scaled_to_group
+from sottovoce.privacy.accounting.profiles import delta_of_plan, epsilon_of_plan
 from sottovoce.privacy.events import (
     BoundedRange,
     ComposedDpEvent,
@@ -21,9 +24,6 @@ from sottovoce.privacy.events import (
     SelfComposedDpEvent,
     ZCDpEvent,
 )
-from sottovoce.privacy.gaussian_dp import epsilon_of_mu
-from sottovoce.privacy.groups import scaled_to_group
-from sottovoce.privacy.profiles import delta_of_plan, epsilon_of_plan
 from sottovoce.privacy.unit import Adjacency
 
 dp = pytest.importorskip("opendp.prelude", reason="opendp is a development requirement")

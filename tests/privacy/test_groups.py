@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.accountant import RdpAccountant
+from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.accounting.groups import epsilon_delta_of_group, replace_one_of_add_remove, scaled_to_group
+from sottovoce.privacy.accounting.profiles import profile_of
 from sottovoce.privacy.events import (
     ApproximateDP,
     BoundedRange,
@@ -24,9 +26,7 @@ from sottovoce.privacy.events import (
     WithFailure,
     ZCDpEvent,
 )
-from sottovoce.privacy.groups import epsilon_delta_of_group, replace_one_of_add_remove, scaled_to_group
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.profiles import profile_of
 from sottovoce.privacy.unit import Adjacency
 from worlds import hockey_stick
 

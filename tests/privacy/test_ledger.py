@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.errors import BudgetExhaustedError, LedgerMismatchError, LedgerUnavailableError, ParameterError
-from sottovoce.privacy.budget import SCALE, Budget, amount_of
 from sottovoce.privacy.events import (
     ApproximateDP,
     BoundedRange,
@@ -28,16 +27,16 @@ from sottovoce.privacy.events import (
     WithFailure,
     ZCDpEvent,
 )
-from sottovoce.privacy.ledger import Identity, Ledger, Reservation
-from sottovoce.privacy.ledger_chain import GENESIS, hash_of
-from sottovoce.privacy.ledger_events import charged
-from sottovoce.privacy.ledger_verify import find_problems
+from sottovoce.privacy.ledger.budget import SCALE, Budget, amount_of
+from sottovoce.privacy.ledger.history import GENESIS, charged, hash_of
+from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
+from sottovoce.privacy.ledger.verify import find_problems
 from sottovoce.privacy.unit import Adjacency
 
 WHO = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")
 FRESH = multiprocessing.get_context("forkserver")
 """Processes that share nothing with this one, and start quickly."""
-FRESH.set_forkserver_preload(["sottovoce.privacy.ledger", "hypothesis", "pytest"])
+FRESH.set_forkserver_preload(["sottovoce.privacy.ledger.ledger", "hypothesis", "pytest"])
 
 
 def charge(name: str, epsilon: float = 0.1) -> Reservation:

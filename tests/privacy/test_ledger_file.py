@@ -17,12 +17,13 @@ import pytest
 
 from sottovoce.cli import run
 from sottovoce.errors import LedgerUnavailableError, ParameterError
-from sottovoce.privacy import ledger_account, ledger_file
-from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import BoundedRange
-from sottovoce.privacy.ledger import Identity, Ledger, Reservation
-from sottovoce.privacy.ledger_file import LedgerFile
-from sottovoce.privacy.ledger_mounts import Mount, mount_of
+from sottovoce.privacy.ledger import account as ledger_account
+from sottovoce.privacy.ledger import file as ledger_file
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.file import LedgerFile
+from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
+from sottovoce.privacy.ledger.mounts import Mount, mount_of
 from sottovoce.privacy.unit import Adjacency
 
 WHO = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")

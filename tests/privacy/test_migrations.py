@@ -27,16 +27,17 @@ from alembic.script import ScriptDirectory
 
 from sottovoce.certificate import Certificate
 from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError
-from sottovoce.privacy import ledger_database, ledger_migrations
-from sottovoce.privacy.budget import SCALE, Budget, amount_of
 from sottovoce.privacy.events import BoundedRange, PureDP, ZCDpEvent
-from sottovoce.privacy.ledger import Identity, Ledger, Reservation
-from sottovoce.privacy.ledger_address import Address
-from sottovoce.privacy.ledger_chain import COLUMNS, hash_of
-from sottovoce.privacy.ledger_export import open_history, write_export
-from sottovoce.privacy.ledger_recompute import recompute
-from sottovoce.privacy.ledger_schema import SCHEMA_VERSION
-from sottovoce.privacy.ledger_server import SCHEMA
+from sottovoce.privacy.ledger import database as ledger_database
+from sottovoce.privacy.ledger import migrations as ledger_migrations
+from sottovoce.privacy.ledger.budget import SCALE, Budget, amount_of
+from sottovoce.privacy.ledger.export import open_history, write_export
+from sottovoce.privacy.ledger.history import COLUMNS, hash_of
+from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
+from sottovoce.privacy.ledger.location import Address
+from sottovoce.privacy.ledger.recompute import recompute
+from sottovoce.privacy.ledger.schema import SCHEMA_VERSION
+from sottovoce.privacy.ledger.server import SCHEMA
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records import PrivateRecords, Row
 
@@ -324,7 +325,7 @@ def test_a_crash_in_the_middle_leaves_the_old_format(old, monkeypatch, step):
 _KILLED = """
 import os, sys
 import sqlalchemy as sa
-from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.ledger.ledger import Ledger
 def crash(connection, cursor, statement, *rest):
     if statement.lstrip().startswith("UPDATE sotto_meta"):
         os._exit(9)
@@ -347,7 +348,7 @@ def _open(address, done):
 
 def test_processes_that_move_one_ledger_at_once_agree(old):
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sottovoce.privacy.ledger", "hypothesis", "pytest"])
+    context.set_forkserver_preload(["sottovoce.privacy.ledger.ledger", "hypothesis", "pytest"])
     done = context.Queue()
     workers = [context.Process(target=_open, args=(old, done)) for _ in range(4)]
     for worker in workers:
@@ -420,7 +421,7 @@ def test_the_database_itself_refuses_more_failures_than_the_cap(old):
 
 def test_alembic_is_imported_only_to_move_something(tmp_path):
     program = (
-        "import sys; from sottovoce.privacy.ledger import Ledger; Ledger(sys.argv[1]); Ledger(sys.argv[1]);"
+        "import sys; from sottovoce.privacy.ledger.ledger import Ledger; Ledger(sys.argv[1]); Ledger(sys.argv[1]);"
         "sys.exit('alembic' in sys.modules)"
     )
     environment = {**os.environ, "SOTTOVOCE_HOME": str(tmp_path)}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.accountant import RdpAccountant
+from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.events import BoundedRange
 from sottovoce.privacy.numbers import exact, factor_up, float_above, float_below, rounded_down, rounded_up
 from sottovoce.privacy.unit import Adjacency

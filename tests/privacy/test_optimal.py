@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.bounded_range import (
+from sottovoce.privacy.accounting.adaptive_composition import finest_grid, optimal_epsilon, optimal_profile, work_of
+from sottovoce.privacy.accounting.bounded_range import (
     delta_of_bounded_range,
     deltas_of_bounded_range,
     epsilon_of_bounded_range,
     rdp_of_bounded_range,
 )
-from sottovoce.privacy.gaussian_dp import delta_of_mu
-from sottovoce.privacy.optimal import finest_grid, optimal_epsilon, optimal_profile, work_of
-from sottovoce.privacy.renyi import epsilon_of_rdp
+from sottovoce.privacy.accounting.gaussian_dp import delta_of_mu
+from sottovoce.privacy.accounting.renyi import epsilon_of_rdp
 from worlds import hockey_stick
 
 

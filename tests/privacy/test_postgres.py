@@ -19,12 +19,12 @@ from sottovoce.errors import (
     ParameterError,
     SottoError,
 )
-from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import BoundedRange, PureDP
-from sottovoce.privacy.ledger import Identity, Ledger, Reservation
-from sottovoce.privacy.ledger_address import Address
-from sottovoce.privacy.ledger_chain import newest
-from sottovoce.privacy.ledger_registry import default_path
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.history import newest
+from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
+from sottovoce.privacy.ledger.location import Address
+from sottovoce.privacy.ledger.registry import default_path
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.store import home
 

@@ -10,7 +10,10 @@ import pytest
 from scipy import integrate, stats
 
 from sottovoce.errors import AssignmentError, ParameterError
-from sottovoce.privacy.bounded_range import deltas_of_bounded_range
+from sottovoce.privacy.accounting.bounded_range import deltas_of_bounded_range
+from sottovoce.privacy.accounting.gaussian_dp import delta_of_mu, deltas_of_mu, epsilon_of_mu, mu_of_budget
+from sottovoce.privacy.accounting.loss_distribution import Losses
+from sottovoce.privacy.accounting.profiles import delta_of_plan, epsilon_of_plan, false_negative_rate, profile_of
 from sottovoce.privacy.events import (
     ApproximateDP,
     BoundedRange,
@@ -24,9 +27,6 @@ from sottovoce.privacy.events import (
     WithFailure,
     ZCDpEvent,
 )
-from sottovoce.privacy.gaussian_dp import delta_of_mu, deltas_of_mu, epsilon_of_mu, mu_of_budget
-from sottovoce.privacy.losses import Losses
-from sottovoce.privacy.profiles import delta_of_plan, epsilon_of_plan, false_negative_rate, profile_of
 from sottovoce.privacy.unit import Adjacency
 
 AR, RO, ZO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT

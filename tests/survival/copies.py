@@ -10,8 +10,8 @@ from itertools import product
 from pathlib import Path
 
 from sottovoce.errors import LedgerUnavailableError
-from sottovoce.privacy import ledger_account
-from sottovoce.privacy.ledger import Account, Ledger
+from sottovoce.privacy.ledger import account as ledger_account
+from sottovoce.privacy.ledger.ledger import Account, Ledger
 from survival.races import WHO
 
 PAGE = 4096

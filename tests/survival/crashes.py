@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sottovoce.models.fake import FakeScorer, one_shot
-from sottovoce.privacy import ledger_account
-from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.ledger import Account, Ledger
-from sottovoce.privacy.ledger_database import Database
+from sottovoce.privacy.ledger import account as ledger_account
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.database import Database
+from sottovoce.privacy.ledger.ledger import Account, Ledger
 from sottovoce.records import PrivateRecords, Row
 from sottovoce.session import PrivateICL
 from sottovoce.tasks import Task

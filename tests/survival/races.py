@@ -10,7 +10,7 @@ from typing import Any
 
 from sottovoce.errors import BudgetExhaustedError
 from sottovoce.privacy.events import BoundedRange
-from sottovoce.privacy.ledger import Identity, Ledger, Reservation
+from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
 from sottovoce.privacy.unit import Adjacency
 
 WHO = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")

@@ -10,10 +10,10 @@ from fractions import Fraction
 import pytest
 
 from sottovoce.errors import BudgetExhaustedError, InputError, ParameterError
-from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import ApproximateDP, BoundedRange, PureDP, SelfComposedDpEvent, WithFailure, ZCDpEvent
-from sottovoce.privacy.filter import FAILURE_SCALE, SCALE, Amount, Level, price, short_of
-from sottovoce.privacy.ledger import Identity, Ledger, Reservation
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Amount, Level, price, short_of
+from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
 from sottovoce.privacy.unit import Adjacency
 
 WHO = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")

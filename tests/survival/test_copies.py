@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import BoundedRange
-from sottovoce.privacy.ledger import Identity, Ledger, Reservation
-from sottovoce.privacy.ledger_database import Database
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.database import Database
+from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
 from survival.copies import Write, put, stopped_half_way, told, write_of
 from survival.races import WHO
 

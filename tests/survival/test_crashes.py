@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from sottovoce.privacy.budget import SCALE, amount_of
 from sottovoce.privacy.events import BoundedRange
-from sottovoce.privacy.ledger import Account, Ledger
+from sottovoce.privacy.ledger.budget import SCALE, amount_of
+from sottovoce.privacy.ledger.ledger import Account, Ledger
 from survival import crashes
 from survival.crashes import EPSILON, POINTS, Notes, crash, in_a_child, release
 

@@ -12,10 +12,10 @@ import pytest
 
 from sottovoce.cli import run
 from sottovoce.errors import LedgerUnavailableError
-from sottovoce.privacy import ledger_chain
-from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import BoundedRange
-from sottovoce.privacy.ledger import Ledger, Reservation
+from sottovoce.privacy.ledger import history as ledger_history
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.ledger import Ledger, Reservation
 from survival.crashes import Notes, in_a_child, release
 from survival.races import WHO
 
@@ -121,7 +121,7 @@ def test_a_clock_that_jumps_a_day_changes_nothing(tmp_path, monkeypatch, jump):
         def now(zone):
             return datetime.now(zone) + jump
 
-    monkeypatch.setattr(ledger_chain, "datetime", Jumped)
+    monkeypatch.setattr(ledger_history, "datetime", Jumped)
     account.reserve([Reservation("then", BoundedRange(0.25), "clock")])
     account.mark_released(["now"])
     account.reserve([Reservation("then", BoundedRange(0.25), "clock")])

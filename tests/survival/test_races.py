@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from privacy.postgres import address, postgres_server, postgres_url  # noqa: F401  (fixtures)
-from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.ledger import Account, Ledger
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.ledger import Account, Ledger
 from survival.races import PRICE, WHO, race
 
 CALLERS = ("alice", "bob", "carol", "dora")

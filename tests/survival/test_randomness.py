@@ -13,8 +13,8 @@ from scipy.stats import chisquare
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.models.fake import FakeScorer
-from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.aggregates import Scores
+from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SeededRandomness, SystemRandomness
 from sottovoce.records import PrivateRecords, Row

@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 
 from sottovoce.errors import LedgerUnavailableError
-from sottovoce.privacy import ledger_verify
-from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import BoundedRange, PureDP, WithFailure, ZCDpEvent
-from sottovoce.privacy.ledger import Identity, Ledger, Reservation
-from sottovoce.privacy.ledger_chain import History
-from sottovoce.privacy.ledger_verify import find_problems
+from sottovoce.privacy.ledger import verify as ledger_verify
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.history import History
+from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
+from sottovoce.privacy.ledger.verify import find_problems
 from sottovoce.privacy.unit import Adjacency
 
 WHO = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")

@@ -16,8 +16,8 @@ from sottovoce.cli import run
 from sottovoce.errors import InputError, ModelError, ParameterError
 from sottovoce.methods.decoding import make_decoder
 from sottovoce.models.fake_stepper import FakeDecoding, FakeStepper
-from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.staging import Staging
 from sottovoce.synthesis import Synthesizer
 from synthesis.worlds_of_texts import ORDER, PIECES, likes_its_own, writer
@@ -206,7 +206,7 @@ def test_a_resume_under_another_ledger_is_refused_and_destroys_nothing(desk, mon
 
 def test_a_resume_that_cannot_be_paid_keeps_its_folder(desk, monkeypatch):
     # Stopped before the charge; the budget went elsewhere meanwhile.
-    from sottovoce.privacy.ledger import Account
+    from sottovoce.privacy.ledger.ledger import Account
 
     small = (*TERMS_OF_COMMAND, "--budget", "10,1e-5")
     monkeypatch.setattr(Account, "reserve", stop)

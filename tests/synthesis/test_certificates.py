@@ -15,11 +15,11 @@ from sottovoce.certificate import Certificate, rows_hash, statement_of
 from sottovoce.errors import InputError
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake_stepper import FakeStepper
-from sottovoce.privacy.accountant import RdpAccountant
+from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.event_json import event_from_json, event_to_json
-from sottovoce.privacy.ledger import Ledger
-from sottovoce.privacy.ledger_export import export
-from sottovoce.privacy.ledger_secret import keyed
+from sottovoce.privacy.ledger.export import export
+from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.privacy.ledger.secret import keyed
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records import PrivateRecords

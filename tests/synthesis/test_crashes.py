@@ -16,8 +16,8 @@ import pytest
 from sottovoce import staging as staging_module
 from sottovoce.cli import run
 from sottovoce.methods.decoding import Chooser
-from sottovoce.privacy import ledger_account
-from sottovoce.privacy.ledger import Account, Ledger
+from sottovoce.privacy.ledger import account as ledger_account
+from sottovoce.privacy.ledger.ledger import Account, Ledger
 from sottovoce.staging import Staging
 from sottovoce.synthesis import Synthesizer, _Charge
 from survival.crashes import Fuse, OnTransaction, in_a_child

@@ -18,7 +18,7 @@ from sottovoce.errors import ModelError, ParameterError, SottoError
 from sottovoce.methods.decoding import Chooser, registered_decoders
 from sottovoce.models.fake_stepper import CHARACTERS, FakeStepper
 from sottovoce.models.grammar import Grammar
-from sottovoce.privacy.ledger import Ledger
+from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.records import PrivateRecords, Row
 from sottovoce.staging import Staging
 from sottovoce.synthesis import Order

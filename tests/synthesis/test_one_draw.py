@@ -20,9 +20,9 @@ from sottovoce.methods.poe import PoE
 from sottovoce.models.fake import FakeScorer
 from sottovoce.models.fake_stepper import FakeStepper
 from sottovoce.models.stepping import Group, Prompt
-from sottovoce.privacy.accountant import RdpAccountant
-from sottovoce.privacy.budget import Budget
-from sottovoce.privacy.ledger import Account
+from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.ledger import Account
 from sottovoce.records import PrivateRecords, Row
 from sottovoce.session import Partition, PrivateICL
 from sottovoce.staging import Staging

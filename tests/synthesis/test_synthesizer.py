@@ -11,10 +11,10 @@ from sottovoce.errors import BudgetExhaustedError, InputError, LedgerMismatchErr
 from sottovoce.methods.decoding import make_decoder, registered_decoders
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake_stepper import FakeStepper
-from sottovoce.privacy.accountant import RdpAccountant
-from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.event_json import event_from_json
-from sottovoce.privacy.ledger import Identity
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.ledger import Identity
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records import PrivateRecords

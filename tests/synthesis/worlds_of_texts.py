@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sottovoce.models.fake_stepper import FakeStepper
-from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.records import PrivateRecords, Row
 from sottovoce.synthesis import Order, Synthesizer
 from sottovoce.tasks import Task

@@ -280,7 +280,7 @@ def caps_of_curve(points: Sequence[tuple[float, float]], fpr: float) -> Caps:
         The least true-positive rate that some point leaves, and the area under all of them, rounded up by at most 5e-5.
 
     Example:
-        >>> from sottovoce.privacy.bounded_range import delta_of_bounded_range
+        >>> from sottovoce.privacy.accounting.bounded_range import delta_of_bounded_range
         >>> curve = [(e, delta_of_bounded_range(e, 1.0)) for e in np.linspace(0, 1, 101)]
         >>> round(caps_of_curve(curve, 0.1).tpr, 3), round(caps_of_curve(curve, 0.1).auroc, 3)
         (0.232, 0.661)

@@ -27,7 +27,7 @@ from sottovoce.methods.base import make_method
 from sottovoce.models.base import Context, FloatArray, LabelScorer, PreparedContexts
 from sottovoce.models.catalog import load_scorer
 from sottovoce.output_files import unused, write_new
-from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.records import PrivateRecords, PublicRecords
 from sottovoce.session import PrivateICL
 from sottovoce.tasks import Query, Task, load_task

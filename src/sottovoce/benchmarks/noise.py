@@ -32,8 +32,8 @@ from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.mechanisms.weights import rate_per_step, weight_table
 from sottovoce.output_files import unused, write_new
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.scores import Scores
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SystemRandomness
 

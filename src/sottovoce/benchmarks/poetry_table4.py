@@ -37,9 +37,9 @@ from sottovoce.benchmarks.worlds import Episode
 from sottovoce.errors import ParameterError
 from sottovoce.methods.base import Price
 from sottovoce.methods.pbs import PbS, sampled_event
+from sottovoce.privacy.accounting.profiles import delta_of_plan
 from sottovoce.privacy.events import ZCDpEvent
 from sottovoce.privacy.numbers import rounded_up
-from sottovoce.privacy.profiles import delta_of_plan
 from sottovoce.privacy.unit import Adjacency
 
 CANDIDATES: Final = 40

@@ -36,7 +36,7 @@ from sottovoce.methods.base import Method
 from sottovoce.methods.pbs import PbS
 from sottovoce.methods.references import FullContext, ZeroShot
 from sottovoce.models.base import LabelScorer
-from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records import PrivateRecords, Row
 from sottovoce.session import PrivateICL

@@ -22,7 +22,7 @@ from sottovoce.methods.decoding import Decoder, make_decoder
 from sottovoce.models.base import FloatArray
 from sottovoce.models.catalog import load_stepper
 from sottovoce.models.stepping import Stepper
-from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records import PrivateRecords, Row

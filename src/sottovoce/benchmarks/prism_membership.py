@@ -34,8 +34,8 @@ from sottovoce.benchmarks.worlds import OWN, World
 from sottovoce.errors import ParameterError
 from sottovoce.intervals import Proportion
 from sottovoce.models.stepping import Group, Prompt, Stepper
+from sottovoce.privacy.accounting.profiles import delta_of_plan, has_profile
 from sottovoce.privacy.numbers import rounded_down, rounded_up
-from sottovoce.privacy.profiles import delta_of_plan, has_profile
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.tasks import Example

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sottovoce.privacy.known_records import require_public
+from sottovoce.privacy.ledger.known_records import require_public
 from sottovoce.readers import read_public
 from sottovoce.records import PublicRecords
 

@@ -146,7 +146,7 @@ def _typed(name: str) -> str:
 
 
 def _events(given: dict[str, Any], setting: Setting) -> list[tuple[DpEvent, int]]:
-    from sottovoce.explain.events import read_events
+    from sottovoce.privacy.event_json import read_events
 
     file = given.pop("file", None)
     for name, value in given.items():

@@ -53,7 +53,7 @@ def ask(
     as_json: o.AsJson = False,
 ) -> None:
     """Answer one question. The label goes to stdout, its price and guarantee to stderr."""
-    from sottovoce.privacy.numbers import require_delta, require_epsilon
+    from sottovoce.privacy.parameters import require_delta, require_epsilon
 
     price, slack = require_epsilon(epsilon), None if delta is None else require_delta(delta)
     setup = o.Setup.of(context.params)

@@ -75,8 +75,8 @@ def classify(
     first is paid for; if they do not fit into the budget nothing is charged (exit code 3).
     """
     from sottovoce.errors import ParameterError
-    from sottovoce.privacy.known_records import require_public
-    from sottovoce.privacy.numbers import require_delta, require_epsilon
+    from sottovoce.privacy.ledger.known_records import require_public
+    from sottovoce.privacy.parameters import require_delta, require_epsilon
     from sottovoce.readers import read_public
     from sottovoce.release import is_row
 

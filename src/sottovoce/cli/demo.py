@@ -52,7 +52,7 @@ def _answers(model: LabelScorer, epsilon: float, ledger: str, *, quiet: bool) ->
     """A few questions, each paid for from a ledger."""
     from sottovoce.bundled import private_tickets, ticket_queries
     from sottovoce.experts.partition import Partition
-    from sottovoce.privacy.budget import Budget
+    from sottovoce.privacy.ledger.budget import Budget
     from sottovoce.session import PrivateICL
     from sottovoce.tasks import load_task
 
@@ -123,7 +123,7 @@ def _accuracy(model: LabelScorer, records: PrivateRecords, method: str, epsilon:
 def _measuring(model: LabelScorer, records: PrivateRecords, method: str, units_per_expert: int) -> Any:
     """A session on invented records whose ledger is thrown away."""
     from sottovoce.experts.partition import Partition
-    from sottovoce.privacy.budget import Budget
+    from sottovoce.privacy.ledger.budget import Budget
     from sottovoce.session import PrivateICL
     from sottovoce.tasks import load_task
 
@@ -192,7 +192,7 @@ def _cap(epsilon: float) -> float:
     """Best chance of guessing one bit right after one epsilon-DP answer, rounded up (specification 10.1)."""
     import math
 
-    from sottovoce.privacy.renyi import FLOAT_MARGIN
+    from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN
 
     return min(1.0, (1 + FLOAT_MARGIN) / (1 + math.exp(-epsilon)))
 

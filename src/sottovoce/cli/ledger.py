@@ -14,7 +14,7 @@ from sottovoce.cli.outputs import NewFile
 from sottovoce.privacy.numbers import rounded_down, rounded_up
 
 if TYPE_CHECKING:
-    from sottovoce.privacy.ledger import Ledger
+    from sottovoce.privacy.ledger.ledger import Ledger
 
 LedgerArgument = Annotated[str | None, typer.Argument(metavar="[LEDGER]", help="The ledger file, or its address.")]
 DISAGREES = 3
@@ -103,9 +103,9 @@ def grant(
 ) -> None:
     """The data owner opens a budget, raises one, shares it out, or lets a new version of the records go on with it."""
     from sottovoce.errors import ParameterError
-    from sottovoce.privacy.budget import Budget
-    from sottovoce.privacy.ledger import Identity, Ledger
-    from sottovoce.privacy.ledger_registry import default_path
+    from sottovoce.privacy.ledger.budget import Budget
+    from sottovoce.privacy.ledger.ledger import Identity, Ledger
+    from sottovoce.privacy.ledger.registry import default_path
     from sottovoce.privacy.unit import Adjacency
     from sottovoce.readers import read_private
 
@@ -150,7 +150,7 @@ def export(
     private: o.Private = None,
 ) -> None:
     """Write the history for an auditor: a header, then one entry a line. Nothing of it is private."""
-    from sottovoce.privacy.ledger_export import export as write
+    from sottovoce.privacy.ledger.export import export as write
 
     book = existing_ledger(path or ledger, private)
     say(f"{book.name}: {write(book, str(out))} entries are in {out}. Check them with 'sotto ledger recompute {out}'.")
@@ -162,8 +162,8 @@ def recompute(
     as_json: o.AsJson = False,
 ) -> None:
     """Work out from the events alone what was spent, and compare. Exit code 3 if the ledger says something else."""
-    from sottovoce.privacy.ledger_export import open_history
-    from sottovoce.privacy.ledger_recompute import recompute as again
+    from sottovoce.privacy.ledger.export import open_history
+    from sottovoce.privacy.ledger.recompute import recompute as again
 
     with open_history(source) as history:
         data_sets, problems, entries = again(history, accountant)
@@ -183,7 +183,7 @@ def recompute(
 
 def adopt(path: Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger file.")]) -> None:
     """Take a file into use that an older version wrote and closed, on your word that no charge is missing in it."""
-    from sottovoce.privacy.ledger import Ledger
+    from sottovoce.privacy.ledger.ledger import Ledger
 
     book = Ledger.adopt(_existing_file(path))
     newest = book.history()[-1:]
@@ -207,16 +207,16 @@ def _at_delta(bound: dict[str, Any]) -> str:
 
 
 def _left(level: Any) -> str:
-    from sottovoce.privacy.budget import SCALE
+    from sottovoce.privacy.ledger.budget import SCALE
 
     return rounded_down(Fraction(level.left.loss, SCALE), 6)
 
 
 def existing_ledger(path: str | None, private: str | None) -> Ledger:
     from sottovoce.errors import ParameterError
-    from sottovoce.privacy.ledger import Ledger
-    from sottovoce.privacy.ledger_address import is_address
-    from sottovoce.privacy.ledger_registry import default_path
+    from sottovoce.privacy.ledger.ledger import Ledger
+    from sottovoce.privacy.ledger.location import is_address
+    from sottovoce.privacy.ledger.registry import default_path
     from sottovoce.readers import read_private
 
     if path is None and private is None:

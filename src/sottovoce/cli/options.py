@@ -233,11 +233,11 @@ class LedgerChoice:
 
     def first_budget(self, records: PrivateRecords) -> Any:
         """The budget that was named, or the default one where the ledger is new."""
-        from sottovoce.privacy.budget import Budget
-        from sottovoce.privacy.ledger import Ledger
-        from sottovoce.privacy.ledger_address import is_address
-        from sottovoce.privacy.ledger_opening import is_new
-        from sottovoce.privacy.ledger_registry import default_path
+        from sottovoce.privacy.ledger.budget import Budget
+        from sottovoce.privacy.ledger.ledger import Ledger
+        from sottovoce.privacy.ledger.location import is_address
+        from sottovoce.privacy.ledger.opening import is_new
+        from sottovoce.privacy.ledger.registry import default_path
 
         if self.budget is not None:
             return Budget.parse(self.budget)
@@ -313,7 +313,7 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, LedgerChoice, 
             raise ParameterError(
                 "--demonstrations", self.demonstrations, "given without --private: they are shown as they are"
             )
-        from sottovoce.privacy.known_records import require_public
+        from sottovoce.privacy.ledger.known_records import require_public
         from sottovoce.readers import read_public
 
         rows = read_public(self.demonstrations, max_characters=self.longest(task), truncate=self.truncate)
@@ -332,7 +332,7 @@ def warn_of(ledger: str | None, other_ledger: str | None) -> None:
         other_ledger: Where else they have a budget.
     """
     from sottovoce.cli.console import say
-    from sottovoce.privacy.ledger_address import IN_MEMORY
+    from sottovoce.privacy.ledger.location import IN_MEMORY
 
     if ledger == IN_MEMORY:
         say(

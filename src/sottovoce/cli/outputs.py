@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, final, get_args, get_type_hints
 
 from sottovoce.output_files import refuse_protected
-from sottovoce.privacy.ledger_address import IN_MEMORY, is_address
+from sottovoce.privacy.ledger.location import IN_MEMORY, is_address
 
 LEDGERS: Final = ("ledger", "path")
 """Parameters that name a ledger, which need not exist yet."""

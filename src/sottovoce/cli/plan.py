@@ -38,7 +38,7 @@ def plan(
 ) -> None:
     """Say what a budget affords, and which method to expect most from. Reads nothing private and charges nothing."""
     from sottovoce.planner import KNOWN, UNKNOWN, make_plan, measured_tasks
-    from sottovoce.privacy.budget import Budget
+    from sottovoce.privacy.ledger.budget import Budget
 
     floor = _zero_shot(queries, task, labels, model) if queries else None
     advice = make_plan(
@@ -102,7 +102,7 @@ def _zero_shot(queries: str, task: str | None, labels: str | None, model: str) -
     from sottovoce.errors import ParameterError
     from sottovoce.models.catalog import load_scorer
     from sottovoce.planner import Accuracy
-    from sottovoce.privacy.known_records import require_public
+    from sottovoce.privacy.ledger.known_records import require_public
     from sottovoce.readers import read_public
     from sottovoce.session import PrivateICL
     from sottovoce.tasks import Task, load_task

@@ -98,7 +98,7 @@ def synthesize(
     what is guaranteed. Use them with 'sotto classify --demonstrations OUT'; check them with 'sotto verify certificate'.
     """
     from sottovoce.errors import ParameterError
-    from sottovoce.privacy.numbers import require_delta, require_epsilon
+    from sottovoce.privacy.parameters import require_delta, require_epsilon
     from sottovoce.synthesis_order import Order
     from sottovoce.writing import Writing
 

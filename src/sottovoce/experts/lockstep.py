@@ -17,7 +17,7 @@ import numpy as np
 from sottovoce.errors import ParameterError
 from sottovoce.experts.lockstep_rules import MOST_STEPS, Candidates, Rule, require_torch
 from sottovoce.experts.outputs import FloatArray
-from sottovoce.privacy.scores import IntArray, Scores
+from sottovoce.privacy.aggregates import IntArray, Scores
 from sottovoce.privacy.unit import Adjacency, ChangeType
 
 if TYPE_CHECKING:

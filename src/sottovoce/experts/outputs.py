@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.scores import IntArray, Scores
+from sottovoce.privacy.aggregates import IntArray, Scores, VectorSum
 from sottovoce.privacy.unit import Adjacency, ChangeType
-from sottovoce.privacy.vectors import VectorSum
 from sottovoce.records import Opaque
 
 FloatArray = NDArray[np.float64]

@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.histograms import whole
+from sottovoce.privacy.aggregates import VectorSum, whole
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.unit import Adjacency, ChangeType
-from sottovoce.privacy.vectors import VectorSum
 
 FloatArray = NDArray[np.float64]
 VECTOR_GRID_BITS: Final = 16

@@ -20,10 +20,10 @@ from sottovoce.explain.subject import Change, Subject, finite
 from sottovoce.explain.subjects import make_subject
 from sottovoce.methods.decoding_plan import Part
 from sottovoce.privacy import claims
-from sottovoce.privacy.accountant import Report, charge_of
+from sottovoce.privacy.accounting.accountant import Report, charge_of
+from sottovoce.privacy.accounting.renyi import epsilon_of_rho
 from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP, describe
 from sottovoce.privacy.numbers import rounded_down, rounded_up
-from sottovoce.privacy.renyi import epsilon_of_rho
 from sottovoce.privacy.step_costs import figures_of
 from sottovoce.privacy.unit import Adjacency
 

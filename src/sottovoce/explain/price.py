@@ -17,10 +17,10 @@ from sottovoce.errors import ParameterError
 from sottovoce.explain.setting import Setting
 from sottovoce.explain.subject import Change, Counted, Subject
 from sottovoce.privacy import claims
-from sottovoce.privacy.accountant import Report
-from sottovoce.privacy.checked import LEAST, MOST
+from sottovoce.privacy.accounting.accountant import Report
 from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP
 from sottovoce.privacy.numbers import rounded_up
+from sottovoce.privacy.parameters import LEAST, MOST
 from sottovoce.privacy.unit import SWAP, Adjacency
 
 COST_MORE: Final = ("rate", "eta", "clip")

@@ -11,7 +11,7 @@ from typing import Any, Final, final
 
 from sottovoce.explain.setting import Setting
 from sottovoce.explain.subject import ALIASES, finite
-from sottovoce.privacy.accountant import Report
+from sottovoce.privacy.accounting.accountant import Report
 from sottovoce.privacy.events import DpEvent, describe
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.unit import Adjacency

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.checked import Number
-from sottovoce.privacy.numbers import require_delta, require_epsilon
+from sottovoce.privacy.parameters import Number, require_delta, require_epsilon
 from sottovoce.privacy.step_costs import several
 from sottovoce.privacy.unit import CHANGE_TYPES, Adjacency, Assignment, ChangeType, change_type
 

@@ -19,10 +19,10 @@ from sottovoce.methods.base import Method, Price, Subsampling, registered_method
 from sottovoce.methods.decoding import Decoder, registered_decoders
 from sottovoce.methods.decoding import Setting as Batch
 from sottovoce.methods.decoding_plan import Part
-from sottovoce.privacy.checked import Checked, Option, Switch, Whole, limits_of, options_of
+from sottovoce.privacy.accounting.composition import merge
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import ApproximateDP, DpEvent, NoOpDpEvent
-from sottovoce.privacy.plan import merge
+from sottovoce.privacy.parameters import Checked, Option, Switch, Whole, limits_of, options_of
 from sottovoce.privacy.step_costs import StepCost
 from sottovoce.privacy.unit import Adjacency
 

@@ -21,9 +21,10 @@ from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.discrete_laplace import sample_discrete_laplace
 from sottovoce.mechanisms.laplace import at_least
+from sottovoce.privacy.aggregates import Counts, whole
 from sottovoce.privacy.events import PureDP
-from sottovoce.privacy.histograms import Counts, whole
-from sottovoce.privacy.numbers import exact, require_epsilon
+from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.parameters import require_epsilon
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.records import Opaque

@@ -10,8 +10,8 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from sottovoce.errors import ParameterError
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import DpEvent
-from sottovoce.privacy.scores import Scores
 from sottovoce.randomness import Randomness
 
 

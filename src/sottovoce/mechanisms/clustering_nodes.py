@@ -12,7 +12,7 @@ import numpy as np
 from sottovoce.mechanisms.clustering_projection import PublicProjection
 from sottovoce.mechanisms.clustering_release import Branch, Cluster, Clustering, Leaf
 from sottovoce.mechanisms.clustering_split import Box, Cut
-from sottovoce.privacy.scores import IntArray
+from sottovoce.privacy.aggregates import IntArray
 from sottovoce.records import Opaque
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.scores import IntArray
+from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records import Opaque
 

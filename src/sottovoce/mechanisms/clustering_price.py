@@ -16,10 +16,11 @@ from typing import final
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.clustering_split import SplitScore
 from sottovoce.mechanisms.weights import ROUNDING
-from sottovoce.privacy.accountant import FLOAT_MARGIN, charge_of, rho_of_budget
-from sottovoce.privacy.bounded_range import rho_of_bounded_range
+from sottovoce.privacy.accounting.accountant import FLOAT_MARGIN, charge_of, rho_of_budget
+from sottovoce.privacy.accounting.bounded_range import rho_of_bounded_range
 from sottovoce.privacy.events import BoundedRange, DpEvent, ZCDpEvent
-from sottovoce.privacy.numbers import exact, require_delta, require_epsilon
+from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.parameters import require_delta, require_epsilon
 from sottovoce.privacy.unit import Adjacency
 
 

@@ -28,7 +28,7 @@ from sottovoce.mechanisms.clustering_points import (
     grid_rows,
     require_radius,
 )
-from sottovoce.privacy.scores import IntArray
+from sottovoce.privacy.aggregates import IntArray
 from sottovoce.randomness import SeededRandomness
 
 AXIS_BITS: Final = 16

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from sottovoce.mechanisms.clustering_points import FloatArray
 from sottovoce.mechanisms.clustering_projection import PublicProjection
-from sottovoce.privacy.scores import IntArray
+from sottovoce.privacy.aggregates import IntArray
 
 
 @final

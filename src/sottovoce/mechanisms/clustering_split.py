@@ -26,7 +26,7 @@ from typing import Final, final
 import numpy as np
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.scores import IntArray
+from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.unit import Adjacency
 
 MOST_PER_POINT: Final = 1 << 28

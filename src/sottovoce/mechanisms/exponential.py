@@ -22,9 +22,10 @@ from numpy.typing import ArrayLike
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import SelectionMechanism, register
 from sottovoce.mechanisms.weights import WeightTable, rate_per_step, weight_table
+from sottovoce.privacy.aggregates import MOST, IntArray, Scores
 from sottovoce.privacy.events import BoundedRange
-from sottovoce.privacy.numbers import exact, require_epsilon
-from sottovoce.privacy.scores import MOST, IntArray, Scores
+from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.parameters import require_epsilon
 from sottovoce.randomness import Randomness
 
 _HALF: Final = np.uint64(32)

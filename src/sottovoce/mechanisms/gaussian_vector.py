@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.discrete_gaussian import sample_discrete_gaussian
-from sottovoce.privacy.accountant import rho_of_budget
+from sottovoce.privacy.accounting.accountant import rho_of_budget
+from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import ZCDpEvent
-from sottovoce.privacy.numbers import exact, require_delta, require_epsilon
-from sottovoce.privacy.vectors import VectorSum
+from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.parameters import require_delta, require_epsilon
 from sottovoce.randomness import Randomness
 
 FloatArray = NDArray[np.float64]

@@ -26,9 +26,10 @@ import numpy as np
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.one_shot_top_k import require_candidates, require_length
 from sottovoce.mechanisms.weights import WeightTable, rate_per_step, weight_table
+from sottovoce.privacy.aggregates import IntArray, Scores
 from sottovoce.privacy.events import BoundedRange
-from sottovoce.privacy.numbers import exact, require_epsilon
-from sottovoce.privacy.scores import IntArray, Scores
+from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.parameters import require_epsilon
 from sottovoce.randomness import Randomness
 
 _AT_ONCE: Final = 4096

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.discrete_laplace import sample_discrete_laplace
 from sottovoce.mechanisms.weights import floor_exp
+from sottovoce.privacy.aggregates import Counts
 from sottovoce.privacy.events import PureDP
-from sottovoce.privacy.histograms import Counts
-from sottovoce.privacy.numbers import exact, require_epsilon
+from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.parameters import require_epsilon
 from sottovoce.randomness import Randomness
 
 FloatArray = NDArray[np.float64]

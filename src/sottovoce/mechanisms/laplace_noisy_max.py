@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from sottovoce.mechanisms.base import SelectionMechanism, register
 from sottovoce.mechanisms.discrete_laplace import sample_discrete_laplace
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import PureDP
-from sottovoce.privacy.numbers import exact, require_epsilon
-from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.parameters import require_epsilon
 from sottovoce.randomness import Randomness
 
 FloatArray = NDArray[np.float64]

@@ -19,9 +19,10 @@ import numpy as np
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.privacy.aggregates import IntArray, Scores
 from sottovoce.privacy.events import SelfComposedDpEvent
-from sottovoce.privacy.numbers import exact, require_epsilon
-from sottovoce.privacy.scores import IntArray, Scores
+from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.parameters import require_epsilon
 from sottovoce.randomness import Randomness
 
 

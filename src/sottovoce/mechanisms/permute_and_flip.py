@@ -16,9 +16,10 @@ from typing import final
 
 from sottovoce.mechanisms.base import SelectionMechanism, register
 from sottovoce.mechanisms.weights import BEST, levels_below_best, rate_per_step, weight_table
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import PureDP
-from sottovoce.privacy.numbers import exact, require_epsilon
-from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.parameters import require_epsilon
 from sottovoce.randomness import Randomness
 
 

@@ -41,10 +41,9 @@ from sottovoce.mechanisms.clustering_release import Cluster, Clustering
 from sottovoce.mechanisms.clustering_split import Cut, SplitScore, cuts_within, windows_and_ranks
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian_vector import GaussianVector
+from sottovoce.privacy.aggregates import IntArray, Scores, VectorSum
 from sottovoce.privacy.events import ComposedDpEvent, DpEvent, ZCDpEvent
-from sottovoce.privacy.scores import IntArray, Scores
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.privacy.vectors import VectorSum
 from sottovoce.randomness import Randomness
 
 MOST_LEVELS: Final = 16

@@ -21,10 +21,10 @@ from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.discrete_gaussian import sample_discrete_gaussian
 from sottovoce.mechanisms.weights import floor_exp
+from sottovoce.privacy.aggregates import Scores, whole
 from sottovoce.privacy.events import WithFailure, ZCDpEvent
-from sottovoce.privacy.histograms import whole
-from sottovoce.privacy.numbers import exact, require_delta
-from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.parameters import require_delta
 from sottovoce.randomness import Randomness
 
 _BITS: Final = 256

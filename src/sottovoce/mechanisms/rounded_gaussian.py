@@ -23,11 +23,12 @@ from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.discrete_laplace import bernoulli_exp
 from sottovoce.mechanisms.gaussian_vector import NoisyVector, with_noise
+from sottovoce.privacy.accounting.gaussian_dp import mu_of_budget
+from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN
+from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import GaussianDpEvent
-from sottovoce.privacy.gaussian_dp import mu_of_budget
-from sottovoce.privacy.numbers import exact, require_delta, require_epsilon
-from sottovoce.privacy.renyi import FLOAT_MARGIN
-from sottovoce.privacy.vectors import VectorSum
+from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.parameters import require_delta, require_epsilon
 from sottovoce.randomness import Randomness
 
 FloatArray = NDArray[np.float64]

@@ -20,9 +20,10 @@ from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.discrete_laplace import sample_discrete_laplace
 from sottovoce.mechanisms.laplace import at_least, at_least_bound
+from sottovoce.privacy.aggregates import ItemCounts
 from sottovoce.privacy.events import PureDP, WithFailure
-from sottovoce.privacy.histograms import ItemCounts
-from sottovoce.privacy.numbers import exact, require_delta, require_epsilon, rounded_down
+from sottovoce.privacy.numbers import exact, rounded_down
+from sottovoce.privacy.parameters import require_delta, require_epsilon
 from sottovoce.randomness import Randomness
 
 FloatArray = NDArray[np.float64]

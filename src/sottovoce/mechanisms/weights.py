@@ -25,7 +25,7 @@ from typing import Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.privacy.scores import IntArray, Scores
+from sottovoce.privacy.aggregates import IntArray, Scores
 
 WeightArray = NDArray[np.uint64]
 

@@ -14,11 +14,10 @@ from sottovoce.experts.outputs import ExpertOutputs, FloatArray
 from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.registry import Registry
-from sottovoce.privacy.checked import options_of
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import DpEvent
-from sottovoce.privacy.numbers import require_delta, require_epsilon
-from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.parameters import options_of, require_delta, require_epsilon
 from sottovoce.privacy.step_costs import StepCost
 from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
 from sottovoce.randomness import Randomness

@@ -21,12 +21,12 @@ from sottovoce.methods.base import Price
 from sottovoce.methods.decoding_chooser import Chooser
 from sottovoce.methods.decoding_plan import PLAN_BOUNDS, DecodingPlan, Part, Setting, repeated, together
 from sottovoce.methods.registry import Registry
-from sottovoce.privacy.accountant import RdpAccountant, Report, charge_of
-from sottovoce.privacy.calibration import calibrate
-from sottovoce.privacy.checked import Checked
+from sottovoce.privacy.accounting.accountant import RdpAccountant, Report, charge_of
+from sottovoce.privacy.accounting.calibration import calibrate
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import ApproximateDP, DpEvent
 from sottovoce.privacy.numbers import rounded_up
+from sottovoce.privacy.parameters import Checked
 from sottovoce.privacy.step_costs import StepCost
 from sottovoce.privacy.unit import Adjacency, ChangeType
 from sottovoce.randomness import Randomness

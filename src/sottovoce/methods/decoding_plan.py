@@ -12,10 +12,10 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, final
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.accountant import Report
+from sottovoce.privacy.accounting.accountant import Report
+from sottovoce.privacy.accounting.composition import require_whole
 from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, DpEvent, NoOpDpEvent, SelfComposedDpEvent
 from sottovoce.privacy.numbers import rounded_up
-from sottovoce.privacy.plan import require_whole
 from sottovoce.privacy.step_costs import StepCost, is_drop
 from sottovoce.privacy.unit import Adjacency, ChangeType
 

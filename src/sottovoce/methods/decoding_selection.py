@@ -20,7 +20,7 @@ from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.decoding import Chooser, Decoder, DecodingPlan
 from sottovoce.models.stepping import Step
-from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.randomness import Randomness
 
 

@@ -22,9 +22,9 @@ from sottovoce.experts.outputs import FloatArray
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding import Part, Setting, register_decoder
 from sottovoce.methods.decoding_selection import SelectingDecoder
-from sottovoce.privacy.accountant import RdpAccountant
-from sottovoce.privacy.checked import OneOf, Positive, Whole
+from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.claims import Claim, of_zcdp
+from sottovoce.privacy.parameters import OneOf, Positive, Whole
 from sottovoce.privacy.step_costs import ClippedMeanStep, step_cost
 
 MOST_SETTLED: Final = 10.0

@@ -25,9 +25,8 @@ from sottovoce.experts.subsample import require_sampling
 from sottovoce.mechanisms.gaussian import argmax_law
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.base import Price, Subsampling, register_method
-from sottovoce.privacy.amplification import Sampling, SharedSample
-from sottovoce.privacy.calibration import calibrate
-from sottovoce.privacy.checked import Number, Positive, Root, Share, Whole
+from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
+from sottovoce.privacy.accounting.calibration import calibrate
 from sottovoce.privacy.claims import Claim, of_event
 from sottovoce.privacy.events import (
     ApproximateDP,
@@ -37,6 +36,7 @@ from sottovoce.privacy.events import (
     SelfComposedDpEvent,
 )
 from sottovoce.privacy.numbers import rounded_down, rounded_up
+from sottovoce.privacy.parameters import Number, Positive, Root, Share, Whole
 from sottovoce.privacy.step_costs import Sensitivity, StepCost, is_drop, step_cost
 from sottovoce.privacy.unit import SWAP, Adjacency, ChangeType
 from sottovoce.randomness import Randomness

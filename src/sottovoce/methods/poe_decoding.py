@@ -20,8 +20,8 @@ from sottovoce.experts.outputs import FloatArray
 from sottovoce.methods.decoding import Part, Setting, register_decoder
 from sottovoce.methods.decoding_selection import SelectingDecoder
 from sottovoce.methods.poe import PriorWeight, ProductOfExperts, require_prior_weight
-from sottovoce.privacy.checked import OneOf, Positive, Whole
 from sottovoce.privacy.claims import Claim, basic_or_advanced
+from sottovoce.privacy.parameters import OneOf, Positive, Whole
 
 
 @final

@@ -17,7 +17,7 @@ from sottovoce.experts.outputs import ExpertOutputs, FloatArray, require_clippin
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price, Selecting, register_method
 from sottovoce.methods.poe import Clip, PriorWeight, ProductOfExperts, require_prior_weight
-from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.aggregates import Scores
 
 
 @final

@@ -22,8 +22,8 @@ from sottovoce.experts.lockstep_rules import Candidates, ClippedLogits, require_
 from sottovoce.experts.outputs import FloatArray
 from sottovoce.methods.decoding import Part, Setting, register_decoder
 from sottovoce.methods.decoding_selection import SelectingDecoder
-from sottovoce.privacy.checked import Positive, Whole
 from sottovoce.privacy.claims import Claim, without_second_term
+from sottovoce.privacy.parameters import Positive, Whole
 from sottovoce.privacy.step_costs import ClippedMeanStep, step_cost
 
 

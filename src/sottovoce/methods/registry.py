@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, TypeVar, final
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.checked import nearest, options_of
+from sottovoce.privacy.parameters import nearest, options_of
 
 T = TypeVar("T")
 

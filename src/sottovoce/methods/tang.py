@@ -29,12 +29,12 @@ from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.methods.decoding import PLAN_BOUNDS, Chooser, DecodingPlan, Part, Setting, register_decoder
 from sottovoce.methods.decoding_selection import SelectingDecoder
 from sottovoce.models.stepping import Step
-from sottovoce.privacy.amplification import Sampling, SharedSample
-from sottovoce.privacy.checked import OneOf, Positive, Several, Share, Whole
+from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.claims import Claim, basic_or_advanced, of_gaussian
 from sottovoce.privacy.events import DpEvent, PureDP, SelfComposedDpEvent, ZCDpEvent
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.parameters import OneOf, Positive, Several, Share, Whole
 from sottovoce.privacy.step_costs import (
     GaussianStep,
     NoiseLaw,

@@ -15,7 +15,7 @@ from typing import Final, final
 import numpy as np
 from scipy.stats import binom
 
-from sottovoce.privacy.accountant import RdpAccountant, Report, epsilon_of_rho
+from sottovoce.privacy.accounting.accountant import RdpAccountant, Report, epsilon_of_rho
 from sottovoce.privacy.events import DpEvent, GaussianDpEvent
 from sottovoce.privacy.unit import Adjacency
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from sottovoce.privacy.accountant import RdpAccountant
-from sottovoce.privacy.charges import charge_of
+from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.accounting.event_cost import charge_of
 from sottovoce.privacy.events import ApproximateDP, BoundedRange, NoOpDpEvent, PureDP, SelfComposedDpEvent, ZCDpEvent
 from sottovoce.privacy.unit import Adjacency
 

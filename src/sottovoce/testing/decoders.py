@@ -25,7 +25,7 @@ from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding import Decoder, DecodingPlan
 from sottovoce.methods.decoding_selection import SelectingDecoder
-from sottovoce.privacy.charges import charge_of
+from sottovoce.privacy.accounting.event_cost import charge_of
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.synthesis_order import Order, plan_of
 from sottovoce.testing import text_sessions as sessions

@@ -12,8 +12,8 @@ from sottovoce.experts.partition import Partition
 from sottovoce.methods.base import Method, Price
 from sottovoce.methods.references import Demonstrations
 from sottovoce.models.fake import FakeScorer
-from sottovoce.privacy.budget import Budget
 from sottovoce.privacy.events import NonPrivateDpEvent, NoOpDpEvent
+from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.session import PrivateICL
 from sottovoce.tasks import Example

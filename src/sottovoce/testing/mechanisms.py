@@ -22,10 +22,8 @@ import numpy as np
 
 from sottovoce.mechanisms.base import Mechanism
 from sottovoce.mechanisms.clustering_points import PrivatePoints
-from sottovoce.privacy.histograms import Counts, ItemCounts
-from sottovoce.privacy.scores import Scores
+from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency
-from sottovoce.privacy.vectors import VectorSum
 from sottovoce.randomness import Randomness
 from sottovoce.testing.claims import Claim, FloatArray, claim_of, excess, log_law
 from sottovoce.testing.draws import departs, exceeds

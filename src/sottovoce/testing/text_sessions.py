@@ -9,7 +9,7 @@ from typing import Any, Final
 from sottovoce.errors import InputError, SottoError
 from sottovoce.methods.decoding import Decoder
 from sottovoce.models.fake_stepper import FakeStepper
-from sottovoce.privacy.budget import Budget
+from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.synthesis import Synthesizer
 from sottovoce.synthesis_order import Order

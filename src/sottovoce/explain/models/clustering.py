@@ -12,9 +12,9 @@ from typing import Annotated, final
 
 from sottovoce.explain.cost_model import CostModel, register_cost_model
 from sottovoce.methods.decoding_plan import Part
-from sottovoce.privacy.accountant import rho_of_bounded_range
-from sottovoce.privacy.checked import LEAST, Number, Positive, Share, Switch, Whole
+from sottovoce.privacy.accounting.accountant import rho_of_bounded_range
 from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP, ZCDpEvent
+from sottovoce.privacy.parameters import LEAST, Number, Positive, Share, Switch, Whole
 from sottovoce.privacy.step_costs import GaussianStep, NoiseLaw, Sensitivity, StepCost, is_drop, step_cost
 from sottovoce.privacy.unit import Adjacency, ChangeType
 

@@ -1,0 +1,325 @@
+"""One data set's side of a ledger: where charges are made, before the first private read.
+
+A charge is looked at twice: first with a read, so that a crowd that is refused does not queue for the write lock, then
+under the lock, where it counts. What was spent never falls, so a first look that refuses is right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, final
+
+import sqlalchemy as sa
+
+from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError, ParameterError
+from sottovoce.privacy.event_json import event_to_json
+from sottovoce.privacy.events import DpEvent, describe
+from sottovoce.privacy.ledger.balance import Balance, balance_of
+from sottovoce.privacy.ledger.caps import GROUP, charge, levels_of, refuse_unnamed
+from sottovoce.privacy.ledger.filter import Amount, Level, price
+from sottovoce.privacy.ledger.history import NOT_VERIFIED_NOTE, Entry, append, detail_of
+from sottovoce.privacy.ledger.refusal import refuse
+from sottovoce.privacy.ledger.schema import DATA_SET, ENTRY, SECRET
+from sottovoce.privacy.ledger.secret import RECORDS, data_hash, keyed
+
+if TYPE_CHECKING:
+    from sottovoce.privacy.ledger.ledger import Ledger
+
+_RELEASE_ID: Final = re.compile(r"[!-~]{1,64}")
+_CHUNK: Final = 500
+
+
+@final
+@dataclass(frozen=True)
+class Reservation:
+    """One charge that is to be made.
+
+    Attributes:
+        release_id: Its id.
+        event: What is charged.
+        note: Public words about it.
+        asked: Hash of the whole request that it is a charge of, public; ``None`` where the note says it all.
+    """
+
+    release_id: str
+    event: DpEvent
+    note: str
+    asked: str | None = None
+
+
+@final
+@dataclass(frozen=True)
+class Standing:
+    """What the history says of a charge.
+
+    Attributes:
+        begun: Whether it began to be drawn.
+        left: Whether it left.
+        content: The hash that was noted when it left.
+        asked: The hash of the request that it is a charge of; ``None`` where none was noted.
+    """
+
+    begun: bool
+    left: bool
+    content: str | None
+    asked: str | None
+
+
+def require_release_id(value: object) -> str:
+    """Checks an id that names one answer.
+
+    Raises:
+        ParameterError: It is not 1 to 64 printable ASCII characters without blanks.
+    """
+    if not isinstance(value, str) or not _RELEASE_ID.fullmatch(value):
+        raise ParameterError("release_id", value, "1 to 64 printable ASCII characters without blanks")
+    return value
+
+
+@final
+class Account:
+    """A data set as its ledger keeps it, or one caller's part of it.
+
+    Attributes:
+        ledger: The ledger.
+        caller: Whose cap is charged beside the data set's; ``None`` charges the data set alone.
+        other_ledger: Path of another ledger in use for the same records on this machine, if there is one: the two
+            budgets add up, and neither knows of the other.
+    """
+
+    def __init__(self, ledger: Ledger, row: Any, currency: str, caller: str | None, other_ledger: str | None) -> None:
+        self.ledger, self.caller, self.other_ledger = ledger, caller, other_ledger
+        self._number, self._currency = int(row.id), currency
+
+    def reserve(self, reservations: Sequence[Reservation], *, again: bool = True) -> None:
+        """Charges all of them durably, or none, to every cap that they count against.
+
+        An id that is already reserved with the same event, and neither begun nor released, is not charged again.
+
+        Args:
+            reservations: What to charge.
+            again: Whether an id may be reserved already. Not where a second try would draw new coins over the records:
+                how often it fails is then a statistic of theirs that nobody paid for.
+
+        Raises:
+            BudgetExhaustedError: They do not fit; nothing was charged.
+            LedgerMismatchError: An id was used before for something else, or its answer was already released.
+            ParameterError: An event has no price here, or an id is none.
+        """
+        amounts = self._prices(reservations)
+        events = [event_to_json(reservation.event) for reservation in reservations]
+        for reservation in reservations:
+            require_release_id(reservation.release_id)
+        with self.ledger._database.reading() as connection:
+            self._admit(connection, reservations, amounts)
+        with self.ledger._database.writing() as connection:
+            fresh, levels = self._admit(connection, reservations, amounts)
+            if not again and len(fresh) < len(reservations):
+                raise _used(next(one.release_id for i, one in enumerate(reservations) if i not in fresh))
+            if not fresh:
+                return
+            group = next((level.name for level in levels if level.kind == GROUP), None)
+            entries = []
+            for i in fresh:
+                reservation, amount = reservations[i], amounts[i]
+                always = {"event": events[i], "note": reservation.note}
+                some = {"caller": self.caller, "group": group, "failure": amount.failure or None}
+                some["asked"] = reservation.asked
+                detail = {**always, **{key: value for key, value in some.items() if value is not None}}
+                entries.append(Entry(self._number, "reserve", reservation.release_id, amount.loss, detail))
+            append(connection, entries)
+            total = sum((amounts[i] for i in fresh), Amount())
+            unverified = sum(NOT_VERIFIED_NOTE in reservations[i].note for i in fresh)
+            charge(connection, self._number, levels, total, len(fresh), unverified)
+
+    def check(self, reservations: Sequence[Reservation]) -> None:
+        """Raises what ``reserve`` would raise, and charges nothing."""
+        amounts = self._prices(reservations)
+        with self.ledger._database.reading() as connection:
+            self._admit(connection, reservations, amounts)
+
+    def record_non_private(self, release_ids: Sequence[str], note: str) -> None:
+        """Notes releases that have no guarantee, so that every later statement can say so.
+
+        Raises:
+            LedgerMismatchError: An id was used before for something else, or its answer was already released.
+        """
+        _require_different([require_release_id(release_id) for release_id in release_ids])
+        with self.ledger._database.writing() as connection:
+            self._require_name(connection, self._row(connection))
+            past = self._past(connection, release_ids)
+            fresh = [release_id for release_id in release_ids if release_id not in past]
+            for entries in past.values():
+                if len(entries) > 1 or (entries[0].kind, entries[0].data_set) != ("non-private", self._number):
+                    raise _used(entries[0].release_id)
+            append(connection, [Entry(self._number, "non-private", one, detail={"note": note}) for one in fresh])
+            raised = {"non_private": DATA_SET.c.non_private + len(fresh)}
+            connection.execute(sa.update(DATA_SET).where(DATA_SET.c.id == self._number).values(**raised))
+
+    def begin(self, release_ids: Sequence[str]) -> None:
+        """Notes durably that these answers are about to be drawn. A charge covers one draw: they can never begin again.
+
+        Raises:
+            LedgerMismatchError: One of them was never charged, or has begun or left already; then none may be drawn.
+        """
+        _require_different(release_ids)
+        with self.ledger._database.writing() as connection:
+            past = self._past(connection, release_ids)
+            for release_id in release_ids:
+                entries = past.get(release_id, [])
+                if not any(entry.kind == "reserve" and entry.data_set == self._number for entry in entries):
+                    raise LedgerMismatchError(f"The release id {release_id!r} was never charged.")
+                if len(entries) > 1:
+                    raise LedgerMismatchError(
+                        f"The answer {release_id!r} began to be drawn before, perhaps by another process at this "
+                        "moment. Its charge covers that draw and no other; use a new id."
+                    )
+            append(connection, [Entry(self._number, "draw", release_id) for release_id in release_ids])
+
+    def mark_released(self, release_ids: Sequence[str], content: Mapping[str, str] | None = None) -> None:
+        """Notes durably that these answers leave; they can never be drawn again.
+
+        Where ``begin`` was not called it is called before the draw, and stands for both.
+
+        Args:
+            release_ids: The answers.
+            content: For some of them a hash of what leaves, so that a copy set aside before a crash can be told from a
+                draw that never left.
+
+        Raises:
+            LedgerMismatchError: One of them was never charged, or was released already; then none of them may leave.
+        """
+        _require_different(release_ids)
+        with self.ledger._database.writing() as connection:
+            past = self._past(connection, release_ids)
+            for release_id in release_ids:
+                entries = past.get(release_id, [])
+                if any(entry.kind == "release" for entry in entries):
+                    raise LedgerMismatchError(
+                        f"The answer {release_id!r} was already released, perhaps by another process at this moment. "
+                        "This second draw of it must not leave; use a new id."
+                    )
+                if not any(entry.data_set == self._number for entry in entries):
+                    raise LedgerMismatchError(f"The release id {release_id!r} was never charged.")
+            told = {one: {"content": (content or {})[one]} for one in release_ids if one in (content or {})}
+            append(connection, [Entry(self._number, "release", one, detail=told.get(one, {})) for one in release_ids])
+
+    def standing(self, prefix: str) -> dict[str, Standing]:
+        """Every charge to this data set whose id begins like this, and how it stands."""
+        query = sa.select(ENTRY.c.release_id, ENTRY.c.kind, ENTRY.c.detail)
+        query = query.where(ENTRY.c.release_id.startswith(prefix, autoescape=True), ENTRY.c.data_set == self._number)
+        told: dict[str, dict[str, str]] = {}
+        with self.ledger._database.reading() as connection:
+            for one, kind, detail in connection.execute(query.order_by(ENTRY.c.seq)):
+                told.setdefault(one, {})[kind] = detail
+        return {
+            one: Standing(
+                "draw" in kinds,
+                "release" in kinds,
+                detail_of(kinds.get("release", "{}")).get("content"),
+                detail_of(kinds["reserve"]).get("asked"),
+            )
+            for one, kinds in told.items()
+            if "reserve" in kinds and one.startswith(prefix)
+        }
+
+    @property
+    def origin(self) -> str:
+        """What tells this ledger from any other, wherever it is moved: the hash of its first entry."""
+        with self.ledger._database.reading() as connection:
+            return str(connection.scalar(sa.select(ENTRY.c.hash).order_by(ENTRY.c.seq).limit(1)))
+
+    def keyed(self, purpose: str, text: str) -> str:
+        """A hash under the data set's own key, which tells this ledger and these data from any other."""
+        with self.ledger._database.reading() as connection:
+            return keyed(secrets_in(connection, self._number)[RECORDS], purpose, text)
+
+    def data_hash(self, run: str, fingerprint: str) -> str:
+        """The hash of the records that the certificate of a run names."""
+        with self.ledger._database.reading() as connection:
+            return data_hash(secrets_in(connection, self._number), run, fingerprint)
+
+    def balance(self) -> Balance:
+        """How the data set stands, and what limits this account."""
+        with self.ledger._database.reading() as connection:
+            row = self._row(connection)
+            return balance_of(row, levels_of(connection, row, self.caller, self.ledger.name))
+
+    def _prices(self, reservations: Sequence[Reservation]) -> list[Amount]:
+        _require_different([reservation.release_id for reservation in reservations])
+        return [price(reservation.event, self._currency) for reservation in reservations]
+
+    def _admit(
+        self, connection: sa.Connection, reservations: Sequence[Reservation], amounts: Sequence[Amount]
+    ) -> tuple[list[int], list[Level]]:
+        """Which reservations are not charged yet, and the levels that they all fit under."""
+        row = self._row(connection)
+        self._require_name(connection, row)
+        levels = levels_of(connection, row, self.caller, self.ledger.name)
+        past = self._past(connection, [reservation.release_id for reservation in reservations])
+        fresh = [i for i, one in enumerate(reservations) if not self._is_open(past.get(one.release_id), one)]
+        if fresh:
+            asked = sum((amounts[i] for i in fresh), Amount())
+            refuse(row, levels, asked, [reservations[i].event for i in fresh], self.ledger.name)
+        return fresh, levels
+
+    def _require_name(self, connection: sa.Connection, row: Any) -> None:
+        if self.caller is None:
+            refuse_unnamed(connection, row, self.ledger.name)
+
+    def _row(self, connection: sa.Connection) -> Any:
+        return connection.execute(sa.select(DATA_SET).where(DATA_SET.c.id == self._number)).one()
+
+    def _past(self, connection: sa.Connection, release_ids: Sequence[str]) -> dict[str, list[Any]]:
+        """What the history says of each id, whatever the data set."""
+        past: dict[str, list[Any]] = {}
+        columns = (ENTRY.c.release_id, ENTRY.c.kind, ENTRY.c.data_set, ENTRY.c.detail)
+        for some in _chunks(release_ids):
+            found = sa.select(*columns).where(ENTRY.c.release_id.in_(some)).order_by(ENTRY.c.seq)
+            for row in connection.execute(found):
+                past.setdefault(row.release_id, []).append(row)
+        return past
+
+    def _is_open(self, entries: list[Any] | None, reservation: Reservation) -> bool:
+        """Whether exactly this was charged before and has not left."""
+        if not entries:
+            return False
+        first = entries[0]
+        if len(entries) > 1 or first.kind != "reserve" or first.data_set != self._number:
+            raise _used(reservation.release_id)
+        told = detail_of(first.detail)
+        same = told.get("event") in (event_to_json(reservation.event), describe(reservation.event))
+        words = (reservation.note, self.caller, reservation.asked)
+        if not same or words != (told.get("note"), told.get("caller"), told.get("asked")):
+            raise _used(reservation.release_id)
+        return True
+
+
+def secrets_in(connection: sa.Connection, data_set: int) -> dict[str, str]:
+    """The secrets of a data set by name.
+
+    Raises:
+        LedgerUnavailableError: Its own key is missing.
+    """
+    query = sa.select(SECRET.c.name, SECRET.c.value).where(SECRET.c.data_set == data_set)
+    found = {row.name: row.value for row in connection.execute(query)}
+    if RECORDS not in found:
+        raise LedgerUnavailableError("The ledger lacks the key of its records; see 'sotto ledger verify'.")
+    return found
+
+
+def _used(release_id: str) -> LedgerMismatchError:
+    return LedgerMismatchError(f"The release id {release_id!r} was used before. An answer leaves once; use a new id.")
+
+
+def _require_different(release_ids: Sequence[str]) -> None:
+    if len(set(release_ids)) < len(release_ids):
+        twice = next(one for i, one in enumerate(release_ids) if one in release_ids[:i])
+        raise LedgerMismatchError(f"The release id {twice!r} is named twice. An answer leaves once; use a new id.")
+
+
+def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), _CHUNK):
+        yield ids[start : start + _CHUNK]

@@ -1,0 +1,169 @@
+"""A budget: the caps that a data set's ledger enforces.
+
+With delta 0 the ledger adds pure epsilons. With a delta it is a zCDP filter (specification 6.5, T14): the cap is the
+largest rho that (epsilon, delta) admits, and every release is charged its own rho, so that later questions may depend
+on earlier answers. With ``alpha`` it is a Renyi filter at that one order, fixed for good. A share of delta can be set
+aside for releases that may fail outright; their probabilities are kept within that share, and the rest of delta makes
+the cap. Caps are rounded down and charges up, to whole numbers of 1e-15 (of 1e-18 for failures).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final, final
+
+import mpmath
+
+from sottovoce.errors import ParameterError
+from sottovoce.privacy.accounting.accountant import rho_of_budget
+from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Amount, Currency, price
+from sottovoce.privacy.numbers import exact, rounded_down, rounded_up
+from sottovoce.privacy.parameters import require_delta, require_epsilon, require_order
+
+__all__ = ["SCALE", "Budget", "amount_of"]
+
+_FORM: Final = "EPSILON or EPSILON,DELTA, such as 8,1e-6; then failure=DELTA and alpha=ORDER if wanted"
+_mp = mpmath.MPContext()
+_mp.prec = 200
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class Budget:
+    """What may be spent on a data set in all.
+
+    Attributes:
+        epsilon: Total epsilon.
+        delta: Total delta; 0 asks for a pure guarantee.
+        failure_delta: The share of delta for releases that can fail outright. With 0 they are refused.
+        alpha: The one Renyi order of the filter; ``None`` for a zCDP filter. It can never change.
+
+    Raises:
+        ParameterError: A number is out of range, or they leave nothing to spend.
+
+    Example:
+        >>> Budget.parse("8,1e-6")
+        Budget(epsilon=8.0, delta=1e-06)
+        >>> Budget.parse("8,1e-6,alpha=16").currency
+        'rdp at alpha 16'
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    failure_delta: float = 0.0
+    alpha: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon, "budget epsilon"))
+        object.__setattr__(self, "delta", require_delta(self.delta, "budget delta"))
+        object.__setattr__(self, "failure_delta", require_delta(self.failure_delta, "budget failure"))
+        if self.failure_delta and self._delta_of_loss < Fraction(1, 10**15):
+            raise ParameterError(
+                "budget failure", self.failure_delta, f"below the budget's delta, {rounded_down(self.delta, 15)}"
+            )
+        if self.alpha is not None:
+            object.__setattr__(self, "alpha", require_order(self.alpha, "budget alpha"))
+            if self.delta == 0:
+                raise ParameterError("budget alpha", self.alpha, "absent where delta is 0: that is a sum of epsilons")
+            if self.cap <= 0:
+                raise ParameterError(
+                    "budget alpha", self.alpha, f"larger: at this order nothing of {self._loss_in_words} is left"
+                )
+
+    @classmethod
+    def parse(cls, text: str) -> Budget:
+        """Reads ``EPSILON`` or ``EPSILON,DELTA``, then ``failure=DELTA`` and ``alpha=ORDER`` where wanted."""
+        plain: list[str] = []
+        named: dict[str, str] = {}
+        for part in (part.strip() for part in text.split(",")):
+            key, equals, value = part.partition("=")
+            name = {"failure": "failure_delta", "alpha": "alpha"}.get(key.strip())
+            if (equals and (name is None or name in named)) or (not equals and named):
+                raise ParameterError("budget", text, _FORM)
+            if name and equals:
+                named[name] = value.strip()
+            else:
+                plain.append(part)
+        if not 1 <= len(plain) <= 2:
+            raise ParameterError("budget", text, _FORM)
+        return cls(*plain, **named)  # type: ignore[arg-type]
+
+    @property
+    def currency(self) -> str:
+        """``epsilon`` for a pure ledger, ``rho`` for a zCDP filter, ``rdp at alpha ORDER`` for a Renyi filter."""
+        if self.alpha is not None:
+            return str(Currency("rdp", self.alpha))
+        return "epsilon" if self.delta == 0 else "rho"
+
+    @property
+    def cap(self) -> int:
+        """The cap in units of 1e-15 of the currency."""
+        if self.delta == 0:
+            return math.floor(exact(self.epsilon) * SCALE)
+        if self.alpha is not None:
+            return _renyi_cap(self.epsilon, self._delta_of_loss, self.alpha)
+        return math.floor(Fraction(rho_of_budget(self.epsilon, _at_most(self._delta_of_loss))) * SCALE)
+
+    @property
+    def failure_cap(self) -> int:
+        """The cap on the sum of failure probabilities, in units of 1e-18."""
+        return math.floor(exact(self.failure_delta) * FAILURE_SCALE)
+
+    @property
+    def caps(self) -> Amount:
+        """Both caps."""
+        return Amount(self.cap, self.failure_cap)
+
+    def __repr__(self) -> str:
+        shown = f"epsilon={self.epsilon}, delta={self.delta}"
+        shown += f", failure_delta={self.failure_delta}" if self.failure_delta else ""
+        return f"Budget({shown}" + (f", alpha={self.alpha})" if self.alpha is not None else ")")
+
+    def __str__(self) -> str:
+        shown = self._loss_in_words
+        shown += f", {rounded_up(self.failure_delta, 6)} of it for failures" if self.failure_delta else ""
+        return shown + (f", by Renyi order {self.alpha:g}" if self.alpha is not None else "")
+
+    @property
+    def _loss_in_words(self) -> str:
+        return f"epsilon {rounded_up(self.epsilon, 6)}" + (
+            f" at delta {rounded_up(self.delta, 6)}" if self.delta else " (pure)"
+        )
+
+    @property
+    def _delta_of_loss(self) -> Fraction:
+        """What failures leave of delta."""
+        return exact(self.delta) - exact(self.failure_delta)
+
+
+def amount_of(event: Any, currency: str | Currency) -> int:
+    """What an event costs but for failures, in units of 1e-15 of the currency, rounded up.
+
+    Raises:
+        ParameterError: The event has no price in this currency.
+
+    Example:
+        >>> from sottovoce.privacy.events import BoundedRange
+        >>> amount_of(BoundedRange(0.1), "epsilon") == SCALE // 10
+        True
+    """
+    return price(event, currency).loss
+
+
+def _at_most(value: Fraction) -> float:
+    """The largest float that is not above a positive fraction."""
+    near = float(value)
+    return near if Fraction(near) <= value else math.nextafter(near, 0.0)
+
+
+@lru_cache(maxsize=256)
+def _renyi_cap(epsilon: float, delta: Fraction, alpha: float) -> int:
+    """The largest Renyi divergence at ``alpha`` that (epsilon, delta) admits (specification T9), rounded down."""
+    order = _mp.mpf(exact(alpha).numerator) / exact(alpha).denominator
+    slack = _mp.mpf(delta.numerator) / delta.denominator
+    whole = _mp.mpf(exact(epsilon).numerator) / exact(epsilon).denominator
+    cap = whole - _mp.log(1 - 1 / order) + _mp.log(slack * order) / (order - 1)
+    return int(_mp.floor(cap * SCALE - _mp.mpf(2) ** -60))

@@ -1,0 +1,237 @@
+"""Single records that a ledger was opened for: keyed marks in the trusted store.
+
+They answer two questions that a fingerprint of a whole file cannot. Are these new records, or mostly those of a data
+set whose budget was already opened? Are these rows public, or somebody's private ones?
+
+A file holds a header, then the marks of at most ``MOST`` records; of a larger data set those with the smallest marks,
+which is a sample that any other file's records can be compared with.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import InputError, LedgerUnavailableError
+from sottovoce.fingerprints import TEXTS, MarkArray, marks_of
+from sottovoce.privacy.ledger.identity import Identity
+from sottovoce.records import PublicRecords
+from sottovoce.store import LEDGERS, UnsafeStoreError, home, mark_key, private_folder, private_name
+
+MOST: Final = 500_000
+"""Records of a data set that are remembered, 8 bytes each and 8 for each of its texts."""
+SHARE: Final = 0.5
+"""From this share of known records on, a file is no new data set."""
+FEW: Final = 10
+"""Fewer rows than this that happen to be known do not make a public file private."""
+
+_MAGIC: Final = b"sotto marks 2\n"
+_FIRST_MAGIC: Final = b"sotto marks 1\n"
+"""Files of the first format hold the whole record and its longest text alone."""
+_ALL: Final = 2**64 - 1
+_SAID: Final = ("ledger", "data_set", "adjacency", "unit")
+
+
+@final
+@dataclass(frozen=True)
+class Known:
+    """A data set whose records are remembered.
+
+    Attributes:
+        ledger: Where its ledger was when it was last opened.
+        data_set: Its name there.
+        adjacency: The relation of its budget.
+        unit: Who is protected.
+        share: How many of the other file's records are its own, from 0 to 1.
+        found: How many of its own records are in the other file, from 0 to 1.
+    """
+
+    ledger: str
+    data_set: str
+    adjacency: str
+    unit: str
+    share: float = 0.0
+    found: float = 0.0
+
+
+@final
+@dataclass(frozen=True)
+class _Kept:
+    """What a file of marks holds.
+
+    Attributes:
+        known: Whose records they are.
+        limit: The largest mark that the sample was drawn by.
+        rate: The part of the records that is kept.
+        marks: Their marks.
+        current: Whether it is in the format that is written today.
+    """
+
+    known: Known
+    limit: int
+    rate: float
+    marks: MarkArray
+    current: bool
+
+
+def keep(identity: Identity, ledger: str, data_set: str) -> None:
+    """Remembers the records of a data set that has an account. Nothing is kept of synthetic ones.
+
+    Raises:
+        OSError: The store cannot be used.
+    """
+    if identity.records is None or identity.records.synthetic:
+        return
+    file = _file(identity.fingerprint)
+    known = Known(ledger, data_set, identity.adjacency.value, identity.unit)
+    if file.exists():
+        kept = _read(file)
+        if kept.current and kept.known == known:
+            return
+    marks = identity.records.marks(mark_key())
+    total, main, limit = len(marks), _main(marks), _ALL
+    if len(marks) > MOST:
+        order = np.argsort(main, kind="stable")[:MOST]
+        marks, limit = marks[order], int(main[order[-1]])
+    said: dict[str, object] = {name: getattr(known, name) for name in _SAID}
+    said |= {"limit": limit, "rate": len(marks) / total, "width": marks.shape[1]}
+    header = json.dumps(said).encode() + b"\n"
+    fresh = file.with_name(f".{file.name}.{os.getpid()}")
+    with os.fdopen(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as stream:
+        stream.write(_MAGIC + header + np.ascontiguousarray(marks, "<u8").tobytes())
+        stream.flush()
+        os.fsync(stream.fileno())
+    fresh.replace(file)
+
+
+def closest(identity: Identity) -> Known | None:
+    """The remembered data set that these records mostly come from, or that is mostly in them.
+
+    Raises:
+        OSError: The store cannot be used.
+    """
+    if identity.records is None or not any(True for _ in _files()):
+        return None
+    return _closest(identity.records.marks(mark_key()))
+
+
+def require_public(rows: PublicRecords | Sequence[Mapping[str, object]], source: str) -> None:
+    """Refuses rows that are to be shown or asked in clear and that a ledger was opened for as private ones.
+
+    Every reader of public rows goes through this one. What it says depends on the private records: it is meant for
+    their owner, who has both files.
+
+    Raises:
+        InputError: Most of the rows are a data set's private records, or most of its records are among them.
+        LedgerUnavailableError: The trusted store cannot be used.
+    """
+    try:
+        if not any(True for _ in _files()):
+            return
+        values = [row.values for row in (rows.whole or rows.rows)] if isinstance(rows, PublicRecords) else rows
+        found = _closest(marks_of(values, mark_key()), fewest=FEW) if values else None
+    except OSError as error:
+        raise unusable(error) from None
+    if found is not None:
+        raise InputError(
+            f"{source}: most of these rows are private records, such as those of the data set '{found.data_set}' in "
+            f"the ledger {found.ledger}, or most of its records are among them. Rows that are shown or asked in clear "
+            "must be public. Answer from private records with --private, or show rows written by 'sotto synthesize'."
+        )
+
+
+def unusable(error: OSError) -> LedgerUnavailableError:
+    """What is said where the trusted store cannot be used, and with it whether records are known."""
+    return LedgerUnavailableError(
+        f"The trusted store cannot be used ({error.strerror or error}). Without it nobody can tell whether these "
+        "records have a budget already. Nothing was charged. Mend that and run it again."
+    )
+
+
+def _closest(marks: MarkArray, fewest: int = 1) -> Known | None:
+    """Compares a file's marks with those of every remembered data set, one by one and all together."""
+    main, anywhere = _main(marks), np.zeros(len(marks), bool)
+    best: Known | None = None
+    for file in _files():
+        kept = _read(file)
+        hits = _hits(marks, kept.marks)
+        if not hits.any():
+            continue
+        anywhere |= hits
+        share = _share(hits, main, kept) if np.count_nonzero(hits) >= fewest else 0.0
+        found = float(_hits(kept.marks, marks).mean())
+        if best is None or max(share, found) > max(best.share, best.found):
+            best = replace(kept.known, share=share, found=found)
+    if best is None:
+        return None
+    together = float(anywhere.mean()) if np.count_nonzero(anywhere) >= fewest else 0.0
+    return best if max(best.share, best.found, together) >= SHARE else None
+
+
+def _share(hits: NDArray[np.bool_], main: NDArray[np.uint64], kept: _Kept) -> float:
+    """How many of a file's records are a data set's own, of which a sample may have been kept alone.
+
+    Records that would be in the sample tell it best. Where their marks are others than they were, because of a column
+    more or less, the whole file's hits do, in proportion to the sample.
+    """
+    compared = main <= kept.limit
+    among = float(hits[compared].mean()) if compared.any() else 0.0
+    return max(among, min(1.0, float(hits.mean()) / kept.rate))
+
+
+def _main(marks: MarkArray) -> NDArray[np.uint64]:
+    """The mark that a sample is drawn by: the smallest of a record's texts where there are any."""
+    texts = np.where(marks[:, 1:] != 0, marks[:, 1:], np.uint64(_ALL)).min(axis=1, initial=_ALL)
+    return np.where((marks[:, 1:] != 0).any(axis=1), texts, marks[:, 0])
+
+
+def _hits(marks: MarkArray, others: MarkArray) -> NDArray[np.bool_]:
+    """Which records are among the others, as a whole or by a text.
+
+    A short text, such as a name, tells only where one of both records has no long one.
+    """
+    mine, theirs = marks[:, 1:], others[:, 1:]
+    bare = ~(mine % 2 == 1).any(axis=1, keepdims=True)
+    their_bare = theirs[~(theirs % 2 == 1).any(axis=1)]
+    by_long = np.isin(mine, theirs[theirs % 2 == 1])
+    by_short = np.isin(mine, their_bare[their_bare != 0]) | (bare & np.isin(mine, theirs[theirs != 0]))
+    hits: NDArray[np.bool_] = np.isin(marks[:, 0], others[:, 0]) | by_long.any(axis=1) | by_short.any(axis=1)
+    return hits
+
+
+def _files() -> Iterator[Path]:
+    folder = home() / LEDGERS
+    if folder.is_dir():
+        yield from sorted(private_folder(LEDGERS).glob("*.marks"))
+
+
+def _file(fingerprint: str) -> Path:
+    return private_folder(LEDGERS) / f"{private_name(fingerprint)}.marks"
+
+
+def _read(file: Path) -> _Kept:
+    """What a file remembers, in this format or the first one."""
+    content = file.read_bytes()
+    try:
+        current = content.startswith(_MAGIC)
+        if not current and not content.startswith(_FIRST_MAGIC):
+            raise ValueError("another format")
+        end = content.index(b"\n", len(_MAGIC))
+        header = json.loads(content[len(_MAGIC) : end])
+        known, limit = Known(*(header[name] for name in _SAID)), int(header["limit"])
+        rate, width = (float(header["rate"]), int(header["width"])) if current else ((limit + 1) / 2**64, 2)
+        if not 0 < rate <= 1 or not 1 <= width <= 1 + TEXTS:
+            raise ValueError("no sample of records")
+        marks = np.frombuffer(content, "<u8", offset=end + 1).astype(np.uint64).reshape(-1, width)
+    except (ValueError, TypeError, KeyError):
+        raise UnsafeStoreError(f"{file} is damaged or of another version; restore it from a backup") from None
+    if not current:
+        marks[:, 1] |= marks[:, 1] != 0  # all of them are of long texts
+    return _Kept(known, limit, rate, marks, current)

@@ -1,0 +1,349 @@
+"""The ledger: what was spent on a data set, written durably before the first private read.
+
+The budget belongs to the data. A data set is known by its fingerprint; opening it again finds what was spent, and two
+processes charging the same ledger cannot overspend together, because a charge holds the database's write lock from the
+look at the balance to the commit. A charge is never given back. The history is append-only and every entry holds the
+hash of the one before, so that a changed, missing or moved row is found by ``verify``.
+
+Guarantee   The sum of charges never exceeds a cap, whatever was asked in whatever order, by whomever.
+Sources     specification T14 (filters), 6.5 (what a release is charged), 6.7 (durable before the release).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from itertools import islice
+from typing import Any, final
+
+import sqlalchemy as sa
+
+from sottovoce.errors import LedgerMismatchError, ParameterError
+from sottovoce.privacy.ledger.account import Account, Reservation, require_release_id, secrets_in
+from sottovoce.privacy.ledger.balance import Balance, balance_of
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.caps import (
+    allot,
+    budget_of,
+    caps_within,
+    levels_of,
+    refuse_unnamed,
+    require_caller,
+    require_name,
+)
+from sottovoce.privacy.ledger.database import Database
+from sottovoce.privacy.ledger.file import LedgerFile
+from sottovoce.privacy.ledger.history import Entry, History, append, read_entries, read_history
+from sottovoce.privacy.ledger.identity import Identity
+from sottovoce.privacy.ledger.location import IN_MEMORY, Address
+from sottovoce.privacy.ledger.registry import note_first, refuse_second, remember
+from sottovoce.privacy.ledger.schema import DATA_SET, ENTRY, FINGERPRINT, SECRET
+from sottovoce.privacy.ledger.secret import RECORDS, keyed, new_key
+from sottovoce.privacy.ledger.verify import find_problems
+
+__all__ = ["IN_MEMORY", "Account", "Identity", "Ledger", "Reservation", "require_release_id"]
+
+
+@final
+class Ledger:
+    """A ledger: a file, memory, or a PostgreSQL database.
+
+    Args:
+        path: A file, created on first use; ``":memory:"``; or ``"postgresql://USER@HOST/DATABASE"``. A password in it
+            is used and never shown, noted or kept.
+
+    Raises:
+        LedgerUnavailableError: It cannot be used as a ledger.
+        MissingExtraError: PostgreSQL needs a driver that is not installed.
+
+    Example:
+        >>> from sottovoce.privacy.events import BoundedRange
+        >>> from sottovoce.privacy.unit import Adjacency
+        >>> who = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")
+        >>> account = Ledger(":memory:").open(who, Budget(1.0))
+        >>> account.reserve([Reservation("answer-1", BoundedRange(0.25), "an example")])
+        >>> account.balance().left
+        0.75
+    """
+
+    def __init__(self, path: str) -> None:
+        address = Address.parse(path)
+        self._database = Database(address)
+        self.path, self.name = address.shown, address.name
+
+    @classmethod
+    def adopt(cls, path: str) -> Ledger:
+        """Opens a file that an older version wrote and closed, on its owner's word that no charge is missing in it.
+
+        Such a version kept the newest charges in a log beside the file, and the file does not tell whether it had one.
+
+        Raises:
+            ParameterError: The path names no file.
+            LedgerUnavailableError: It cannot be used as a ledger, is not whole, or is open in another program.
+        """
+        address = Address.parse(path)
+        if address.file is None:
+            raise ParameterError("ledger", address.shown, "a file: no other ledger has a log")
+        LedgerFile(address.file, address.name).adopt()
+        ledger = cls(path)
+        ledger.balances()
+        return ledger
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.name!r})"
+
+    def open(self, identity: Identity, budget: Budget | None, *, caller: str | None = None) -> Account:
+        """Finds the account of a data set, or opens it with ``budget`` if the ledger is still empty.
+
+        Args:
+            identity: The data set.
+            budget: Its whole budget, needed on first use.
+            caller: Who asks, if the owner allotted a cap to each caller.
+
+        Raises:
+            LedgerMismatchError: The account is kept for another adjacency or unit, the budget differs from the one on
+                record, no budget was given on first use, the ledger is kept for other data, the records have a budget
+                in another ledger, or the caller is unknown or left out where one is required.
+        """
+        with self._database.reading() as connection:
+            row = _known(connection, identity)
+        if row is None:
+            with self._database.writing() as connection:
+                row = (
+                    _known(connection, identity)
+                    or self._known_before(connection, identity)
+                    or self._first(connection, identity, budget)
+                )
+        self._check(row, identity, budget)
+        if caller is None:
+            with self._database.reading() as connection:
+                refuse_unnamed(connection, row, self.name)
+        return self._account(row, identity, caller)
+
+    def grant(
+        self, identity: Identity, budget: Budget | None, *, name: str | None = None, continues: str | None = None
+    ) -> Account:
+        """The owner's decisions: a further data set, a larger budget, or a new version that shares a budget.
+
+        Raises:
+            LedgerMismatchError: The name is unknown or taken, or the budget would shrink or change its delta.
+        """
+        with self._database.writing() as connection:
+            known = _known(connection, identity) or self._known_before(connection, identity)
+            if known is None and continues:
+                known = self._continue(connection, identity, continues)
+            if known is None:
+                known = self._create(connection, identity, _required(budget, self.name), name or "data")
+                if self.path != IN_MEMORY:
+                    note_first(identity, self.path, known.name, granted=True)
+                budget = None
+            self._check(known, identity, None)
+            if continues and known.name != continues:
+                raise LedgerMismatchError(
+                    f"The ledger {self.name} keeps these records as {known.name!r} already, with a budget of "
+                    f"their own; they cannot also continue {continues!r}."
+                )
+            if budget is not None:
+                self._raise_cap(connection, known, budget)
+        return self._account(known, identity, None)
+
+    def allot(
+        self, identity: Identity, *, budget: Budget, caller: str | None = None, group: str | None = None
+    ) -> Account:
+        """The owner caps what a caller may spend of a data set's budget, or what a group of callers may.
+
+        Args:
+            identity: The data set, which the ledger knows already.
+            budget: The cap, with the data set's own delta and order. It may be changed, never below what is spent.
+            caller: Who is capped; without one the group is.
+            group: The group that the caller is in, which has a cap already.
+
+        Returns:
+            The caller's account; the data set's where a group was capped.
+
+        Raises:
+            ParameterError: Neither a caller nor a group is named.
+            LedgerMismatchError: The data set or the group is unknown, or the budget does not fit.
+        """
+        if caller is None and group is None:
+            raise ParameterError("caller and group", None, "named, at least one of them")
+        with self._database.writing() as connection:
+            row = self._owned(connection, identity)
+            allot(connection, row, budget, caller, group)
+        return self._account(row, identity, caller)
+
+    def require_caller(self, identity: Identity, *, required: bool = True) -> Account:
+        """The owner lets nobody spend of a data set's budget without naming a caller, or lifts that again.
+
+        Raises:
+            LedgerMismatchError: The data set is unknown.
+        """
+        with self._database.writing() as connection:
+            row = self._owned(connection, identity)
+            require_caller(connection, row, required=required)
+        return self._account(row, identity, None)
+
+    def balances(self) -> list[Balance]:
+        """How every data set of this ledger stands, with its callers and groups."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(DATA_SET).order_by(DATA_SET.c.id)).all()
+            return [balance_of(row, caps=caps_within(connection, row.id)) for row in rows]
+
+    def history(self) -> list[dict[str, Any]]:
+        """Every entry, oldest first."""
+        with self._database.reading(verified=False) as connection:
+            return list(read_entries(connection))
+
+    def count(self) -> int:
+        """How many entries the history has."""
+        with self._database.reading(verified=False) as connection:
+            return int(connection.scalar(sa.select(sa.func.count()).select_from(ENTRY)) or 0)
+
+    @contextmanager
+    def rows(self) -> Iterator[History]:
+        """The whole ledger as plain rows of one moment, for whoever checks them; entries are read as they are used."""
+        with self._database.reading(verified=False) as connection, closing(read_entries(connection)) as entries:
+            yield read_history(connection, entries)
+
+    def verify(self) -> list[str]:
+        """Checks the file, the chain, every price and every balance; returns what is wrong, nothing if all is well."""
+        with self._database.reading(verified=False) as connection, closing(read_entries(connection)) as entries:
+            return [*self._database.faults(connection), *find_problems(read_history(connection, entries))]
+
+    def close(self) -> None:
+        """Closes its connections; the next use opens new ones."""
+        self._database.close()
+
+    def _account(self, row: Any, identity: Identity, caller: str | None) -> Account:
+        if caller is not None:
+            with self._database.reading() as connection:
+                levels_of(connection, row, caller, self.name)
+        other = remember(identity, self.path, row.name)
+        return Account(self, row, budget_of(row).currency, caller, other)
+
+    def _owned(self, connection: sa.Connection, identity: Identity) -> Any:
+        """The data set of an owner's decision."""
+        row = _known(connection, identity) or self._known_before(connection, identity)
+        if row is None:
+            raise LedgerMismatchError(
+                f"The ledger {self.name} does not know these records yet. Open their budget first, with 'sotto "
+                "ledger grant --budget EPSILON,DELTA'."
+            )
+        self._check(row, identity, None)
+        return row
+
+    def _known_before(self, connection: sa.Connection, identity: Identity) -> Any:
+        """The data set that an earlier version of this package knew as these records; it goes on under their new name.
+
+        Fingerprints of the first format did not tell data sets apart whose units alone differ: such share an account.
+        """
+        if connection.scalar(sa.select(sa.func.count()).select_from(FINGERPRINT)) == 0:
+            return None
+        for earlier in islice(identity.names(), 1, None):
+            row = _with_fingerprint(connection, earlier)
+            if row is not None:
+                self._check(row, identity, None)
+                self._add_version(connection, row, identity)
+                return row
+        return None
+
+    def _first(self, connection: sa.Connection, identity: Identity, budget: Budget | None) -> Any:
+        refuse_second(identity, self.path)
+        if connection.scalar(sa.select(sa.func.count()).select_from(DATA_SET)):
+            raise LedgerMismatchError(
+                f"The ledger {self.name} is kept for other records, or for these in other units. If these are a new "
+                "version of them, the owner lets them share the budget with 'sotto ledger grant --continues NAME'; if "
+                "not, name another ledger."
+            )
+        row = self._create(connection, identity, _required(budget, self.name), "data")
+        if self.path != IN_MEMORY:
+            note_first(identity, self.path, row.name)
+        return row
+
+    def _create(self, connection: sa.Connection, identity: Identity, budget: Budget, name: str) -> Any:
+        require_name(name, "name")
+        if len(identity.unit) > 128:
+            raise ParameterError("unit", identity.unit, "a name of at most 128 characters")
+        if connection.scalar(sa.select(sa.func.count()).select_from(DATA_SET).where(DATA_SET.c.name == name)):
+            raise LedgerMismatchError(
+                f"The ledger {self.name} already keeps a data set named {name!r}; choose another."
+            )
+        values = {
+            "name": name,
+            "adjacency": identity.adjacency.value,
+            "unit": identity.unit,
+            "epsilon": repr(budget.epsilon),
+            "delta": repr(budget.delta),
+            "cap": budget.cap,
+            "spent": 0,
+            "failure_delta": repr(budget.failure_delta),
+            "alpha": None if budget.alpha is None else repr(budget.alpha),
+            "failure_cap": budget.failure_cap,
+        }
+        counters = {"failure_spent": 0, "answers": 0, "non_private": 0, "unverified": 0}
+        made = connection.execute(sa.insert(DATA_SET).values(**values, **counters))
+        number = made.inserted_primary_key[0] if made.inserted_primary_key else 0
+        key = new_key()
+        connection.execute(sa.insert(FINGERPRINT).values(fingerprint=identity.fingerprint, data_set=number))
+        connection.execute(sa.insert(SECRET).values(data_set=number, name=RECORDS, value=key))
+        told = {**values, "records": keyed(key, RECORDS, identity.fingerprint)}
+        append(connection, [Entry(number, "open", detail=told)])
+        return connection.execute(sa.select(DATA_SET).where(DATA_SET.c.id == number)).one()
+
+    def _continue(self, connection: sa.Connection, identity: Identity, name: str) -> Any:
+        row = connection.execute(sa.select(DATA_SET).where(DATA_SET.c.name == name)).first()
+        if row is None:
+            raise LedgerMismatchError(f"The ledger {self.name} keeps no data set named {name!r}.")
+        self._check(row, identity, None)
+        self._add_version(connection, row, identity)
+        return row
+
+    @staticmethod
+    def _add_version(connection: sa.Connection, row: Any, identity: Identity) -> None:
+        connection.execute(sa.insert(FINGERPRINT).values(fingerprint=identity.fingerprint, data_set=row.id))
+        told = {"records": keyed(secrets_in(connection, row.id)[RECORDS], RECORDS, identity.fingerprint)}
+        append(connection, [Entry(row.id, "version", detail=told)])
+
+    def _check(self, row: Any, identity: Identity, budget: Budget | None) -> None:
+        if row.adjacency != identity.adjacency.value or row.unit != identity.unit:
+            raise LedgerMismatchError(
+                f"The ledger {self.name} keeps these records under {row.adjacency} adjacency with unit '{row.unit}'; "
+                f"{identity.adjacency.value} with unit '{identity.unit}' was asked. Epsilons of different relations do "
+                "not add up: ask under the ledger's, or let the owner open another ledger."
+            )
+        if budget is not None and budget != budget_of(row):
+            raise LedgerMismatchError(
+                f"The ledger {self.name} has the budget {budget_of(row)} for these records; "
+                f"{budget} was given. Leave --budget out, or let the owner raise it with 'sotto ledger grant'."
+            )
+
+    def _raise_cap(self, connection: sa.Connection, row: Any, budget: Budget) -> None:
+        kept = budget_of(row)
+        same = (kept.delta, kept.failure_delta, kept.alpha) == (budget.delta, budget.failure_delta, budget.alpha)
+        if not same or kept.epsilon > budget.epsilon:
+            raise LedgerMismatchError(
+                f"The ledger {self.name} has the budget {kept}. A budget can only grow, and its delta stays, with the "
+                "share of it for failures and the order."
+            )
+        values = {"epsilon": repr(budget.epsilon), "cap": budget.cap}
+        connection.execute(sa.update(DATA_SET).where(DATA_SET.c.id == row.id).values(**values))
+        append(connection, [Entry(row.id, "grant", detail=values)])
+
+
+def _known(connection: sa.Connection, identity: Identity) -> Any:
+    """The data set that has these records, if there is one."""
+    return _with_fingerprint(connection, identity.fingerprint)
+
+
+def _with_fingerprint(connection: sa.Connection, fingerprint: str) -> Any:
+    found = sa.select(DATA_SET).join(FINGERPRINT).where(FINGERPRINT.c.fingerprint == fingerprint)
+    return connection.execute(found).first()
+
+
+def _required(budget: Budget | None, name: str) -> Budget:
+    if budget is None:
+        raise LedgerMismatchError(
+            f"The ledger {name} does not know these records yet. State their whole budget on first use, such as "
+            "--budget 8,1e-6."
+        )
+    return budget

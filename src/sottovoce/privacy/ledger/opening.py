@@ -1,0 +1,48 @@
+"""How a session comes by its account: one way for every door."""
+
+from __future__ import annotations
+
+import os
+
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.identity import Identity
+from sottovoce.privacy.ledger.ledger import Account, Ledger
+from sottovoce.privacy.ledger.location import IN_MEMORY, is_address
+from sottovoce.privacy.ledger.registry import default_path, refuse_second
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.records import PrivateRecords
+
+
+def open_account(
+    records: PrivateRecords,
+    adjacency: Adjacency,
+    budget: Budget | None,
+    ledger: Ledger | str | None,
+    caller: str | None,
+) -> Account:
+    """Opens the account of private records; nothing is charged.
+
+    Args:
+        records: The sealed records.
+        adjacency: What one change of the data is.
+        budget: Their whole budget; needed when the ledger first meets them.
+        ledger: A ledger, its path or address, or ``":memory:"``; ``None`` for the one that the records have.
+        caller: Who asks, where the owner allotted each caller a part of the budget.
+
+    Raises:
+        BudgetError: The ledger does not fit these records, they have a budget elsewhere, or it cannot be used.
+    """
+    identity = Identity.of(records, adjacency)
+    if not isinstance(ledger, Ledger):
+        path = ledger or default_path(records)
+        if is_new(path):
+            refuse_second(identity, path)  # before a file is made that would look like a ledger
+        ledger = Ledger(path)
+    return ledger.open(identity, budget, caller=caller)
+
+
+def is_new(path: str) -> bool:
+    """Whether there is no ledger yet; a server is not asked."""
+    if is_address(path):
+        return False
+    return path == IN_MEMORY or not os.path.exists(path) or os.path.getsize(path) == 0

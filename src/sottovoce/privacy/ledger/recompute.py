@@ -1,0 +1,168 @@
+"""What a history costs, worked out again from its events alone, as a third party would.
+
+Guarantee   Where a ledger agrees, its balances are the sum of its events' prices, and its history is whole.
+Assumes     Epsilons other than the budget's are sums over what happened to be asked: they hold for a plan that was
+            fixed in advance. Where later questions followed from earlier answers, the budget holds (specification T14).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final, final
+
+from sottovoce.errors import ParameterError, SottoError
+from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.event_json import event_to_json
+from sottovoce.privacy.events import DpEvent
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.caps import budget_of
+from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Amount
+from sottovoce.privacy.ledger.history import History, charged, price_of
+from sottovoce.privacy.ledger.schema import MAX_UNITS
+from sottovoce.privacy.ledger.verify import find_problems
+from sottovoce.privacy.numbers import float_above, rounded_up
+from sottovoce.privacy.unit import Adjacency
+
+ACCOUNTANTS: Final = {"zcdp": "zCDP", "rdp": "RDP", "pure": "pure", "pld": "PLD"}
+"""Accountants by name, and the bound that each stands for."""
+FIXED_PLAN: Final = "valid only for a plan fixed in advance"
+
+_LOOSE: Final = 500_000_000
+"""Format 1 rounded charges up by one part in 1e9; a ledger may say more than was spent by twice that."""
+
+_MOST: Final = Amount(MAX_UNITS, MAX_UNITS)
+
+Events = dict[int, Counter[str]]
+
+
+@final
+@dataclass(frozen=True)
+class Recomputed:
+    """One data set, recomputed.
+
+    Attributes:
+        row: As the ledger has it.
+        spent: The sum of its events' prices.
+        answers: How many events there were.
+        unreadable: How many of them could not be read or have no price.
+        epsilon: Of all events by the accountant that was asked for, at the budget's delta; ``None`` if it has no bound.
+        reason: Why it has none.
+    """
+
+    row: Mapping[str, Any]
+    spent: Amount
+    answers: int
+    unreadable: int
+    epsilon: float | None
+    reason: str | None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the ledger says the same: never less, and no more than rounding explains."""
+        said, true = Amount(self.row["spent"], self.row["failure_spent"]), self.spent
+        slack = true.loss // _LOOSE + self.answers
+        return not self.unreadable and 0 <= said.loss - true.loss <= slack and said.failure == true.failure
+
+    def as_dict(self) -> dict[str, object]:
+        """For ``--json``: never a number without its adjacency."""
+        budget = budget_of(_Row(self.row))
+        return {
+            "data_set": self.row["name"],
+            "adjacency": self.row["adjacency"],
+            "unit": self.row["unit"],
+            "budget": {"epsilon": budget.epsilon, "delta": budget.delta},
+            "currency": budget.currency,
+            "answers": self.answers,
+            "spent": {"ledger": _float(self.row["spent"]), "recomputed": _float(self.spent.loss)},
+            "failure_spent": {
+                "ledger": _float(self.row["failure_spent"], FAILURE_SCALE),
+                "recomputed": _float(self.spent.failure, FAILURE_SCALE),
+            },
+            "agrees": self.agrees,
+            "epsilon": self.epsilon,
+            "delta": budget.delta,
+            "epsilon_is": self.reason or FIXED_PLAN,
+        }
+
+
+def recompute(history: History, accountant: str) -> tuple[list[Recomputed], list[str], int]:
+    """Every data set again, what is wrong with the history, and the number of entries.
+
+    Raises:
+        ParameterError: No accountant has that name.
+    """
+    if accountant not in ACCOUNTANTS:
+        raise ParameterError("accountant", accountant, f"one of {', '.join(ACCOUNTANTS)}")
+    events: Events = {}
+    count = [0]
+    entries = _counted(history, events, count)
+    problems = find_problems(replace(history, entries=entries))
+    for _ in entries:  # behind a broken entry too
+        pass
+    return [_again(row, events.get(row["id"], Counter()), accountant) for row in history.data_sets], problems, count[0]
+
+
+def _counted(history: History, events: Events, count: list[int]) -> Iterator[Mapping[str, Any]]:
+    for entry in history.entries:
+        count[0] += 1
+        if entry["kind"] == "reserve":
+            events.setdefault(entry["data_set"], Counter())[entry["detail"]] += 1
+        yield entry
+
+
+def _again(row: Mapping[str, Any], texts: Counter[str], accountant: str) -> Recomputed:
+    """Equal events are priced once, however often they were charged."""
+    budget = budget_of(_Row(row))
+    spent, unreadable = Amount(), 0
+    counts: Counter[str] = Counter()
+    events: dict[str, DpEvent] = {}
+    for text, count in texts.items():
+        try:
+            one = price_of(text, budget.currency)
+            if not one.fits_in(_MOST):
+                raise ValueError("more than any ledger can have charged")
+            spent += one * count
+            event = charged(text).event
+            key = json.dumps(event_to_json(event), sort_keys=True)
+        except (KeyError, TypeError, ValueError, RecursionError, SottoError):
+            unreadable += count
+            continue
+        events[key] = event
+        counts[key] += count
+    plan = [(events[key], count) for key, count in counts.items()]
+    epsilon, reason = (None, "some events cannot be read") if unreadable else _epsilon(row, plan, budget, accountant)
+    return Recomputed(row, spent, texts.total(), unreadable, epsilon, reason)
+
+
+def _epsilon(
+    row: Mapping[str, Any], plan: list[tuple[DpEvent, int]], budget: Budget, accountant: str
+) -> tuple[float | None, str | None]:
+    """Of all events together, or why there is no such figure."""
+    if not plan:
+        return 0.0, None
+    total = RdpAccountant(Adjacency.parse(row["adjacency"]), row["unit"])
+    try:
+        for event, count in plan:
+            total.compose(event, count)
+        epsilon = total.report(budget.delta, [ACCOUNTANTS[accountant]]).epsilon
+    except (OverflowError, SottoError) as error:
+        return None, str(error)
+    if not math.isfinite(epsilon):
+        return None, f"not bounded by {accountant} for these events at delta {rounded_up(budget.delta)}"
+    return epsilon, None
+
+
+def _float(units: int, scale: int = SCALE) -> float:
+    return float_above(Fraction(units, scale))
+
+
+class _Row:
+    """A mapping's items as attributes."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.__dict__.update(values)

@@ -1,0 +1,94 @@
+"""A refusal in words: which cap is short, what was asked, what is left, and what would fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sottovoce.errors import BudgetExhaustedError
+from sottovoce.privacy.accounting.accountant import rdp_of_bounded_range, rho_of_bounded_range
+from sottovoce.privacy.events import DpEvent, describe
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.caps import WHOLE, budget_of
+from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Amount, Currency, Level, price, short_of
+from sottovoce.privacy.numbers import rounded_down, rounded_up
+
+
+def refuse(row: Any, levels: list[Level], asked: Amount, events: Sequence[DpEvent], ledger: str) -> None:
+    """Raises the refusal of a charge that does not fit; does nothing where it fits.
+
+    Raises:
+        BudgetExhaustedError: It names the cap that is short, what was asked, what is left, and the next step.
+    """
+    short = short_of(levels, asked)
+    if short is None:
+        return
+    budget = budget_of(row)
+    failing = asked.loss <= short.left.loss
+    currency, scale, part = ("failure probability", FAILURE_SCALE, 1) if failing else (budget.currency, SCALE, 0)
+    want, left, limit = (list(amount)[part] for amount in (asked, short.left, short.cap))
+    amounts = (
+        f"{rounded_up(Fraction(want, scale), 6)} asked, {rounded_down(Fraction(left, scale), 6)} left of "
+        f"{rounded_up(Fraction(limit, scale), 6)}"
+    )
+    whose = "" if short.kind == WHOLE else f" for the {short.kind} {short.name!r}"
+    count = len(events)
+    what = f"{count} answers ask" if count > 1 else "asked:"
+    raise BudgetExhaustedError(
+        f"{currency} {amounts}{whose} in {ledger} (budget {budget}, "
+        f"{row.adjacency} adjacency, unit '{row.unit}'; {what} {describe(events[0])}{' each' if count > 1 else ''}). "
+        f"Nothing was charged. {_next_step(budget, short, events, failing)}",
+        asked=_plain(want, scale),
+        left=_plain(left, scale),
+        limit=_plain(limit, scale),
+    )
+
+
+def _next_step(budget: Budget, short: Level, events: Sequence[DpEvent], failing: bool) -> str:
+    if failing and short.cap.failure == 0:
+        parts = [rounded_down(value, 15) for value in (budget.epsilon, budget.delta)]
+        share = f"{','.join(parts)},failure={rounded_down(budget.delta / 2)}"
+        return (
+            "This release can fail outright, and no share of delta is set aside for that: let the data owner open a "
+            f"ledger with one, such as --budget {share}."
+        )
+    if failing:
+        return "Ask with a smaller delta. The share of delta for failures stays as it was when the ledger was opened."
+    count = len(events)
+    fit = price(events[0], budget.currency).times_in(short.left) or 0
+    more = f"At this price {fit} more would fit. " if count > 1 or fit else ""
+    largest = largest_epsilon(short.left.loss // count, budget.currency)
+    ask = f"Ask at epsilon {rounded_down(largest)} or less, or let" if largest >= 1e-4 else "Let"
+    return f"{more}{ask} the data owner grant more with 'sotto ledger grant'."
+
+
+def largest_epsilon(left: int, currency: str) -> float:
+    """The largest epsilon of one selection that ``left`` units pay for, rounded down to four digits.
+
+    Example:
+        >>> largest_epsilon(SCALE // 3, "epsilon")
+        0.3333
+    """
+    kind = Currency.parse(currency)
+    if kind.name == "epsilon":
+        return float(rounded_down(Fraction(left, SCALE)))
+
+    def cost(epsilon: float) -> float:
+        if kind.alpha is None:
+            return rho_of_bounded_range(epsilon)
+        return float(rdp_of_bounded_range(epsilon, np.array([kind.alpha]))[0])
+
+    low, high = 0.0, 1_000.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if cost(middle) * (1 + 1e-9) <= left / SCALE else (low, middle)
+    return float(rounded_down(low))
+
+
+def _plain(units: int, scale: int) -> float:
+    """Units as a number for people; a charge beyond every budget may be beyond every float too."""
+    return units / scale if units < 10**300 else math.inf

@@ -1,0 +1,269 @@
+"""Which ledger a data set has: a note in the trusted store, so that a budget is found again and not opened twice.
+
+The note holds a path, an address without its password, or ``:memory:``, under a keyed name. It helps one user on one
+machine; the ledger itself is the record. It is written before a first budget is committed, with ``.opening`` beside it
+until the account stands: a crash between the two neither forgets a budget nor keeps its owner from opening it.
+
+A first budget is opened only where the store can say that the records have none yet: what it says otherwise is a
+refusal, and another budget is the owner's decision, made with ``sotto ledger grant``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from shlex import quote
+from typing import Final
+
+from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError
+from sottovoce.privacy.ledger.identity import Identity
+from sottovoce.privacy.ledger.known_records import Known, closest, keep, unusable
+from sottovoce.privacy.ledger.location import IN_MEMORY, is_address
+from sottovoce.records import PrivateRecords
+from sottovoce.store import LEDGERS, UnsafeStoreError, home, private_folder, private_name, write_once
+
+_OPENING: Final = ".opening"
+"""The note of a first budget that may not be committed yet; it holds the same place."""
+
+_FROM_MEMORY: Final = (
+    "The owner opens one that is kept: sotto ledger grant LEDGER --private FILE --budget EPSILON,DELTA. In Python, "
+    "Ledger(':memory:') is made once and given to every session that is to share its budget."
+)
+
+
+def default_path(known: PrivateRecords | str) -> str:
+    """The ledger that these records have, or where one is to be kept when none is named.
+
+    Args:
+        known: The records, or their fingerprint alone.
+
+    Raises:
+        LedgerUnavailableError: The trusted store cannot be used, or the ledger noted for these records is gone.
+    """
+    fingerprint = known if isinstance(known, str) else known.fingerprint
+    try:
+        noted = _noted(_names(known))
+        fresh = str(private_folder(LEDGERS) / f"{private_name(fingerprint)}.db")
+    except OSError as error:
+        raise unusable(error) from None
+    if noted is not None and not _exists(noted) and not _opening(fingerprint, noted):
+        raise _gone(noted)
+    return noted or fresh
+
+
+def refuse_second(identity: Identity, path: str) -> None:
+    """Refuses to open a first budget for records that had one opened before, wherever that is.
+
+    Synthetic records may have any number of budgets.
+
+    Args:
+        identity: The data set, which the ledger does not know.
+        path: The ledger's.
+
+    Raises:
+        LedgerMismatchError: The records, or most of them, have a ledger that still exists, or began to get one.
+        LedgerUnavailableError: Their ledger is gone, was emptied or was in memory, or the trusted store cannot be used.
+    """
+    if _made_up(identity):
+        return
+    here = _place(path)
+    try:
+        noted = _noted(identity.names())
+        if noted is None:
+            _require_writable(identity.fingerprint)  # a budget is opened only where it can be remembered
+        found = closest(identity) if noted is None else None
+        begun = noted is not None and _opening(identity.fingerprint, noted)
+    except OSError as error:
+        raise unusable(error) from None
+    if found is not None:
+        raise _mostly(found, identity)
+    if noted is None:
+        return
+    if begun:
+        if noted == here or _same(noted, here):
+            return
+        raise _begun(noted, here)
+    if not _exists(noted):
+        raise _gone(noted)
+    if _same(noted, here):
+        raise LedgerUnavailableError(
+            f"{noted} is the ledger of these records, and it holds nothing of them: it was emptied or replaced. Put "
+            "it back from a backup; a new one would start their budget again. Where that is what the owner wants: "
+            f"sotto ledger grant {quote(noted)} --private FILE --budget EPSILON,DELTA"
+        )
+    what = "A ledger in memory forgets" if here == IN_MEMORY else f"{here} knows nothing of it"
+    raise LedgerMismatchError(
+        f"These records have the ledger {noted} already. {what}, so its budget would come on top. Leave --ledger out "
+        f"to go on with theirs. A second budget is the owner's decision: sotto ledger grant "
+        f"{'LEDGER' if here == IN_MEMORY else quote(here)} --private FILE --budget EPSILON,DELTA"
+    )
+
+
+def note_first(identity: Identity, path: str, data_set: str, *, granted: bool = False) -> None:
+    """Notes the ledger that these records are about to get, durably; to be called before their account is committed.
+
+    Until ``remember`` is called, opening the same ledger goes on from here.
+
+    Args:
+        identity: The data set.
+        path: The ledger's.
+        data_set: Its name there.
+        granted: Whether the owner opens it, beside another ledger if there is one.
+
+    Raises:
+        LedgerMismatchError: Another program opens a first budget for them in another ledger at this moment.
+        LedgerUnavailableError: The trusted store cannot be written: nobody would know of the budget.
+    """
+    if _made_up(identity):
+        return
+    here = _place(path)
+    try:
+        note = _note(identity.fingerprint)
+        if not note.exists():
+            _write(note.with_suffix(_OPENING), here)
+            write_once(note, os.fsencode(here))
+        noted = os.fsdecode(note.read_bytes())
+        if noted != here and not _same(noted, here) and not granted:
+            raise _begun(noted, here)
+        keep(identity, here, data_set)
+    except OSError as error:
+        raise unusable(error) from None
+
+
+def remember(identity: Identity, path: str, data_set: str) -> str | None:
+    """Notes a ledger that has an account of these records, unless another that still exists is noted; returns that one.
+
+    The note is a convenience once there is an account: where the store cannot be written there is none. Of synthetic
+    records in memory nothing is noted, since nothing of them can be found again or is to be refused.
+
+    Raises:
+        LedgerUnavailableError: The store is open to others, or is kept under another key; or it does not take that the
+            account, which was about to be opened, stands.
+    """
+    here, begun = _place(path), False
+    if here == IN_MEMORY and _made_up(identity):
+        return None
+    try:
+        other = _noted(identity.names())
+        begun = other is not None and _opening(identity.fingerprint, other)
+        if other is not None and not begun and _exists(other) and not _same(other, here):
+            return other
+        _write(_note(identity.fingerprint), here)
+        keep(identity, here, data_set)
+        _note(identity.fingerprint).with_suffix(_OPENING).unlink(missing_ok=True)
+    except UnsafeStoreError as error:
+        raise unusable(error) from None
+    except OSError as error:
+        if begun:
+            raise unusable(error) from None
+    return None
+
+
+def _begun(noted: str, here: str) -> LedgerMismatchError:
+    return LedgerMismatchError(
+        f"A first budget for these records began to be opened in {noted}, by a program that still runs or was "
+        "stopped. Leave --ledger out to go on there. If they are to have it in another ledger, the owner opens it: "
+        f"sotto ledger grant {'LEDGER' if here == IN_MEMORY else quote(here)} --private FILE --budget EPSILON,DELTA"
+    )
+
+
+def _mostly(found: Known, identity: Identity) -> LedgerMismatchError:
+    """Why records that mostly are known get no fresh budget; not how many, which may tell how many there are."""
+    file = quote(identity.records.source) if identity.records is not None else "FILE"
+    if found.ledger == IN_MEMORY:
+        return LedgerMismatchError(
+            f"These are no new records: most of them are those of a data set (unit '{found.unit}', {found.adjacency}) "
+            "that had its budget in a ledger in memory, or of others, or most of its are among them. Another budget "
+            f"would come on top. {_FROM_MEMORY}"
+        )
+    return LedgerMismatchError(
+        f"These are no new records: most of them are those of the data set {found.data_set!r} in the ledger "
+        f"{found.ledger} (unit '{found.unit}', {found.adjacency}) or of others, or most of its are among them. A "
+        "fresh budget would start theirs again. To go on with the budget that they have, the owner says: sotto ledger "
+        f"grant {quote(found.ledger)} --private {file} --unit {quote(found.unit)} --adjacency {found.adjacency} "
+        f"--continues {quote(found.data_set)}. If they are to have a budget of their own, the owner opens it: sotto "
+        f"ledger grant LEDGER --private {file} --budget EPSILON,DELTA"
+    )
+
+
+def _gone(noted: str) -> LedgerUnavailableError:
+    if noted == IN_MEMORY:
+        return LedgerUnavailableError(
+            "These records had a budget in a ledger in memory, which is forgotten when its program ends; another "
+            f"budget would come on top. {_FROM_MEMORY}"
+        )
+    return LedgerUnavailableError(
+        f"The ledger of these records was {noted}, and it is gone or empty. Name where it is now with --ledger, or put "
+        "it back from a backup; a new one would start their budget again. Where that is what the owner wants: sotto "
+        "ledger grant LEDGER --private FILE --budget EPSILON,DELTA"
+    )
+
+
+def _made_up(identity: Identity) -> bool:
+    return identity.records is not None and identity.records.synthetic
+
+
+def _names(known: PrivateRecords | str) -> Iterator[str]:
+    if isinstance(known, str):
+        yield known
+    else:
+        yield known.fingerprint
+        yield known.first_fingerprint()
+
+
+def _place(path: str) -> str:
+    return path if is_address(path) or path == IN_MEMORY else os.path.abspath(path)
+
+
+def _exists(noted: str) -> bool:
+    """Whether it may still be there; a server is not asked. An empty file holds nothing any more, nor does memory."""
+    return is_address(noted) or (noted != IN_MEMORY and os.path.isfile(noted) and os.path.getsize(noted) > 0)
+
+
+def _same(noted: str, here: str) -> bool:
+    if is_address(noted) or is_address(here) or here == IN_MEMORY:
+        return noted == here
+    return os.path.exists(here) and os.path.exists(noted) and os.path.samefile(noted, here)
+
+
+def _noted(fingerprints: Iterable[str]) -> str | None:
+    """The ledger noted under the first of the names that has one."""
+    if not (home() / LEDGERS).is_dir() or not any((home() / LEDGERS).glob("*.path")):
+        return None
+    for fingerprint in fingerprints:
+        try:
+            return os.fsdecode(_note(fingerprint).read_bytes())
+        except FileNotFoundError:
+            continue
+    return None
+
+
+def _opening(fingerprint: str, noted: str) -> bool:
+    """Whether that ledger was noted for an account that is not known to stand."""
+    try:
+        return os.fsdecode(_note(fingerprint).with_suffix(_OPENING).read_bytes()) == noted
+    except FileNotFoundError:
+        return False
+
+
+def _require_writable(fingerprint: str) -> None:
+    """Tried before a ledger's file is made; what is written later may fail all the same, and is refused then."""
+    private_name(fingerprint)
+    folder = private_folder(LEDGERS)
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"{folder} cannot be written")
+
+
+def _write(file: Path, place: str) -> None:
+    """Puts a place into a file of the store, whole and on the disk."""
+    fresh = file.with_name(f"{file.name}.{os.getpid()}")
+    with os.fdopen(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as stream:
+        stream.write(os.fsencode(place))
+        stream.flush()
+        os.fsync(stream.fileno())
+    fresh.replace(file)
+
+
+def _note(fingerprint: str) -> Path:
+    return private_folder(LEDGERS) / f"{private_name(fingerprint)}.path"
