@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw
 from torch import Tensor
 from torch.nn import functional as F
 
-from sottovoce.models.image_encoder import ink_of
+from sottovoce.models.embedded.image_encoder import ink_of
 
 CANVAS = 64
 """Side of the drawings that are kept; twice the encoder's, so that distortions stay smooth."""

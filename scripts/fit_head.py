@@ -1,4 +1,4 @@
-"""Fits the six numbers of the embedded model (``sottovoce.models.head``) on public corpora.
+"""Fits the six numbers of the embedded model (``sottovoce.models.embedded.head``) on public corpora.
 
     python scripts/fit_head.py --out src/sottovoce/data/embedded/head.safetensors [--data FOLDER] [--cache FOLDER]
 
@@ -27,9 +27,9 @@ from _episodes import Episode, Episodes, Material
 from torch import Tensor
 from torch.nn import functional as F
 
-from sottovoce.models.embedded import MOST_EXPONENT, STEEPNESS, TEMPLATES
-from sottovoce.models.encoder import SentenceEncoder
-from sottovoce.models.head import Head, load_head, save_head
+from sottovoce.models.embedded.head import Head, load_head, save_head
+from sottovoce.models.embedded.label_scorer import MOST_EXPONENT, STEEPNESS, TEMPLATES
+from sottovoce.models.embedded.sentence_encoder import SentenceEncoder
 
 CLIP, ADDED_CLIP, EPSILON = 3.0, 1.0, 1.0
 START = {"name": (12.0, 0.1), "example": (8.0, 0.1, 0.1), "sharpness": 5.0}
@@ -38,7 +38,7 @@ STRINGS = 400
 
 
 class TorchHead(torch.nn.Module):
-    """The formula of ``sottovoce.models.embedded``, differentiable.
+    """The formula of ``sottovoce.models.embedded.label_scorer``, differentiable.
 
     Shapes: names (batch, labels, d), examples (batch, n, d), owners (batch, n), questions (batch, q, d);
     log-probabilities (batch, q, labels).

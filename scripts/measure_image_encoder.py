@@ -22,7 +22,7 @@ from _drawings import groups_of, rows, split_of
 
 from sottovoce.benchmarks.in_context import selection_law
 from sottovoce.models.base import FloatArray
-from sottovoce.models.embedded_image import EmbeddedImageScorer, VectorArray
+from sottovoce.models.embedded.image_scorer import EmbeddedImageScorer, VectorArray
 from sottovoce.tasks import Example, load_task
 
 COUNTS, SIZES, EPSILONS = (4, 8, 20), (1, 2, 4), (0.5, 1.0, 2.0, 4.0)

@@ -27,7 +27,7 @@ from language_model_made_up import KINDS, text, topics, world
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sottovoce.bundled import ticket_queries
-from sottovoce.models.embedded_language import embedded_language_folder
+from sottovoce.models.embedded.language_model import embedded_language_folder
 from sottovoce.tasks import load_task
 
 FOREIGN = rows.FOREIGN
@@ -261,7 +261,7 @@ def label_scoring(model: Model, data: Path, items: int) -> dict[str, dict[str, f
 
 def samples(model: Model, data: Path, items: int) -> dict[str, Any]:
     """Texts by label and by example, how many of them end, and in how many the encoder recognises the label."""
-    from sottovoce.models.embedded import EmbeddedScorer
+    from sottovoce.models.embedded.label_scorer import EmbeddedScorer
     from sottovoce.tasks import Task
 
     test, rng, chance = rows.load(data, "test", made=40), random.Random("samples"), torch.Generator().manual_seed(1)

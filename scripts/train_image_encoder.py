@@ -1,4 +1,4 @@
-"""Trains the image encoder (``sottovoce.models.image_encoder``) and fits the numbers of its head.
+"""Trains the image encoder (``sottovoce.models.embedded.image_encoder``) and fits the numbers of its head.
 
     python scripts/train_image_encoder.py --out src/sottovoce/data/embedded_image/encoder.safetensors [--data FOLDER]
 
@@ -30,7 +30,7 @@ from _drawings import RULE, distorted, groups_of, made_up, read, split_of, turne
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sottovoce.models.image_encoder import BLOCKS, NUMBERS, SIDE, PixelArray, save_weights
+from sottovoce.models.embedded.image_encoder import BLOCKS, NUMBERS, SIDE, PixelArray, save_weights
 
 CHANNELS, DIMENSION = 64, 64
 START = {
@@ -155,7 +155,7 @@ def one_shot(vectors: list[Tensor], episodes: int, rng: np.random.Generator, sho
 
 
 class TorchHead(nn.Module):
-    """The formula of ``sottovoce.models.embedded_image``, differentiable."""
+    """The formula of ``sottovoce.models.embedded.image_scorer``, differentiable."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -35,7 +35,7 @@ from language_model_heads import look_for_what_followed
 from language_model_network import Encoded, Stream, batch, encode, go_on_from, losses, network, save, warm_start
 from tokenizers import Tokenizer
 
-from sottovoce.models.encoder import _folder_of
+from sottovoce.models.embedded.sentence_encoder import _folder_of
 
 TOKENS = 10_000
 HEADS = (3, 5, 10)

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.mechanisms import private_clustering
-from sottovoce.mechanisms.clustering_points import PrivatePoints
+from sottovoce.mechanisms.clustering import private_clustering
+from sottovoce.mechanisms.clustering.points import PrivatePoints
+from sottovoce.mechanisms.clustering.private_clustering import DPM
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.mechanisms.gaussian_vector import GaussianVector, NoisyVector
-from sottovoce.mechanisms.private_clustering import DPM
+from sottovoce.mechanisms.gaussian import GaussianVector, NoisyVector
 from sottovoce.privacy.aggregates import Scores, VectorSum
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness

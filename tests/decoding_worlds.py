@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from sottovoce.methods.decoding import Decoder, DecodingPlan
-from sottovoce.models.stepping import Step
+from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
+from sottovoce.models.stepper import Step
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency, ChangeType
 from sottovoce.randomness import SeededRandomness
 

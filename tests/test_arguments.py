@@ -6,8 +6,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.errors import InputError, ParameterError
-from sottovoce.models.fake import FakeScorer
-from sottovoce.models.fake_stepper import FakeStepper
+from sottovoce.models.fake import FakeScorer, FakeStepper
 from sottovoce.records import PrivateRecords, Row
 
 ROWS = [Row(i, {"text": f"zq{i}xv", "label": "a"}) for i in range(5)]

@@ -33,9 +33,9 @@ from sottovoce.errors import (
 )
 from sottovoce.estimator import PrivateICLClassifier
 from sottovoce.estimator_data import UnusableDataError
-from sottovoce.models.encoder import DEFAULT_PACKAGE
+from sottovoce.models.embedded.sentence_encoder import DEFAULT_PACKAGE
 from sottovoce.models.fake import FakeScorer
-from sottovoce.models.vectors import VectorScorer, vector_text
+from sottovoce.models.features import VectorScorer, vector_text
 from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.tasks import Example, Task
 

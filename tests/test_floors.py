@@ -56,10 +56,10 @@ MAY_UNSEAL = ("experts",)
 MAY_DRAW = {
     "randomness.py": "the source of noise",
     "session.py": "ids of releases",
-    "synthesis.py": "ids of runs",
+    "synthesis/synthesizer.py": "ids of runs",
     "store.py": "the key of the store's file names",
-    "models/_hf_prompts.py": "a sentinel that no text can hold",
-    "models/embedding_cache.py": "keys and nonces of a cipher",
+    "models/huggingface/prompts.py": "a sentinel that no text can hold",
+    "models/embedded/embedding_cache.py": "keys and nonces of a cipher",
 }
 CHANCE = {"random", "secrets", "numpy.random", "uuid", "os.urandom"}
 SAMPLERS = {"manual_seed", "multinomial", "bernoulli", "rand", "randn", "randint", "randperm", "normal", "poisson"}
@@ -171,8 +171,8 @@ def test_the_list_of_who_may_draw_names_modules_that_do():
         ("privacy/ledger/ledger.py", "from sottovoce.session import PrivateICL", "imports up"),
         ("privacy/ledger/ledger.py", "import sottovoce.models.base", "neighbour"),
         ("models/base.py", "from sottovoce.privacy import unit", "neighbour"),
-        ("mechanisms/base.py", "from sottovoce.experts.outputs import ExpertOutputs", "neighbour"),
-        ("experts/outputs.py", "from sottovoce.mechanisms import exponential", "neighbour"),
+        ("mechanisms/base.py", "from sottovoce.experts.label_scores import ExpertOutputs", "neighbour"),
+        ("experts/label_scores.py", "from sottovoce.mechanisms import exponential", "neighbour"),
         ("records.py", "def f():\n    from sottovoce.privacy.unit import Adjacency", "imports up"),
         ("records.py", "def f():\n    if x:\n        import sottovoce.cli", "imports up"),
         ("privacy/unit.py", "from ..methods import poe", "imports up"),
@@ -186,10 +186,10 @@ def test_the_list_of_who_may_draw_names_modules_that_do():
         ("session.py", "rows = self._records._open()", "breaks the seal"),
         ("methods/poe.py", "import random", "imports chance"),
         ("cli/ask.py", "def f():\n    from secrets import token_hex", "imports chance"),
-        ("models/encoder.py", "from numpy.random import default_rng", "imports chance"),
-        ("models/encoder.py", "noise = np.random.default_rng().normal()", "draws from np.random"),
-        ("mechanisms/gaussian.py", "x = torch.randn(3)", "draws from torch.randn"),
-        ("models/transformers.py", "token = torch.multinomial(p, 1)", "draws from torch.multinomial"),
+        ("models/embedded/sentence_encoder.py", "from numpy.random import default_rng", "imports chance"),
+        ("models/embedded/sentence_encoder.py", "noise = np.random.default_rng().normal()", "draws from np.random"),
+        ("mechanisms/noisy_max.py", "x = torch.randn(3)", "draws from torch.randn"),
+        ("models/huggingface/label_scorer.py", "token = torch.multinomial(p, 1)", "draws from torch.multinomial"),
         ("mechanisms/base.py", "import os\nx = os.urandom(8)", "draws from os.urandom"),
     ],
 )
@@ -210,7 +210,7 @@ def test_a_planted_violation_is_reported(path, text, problem):
         ("cli/bench.py", "import_module(f'sottovoce.benchmarks.{name}')"),
         ("session.py", "from sottovoce.release import Release"),
         ("methods/poe.py", "import numpy as np"),
-        ("models/head.py", "from sottovoce.models.base import FloatArray"),
+        ("models/embedded/head.py", "from sottovoce.models.base import FloatArray"),
     ],
 )
 def test_what_is_allowed_is_not_reported(path, text):

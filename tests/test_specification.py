@@ -16,12 +16,11 @@ from scipy.stats import binom, norm
 from sottovoce.audits.bounds import Rates, epsilon_of_one_run, epsilon_of_rates, mu_of_rates
 from sottovoce.errors import AssignmentError
 from sottovoce.explain import Setting, explain
-from sottovoce.mechanisms.clustering_split import SplitScore
+from sottovoce.mechanisms.clustering.tree import SplitScore
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.mechanisms.gaussian import GaussianNoisyMax
-from sottovoce.mechanisms.joint_top_k import JointTopK
-from sottovoce.mechanisms.one_shot_top_k import OneShotTopK
+from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
+from sottovoce.mechanisms.top_k import JointTopK, OneShotTopK
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
 from sottovoce.privacy.accounting.bounded_range import delta_of_bounded_range, rho_of_bounded_range

@@ -9,7 +9,7 @@ import stat
 import pytest
 
 from sottovoce.errors import InputError
-from sottovoce.staging import Staging
+from sottovoce.synthesis.checkpoint import Staging
 
 ROWS = [{"text": "The fee is wrong.", "label": "billing"}, {"text": "Ça va 漢字", "label": "fraud"}]
 TERMS = {"method": "prism", "epsilon": 1.0, "labels": ["billing", "fraud"]}

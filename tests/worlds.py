@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency, ChangeType
 
 ADJACENCIES = (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)

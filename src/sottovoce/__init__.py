@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from sottovoce import errors, methods
     from sottovoce.experts.partition import Partition
-    from sottovoce.models.catalog import load_scorer
+    from sottovoce.models.registry import load_scorer
     from sottovoce.planner import make_plan
     from sottovoce.privacy.accounting.accountant import RdpAccountant
     from sottovoce.privacy.ledger.budget import Budget
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from sottovoce.records import PrivateRecords, PublicRecords
     from sottovoce.release import Release
     from sottovoce.session import PrivateICL
-    from sottovoce.synthesis import Synthesizer
-    from sottovoce.synthesis_order import Order
+    from sottovoce.synthesis.config import Order
+    from sottovoce.synthesis.synthesizer import Synthesizer
     from sottovoce.tasks import Task, load_task
 
 __all__ = [
@@ -54,15 +54,15 @@ _HOMES = {
     "Budget": "privacy.ledger.budget",
     "Ledger": "privacy.ledger.ledger",
     "Partition": "experts.partition",
-    "Order": "synthesis_order",
+    "Order": "synthesis.config",
     "PrivateICL": "session",
     "PrivateRecords": "records",
     "PublicRecords": "records",
     "RdpAccountant": "privacy.accounting.accountant",
     "Release": "release",
-    "Synthesizer": "synthesis",
+    "Synthesizer": "synthesis.synthesizer",
     "Task": "tasks",
-    "load_scorer": "models.catalog",
+    "load_scorer": "models.registry",
     "load_task": "tasks",
     "make_plan": "planner",
     "read_private": "readers",

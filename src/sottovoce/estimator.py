@@ -28,7 +28,7 @@ from sottovoce.errors import (
 from sottovoce.experts.partition import Partition
 from sottovoce.methods.base import Method, Reads, make_method
 from sottovoce.models.base import LabelScorer
-from sottovoce.models.vectors import VectorScorer, vector_text
+from sottovoce.models.features import VectorScorer, vector_text
 from sottovoce.privacy.ledger.balance import Balance
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import IN_MEMORY, Identity, Ledger

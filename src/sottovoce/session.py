@@ -16,15 +16,15 @@ import numpy as np
 
 from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoError, require_able, require_kind
 from sottovoce.experts.ensemble import Ensemble
-from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.partition import Partition
 from sottovoce.experts.reading import of_shape
 from sottovoce.experts.subsample import SampledEnsemble
 from sottovoce.methods.base import Method, Price, Reads, Subsampling, make_method
 from sottovoce.methods.references import Demonstrations
 from sottovoce.models.base import FloatArray, Isolation, LabelScorer, PreparedContexts, require_suited
-from sottovoce.models.catalog import load_scorer
 from sottovoce.models.failures import is_models
+from sottovoce.models.registry import load_scorer
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
 from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE, Balance
 from sottovoce.privacy.ledger.budget import Budget

@@ -15,7 +15,7 @@ from sottovoce.benchmarks.accuracy import difference, hard, said_of, series, sof
 from sottovoce.benchmarks.experiment import Cell, Key
 from sottovoce.benchmarks.worlds import OWN, read_world
 from sottovoce.errors import ParameterError
-from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.partition import Partition
 from sottovoce.methods.base import Price
 from sottovoce.methods.pbs import PbS

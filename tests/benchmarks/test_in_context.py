@@ -13,7 +13,7 @@ import pytest
 
 from sottovoce.benchmarks import in_context
 from sottovoce.benchmarks.in_context import main, selection_law
-from sottovoce.models.encoder import DEFAULT_PACKAGE
+from sottovoce.models.embedded.sentence_encoder import DEFAULT_PACKAGE
 
 
 def flipped_in_every_order(utilities: list[float], rate: float) -> list[float]:

@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 from sottovoce.benchmarks import lockstep, lockstep_peers  # noqa: E402
 from sottovoce.benchmarks.lockstep import Case, Ours, bytes_of_step, made_prompts, main, random_model  # noqa: E402
 from sottovoce.benchmarks.lockstep_peers import invink, plain_loop  # noqa: E402
-from sottovoce.models.hf_stepper import TransformersStepper  # noqa: E402
+from sottovoce.models.lockstep.stepper import TransformersStepper  # noqa: E402
 
 CASE = Case(experts=3, shared=20, own=40, texts=2, tokens=4)
 PACKAGES = {

@@ -38,7 +38,7 @@ from sottovoce.benchmarks.prism_extraction_texts import (
 from sottovoce.benchmarks.report import text_tables
 from sottovoce.benchmarks.runner import run
 from sottovoce.errors import InputError, OpaqueError, ParameterError
-from sottovoce.models.fake_stepper import CHARACTERS, FakeStepper
+from sottovoce.models.fake import CHARACTERS, FakeStepper
 
 SETTINGS = Settings(
     model="fake", seeds=2, queries=3, tasks=("enron",), names=("own", "made up"), records=(1, 2), epsilons=(1.0,),

@@ -9,8 +9,8 @@ from sottovoce.benchmarks import prism_demonstrations, prism_knobs, runner
 from sottovoce.benchmarks.experiment import Bench, Piece, Result, Settings
 from sottovoce.benchmarks.prism_knobs import COPIED, EXPERIMENT, USUAL, VARIANTS
 from sottovoce.benchmarks.runner import run
-from sottovoce.models.fake_stepper import FakeStepper
-from sottovoce.synthesis import Synthesizer
+from sottovoce.models.fake import FakeStepper
+from sottovoce.synthesis.synthesizer import Synthesizer
 
 SETTINGS = Settings(
     model="fake", seeds=1, queries=4, tasks=("tickets",), names=("own",), records=(16,), epsilons=(3.0,),

@@ -14,8 +14,7 @@ from sottovoce.benchmarks.prism_kshot import EXPERIMENT, METHODS, PUBLIC, REAL
 from sottovoce.benchmarks.runner import run
 from sottovoce.benchmarks.worlds import default_data, read_world
 from sottovoce.errors import ParameterError
-from sottovoce.models.fake import FakeScorer, one_shot
-from sottovoce.models.fake_stepper import FakeStepper
+from sottovoce.models.fake import FakeScorer, FakeStepper, one_shot
 
 SETTINGS = Settings(
     model="fake", seeds=2, queries=5, tasks=("tickets",), names=("own",), records=(20,), epsilons=(2.0,),

@@ -33,8 +33,7 @@ from sottovoce.benchmarks.runner import run
 from sottovoce.benchmarks.score_store import ScoreStore, StoredScorer
 from sottovoce.errors import ParameterError
 from sottovoce.intervals import Proportion
-from sottovoce.models.fake import FakeScorer
-from sottovoce.models.fake_stepper import CHARACTERS, FakeStepper
+from sottovoce.models.fake import CHARACTERS, FakeScorer, FakeStepper
 from sottovoce.privacy.unit import Adjacency
 
 SETTINGS = Settings(

@@ -10,8 +10,8 @@ from sottovoce.benchmarks.experiment import Result, Settings
 from sottovoce.benchmarks.prism_knobs import COPIED
 from sottovoce.benchmarks.prism_records import EXPERIMENT, WRITERS
 from sottovoce.benchmarks.runner import run
-from sottovoce.models.fake_stepper import FakeStepper
-from sottovoce.synthesis import Synthesizer
+from sottovoce.models.fake import FakeStepper
+from sottovoce.synthesis.synthesizer import Synthesizer
 
 SETTINGS = Settings(
     model="fake", seeds=2, queries=4, tasks=("tickets",), names=("own",), records=(8, 24), epsilons=(3.0,), shots=(2,)

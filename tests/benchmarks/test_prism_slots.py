@@ -17,7 +17,7 @@ from sottovoce.benchmarks.experiment import Bench, Piece, Settings
 from sottovoce.benchmarks.prism_demonstrations import METHODS, PUBLIC, REAL
 from sottovoce.benchmarks.prism_spans import Asked, answers, spans_of
 from sottovoce.errors import InputError, ParameterError
-from sottovoce.models.fake_stepper import FakeStepper
+from sottovoce.models.fake import FakeStepper
 
 SETTINGS = Settings(
     model="fake", seeds=2, queries=3, tasks=("mit_g",), names=("own",), records=(4,), epsilons=(2.0,), shots=(1, 3),
@@ -86,7 +86,7 @@ def test_the_likeliest_span_is_that_of_all_spans():
 
 
 def prompt_of(one):
-    from sottovoce.models.stepping import Prompt
+    from sottovoce.models.stepper import Prompt
 
     return Prompt(one.before, one.question, one.lead)
 

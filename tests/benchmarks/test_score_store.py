@@ -23,7 +23,7 @@ from sottovoce.benchmarks.score_store import ScoreStore, StoredScorer, digest, i
 from sottovoce.benchmarks.worlds import OWN, UNKNOWN, Episode, read_world
 from sottovoce.methods.pbs import PbS
 from sottovoce.models.base import Isolation
-from sottovoce.models.encoder import DEFAULT_PACKAGE
+from sottovoce.models.embedded.sentence_encoder import DEFAULT_PACKAGE
 from sottovoce.models.fake import FakeScorer
 from sottovoce.tasks import Example, Task
 
@@ -243,7 +243,7 @@ def test_another_head_or_image_encoder_is_another_model():
 
 def test_the_image_model_that_ships_tells_its_weights():
     pytest.importorskip("PIL", reason="the extra 'vision' is not installed")
-    from sottovoce.models.embedded_image import EmbeddedImageScorer
+    from sottovoce.models.embedded.image_scorer import EmbeddedImageScorer
 
     scorer = EmbeddedImageScorer(store=False)
     before = identity_of(scorer)
@@ -393,7 +393,7 @@ def test_the_embedded_model_answers_bit_for_bit_as_without_a_store(tmp_path, sto
     if find_spec(DEFAULT_PACKAGE) is None:
         pytest.skip("the encoder is not installed")
     from sottovoce.benchmarks.runner import open_model
-    from sottovoce.models.embedded import EmbeddedScorer
+    from sottovoce.models.embedded.label_scorer import EmbeddedScorer
 
     episode = read_world(tmp_path, "tickets").episode(0, 12, OWN)
     groups = [[n] for n in range(25)]

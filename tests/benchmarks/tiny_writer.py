@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sottovoce.benchmarks.experiment import Bench, Cell, Experiment, Key, Result, Settings
-from sottovoce.models.fake_stepper import FakeStepper
-from sottovoce.models.stepping import Prompt
+from sottovoce.models.fake import FakeStepper
+from sottovoce.models.stepper import Prompt
 
 LETTERS = ("\n", *map(chr, range(0x20, 0x7F)))
 SURE = 20.0

@@ -10,7 +10,7 @@ from sottovoce.cli import run
 from sottovoce.cli.options import MethodOptions, Setup
 from sottovoce.errors import ParameterError
 from sottovoce.methods.base import read_method_options
-from sottovoce.methods.decoding import read_decoder_options
+from sottovoce.methods.decoding.decoder import read_decoder_options
 
 
 @pytest.fixture

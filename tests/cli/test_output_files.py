@@ -249,15 +249,15 @@ def test_the_commands_that_write_are_known():
 MAY_WRITE = {
     "output_files.py": "the guard",
     "partial_file.py": "a run's own partial file",
-    "staging.py": "a run's own folder",
+    "synthesis/checkpoint.py": "a run's own folder",
     "store.py": "the trusted store",
     "privacy/ledger/registry.py": "the trusted store",
     "privacy/ledger/known_records.py": "the trusted store",
     "privacy/ledger/file.py": "ledgers, which are created and never replaced",
-    "models/embedding_cache.py": "the trusted store",
-    "models/head.py": "training of the packaged weights",
-    "models/image_encoder.py": "training of the packaged weights",
-    "certificate.py": "a certificate of the library's caller",
+    "models/embedded/embedding_cache.py": "the trusted store",
+    "models/embedded/head.py": "training of the packaged weights",
+    "models/embedded/image_encoder.py": "training of the packaged weights",
+    "synthesis/certificate.py": "a certificate of the library's caller",
 }
 
 

@@ -16,10 +16,10 @@ import pytest
 
 import sottovoce
 from sottovoce import cli, terminal
-from sottovoce.certificate import statement_of
 from sottovoce.cli import run
 from sottovoce.models.base import Isolation
 from sottovoce.privacy.unit import Adjacency
+from sottovoce.synthesis.certificate import statement_of
 from sottovoce.terminal import gated, json_text, printable
 
 CLEAR, TITLE = "\x1b[2J\x1b[9A", "\x1b]0;owned\x07"

@@ -11,8 +11,7 @@ from scipy.stats import chisquare
 
 from sottovoce.mechanisms.base import registered_selections
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.mechanisms.gaussian import GaussianNoisyMax, argmax_law
-from sottovoce.mechanisms.laplace_noisy_max import LaplaceNoisyMax
+from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax, argmax_law
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import PureDP

@@ -10,7 +10,7 @@ import pytest
 
 from sottovoce.errors import ParameterError
 from sottovoce.methods.base import registered_methods
-from sottovoce.methods.decoding import registered_decoders
+from sottovoce.methods.decoding.decoder import registered_decoders
 from sottovoce.methods.rnm import NOISES, RNM
 from sottovoce.privacy.parameters import OneOf, Whole
 from sottovoce.testing import ContractError, Effort

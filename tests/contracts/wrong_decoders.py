@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from sottovoce.experts.lockstep import summed
-from sottovoce.experts.lockstep_rules import ClippedLogits
+from sottovoce.experts.clipping import ClippedLogits
+from sottovoce.experts.token_scores import summed
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.amin import Amin, AminChooser
-from sottovoce.methods.decoding import Chooser, Decoder, Part, Setting
-from sottovoce.methods.decoding_selection import SelectingDecoder
+from sottovoce.methods.decoding.decoder import Chooser, Decoder, Part, Setting
+from sottovoce.methods.decoding.selecting import SelectingDecoder
 from sottovoce.methods.prism import PRISM
 from sottovoce.methods.tang import Tang
-from sottovoce.models.stepping import Step
+from sottovoce.models.stepper import Step
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import BoundedRange
 from sottovoce.privacy.parameters import Positive

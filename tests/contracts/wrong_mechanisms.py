@@ -8,14 +8,13 @@ from fractions import Fraction
 import numpy as np
 
 from sottovoce.mechanisms.base import Mechanism, SelectionMechanism
-from sottovoce.mechanisms.discrete_gaussian import sample_discrete_gaussian
-from sottovoce.mechanisms.discrete_laplace import sample_discrete_laplace
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.mechanisms.gaussian import GaussianNoisyMax
-from sottovoce.mechanisms.gaussian_vector import GaussianVector, with_noise
+from sottovoce.mechanisms.gaussian import GaussianVector, with_noise
 from sottovoce.mechanisms.laplace import Laplace
-from sottovoce.mechanisms.laplace_noisy_max import LaplaceNoisyMax
+from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
+from sottovoce.mechanisms.samplers.discrete_gaussian import sample_discrete_gaussian
+from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
 from sottovoce.mechanisms.stability_histogram import StabilityHistogram
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.events import BoundedRange, PureDP

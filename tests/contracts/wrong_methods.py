@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from sottovoce.errors import AssignmentError
-from sottovoce.experts.outputs import ExpertOutputs, normalized, on_grid
+from sottovoce.experts.label_scores import ExpertOutputs, normalized, on_grid
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.mechanisms.gaussian import GaussianNoisyMax
+from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
 from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling
 from sottovoce.methods.pbs import PbS
 from sottovoce.methods.poe import PoE

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.lockstep import candidates_of, scores_of, summed, tensor_of
-from sottovoce.experts.lockstep_rules import (
+from sottovoce.experts.clipping import (
     BestIsOne,
     ClampedLogProbabilities,
     ClippedDifferences,
@@ -19,6 +18,7 @@ from sottovoce.experts.lockstep_rules import (
     Probabilities,
     Rule,
 )
+from sottovoce.experts.token_scores import candidates_of, scores_of, summed, tensor_of
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency
 
 INF, NAN = math.inf, math.nan

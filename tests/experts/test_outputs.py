@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.outputs import (
+from sottovoce.experts.label_scores import (
     NORMALIZATIONS,
     ExpertOutputs,
     normalized,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.vectors import bound_in_steps, clipped_to_grid, keyword_counts, sum_of_clipped
+from sottovoce.experts.embeddings import bound_in_steps, clipped_to_grid, keyword_counts, sum_of_clipped
 from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.unit import DROP, SWAP, TWO_SWAP, Adjacency
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import AssignmentError, NonPrivateError, ParameterError
-from sottovoce.experts.outputs import GRID_BITS, ExpertOutputs
+from sottovoce.experts.label_scores import GRID_BITS, ExpertOutputs
 from sottovoce.explain import Setting, explain, options_of_kind, registered_cost_models, registered_subjects
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import (
@@ -23,7 +23,7 @@ from sottovoce.methods.base import (
     register_method,
     registered_methods,
 )
-from sottovoce.methods.decoding import registered_decoders
+from sottovoce.methods.decoding.decoder import registered_decoders
 from sottovoce.methods.poe import PoE, ProductOfExperts
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.composition import merge

@@ -27,7 +27,7 @@ from hunting import (
 from sottovoce.cli import run
 from sottovoce.errors import OpaqueError
 from sottovoce.experts.ensemble import Ensemble
-from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.partition import Partition
 from sottovoce.methods.poe import PoE
 from sottovoce.methods.rnm import RNM
@@ -409,7 +409,7 @@ def test_the_trusted_store_of_the_embedded_model_holds_no_text(world, tmp_path, 
     kept = hunt_files(tmp_path, world.markers, but=("marked.jsonl",))
     assert {"embeddings.db", "embeddings.key"} <= set(kept)
     # Nor an embedding in clear: half of the bytes of one vector would be found as they are.
-    from sottovoce.models.encoder import SentenceEncoder
+    from sottovoce.models.embedded.sentence_encoder import SentenceEncoder
 
     vector = SentenceEncoder().encode([rows[0]["text"]])[0]
     for path in (tmp_path / "store").rglob("*"):

@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from scripted import exact_law
 from sottovoce.errors import ParameterError
-from sottovoce.mechanisms.discrete_laplace import bernoulli_exp, sample_discrete_laplace
+from sottovoce.mechanisms.samplers.discrete_laplace import bernoulli_exp, sample_discrete_laplace
 from sottovoce.privacy.accounting.accountant import rho_of_pure
 from sottovoce.randomness import SeededRandomness
 

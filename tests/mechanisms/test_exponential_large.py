@@ -13,9 +13,10 @@ from scipy.stats import chisquare
 
 from scripted import Script, exact_law
 from sottovoce.errors import ParameterError
-from sottovoce.mechanisms import exponential, weights
+from sottovoce.mechanisms import exponential
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.mechanisms.weights import (
+from sottovoce.mechanisms.samplers import integer_weights as weights
+from sottovoce.mechanisms.samplers.integer_weights import (
     BEST,
     DEEPEST,
     ROUNDING,

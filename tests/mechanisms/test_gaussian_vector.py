@@ -11,8 +11,8 @@ from scipy.special import logsumexp
 from scipy.stats import chisquare, norm
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.vectors import sum_of_clipped
-from sottovoce.mechanisms.gaussian_vector import GaussianVector, NoisyVector
+from sottovoce.experts.embeddings import sum_of_clipped
+from sottovoce.mechanisms.gaussian import GaussianVector, NoisyVector
 from sottovoce.privacy.accounting.accountant import charge_of, epsilon_of_rho
 from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import ZCDpEvent

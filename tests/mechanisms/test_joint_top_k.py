@@ -14,9 +14,9 @@ from scipy.stats import chisquare
 
 from scripted import exact_law
 from sottovoce.errors import ParameterError
-from sottovoce.mechanisms import joint_top_k
-from sottovoce.mechanisms.joint_top_k import JointTopK
-from sottovoce.mechanisms.weights import WeightTable
+from sottovoce.mechanisms import top_k as joint_top_k
+from sottovoce.mechanisms.samplers.integer_weights import WeightTable
+from sottovoce.mechanisms.top_k import JointTopK
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import BoundedRange
 from sottovoce.privacy.unit import Adjacency

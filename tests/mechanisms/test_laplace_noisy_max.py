@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import ParameterError
-from sottovoce.mechanisms.laplace_noisy_max import LaplaceNoisyMax
+from sottovoce.mechanisms.noisy_max import LaplaceNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.privacy.accounting.accountant import charge_of, rho_of_pure
 from sottovoce.privacy.aggregates import Scores

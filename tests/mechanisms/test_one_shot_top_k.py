@@ -14,8 +14,8 @@ import pytest
 from scripted import exact_law
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms import exponential
-from sottovoce.mechanisms.one_shot_top_k import OneShotTopK
-from sottovoce.mechanisms.weights import WeightTable
+from sottovoce.mechanisms.samplers.integer_weights import WeightTable
+from sottovoce.mechanisms.top_k import OneShotTopK
 from sottovoce.privacy.accounting.accountant import RdpAccountant, charge_of, rho_of_bounded_range
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import BoundedRange, SelfComposedDpEvent

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency, chisquare
 
-from sottovoce.mechanisms.discrete_gaussian import sample_discrete_gaussian
-from sottovoce.mechanisms.discrete_laplace import sample_discrete_laplace
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.mechanisms.gaussian import GaussianNoisyMax
-from sottovoce.mechanisms.laplace_noisy_max import LaplaceNoisyMax
+from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
-from sottovoce.mechanisms.weights import rate_per_step, weight_table
+from sottovoce.mechanisms.samplers.discrete_gaussian import sample_discrete_gaussian
+from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
+from sottovoce.mechanisms.samplers.integer_weights import rate_per_step, weight_table
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.unit import Adjacency

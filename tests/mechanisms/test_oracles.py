@@ -13,12 +13,12 @@ import pytest
 
 from scripted import Script
 from sottovoce.errors import ParameterError
-from sottovoce.mechanisms.discrete_gaussian import sample_discrete_gaussian
-from sottovoce.mechanisms.discrete_laplace import bernoulli_exp
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.mechanisms.gaussian import GaussianNoisyMax
+from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
-from sottovoce.mechanisms.weights import BEST, floor_exp, rate_per_step, weight_table
+from sottovoce.mechanisms.samplers.discrete_gaussian import sample_discrete_gaussian
+from sottovoce.mechanisms.samplers.discrete_laplace import bernoulli_exp
+from sottovoce.mechanisms.samplers.integer_weights import BEST, floor_exp, rate_per_step, weight_table
 from sottovoce.methods.poe import PoE
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.unit import Adjacency

@@ -13,15 +13,14 @@ import pytest
 
 from clustering_worlds import Script, play
 from sottovoce.errors import ParameterError
-from sottovoce.mechanisms import private_clustering
-from sottovoce.mechanisms.clustering_nodes import Node
-from sottovoce.mechanisms.clustering_points import PrivatePoints, grid_rows
-from sottovoce.mechanisms.clustering_price import Level, split_event
-from sottovoce.mechanisms.clustering_projection import PublicProjection
-from sottovoce.mechanisms.clustering_release import Branch
-from sottovoce.mechanisms.clustering_split import SplitScore, cuts_within, windows_and_ranks
+from sottovoce.mechanisms.clustering import private_clustering
+from sottovoce.mechanisms.clustering.points import PrivatePoints, grid_rows
+from sottovoce.mechanisms.clustering.price import Level, split_event
+from sottovoce.mechanisms.clustering.private_clustering import DPM
+from sottovoce.mechanisms.clustering.projection import PublicProjection
+from sottovoce.mechanisms.clustering.release import Branch
+from sottovoce.mechanisms.clustering.tree import Node, SplitScore, cuts_within, windows_and_ranks
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.mechanisms.private_clustering import DPM
 from sottovoce.privacy.accounting.accountant import (
     ALPHAS,
     accumulate,

@@ -12,12 +12,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from sottovoce.mechanisms.clustering_nodes import Node
-from sottovoce.mechanisms.clustering_price import Level
-from sottovoce.mechanisms.clustering_projection import PublicProjection
-from sottovoce.mechanisms.clustering_split import cuts_within
+from sottovoce.mechanisms.clustering.price import Level
+from sottovoce.mechanisms.clustering.private_clustering import DPM
+from sottovoce.mechanisms.clustering.projection import PublicProjection
+from sottovoce.mechanisms.clustering.tree import Node, cuts_within
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.mechanisms.private_clustering import DPM
 from sottovoce.privacy.accounting.accountant import rdp_of_bounded_range
 from sottovoce.privacy.accounting.composition import merge
 from sottovoce.privacy.events import ZCDpEvent

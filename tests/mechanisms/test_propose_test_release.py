@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 from sottovoce.errors import ParameterError
-from sottovoce.mechanisms.gaussian_vector import GaussianVector
+from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.propose_test_release import ProposeTestRelease, least_margin
 from sottovoce.privacy.accounting.accountant import charge_of, epsilon_of_rho
 from sottovoce.privacy.aggregates import Scores, VectorSum

@@ -12,10 +12,10 @@ from scipy.stats import chisquare, norm
 
 import sottovoce.mechanisms.rounded_gaussian as module
 from sottovoce.errors import ParameterError
-from sottovoce.experts.vectors import sum_of_clipped
-from sottovoce.mechanisms.discrete_gaussian import sample_discrete_gaussian
-from sottovoce.mechanisms.gaussian_vector import GaussianVector
+from sottovoce.experts.embeddings import sum_of_clipped
+from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian, sample_rounded_normal
+from sottovoce.mechanisms.samplers.discrete_gaussian import sample_discrete_gaussian
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import GaussianDpEvent

@@ -9,7 +9,7 @@ import pytest
 
 from decoding_worlds import ADJACENCIES, change_of, plan_of, random_worlds, step_of
 from sottovoce.errors import ParameterError
-from sottovoce.experts.lockstep import candidates_of, summed
+from sottovoce.experts.token_scores import candidates_of, summed
 from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.methods.amin import Amin
 from sottovoce.methods.base import Price

@@ -14,13 +14,13 @@ from decoding_worlds import ADJACENCIES, change_of, step_of
 from sottovoce.errors import OpaqueError, ParameterError
 from sottovoce.methods.amin import Amin
 from sottovoce.methods.base import Price
-from sottovoce.methods.decoding import Setting, make_decoder, registered_decoders
+from sottovoce.methods.decoding.decoder import Setting, make_decoder, registered_decoders
 from sottovoce.methods.invisible_ink import InvisibleInk
 from sottovoce.methods.poe_decoding import PoEDecoding
 from sottovoce.methods.prism import PRISM
 from sottovoce.methods.tang import Tang
-from sottovoce.models.fake_stepper import FakeStepper
-from sottovoce.models.stepping import Group, Prompt, Step
+from sottovoce.models.fake import FakeStepper
+from sottovoce.models.stepper import Group, Prompt, Step
 from sottovoce.privacy.accounting.accountant import RdpAccountant, charge_of
 from sottovoce.privacy.events import BoundedRange, SelfComposedDpEvent
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency

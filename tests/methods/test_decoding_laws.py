@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from decoding_worlds import ADJACENCIES, World, excess, law_of, plan_of, random_worlds, renyi, step_of
-from sottovoce.experts.lockstep import candidates_of, summed
-from sottovoce.experts.lockstep_rules import ClippedLogits, Rule
+from sottovoce.experts.clipping import ClippedLogits, Rule
+from sottovoce.experts.token_scores import candidates_of, summed
 from sottovoce.methods.amin import Amin
-from sottovoce.methods.decoding import Chooser
+from sottovoce.methods.decoding.decoder import Chooser
 from sottovoce.methods.invisible_ink import InvisibleInk
 from sottovoce.methods.poe_decoding import PoEDecoding
 from sottovoce.methods.prism import PRISM
@@ -116,7 +116,7 @@ def test_the_realised_number_of_experts_as_divisor_is_found(monkeypatch, decoder
         return [3 * total // max(heard, 1) for total in real(held, public, rules)]
 
     real = summed
-    monkeypatch.setattr("sottovoce.methods.decoding_selection.summed", averaged)
+    monkeypatch.setattr("sottovoce.methods.decoding.selecting.summed", averaged)
     monkeypatch.setattr("sottovoce.methods.amin.summed", averaged)
     assert broken(decoder, Adjacency.ADD_REMOVE) > 0.5
 
@@ -137,7 +137,7 @@ def test_a_whole_row_that_vanishes_with_its_public_part_is_found(monkeypatch):
         return [total + heard * rows for total in real(held, public, rules)]
 
     real = summed
-    monkeypatch.setattr("sottovoce.methods.decoding_selection.summed", with_public)
+    monkeypatch.setattr("sottovoce.methods.decoding.selecting.summed", with_public)
     monkeypatch.setattr(InvisibleInk, "log_prior", lambda decoder, public: None)
     assert broken(INK, Adjacency.ADD_REMOVE) > 1
 

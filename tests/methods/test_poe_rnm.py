@@ -18,7 +18,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.experts import partition as partitions
 from sottovoce.experts.ensemble import Ensemble
 from sottovoce.experts.partition import Partition
-from sottovoce.mechanisms.gaussian import GaussianNoisyMax
+from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
 from sottovoce.methods.base import Price, make_method
 from sottovoce.methods.poe import PoE
 from sottovoce.methods.rnm import NOISES, RNM

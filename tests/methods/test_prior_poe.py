@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.methods.base import Price, make_method
 from sottovoce.methods.poe import PoE
 from sottovoce.methods.prior_poe import PriorPoE

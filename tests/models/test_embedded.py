@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import MissingExtraError, ModelError, OpaqueError, ParameterError, TaskError
-from sottovoce.models import embedded as module
-from sottovoce.models import encoder as encoder_module
 from sottovoce.models.base import Isolation, LabelScorer
-from sottovoce.models.embedded import EmbeddedContexts, EmbeddedScorer
-from sottovoce.models.embedding_cache import EmbeddingCache
-from sottovoce.models.encoder import DEFAULT_PACKAGE
-from sottovoce.models.head import load_head, save_head
+from sottovoce.models.embedded import label_scorer as module
+from sottovoce.models.embedded import sentence_encoder as encoder_module
+from sottovoce.models.embedded.embedding_cache import EmbeddingCache
+from sottovoce.models.embedded.head import load_head, save_head
+from sottovoce.models.embedded.label_scorer import EmbeddedContexts, EmbeddedScorer
+from sottovoce.models.embedded.sentence_encoder import DEFAULT_PACKAGE
 from sottovoce.tasks import Example, Task
 
 pytestmark = pytest.mark.skipif(

@@ -27,13 +27,13 @@ pytest.importorskip("safetensors")
 from PIL import Image, ImageDraw
 
 from sottovoce.errors import MissingExtraError, ModelError, OpaqueError, TaskError
-from sottovoce.models import embedded_image as module
-from sottovoce.models import image_encoder
 from sottovoce.models.base import Isolation, LabelScorer
-from sottovoce.models.catalog import load_scorer
-from sottovoce.models.embedded_image import EmbeddedImageContexts, EmbeddedImageScorer, evidence_of
-from sottovoce.models.embedding_cache import EmbeddingCache
-from sottovoce.models.image_encoder import NUMBERS, ImageEncoder, ink_of, load_weights, save_weights
+from sottovoce.models.embedded import image_encoder
+from sottovoce.models.embedded import image_scorer as module
+from sottovoce.models.embedded.embedding_cache import EmbeddingCache
+from sottovoce.models.embedded.image_encoder import NUMBERS, ImageEncoder, ink_of, load_weights, save_weights
+from sottovoce.models.embedded.image_scorer import EmbeddedImageContexts, EmbeddedImageScorer, evidence_of
+from sottovoce.models.registry import load_scorer
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.records import PrivateRecords, Row
 from sottovoce.session import PrivateICL
@@ -373,7 +373,7 @@ def test_the_embedding_of_a_picture_is_the_same_beside_others_and_from_many_thre
 
 def test_the_number_of_threads_changes_no_bit_of_an_embedding():
     script = (
-        "import sys; from sottovoce.models.image_encoder import ImageEncoder;"
+        "import sys; from sottovoce.models.embedded.image_encoder import ImageEncoder;"
         "print(ImageEncoder().encode([sys.argv[1]]).tobytes().hex())"
     )
     told = {

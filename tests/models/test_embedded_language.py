@@ -24,9 +24,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
 from sottovoce.bundled import tickets_file
 from sottovoce.errors import ModelError
-from sottovoce.models import embedded_language as module
-from sottovoce.models._hf_model import quiet
-from sottovoce.models.embedded_language import PINNED, embedded_language_folder
+from sottovoce.models.embedded import language_model as module
+from sottovoce.models.embedded.language_model import PINNED, embedded_language_folder
+from sottovoce.models.huggingface.causal_model import quiet
 from sottovoce.tasks import load_task
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
@@ -129,7 +129,7 @@ def test_a_very_long_word_is_read_in_short_time(loaded):
 
 
 def test_a_text_cannot_write_the_end_token_through_the_prompt_writer(loaded):
-    from sottovoce.models._hf_prompts import PromptWriter
+    from sottovoce.models.huggingface.prompts import PromptWriter
     from sottovoce.tasks import Example, Task
 
     tokenizer, _ = loaded

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import ParameterError
-from sottovoce.models import embedding_cache as module
-from sottovoce.models.embedding_cache import EmbeddingCache
+from sottovoce.models.embedded import embedding_cache as module
+from sottovoce.models.embedded.embedding_cache import EmbeddingCache
 
 TEXTS = ["Ana owes 40 euros to the bank in Graz.", "The parcel for Ben is lost.", "çé \U0001f600"]
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import MissingExtraError, ModelError, ParameterError
-from sottovoce.models import encoder as module
-from sottovoce.models.encoder import SentenceEncoder
+from sottovoce.models.embedded import sentence_encoder as module
+from sottovoce.models.embedded.sentence_encoder import SentenceEncoder
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec(module.DEFAULT_PACKAGE) is None,

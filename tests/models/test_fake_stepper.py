@@ -7,8 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from sottovoce.errors import ModelError, ParameterError  # noqa: E402
-from sottovoce.models.fake_stepper import FakeStepper  # noqa: E402
-from sottovoce.models.stepping import Decoding, Group, Prompt, ReadPrompts, Stepper  # noqa: E402
+from sottovoce.models.fake import FakeStepper  # noqa: E402
+from sottovoce.models.stepper import Decoding, Group, Prompt, ReadPrompts, Stepper  # noqa: E402
 
 
 def prompt(inside):

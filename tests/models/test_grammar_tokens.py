@@ -20,11 +20,11 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers
 
 from sottovoce.errors import MissingExtraError, ModelError, OpaqueError, ParameterError
-from sottovoce.models._hf_token_bytes import token_bytes
-from sottovoce.models.catalog import load_stepper
-from sottovoce.models.fake_stepper import CHARACTERS, FakeStepper
+from sottovoce.models.fake import CHARACTERS, FakeStepper
 from sottovoce.models.grammar import Grammar
-from sottovoce.models.hf_stepper import TransformersStepper
+from sottovoce.models.huggingface.token_bytes import token_bytes
+from sottovoce.models.lockstep.stepper import TransformersStepper
+from sottovoce.models.registry import load_stepper
 
 NOTE = {
     "title": "note",

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import ModelError
-from sottovoce.models import head as module
-from sottovoce.models.encoder import DEFAULT_PACKAGE
-from sottovoce.models.head import Head, load_head, save_head
+from sottovoce.models.embedded import head as module
+from sottovoce.models.embedded.head import Head, load_head, save_head
+from sottovoce.models.embedded.sentence_encoder import DEFAULT_PACKAGE
 
 
 def some_head(dimension: int = 5, encoder: str = "abc") -> Head:
@@ -115,7 +115,7 @@ def fit_head(monkeypatch):
 def test_the_formula_that_is_fitted_is_the_formula_that_runs(fit_head):
     import torch
 
-    from sottovoce.models.embedded import EmbeddedContexts, _unit
+    from sottovoce.models.embedded.label_scorer import EmbeddedContexts, _unit
     from sottovoce.tasks import Task
 
     head, rng = load_head(), np.random.default_rng(0)

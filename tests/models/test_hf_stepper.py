@@ -13,13 +13,13 @@ transformers = pytest.importorskip("transformers")
 import tiny  # noqa: E402
 
 from sottovoce.errors import ModelError, ParameterError  # noqa: E402
-from sottovoce.models import _hf_lockstep_attention as attention  # noqa: E402
-from sottovoce.models import _hf_lockstep_model as model_module  # noqa: E402
-from sottovoce.models import _hf_lockstep_read as read_module  # noqa: E402
-from sottovoce.models._hf_lockstep_attention import Panel  # noqa: E402
 from sottovoce.models.base import Isolation  # noqa: E402
-from sottovoce.models.hf_stepper import TransformersStepper  # noqa: E402
-from sottovoce.models.stepping import Group, Prompt, Stepper  # noqa: E402
+from sottovoce.models.lockstep import attention  # noqa: E402
+from sottovoce.models.lockstep import model as model_module  # noqa: E402
+from sottovoce.models.lockstep import prefill as read_module  # noqa: E402
+from sottovoce.models.lockstep.attention import Panel  # noqa: E402
+from sottovoce.models.lockstep.stepper import TransformersStepper  # noqa: E402
+from sottovoce.models.stepper import Group, Prompt, Stepper  # noqa: E402
 
 
 def bert():

@@ -20,10 +20,10 @@ import pytest
 Image = pytest.importorskip("PIL.Image")
 
 from sottovoce.errors import ModelError  # noqa: E402
-from sottovoce.models import _vision_images as images  # noqa: E402
-from sottovoce.models._vision_images import UnreadableError, read_picture  # noqa: E402
-from sottovoce.models.embedded_image import EmbeddedImageScorer  # noqa: E402
-from sottovoce.models.image_encoder import MOST_PIXELS, MOST_SIDE, ink_of  # noqa: E402
+from sottovoce.models import images  # noqa: E402
+from sottovoce.models.embedded.image_encoder import MOST_PIXELS, MOST_SIDE, ink_of  # noqa: E402
+from sottovoce.models.embedded.image_scorer import EmbeddedImageScorer  # noqa: E402
+from sottovoce.models.images import UnreadableError, read_picture  # noqa: E402
 from sottovoce.privacy.ledger.budget import Budget  # noqa: E402
 from sottovoce.records import PrivateRecords, Row  # noqa: E402
 from sottovoce.session import PrivateICL  # noqa: E402
@@ -213,7 +213,7 @@ def test_the_square_around_a_thin_drawing_stays_small():
 MEASURE = r"""
 import base64, io, re
 from PIL import Image
-from sottovoce.models._vision_images import read_picture
+from sottovoce.models.images import read_picture
 file = io.BytesIO()
 {make}
 picture = base64.b64encode(file.getvalue()).decode()

@@ -13,10 +13,10 @@ import tiny  # noqa: E402
 
 from decoding_worlds import plan_of  # noqa: E402
 from sottovoce.methods.prism import PRISM  # noqa: E402
-from sottovoce.models._hf_lockstep_attention import Panel  # noqa: E402
 from sottovoce.models.base import Isolation  # noqa: E402
-from sottovoce.models.hf_stepper import TransformersStepper  # noqa: E402
-from sottovoce.models.stepping import Group, Prompt  # noqa: E402
+from sottovoce.models.lockstep.attention import Panel  # noqa: E402
+from sottovoce.models.lockstep.stepper import TransformersStepper  # noqa: E402
+from sottovoce.models.stepper import Group, Prompt  # noqa: E402
 from sottovoce.privacy.unit import Adjacency  # noqa: E402
 from sottovoce.randomness import SeededRandomness  # noqa: E402
 

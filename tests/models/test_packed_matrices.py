@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from sottovoce.errors import ModelError, ParameterError
-from sottovoce.models import _hf_lockstep_packed
-from sottovoce.models._hf_lockstep_packed import PackedMatrices
+from sottovoce.models.lockstep import packed as _hf_lockstep_packed
+from sottovoce.models.lockstep.packed import PackedMatrices
 
 
 class Twice(torch.nn.Linear):

@@ -17,12 +17,12 @@ import tiny  # noqa: E402
 from sottovoce.cli import run  # noqa: E402
 from sottovoce.errors import ModelError, ParameterError, TaskError  # noqa: E402
 from sottovoce.experts.reading import Reading  # noqa: E402
-from sottovoce.models import _hf_selftest as selftest  # noqa: E402
-from sottovoce.models._hf_labels import LabelTree  # noqa: E402
-from sottovoce.models._hf_prompts import PromptWriter  # noqa: E402
 from sottovoce.models.base import Isolation, LabelScorer  # noqa: E402
-from sottovoce.models.catalog import load_scorer, model_catalog  # noqa: E402
-from sottovoce.models.transformers import TransformersScorer  # noqa: E402
+from sottovoce.models.huggingface import selftest  # noqa: E402
+from sottovoce.models.huggingface.label_scorer import TransformersScorer  # noqa: E402
+from sottovoce.models.huggingface.label_tree import LabelTree  # noqa: E402
+from sottovoce.models.huggingface.prompts import PromptWriter  # noqa: E402
+from sottovoce.models.registry import load_scorer, model_catalog  # noqa: E402
 from sottovoce.tasks import Example, Task  # noqa: E402
 
 TASK = Task(labels=["billing", "fraud", "shipping"], instruction="Route the ticket.")
@@ -330,7 +330,7 @@ def test_only_the_labels_rows_of_the_output_head_are_multiplied(folder):
 
 
 def test_a_head_that_is_not_understood_is_used_whole_and_says_so(folder, monkeypatch):
-    monkeypatch.setattr("sottovoce.models._hf_model._final_rule", lambda _: (2.0, None))
+    monkeypatch.setattr("sottovoce.models.huggingface.causal_model._final_rule", lambda _: (2.0, None))
     scorer = TransformersScorer(folder("llama"))
     assert "output head" in scorer.model.head_note
     np.testing.assert_allclose(scores(scorer), plain(scorer), atol=1e-4)
@@ -587,7 +587,7 @@ def test_a_missing_package_is_named_with_its_install_line():
     program = (
         "import sys; sys.modules['transformers'] = None\n"
         "from sottovoce.errors import MissingExtraError\n"
-        "from sottovoce.models.catalog import load_scorer\n"
+        "from sottovoce.models.registry import load_scorer\n"
         "try: load_scorer('hf:x')\n"
         "except MissingExtraError as error: print(error)"
     )

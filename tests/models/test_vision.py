@@ -24,14 +24,14 @@ from sottovoce.errors import (  # noqa: E402
     TaskError,
 )
 from sottovoce.experts.reading import Reading  # noqa: E402
-from sottovoce.models import _vision_contexts as contexts_module  # noqa: E402
-from sottovoce.models._vision_families import places  # noqa: E402
-from sottovoce.models._vision_images import read_picture  # noqa: E402
-from sottovoce.models._vision_prompts import VisionPromptWriter  # noqa: E402
-from sottovoce.models._vision_selftest import plain_logits, plain_scores  # noqa: E402
 from sottovoce.models.base import Isolation, LabelScorer  # noqa: E402
-from sottovoce.models.catalog import load_scorer  # noqa: E402
-from sottovoce.models.vision import VisionScorer  # noqa: E402
+from sottovoce.models.images import read_picture  # noqa: E402
+from sottovoce.models.registry import load_scorer  # noqa: E402
+from sottovoce.models.vision import contexts as contexts_module  # noqa: E402
+from sottovoce.models.vision.families import places  # noqa: E402
+from sottovoce.models.vision.label_scorer import VisionScorer  # noqa: E402
+from sottovoce.models.vision.prompts import VisionPromptWriter  # noqa: E402
+from sottovoce.models.vision.selftest import plain_logits, plain_scores  # noqa: E402
 from sottovoce.privacy.ledger.budget import Budget  # noqa: E402
 from sottovoce.records import PrivateRecords, Row  # noqa: E402
 from sottovoce.session import PrivateICL  # noqa: E402
@@ -582,7 +582,7 @@ def test_code_in_a_checkpoint_is_never_run(tmp_path):
 @pytest.mark.parametrize(("module", "package"), [("PIL", "pillow"), ("transformers", "transformers")])
 def test_a_missing_package_is_named_with_its_extra(monkeypatch, module, package):
     monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.delitem(sys.modules, "sottovoce.models.vision")
+    monkeypatch.delitem(sys.modules, "sottovoce.models.vision.label_scorer")
     with pytest.raises(MissingExtraError, match=rf"'{package}'.*sottovoce\[vision\]"):
         load_scorer("vision:anything")
 

@@ -22,7 +22,7 @@ MUTANTS = [
     Mutant(
         "cuts-kept-by-true-counts",
         "a cut is kept if the true number of points on either side is large",
-        "mechanisms/private_clustering.py",
+        "mechanisms/clustering/private_clustering.py",
         "smaller = min(sum(pieces[:half]) + public[0], sum(pieces[half:]) + public[1])",
         "smaller = (node.private_counts(axis, [edge]) + public).min()",
         TELLS,
@@ -30,7 +30,7 @@ MUTANTS = [
     Mutant(
         "true-number-of-points",
         "under add-remove the root's size is not noisy",
-        "mechanisms/private_clustering.py",
+        "mechanisms/clustering/private_clustering.py",
         "return GaussianVector(self.levels[0].count_rho).release(count, randomness).steps[0]",
         "return int(count.values[0])",
         TELLS,
@@ -38,7 +38,7 @@ MUTANTS = [
     Mutant(
         "true-size-of-a-node",
         "utilities and centres use the true number of points in a node",
-        "mechanisms/clustering_nodes.py",
+        "mechanisms/clustering/tree.py",
         "return max(1, self.size + len(self.public))",
         "return max(1, len(self.members) + len(self.public))",
         TELLS,
@@ -46,7 +46,7 @@ MUTANTS = [
     Mutant(
         "exact-zero-for-an-empty-leaf",
         "a leaf with nobody in it gets no noise",
-        "mechanisms/private_clustering.py",
+        "mechanisms/clustering/private_clustering.py",
         "mean = (total + public[leaf.public].sum(axis=0)) / leaf.estimate",
         "mean = (total * bool(len(leaf.members)) + public[leaf.public].sum(axis=0)) / leaf.estimate",
         TELLS,
@@ -54,7 +54,7 @@ MUTANTS = [
     Mutant(
         "box-from-the-data",
         "cuts are looked for between the outermost private points",
-        "mechanisms/clustering_nodes.py",
+        "mechanisms/clustering/tree.py",
         "box = ((0, projection.steps),) * projection.coordinates",
         "edges = [*zip(*private.tolist(), strict=True)] or [(0, projection.steps - 1)] * projection.coordinates\n"
         "        box = tuple((min(places), max(places) + 1) for places in edges)",
@@ -63,7 +63,7 @@ MUTANTS = [
     Mutant(
         "uncharged-counts",
         "a level's noisy counts are not in the price",
-        "mechanisms/private_clustering.py",
+        "mechanisms/clustering/private_clustering.py",
         "            parts += [ZCDpEvent(level.count_rho)]\n",
         "",
         CHARGED,
@@ -71,7 +71,7 @@ MUTANTS = [
     Mutant(
         "uncharged-number-of-points",
         "under add-remove the noisy number of points is not in the price",
-        "mechanisms/private_clustering.py",
+        "mechanisms/clustering/private_clustering.py",
         "parts: list[DpEvent] = [] if self.adjacency.size_is_public else [ZCDpEvent(self.levels[0].count_rho)]",
         "parts: list[DpEvent] = []",
         CHARGED,
@@ -79,7 +79,7 @@ MUTANTS = [
     Mutant(
         "one-selection-under-replacement",
         "a replaced point is charged for one node, and it touches two",
-        "mechanisms/clustering_price.py",
+        "mechanisms/clustering/price.py",
         "rho = max(rho_of_bounded_range(float(epsilon)), 2 * rho_of_bounded_range(apart))",
         "rho = rho_of_bounded_range(float(epsilon))",
         WIDTHS,
@@ -87,7 +87,7 @@ MUTANTS = [
     Mutant(
         "add-remove-width-under-replacement",
         "a moved point is taken to touch a cut's window once",
-        "mechanisms/private_clustering.py",
+        "mechanisms/clustering/private_clustering.py",
         "return self.score.width(adjacency, one_axis=self._one_axis)",
         "return self.score.width(Adjacency.ADD_REMOVE, one_axis=self._one_axis)",
         WIDTHS,
@@ -95,7 +95,7 @@ MUTANTS = [
     Mutant(
         "one-axis-width-for-all",
         "the narrow width of one axis is used for cuts along several",
-        "mechanisms/clustering_split.py",
+        "mechanisms/clustering/tree.py",
         "if one_axis and self.concave:",
         "if self.concave:",
         WIDTHS,
@@ -103,7 +103,7 @@ MUTANTS = [
     Mutant(
         "moved-point-changes-one-count",
         "a replaced point is taken to change one side's count",
-        "mechanisms/clustering_price.py",
+        "mechanisms/clustering/price.py",
         "return 2 if adjacency is Adjacency.REPLACE_ONE else 1",
         "return 1",
         LEVEL,
@@ -111,7 +111,7 @@ MUTANTS = [
     Mutant(
         "turned-row-adds-squares",
         "a row that turns round in its leaf is taken to move the sum by root two, not two",
-        "mechanisms/private_clustering.py",
+        "mechanisms/clustering/private_clustering.py",
         "squared = (4 if replaced else 1) * bound * bound",
         "squared = (2 if replaced else 1) * bound * bound",
         NORMS,
@@ -119,7 +119,7 @@ MUTANTS = [
     Mutant(
         "rows-shortened-in-floating-point",
         "long rows are scaled in floats and rounded, past the radius",
-        "mechanisms/clustering_points.py",
+        "mechanisms/clustering/points.py",
         "norm = math.isqrt(int(squares[index])) + 1",
         "norm = round(math.sqrt(int(squares[index])))",
         NORMS,

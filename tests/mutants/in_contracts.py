@@ -13,7 +13,7 @@ MUTANTS = [
     Mutant(
         "decoder-draws-at-another-price",
         "a decoder whose mechanism costs more than its step gets a plan, and is charged for the step",
-        "methods/decoding.py",
+        "methods/decoding/decoder.py",
         "if charged != drawn:",
         "if len(charged) != len(drawn):",
         ("tests/methods/test_decoding.py",),

@@ -27,7 +27,7 @@ MUTANTS = [
     Mutant(
         "row-not-clipped-from-below",
         "an expert's logits are cut at the top of their interval alone",
-        "experts/lockstep_rules.py",
+        "experts/clipping.py",
         "return steps.floor_().clamp_(self.low, self.high).mul_(speaks)",
         "return steps.floor_().clamp_(max=self.high).mul_(speaks)",
         RANGE,
@@ -35,7 +35,7 @@ MUTANTS = [
     Mutant(
         "null-expert-speaks",
         "a row that says nothing counts as the public prompt's",
-        "experts/lockstep_rules.py",
+        "experts/clipping.py",
         "rows = torch.nan_to_num(block.float(), nan=-math.inf, posinf=math.inf, neginf=-math.inf)",
         "rows = torch.nan_to_num(torch.where(block.isfinite().any(1, keepdim=True), block.float(), 1.0), nan=-9.0)",
         (_LOCKSTEP + "test_a_broken_row_adds_nothing_and_an_absent_one_is_the_same",),
@@ -43,7 +43,7 @@ MUTANTS = [
     Mutant(
         "width-of-one-side",
         "differences clipped to both sides are taken to be as wide as one of them",
-        "experts/lockstep_rules.py",
+        "experts/clipping.py",
         "return self.high - self.low",
         "return max(self.high, -self.low)",
         RANGE,
@@ -51,7 +51,7 @@ MUTANTS = [
     Mutant(
         "swap-charged-as-a-drop",
         "sums are taken to move by one width whatever the change",
-        "experts/lockstep.py",
+        "experts/token_scores.py",
         "sensitivity=rule.width * change.widths",
         "sensitivity=rule.width",
         RANGE,
@@ -59,7 +59,7 @@ MUTANTS = [
     Mutant(
         "barred-tokens-are-candidates",
         "control tokens can be chosen",
-        "experts/lockstep.py",
+        "experts/token_scores.py",
         "    if barred is not None:\n        logits = logits.index_fill(0, barred, -torch.inf)\n",
         "",
         (_RUNS + "test_control_tokens_are_never_written",),
@@ -67,7 +67,7 @@ MUTANTS = [
     Mutant(
         "interval-not-looked-at",
         "the interval of rows is not looked at before they are summed",
-        "experts/lockstep.py",
+        "experts/token_scores.py",
         "outside |= ~((least >= rule.low) & (most <= rule.high))",
         "outside |= (least < rule.low) & (most > rule.high)",
         (_LOCKSTEP + "test_a_rule_that_leaves_its_interval_is_caught",),
@@ -99,7 +99,7 @@ MUTANTS = [
     Mutant(
         "texts-of-a-batch-charged-once",
         "however many texts a batch writes, one is priced",
-        "methods/decoding.py",
+        "methods/decoding/decoder.py",
         "repeated(part.row.event(change), part.steps * setting.texts)",
         "repeated(part.row.event(change), part.steps)",
         (_RUNS + "test_what_is_charged_is_within_the_price_under_every_method_and_adjacency",),
@@ -123,7 +123,7 @@ MUTANTS = [
     Mutant(
         "read-before-the-charge",
         "the model reads private prompts, and then the ledger is charged",
-        "synthesis.py",
+        "synthesis/synthesizer.py",
         "        self._charge(kept, waiting)\n",
         "        self.model.read(self._batches.groups(), inside_tokens=9, tokens=self.order.tokens).close()\n"
         "        self._charge(kept, waiting)\n",
@@ -132,7 +132,7 @@ MUTANTS = [
     Mutant(
         "lost-round-drawn-again",
         "a round that left and whose file is gone is drawn anew",
-        "synthesis.py",
+        "synthesis/synthesizer.py",
         "texts = staging.get(newest.name, _aside_of(standing.content)) if staging else None",
         "texts = staging.get(newest.name, _aside_of(standing.content)) if staging else None\n"
         "                waiting += [newest.again] * (texts is None)",
@@ -141,7 +141,7 @@ MUTANTS = [
     Mutant(
         "handed-over-before-its-note",
         "texts are handed over, then noted",
-        "synthesis.py",
+        "synthesis/synthesizer.py",
         "            self._note(one, texts, aside)\n            if on_token",
         "            yield from self._unfolded(one.number, texts, again=False)\n"
         "            self._note(one, texts, aside)\n            if on_token",
@@ -150,7 +150,7 @@ MUTANTS = [
     Mutant(
         "whole-round-thrown-away",
         "a round that is whole on the disk is drawn a second time",
-        "synthesis.py",
+        "synthesis/synthesizer.py",
         "if found is None or not _are_texts(found[0], wanted):",
         "if found is not None:",
         (_ATTACKS + "test_a_round_that_is_whole_on_the_disk_is_the_one_that_leaves",),
@@ -158,7 +158,7 @@ MUTANTS = [
     Mutant(
         "progress-before-a-round-has-left",
         "the bar moves when a round is drawn, before it is noted",
-        "synthesis.py",
+        "synthesis/synthesizer.py",
         "            aside = staging.put(one.name, texts) if staging else _hash_of(texts)\n",
         "            aside = staging.put(one.name, texts) if staging else _hash_of(texts)\n"
         "            on_token and on_token(0)\n",
@@ -167,7 +167,7 @@ MUTANTS = [
     Mutant(
         "no-room-made",
         "a round is drawn without room to put it aside",
-        "synthesis.py",
+        "synthesis/synthesizer.py",
         "                    staging.make_room(room_of(self.order, self.writing, self._texts_of_a_charge))\n",
         "                    pass\n",
         (_ATTACKS + "test_whether_a_round_can_be_put_aside_does_not_follow_from_it",),
@@ -175,7 +175,7 @@ MUTANTS = [
     Mutant(
         "packed-for-one-user-alone",
         "whoever leaves first takes the packed matrices from the others",
-        "models/_hf_lockstep_packed.py",
+        "models/lockstep/packed.py",
         "                if not self._within:\n",
         "                if True:\n",
         ("tests/models/test_packed_matrices.py",),
@@ -183,7 +183,7 @@ MUTANTS = [
     Mutant(
         "models-own-words-pass",
         "what the model says of its failure over private prompts is shown",
-        "synthesis.py",
+        "synthesis/synthesizer.py",
         "            return work()\n        except BaseException as error:\n",
         "            return work()\n        except SottoError:\n            raise\n"
         "        except BaseException as error:\n",
@@ -192,7 +192,7 @@ MUTANTS = [
     Mutant(
         "resume-under-any-ledger",
         "a run may be resumed under a ledger that never charged it",
-        "synthesis.py",
+        "synthesis/synthesizer.py",
         '            "records and ledger": self._account.keyed("staging", self._records.fingerprint),\n',
         "",
         (_ATTACKS + "test_a_resume_under_another_ledger_is_refused_and_destroys_nothing",),
@@ -200,7 +200,7 @@ MUTANTS = [
     Mutant(
         "event-not-held-against-the-ledger",
         "a certificate's epsilon is believed, whatever was charged",
-        "certificate.py",
+        "synthesis/certificate.py",
         'return self._is_covered(what, lambda: [event_from_json(_detail(entry)["event"]) for entry in paid])',
         'return Check(what, True, "noted")',
         FORGED,
@@ -208,7 +208,7 @@ MUTANTS = [
     Mutant(
         "rows-not-held-against-the-ledger",
         "whatever rows a certificate names are taken to have left",
-        "certificate.py",
+        "synthesis/certificate.py",
         "return Check(what, place == len(rows) and bool(noted), words)",
         "return Check(what, bool(noted), words)",
         FORGED,
@@ -216,7 +216,7 @@ MUTANTS = [
     Mutant(
         "no-charge-is-every-charge",
         "a certificate that names no charge counts as charged",
-        "certificate.py",
+        "synthesis/certificate.py",
         "whole = bool(ids) and len(ids)",
         "whole = len(ids)",
         FORGED,
@@ -224,7 +224,7 @@ MUTANTS = [
     Mutant(
         "plain-hash-of-the-records",
         "the certificate's hash of the records has no key",
-        "synthesis.py",
+        "synthesis/synthesizer.py",
         "data=self._account.data_hash(run, self._records.fingerprint),",
         "data=self._records.fingerprint,",
         (_PROOFS + "test_neither_certificate_nor_export_nor_folder_confirms_a_guess_of_the_records",),
@@ -248,7 +248,7 @@ MUTANTS = [
     Mutant(
         "amplified-for-any-adjacency",
         "a coin for every expert is amplified under replace-one as well",
-        "synthesis_order.py",
+        "synthesis/config.py",
         'if fresh == "token" and (adjacency is not Adjacency.ADD_REMOVE or',
         'if fresh == "token" and (False or',
         ("tests/synthesis/test_fresh_samples.py::test_where_amplification_does_not_hold_nothing_is_charged",),
@@ -256,7 +256,7 @@ MUTANTS = [
     Mutant(
         "grammar-not-in-the-terms",
         "a run under a grammar may be resumed without it",
-        "synthesis_order.py",
+        "synthesis/config.py",
         '        "grammar": writing.grammar,\n',
         "",
         ("tests/synthesis/test_grammar.py",),
@@ -264,7 +264,7 @@ MUTANTS = [
     Mutant(
         "grammar-ignored",
         "the grammar is asked and any token is chosen",
-        "methods/decoding_text.py",
+        "synthesis/text.py",
         "_chooser.next(step, allowed)",
         "_chooser.next(step)",
         ("tests/synthesis/test_grammar.py",),

@@ -16,7 +16,7 @@ MUTANTS = [
     Mutant(
         "no-clip",
         "experts' log-probabilities are not clamped, so one record moves a score without bound",
-        "experts/outputs.py",
+        "experts/label_scores.py",
         "steps = np.maximum(np.floor(np.maximum(rows, -1e9) * 2**GRID_BITS), -width)",
         "width = 10**9; steps = np.maximum(np.floor(np.maximum(rows, -1e5) * 2**GRID_BITS), -width)",
         EXPERTS,
@@ -24,7 +24,7 @@ MUTANTS = [
     Mutant(
         "clip-after-sum",
         "the sum is clamped instead of each expert's summand",
-        "experts/outputs.py",
+        "experts/label_scores.py",
         "on_grid(rows, width).sum(axis=0, dtype=np.int64),",
         "on_grid(np.nansum(rows, axis=0, keepdims=True), width).sum(axis=0, dtype=np.int64),",
         EXPERTS,
@@ -32,7 +32,7 @@ MUTANTS = [
     Mutant(
         "zero-instead-of-clamp",
         "a value outside the interval becomes zero, the best score there is",
-        "experts/outputs.py",
+        "experts/label_scores.py",
         "steps = np.maximum(np.floor(np.maximum(rows, -1e9) * 2**GRID_BITS), -width)",
         "steps = np.floor(np.maximum(rows, -1e9) * 2**GRID_BITS); steps = np.where(steps < -width, 0, steps)",
         EXPERTS,
@@ -40,7 +40,7 @@ MUTANTS = [
     Mutant(
         "null-expert-votes",
         "an expert that said nothing votes for the first label",
-        "experts/outputs.py",
+        "experts/label_scores.py",
         "valid = self._rows[~np.isnan(self._rows).all(axis=1)]",
         "valid = np.nan_to_num(self._rows, nan=-1.0)",
         EXPERTS,
@@ -48,7 +48,7 @@ MUTANTS = [
     Mutant(
         "halved-sensitivity",
         "scores state the width of a drop where an expert is re-evaluated",
-        "experts/outputs.py",
+        "experts/label_scores.py",
         "sensitivity=width * self._change.widths,",
         "sensitivity=width,",
         EXPERTS,
@@ -56,7 +56,7 @@ MUTANTS = [
     Mutant(
         "one-count-moves",
         "a moved vote is taken to change one count, not two",
-        "experts/outputs.py",
+        "experts/label_scores.py",
         "squared_l2=1 if self._change.widths == 1 else 2 * moved * moved,",
         "squared_l2=1,",
         EXPERTS,
@@ -130,7 +130,7 @@ MUTANTS = [
     Mutant(
         "difference-to-the-experts",
         "each expert is compared with the mean of the experts, which is private, instead of the public prediction",
-        "experts/outputs.py",
+        "experts/label_scores.py",
         "self._rows - self.log_prior(), ",
         "self._rows - np.nan_to_num(self._rows, neginf=-9).mean(axis=0), ",
         PRIOR_POE,
@@ -138,7 +138,7 @@ MUTANTS = [
     Mutant(
         "null-expert-votes-against-the-public",
         "an expert that could not be read is compared with the public prediction and speaks against it",
-        "experts/outputs.py",
+        "experts/label_scores.py",
         "self._rows - self.log_prior(), ",
         "np.nan_to_num(self._rows) - self.log_prior(), ",
         PRIOR_POE,
@@ -146,7 +146,7 @@ MUTANTS = [
     Mutant(
         "pbs-sensitivity-of-1",
         "a probability vector is taken to move by 1, as published, and not by the square root of 2",
-        "experts/outputs.py",
+        "experts/label_scores.py",
         "squared_l2=2 * one * one",
         "squared_l2=one * one",
         PBS,
@@ -178,7 +178,7 @@ MUTANTS = [
     Mutant(
         "doubled-sensitivity",
         "scores state twice their range, so that answers get twice the noise that is paid for",
-        "experts/outputs.py",
+        "experts/label_scores.py",
         "sensitivity=width * self._change.widths,",
         "sensitivity=2 * width * self._change.widths,",
         EXPERTS,
@@ -186,7 +186,7 @@ MUTANTS = [
     Mutant(
         "actual-denominator",
         "the mean divides by the number of experts that answered, which is private",
-        "experts/vectors.py",
+        "experts/embeddings.py",
         'denominator=whole("denominator", denominator),',
         "denominator=max(1, int(np.isfinite(rows).all(axis=1).sum())),",
         VECTORS,
@@ -194,7 +194,7 @@ MUTANTS = [
     Mutant(
         "vectors-clipped-after-sum",
         "the sum of vectors is clipped, not each expert's",
-        "experts/vectors.py",
+        "experts/embeddings.py",
         "summands = [clipped_to_grid(row, bound, grid_bits) for row in rows]",
         "summands = [clipped_to_grid(np.nansum(rows, axis=0), bound, grid_bits)]",
         VECTORS,
@@ -202,7 +202,7 @@ MUTANTS = [
     Mutant(
         "rounded-to-nearest",
         "coordinates are rounded to the nearest step and the norm is not checked again",
-        "experts/vectors.py",
+        "experts/embeddings.py",
         "return _within([math.trunc(math.ldexp(x * shrink, grid_bits)) for x in values], limit)",
         "return [round(math.ldexp(x * shrink, grid_bits)) for x in values]",
         VECTORS,
@@ -210,7 +210,7 @@ MUTANTS = [
     Mutant(
         "no-l2-clip",
         "each coordinate is clipped where the Euclidean norm is what counts",
-        "experts/vectors.py",
+        "experts/embeddings.py",
         "return _within([math.trunc(math.ldexp(x * shrink, grid_bits)) for x in values], limit)",
         "return [max(-limit, min(limit, math.trunc(math.ldexp(x, grid_bits)))) for x in values]",
         VECTORS,
@@ -218,7 +218,7 @@ MUTANTS = [
     Mutant(
         "swapped-vector-vanishes",
         "an exchanged vector is taken to move the sum by one norm, not two",
-        "experts/vectors.py",
+        "experts/embeddings.py",
         "squared_l2=(steps * change.widths) ** 2,",
         "squared_l2=(steps * change.rows) ** 2,",
         VECTORS,
@@ -226,7 +226,7 @@ MUTANTS = [
     Mutant(
         "universe-from-private-words",
         "keywords that no response holds are left out, so that the list shows what is in the records",
-        "experts/vectors.py",
+        "experts/embeddings.py",
         "kept = held & (np.cumsum(held, axis=1) <= cap)",
         "held = held[:, held.any(axis=0)] if held.any() else held\n    kept = held & (np.cumsum(held, axis=1) <= cap)",
         HOLES,
@@ -234,7 +234,7 @@ MUTANTS = [
     Mutant(
         "keyword-cap-missing",
         "a response counts for all keywords that it holds",
-        "experts/vectors.py",
+        "experts/embeddings.py",
         "kept = held & (np.cumsum(held, axis=1) <= cap)",
         "kept = held",
         VECTORS,
@@ -242,7 +242,7 @@ MUTANTS = [
     Mutant(
         "agreeing-swaps-add-squares",
         "two exchanged responses that agree are taken to be orthogonal",
-        "experts/vectors.py",
+        "experts/embeddings.py",
         "2 * cap * change.rows**2",
         "2 * cap * change.rows",
         VECTORS,

@@ -13,7 +13,7 @@ MUTANTS = [
     Mutant(
         "a-lone-row-is-not-filled",
         "the last pass has as many rows as experts are left, so a lone one goes through another kernel",
-        "models/_hf_lockstep_decoding.py",
+        "models/lockstep/decoding.py",
         "passes.append(_Pass(rows or 0, [], [], []))",
         "passes.append(_Pass(0, [], [], []))",
         (_SHAPES,),
@@ -21,7 +21,7 @@ MUTANTS = [
     Mutant(
         "the-heads-last-product-is-not-filled",
         "the last product with the output head has as many rows as experts are left",
-        "models/_hf_lockstep_decoding.py",
+        "models/lockstep/decoding.py",
         "len(states) if public else self._head_rows)",
         "len(states))",
         (_SHAPES,),
@@ -29,7 +29,7 @@ MUTANTS = [
     Mutant(
         "public-among-experts",
         "public prompts stand in the passes of experts, at places that follow from how many there are",
-        "models/_hf_lockstep_decoding.py",
+        "models/lockstep/decoding.py",
         "[*self._in_passes(self._public_panels(), None), *self._in_passes(self._panels(), self._rows)]",
         "self._in_passes([*self._panels(), *self._public_panels()], self._rows)",
         (_SHAPES,),
@@ -37,7 +37,7 @@ MUTANTS = [
     Mutant(
         "rows-follow-from-how-many-there-are",
         "shared attention is one product over the experts that are there, whose kernel follows from their number",
-        "models/_hf_lockstep_decoding.py",
+        "models/lockstep/decoding.py",
         "places = slice(first, first + slots)",
         "places = slice(first, first + len(there))",
         (_SHAPES,),
@@ -45,7 +45,7 @@ MUTANTS = [
     Mutant(
         "shapes-of-a-run-are-not-tried",
         "the self-test runs at its own shapes alone, and the run at others",
-        "models/hf_stepper.py",
+        "models/lockstep/stepper.py",
         "            if shape in self._tried:\n",
         "            if shape not in self._tried:\n",
         (_NUMBER + "test_what_fails_at_the_shape_of_a_run_alone_is_found_in_its_rehearsal",),
@@ -53,7 +53,7 @@ MUTANTS = [
     Mutant(
         "places-are-not-compared",
         "the self-test compares one row of a pass, and not all places",
-        "models/_hf_lockstep_selftest.py",
+        "models/lockstep/selftest.py",
         "if place < count and crowd.looked_at[place]:",
         "if place < count and crowd.looked_at[place] and place < 2:",
         (_NUMBER + "test_the_self_test_notices_a_head_where_places_matter",),
@@ -61,7 +61,7 @@ MUTANTS = [
     Mutant(
         "rows-of-experts-are-verified",
         "rows whose lengths follow from private texts are called isolated by construction",
-        "models/transformers.py",
+        "models/huggingface/label_scorer.py",
         'return Isolation.BY_CONSTRUCTION if self.layout == "queries" else Isolation.NOT_VERIFIED',
         "return Isolation.BY_CONSTRUCTION",
         ("tests/models/test_transformers.py",),
@@ -142,7 +142,7 @@ MUTANTS = [
     Mutant(
         "certified-before-the-rehearsal",
         "a resumed run with nothing left to draw is certified by what the model said before its shapes were tried",
-        "synthesis.py",
+        "synthesis/synthesizer.py",
         "        asked = asked_hash(self._asked(kept))\n        if any(one.asked != asked for one in told.values()):\n",
         "        if False:\n",
         ("tests/synthesis/test_certificates.py",),
@@ -150,7 +150,7 @@ MUTANTS = [
     Mutant(
         "a-failed-prompt-keeps-its-place",
         "a prompt on which the writing model fails counts as a prompt without a word, and speaks",
-        "models/_hf_lockstep_read.py",
+        "models/lockstep/prefill.py",
         '            raise StoppedError("The model does not read public text any more as it did before it failed.")\n'
         "        return False\n",
         '            raise StoppedError("The model does not read public text any more as it did before it failed.")\n'
@@ -160,7 +160,7 @@ MUTANTS = [
     Mutant(
         "a-broken-writer-silences-everybody",
         "a prompt that breaks the writing model makes all behind it null",
-        "models/_hf_lockstep_read.py",
+        "models/lockstep/prefill.py",
         "if not torch.equal(self._model.read(prefix)[1], kept[1]):",
         "if False:",
         (_STEPPER + "test_a_failure_that_prompts_share_fails_everybody_and_makes_nobody_null",),

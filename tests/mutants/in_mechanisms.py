@@ -28,7 +28,7 @@ MUTANTS = [
     Mutant(
         "sensitivity-halved",
         "log-weights move by twice epsilon where one record changes",
-        "mechanisms/weights.py",
+        "mechanisms/samplers/integer_weights.py",
         "return (epsilon - ROUNDING) / sensitivity",
         "return 2 * (epsilon - ROUNDING) / sensitivity",
         CONTRACT,
@@ -36,7 +36,7 @@ MUTANTS = [
     Mutant(
         "rounding-not-paid-for",
         "weights are rounded, and nothing is taken off epsilon for it",
-        "mechanisms/weights.py",
+        "mechanisms/samplers/integer_weights.py",
         "return (epsilon - ROUNDING) / sensitivity",
         "return epsilon / sensitivity",
         EXPONENTIAL,
@@ -44,7 +44,7 @@ MUTANTS = [
     Mutant(
         "no-floor",
         "a hopeless candidate gets weight zero, which a change can lift",
-        "mechanisms/weights.py",
+        "mechanisms/samplers/integer_weights.py",
         "(*blocks, floor_exp(DEEPEST, BLOCK_BITS))",
         "(*blocks, 0)",
         EXPONENTIAL,
@@ -97,7 +97,7 @@ MUTANTS = [
     Mutant(
         "noisy-max-as-if-monotone",
         "noise is halved as if counts could only grow together",
-        "mechanisms/laplace_noisy_max.py",
+        "mechanisms/noisy_max.py",
         "return scores.sensitivity / exact(self.epsilon)",
         "return scores.sensitivity / (2 * exact(self.epsilon))",
         CONTRACT,
@@ -105,7 +105,7 @@ MUTANTS = [
     Mutant(
         "noisy-max-as-bounded-range",
         "noisy max with Laplace noise is charged as bounded range",
-        "mechanisms/laplace_noisy_max.py",
+        "mechanisms/noisy_max.py",
         "from sottovoce.privacy.events import PureDP",
         "from sottovoce.privacy.events import BoundedRange as PureDP",
         PRICED_AS_PURE,
@@ -113,7 +113,7 @@ MUTANTS = [
     Mutant(
         "top-k-as-one-step",
         "k choices are charged as one bounded-range step of the whole epsilon",
-        "mechanisms/one_shot_top_k.py",
+        "mechanisms/top_k.py",
         "return SelfComposedDpEvent(self.one.event, self.k)",
         "return type(self.one.event)(self.epsilon)",
         TOP_K,
@@ -121,7 +121,7 @@ MUTANTS = [
     Mutant(
         "shares-rounded-to-nearest",
         "k shares of epsilon add up to more than epsilon",
-        "mechanisms/one_shot_top_k.py",
+        "mechanisms/top_k.py",
         "math.floor(share * units)",
         "round(share * units)",
         TOP_K,
@@ -129,7 +129,7 @@ MUTANTS = [
     Mutant(
         "joint-factor",
         "the lists' utilities are taken to be monotone: no factor of two",
-        "mechanisms/joint_top_k.py",
+        "mechanisms/top_k.py",
         "rate_per_step(exact(self.epsilon), 2 * scores.sensitivity)",
         "rate_per_step(exact(self.epsilon), scores.sensitivity)",
         JOINT,
@@ -137,7 +137,7 @@ MUTANTS = [
     Mutant(
         "votes-gaussian-variance-halved",
         "Gaussian noise on votes has half the variance that its rho asks for",
-        "mechanisms/gaussian.py",
+        "mechanisms/noisy_max.py",
         "return scores.squared_l2 / (2 * exact(self.rho))",
         "return scores.squared_l2 / (4 * exact(self.rho))",
         RANDOM_WORLDS,
@@ -145,7 +145,7 @@ MUTANTS = [
     Mutant(
         "gaussian-variance-halved",
         "Gaussian noise on vectors has half the variance that its rho asks for",
-        "mechanisms/gaussian_vector.py",
+        "mechanisms/gaussian.py",
         "return Fraction(vector.squared_l2) / (2 * exact(self.rho))",
         "return Fraction(vector.squared_l2) / (4 * exact(self.rho))",
         VECTOR,
@@ -153,7 +153,7 @@ MUTANTS = [
     Mutant(
         "one-draw-for-all-coordinates",
         "every coordinate gets the same noise, so that differences are exact",
-        "mechanisms/gaussian_vector.py",
+        "mechanisms/gaussian.py",
         "(sample_discrete_gaussian(variance, randomness) for _ in range(vector.values.size))",
         "[sample_discrete_gaussian(variance, randomness)] * vector.values.size",
         VECTOR,
@@ -193,7 +193,7 @@ MUTANTS = [
     Mutant(
         "zero-counts-twice",
         "minus zero is a draw of zero, so that noise of zero is twice as likely",
-        "mechanisms/discrete_laplace.py",
+        "mechanisms/samplers/discrete_laplace.py",
         "if not (negative and magnitude == 0):",
         "if magnitude >= 0:",
         LAPLACE,
@@ -201,7 +201,7 @@ MUTANTS = [
     Mutant(
         "coin-of-24-bits",
         "coins are thrown in floating point with 24 bits, so that rare noise never comes",
-        "mechanisms/discrete_laplace.py",
+        "mechanisms/samplers/discrete_laplace.py",
         "return all(_coin(1, 1, randomness) for _ in range(whole)) and _coin(rest, x.denominator, randomness)",
         "return randomness.below(1 << 24) < 2.718281828459045 ** -float(whole + Fraction(rest, x.denominator)) * 2**24",
         LAPLACE,

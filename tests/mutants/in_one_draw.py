@@ -14,7 +14,7 @@ MUTANTS = [
     Mutant(
         "no-candidate-is-a-failure",
         "a text whose public prompt has no finite score left fails where it can be seen",
-        "methods/decoding_chooser.py",
+        "methods/decoding/sampler.py",
         "        token = None if public is None else self._draw(step, public)\n",
         "        if public is None:\n            raise ParameterError('public', 'nothing', 'a score')\n"
         "        token = self._draw(step, public)\n",
@@ -23,7 +23,7 @@ MUTANTS = [
     Mutant(
         "grammar-that-breaks-off-is-a-failure",
         "a token that the grammar refuses fails where it can be seen",
-        "methods/decoding_text.py",
+        "synthesis/text.py",
         "        except BaseException as error:  # of the grammar or the tokenizer, over tokens that were drawn\n"
         "            if not is_models(error):\n                raise\n            return True\n",
         "        except ZeroDivisionError:\n            return True\n",
@@ -42,7 +42,7 @@ MUTANTS = [
     Mutant(
         "infinite-prior-is-a-failure",
         "a public prior is divided by the temperature before its best is taken off, and may be infinite",
-        "experts/lockstep.py",
+        "experts/token_scores.py",
         "(logits - logits.max()) / temperature",
         "logits / temperature",
         (_ONCE + "test_a_public_prior_has_a_candidate_in_play_at_every_temperature",),
@@ -50,7 +50,7 @@ MUTANTS = [
     Mutant(
         "begun-round-drawn-again",
         "a round that began and was cut off is drawn again under its charge",
-        "synthesis.py",
+        "synthesis/synthesizer.py",
         "                self._account.begin([one.id])\n",
         "                pass\n",
         _SECOND,
@@ -58,7 +58,7 @@ MUTANTS = [
     Mutant(
         "begun-after-the-draw",
         "that a draw began is noted when it is over",
-        "synthesis.py",
+        "synthesis/synthesizer.py",
         "                begin(one)\n                yield one, self._withheld(lambda: self._drawn(read))\n",
         "                drawn = self._withheld(lambda: self._drawn(read))\n"
         "                begin(one)\n                yield one, drawn\n",
@@ -67,7 +67,7 @@ MUTANTS = [
     Mutant(
         "coins-of-batches-are-free",
         "records are dealt out by other coins and read again under the same charges",
-        "synthesis.py",
+        "synthesis/synthesizer.py",
         "if self.order.batches_per_label > 1:",
         "if self.order.batches_per_label > 10**9:",
         (_ONCE + "test_to_read_again_is_free_unless_coins_decide_what_is_read",),
@@ -107,7 +107,7 @@ MUTANTS = [
     Mutant(
         "lost-draws-are-not-in-the-certificate",
         "a certificate names the newest charge of every round, at the price of the plan",
-        "synthesis.py",
+        "synthesis/synthesizer.py",
         "charges = [one for number in self._numbers for one in _attempts(told, run, number)]",
         "charges = [_newest(told, run, number) for number in self._numbers]",
         (_ONCE + "test_the_certificate_is_for_every_charge_of_its_run",),
@@ -135,7 +135,7 @@ MUTANTS = [
     Mutant(
         "plain-hash-in-the-folder-of-a-run",
         "the folder of a run says which records it is of by a hash without a key",
-        "synthesis.py",
+        "synthesis/synthesizer.py",
         'self._account.keyed("staging", self._records.fingerprint)',
         'hashlib.sha256(b"sottovoce staging" + self._records.fingerprint.encode()).hexdigest()',
         (_PROOFS + "test_neither_certificate_nor_export_nor_folder_confirms_a_guess_of_the_records",),
@@ -143,7 +143,7 @@ MUTANTS = [
     Mutant(
         "hash-of-a-run-printed",
         "a resume with other records names both hashes",
-        "staging.py",
+        "synthesis/checkpoint.py",
         "if _UNSPOKEN in changed:",
         "if not changed:",
         (_PROOFS + "test_a_resume_with_other_records_names_no_hash",),
@@ -183,7 +183,7 @@ MUTANTS = [
     Mutant(
         "a-part-of-a-run-is-a-run",
         "charges of the run that a certificate does not name are not looked for",
-        "certificate.py",
+        "synthesis/certificate.py",
         'if match and match["run"] in runs and entry["kind"] in found:',
         'if match and entry["release_id"] in self.ledger and entry["kind"] in found:',
         (_MOVES + "test_a_certificate_of_format_1_holds_after_the_move_and_says_what_it_cannot_show",),
@@ -191,7 +191,7 @@ MUTANTS = [
     Mutant(
         "request-not-held-against-the-charge",
         "what a certificate says was asked for is believed",
-        "certificate.py",
+        "synthesis/certificate.py",
         'if detail.get("asked") != request:',
         "if False:",
         (_PROOFS + "test_no_word_of_the_request_can_be_changed",),
@@ -199,7 +199,7 @@ MUTANTS = [
     Mutant(
         "request-not-held-against-the-certificate",
         "the words of a certificate need not be those that were asked for",
-        "certificate.py",
+        "synthesis/certificate.py",
         "return Check(what, not differs, ",
         "return Check(what, True, ",
         (_PROOFS + "test_no_word_of_the_request_can_be_changed",),

@@ -53,7 +53,7 @@ MUTANTS = [
     Mutant(
         "sampled-steps-charged-whole",
         "a charge that is one point of a profile is taken for a refundable sum",
-        "methods/decoding.py",
+        "methods/decoding/decoder.py",
         "return self.event(setting) if self.refundable else ApproximateDP(report.epsilon, report.delta)",
         "return self.event(setting)",
         (_FILE + "test_a_fresh_sample_for_every_token_is_charged_as_one_point",),

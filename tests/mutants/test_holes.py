@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from sottovoce.experts.vectors import keyword_counts
+from sottovoce.experts.embeddings import keyword_counts
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
 from sottovoce.privacy.accounting.calibration import calibrate

@@ -18,11 +18,10 @@ import pytest
 from sottovoce.errors import AssignmentError, ParameterError
 from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.mechanisms.joint_top_k import JointTopK
 from sottovoce.mechanisms.laplace import Laplace
-from sottovoce.mechanisms.laplace_noisy_max import LaplaceNoisyMax
-from sottovoce.mechanisms.one_shot_top_k import OneShotTopK
+from sottovoce.mechanisms.noisy_max import LaplaceNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
+from sottovoce.mechanisms.top_k import JointTopK, OneShotTopK
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.adaptive_composition import optimal_epsilon
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample

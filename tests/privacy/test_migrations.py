@@ -25,7 +25,6 @@ from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from sottovoce.certificate import Certificate
 from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError
 from sottovoce.privacy.events import BoundedRange, PureDP, ZCDpEvent
 from sottovoce.privacy.ledger import database as ledger_database
@@ -40,6 +39,7 @@ from sottovoce.privacy.ledger.schema import SCHEMA_VERSION
 from sottovoce.privacy.ledger.server import SCHEMA
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records import PrivateRecords, Row
+from sottovoce.synthesis.certificate import Certificate
 
 WHO = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")
 NEWER = Identity("ef" * 32, Adjacency.REPLACE_ONE, "record")

@@ -11,10 +11,10 @@ import pytest
 
 from sottovoce.benchmarks import clustering
 from sottovoce.benchmarks.clustering_scores import k_means, scores
-from sottovoce.mechanisms.clustering_points import PrivatePoints
-from sottovoce.mechanisms.clustering_projection import PublicProjection
-from sottovoce.mechanisms.private_clustering import DPM
-from sottovoce.models.encoder import SentenceEncoder
+from sottovoce.mechanisms.clustering.points import PrivatePoints
+from sottovoce.mechanisms.clustering.private_clustering import DPM
+from sottovoce.mechanisms.clustering.projection import PublicProjection
+from sottovoce.models.embedded.sentence_encoder import SentenceEncoder
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 

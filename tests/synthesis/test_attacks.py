@@ -11,15 +11,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from sottovoce import staging as staging_module
 from sottovoce.cli import run
 from sottovoce.errors import InputError, ModelError, ParameterError
-from sottovoce.methods.decoding import make_decoder
-from sottovoce.models.fake_stepper import FakeDecoding, FakeStepper
+from sottovoce.methods.decoding.decoder import make_decoder
+from sottovoce.models.fake import FakeDecoding, FakeStepper
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Ledger
-from sottovoce.staging import Staging
-from sottovoce.synthesis import Synthesizer
+from sottovoce.synthesis import checkpoint as staging_module
+from sottovoce.synthesis.checkpoint import Staging
+from sottovoce.synthesis.synthesizer import Synthesizer
 from synthesis.worlds_of_texts import ORDER, PIECES, likes_its_own, writer
 
 TERMS_OF_COMMAND = (

@@ -11,10 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from sottovoce.certificate import Certificate, rows_hash, statement_of
 from sottovoce.errors import InputError
 from sottovoce.models.base import Isolation
-from sottovoce.models.fake_stepper import FakeStepper
+from sottovoce.models.fake import FakeStepper
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.event_json import event_from_json, event_to_json
 from sottovoce.privacy.ledger.export import export
@@ -23,7 +22,8 @@ from sottovoce.privacy.ledger.secret import keyed
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records import PrivateRecords
-from sottovoce.staging import Staging
+from sottovoce.synthesis.certificate import Certificate, rows_hash, statement_of
+from sottovoce.synthesis.checkpoint import Staging
 from synthesis.worlds_of_texts import PIECES, likes_its_own, rows, writer
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce import staging as staging_module
 from sottovoce.cli import run
-from sottovoce.methods.decoding import Chooser
+from sottovoce.methods.decoding.decoder import Chooser
 from sottovoce.privacy.ledger import account as ledger_account
 from sottovoce.privacy.ledger.ledger import Account, Ledger
-from sottovoce.staging import Staging
-from sottovoce.synthesis import Synthesizer, _Charge
+from sottovoce.synthesis import checkpoint as staging_module
+from sottovoce.synthesis.checkpoint import Staging
+from sottovoce.synthesis.synthesizer import Synthesizer, _Charge
 from survival.crashes import Fuse, OnTransaction, in_a_child
 from synthesis.worlds_of_texts import rows
 

@@ -13,7 +13,7 @@ from sottovoce.methods.tang import Tang
 from sottovoce.privacy.events import ApproximateDP
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SystemRandomness
-from sottovoce.synthesis_order import Order, plan_of
+from sottovoce.synthesis.config import Order, plan_of
 from synthesis.test_command import desk
 from synthesis.worlds_of_texts import rows
 

@@ -15,13 +15,13 @@ from jsonschema import validate
 
 from sottovoce.cli import run
 from sottovoce.errors import ModelError, ParameterError, SottoError
-from sottovoce.methods.decoding import Chooser, registered_decoders
-from sottovoce.models.fake_stepper import CHARACTERS, FakeStepper
+from sottovoce.methods.decoding.decoder import Chooser, registered_decoders
+from sottovoce.models.fake import CHARACTERS, FakeStepper
 from sottovoce.models.grammar import Grammar
 from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.records import PrivateRecords, Row
-from sottovoce.staging import Staging
-from sottovoce.synthesis import Order
+from sottovoce.synthesis.checkpoint import Staging
+from sottovoce.synthesis.synthesizer import Order
 from sottovoce.writing import Writing
 from synthesis.worlds_of_texts import writer
 

@@ -13,20 +13,19 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import BudgetExhaustedError, LedgerMismatchError, ModelError
-from sottovoce.experts.lockstep import candidates_of, log_prior_of
-from sottovoce.methods.decoding import make_decoder, registered_decoders
-from sottovoce.methods.decoding_text import Text
+from sottovoce.experts.token_scores import candidates_of, log_prior_of
+from sottovoce.methods.decoding.decoder import make_decoder, registered_decoders
 from sottovoce.methods.poe import PoE
-from sottovoce.models.fake import FakeScorer
-from sottovoce.models.fake_stepper import FakeStepper
-from sottovoce.models.stepping import Group, Prompt
+from sottovoce.models.fake import FakeScorer, FakeStepper
+from sottovoce.models.stepper import Group, Prompt
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Account
 from sottovoce.records import PrivateRecords, Row
 from sottovoce.session import Partition, PrivateICL
-from sottovoce.staging import Staging
-from sottovoce.synthesis import Order, Synthesizer
+from sottovoce.synthesis.checkpoint import Staging
+from sottovoce.synthesis.synthesizer import Order, Synthesizer
+from sottovoce.synthesis.text import Text
 from sottovoce.tasks import Task
 from sottovoce.writing import Writing
 

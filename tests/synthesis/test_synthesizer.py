@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from sottovoce.errors import BudgetExhaustedError, InputError, LedgerMismatchError, ModelError, ParameterError
-from sottovoce.methods.decoding import make_decoder, registered_decoders
+from sottovoce.methods.decoding.decoder import make_decoder, registered_decoders
 from sottovoce.models.base import Isolation
-from sottovoce.models.fake_stepper import FakeStepper
+from sottovoce.models.fake import FakeStepper
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.event_json import event_from_json
 from sottovoce.privacy.ledger.budget import Budget
@@ -18,8 +18,8 @@ from sottovoce.privacy.ledger.ledger import Identity
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records import PrivateRecords
-from sottovoce.staging import Staging
-from sottovoce.synthesis import Order
+from sottovoce.synthesis.checkpoint import Staging
+from sottovoce.synthesis.synthesizer import Order
 from sottovoce.tasks import Task
 from synthesis.worlds_of_texts import ORDER, PIECES, TASK, likes_its_own, rows, writer
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from sottovoce.experts.batches import Batches
-from sottovoce.models.fake_stepper import FakeStepper
+from sottovoce.models.fake import FakeStepper
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records import PrivateRecords, Row
-from sottovoce.synthesis_order import Order
+from sottovoce.synthesis.config import Order
 from synthesis.worlds_of_texts import TASK, writer
 
 BILLING, FRAUD = TASK.labels

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sottovoce.models.fake_stepper import FakeStepper
+from sottovoce.models.fake import FakeStepper
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.records import PrivateRecords, Row
-from sottovoce.synthesis import Order, Synthesizer
+from sottovoce.synthesis.synthesizer import Order, Synthesizer
 from sottovoce.tasks import Task
 
 TASK = Task(labels=["billing", "fraud"])

@@ -14,7 +14,7 @@ from sottovoce.benchmarks.exhibits import Series, Table
 from sottovoce.benchmarks.experiment import Bench, Cell, Key, Measurements, Piece, Result
 from sottovoce.benchmarks.worlds import Episode
 from sottovoce.errors import ParameterError
-from sottovoce.experts.outputs import sanitized
+from sottovoce.experts.label_scores import sanitized
 from sottovoce.methods.base import Price, Selecting
 from sottovoce.methods.pbs import PbS
 from sottovoce.models.base import FloatArray

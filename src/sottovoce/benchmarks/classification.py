@@ -25,7 +25,7 @@ from sottovoce.benchmarks.public_rows import public_records
 from sottovoce.intervals import proportion
 from sottovoce.methods.base import make_method
 from sottovoce.models.base import Context, FloatArray, LabelScorer, PreparedContexts
-from sottovoce.models.catalog import load_scorer
+from sottovoce.models.registry import load_scorer
 from sottovoce.output_files import unused, write_new
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.records import PrivateRecords, PublicRecords

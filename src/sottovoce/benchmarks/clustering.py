@@ -32,9 +32,9 @@ from sottovoce.benchmarks.clustering_scores import FloatArray, Names, k_means, s
 from sottovoce.benchmarks.machine import describe
 from sottovoce.benchmarks.public_rows import public_records
 from sottovoce.bundled import tickets_file
-from sottovoce.mechanisms.clustering_points import PrivatePoints, grid_rows
-from sottovoce.mechanisms.clustering_projection import PublicProjection
-from sottovoce.mechanisms.private_clustering import DPM
+from sottovoce.mechanisms.clustering.points import PrivatePoints, grid_rows
+from sottovoce.mechanisms.clustering.private_clustering import DPM
+from sottovoce.mechanisms.clustering.projection import PublicProjection
 from sottovoce.output_files import unused, write_new
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
@@ -90,7 +90,7 @@ class Embedded:
     """Embeds rows of files once each."""
 
     def __init__(self, folder: Path) -> None:
-        from sottovoce.models.encoder import SentenceEncoder
+        from sottovoce.models.embedded.sentence_encoder import SentenceEncoder
 
         self._encoder, self._folder = SentenceEncoder(), folder
         self._known: dict[tuple[Path, int], tuple[FloatArray, Names]] = {}

@@ -19,10 +19,10 @@ from scipy.special import ndtr
 from sottovoce.benchmarks.in_context import selection_law
 from sottovoce.benchmarks.worlds import Episode
 from sottovoce.errors import ParameterError
-from sottovoce.experts.outputs import ExpertOutputs, normalized, sanitized
+from sottovoce.experts.label_scores import ExpertOutputs, normalized, sanitized
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
-from sottovoce.mechanisms.weights import rate_per_step
+from sottovoce.mechanisms.samplers.integer_weights import rate_per_step
 from sottovoce.methods.base import Price, Selecting
 from sottovoce.methods.pbs import PbS
 from sottovoce.methods.poe import PoE

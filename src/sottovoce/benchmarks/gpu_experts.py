@@ -36,7 +36,7 @@ from sottovoce.output_files import unused, write_new
 from sottovoce.tasks import Example, Query, Task, load_task
 
 if TYPE_CHECKING:
-    from sottovoce.models.transformers import TransformersScorer
+    from sottovoce.models.huggingface.label_scorer import TransformersScorer
 
 SHAPES: Final[dict[str, dict[str, int]]] = {
     "qwen3-4b": {
@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def measure(asked: argparse.Namespace) -> dict[str, Any]:
     """Everything there is to measure, as JSON."""
-    from sottovoce.models.transformers import TransformersScorer
+    from sottovoce.models.huggingface.label_scorer import TransformersScorer
 
     started = time.perf_counter()
     made = random_model(SHAPES[asked.shape], device=asked.device, dtype=asked.dtype)
@@ -335,7 +335,7 @@ def _contexts(
     scorer: TransformersScorer, task: Task, source: random.Random, tokens: int, experts: int
 ) -> tuple[list[Context], list[int]]:
     """Contexts of about so many tokens, several tickets each where they are long, and their true lengths."""
-    from sottovoce.models._hf_prompts import PromptWriter
+    from sottovoce.models.huggingface.prompts import PromptWriter
 
     writer = PromptWriter(scorer.model.tokenizer, task)
     shots = max(1, round(tokens / TICKET_TOKENS))
@@ -363,7 +363,7 @@ def _ticket(scorer: TransformersScorer, source: random.Random, tokens: int) -> s
 
 
 def _question_lengths(scorer: TransformersScorer, task: Task, queries: Sequence[Query]) -> list[int]:
-    from sottovoce.models._hf_prompts import PromptWriter
+    from sottovoce.models.huggingface.prompts import PromptWriter
 
     writer = PromptWriter(scorer.model.tokenizer, task)
     return [_length(writer.suffix(query)) for query in queries]

@@ -131,7 +131,7 @@ def words() -> list[str]:
 
 
 def _case(name: str, folder: str, asked: argparse.Namespace) -> dict[str, Any]:
-    from sottovoce.models.transformers import TransformersScorer
+    from sottovoce.models.huggingface.label_scorer import TransformersScorer
 
     shots, question_tokens = CASES[name]
     task = load_task("tickets")
@@ -202,7 +202,7 @@ def _label_by_label(scorer: Any, task: Task, contexts: Sequence[Context], querie
     """
     import torch
 
-    from sottovoce.models._hf_prompts import PromptWriter
+    from sottovoce.models.huggingface.prompts import PromptWriter
 
     writer = PromptWriter(scorer.model.tokenizer, task)
     labels = writer.label_paths()
@@ -239,14 +239,14 @@ def _full_batches(scorer: Any, task: Task, queries: Sequence[Query], count: int)
 
 
 def _lengths(scorer: Any, task: Task, contexts: Sequence[Context]) -> list[int]:
-    from sottovoce.models._hf_prompts import PromptWriter
+    from sottovoce.models.huggingface.prompts import PromptWriter
 
     writer = PromptWriter(scorer.model.tokenizer, task)
     return [len(_known(writer.prefix(context))) for context in contexts]
 
 
 def _question_lengths(scorer: Any, task: Task, queries: Sequence[Query]) -> list[int]:
-    from sottovoce.models._hf_prompts import PromptWriter
+    from sottovoce.models.huggingface.prompts import PromptWriter
 
     writer = PromptWriter(scorer.model.tokenizer, task)
     return [len(_known(writer.suffix(query))) for query in queries]

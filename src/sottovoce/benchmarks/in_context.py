@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from sottovoce.benchmarks.machine import describe
 from sottovoce.benchmarks.public_rows import benchmark_rows
 from sottovoce.models.base import FloatArray
-from sottovoce.models.embedded import EmbeddedScorer
-from sottovoce.models.embedding_cache import EmbeddingCache
+from sottovoce.models.embedded.embedding_cache import EmbeddingCache
+from sottovoce.models.embedded.label_scorer import EmbeddedScorer
 from sottovoce.output_files import unused, write_new
 from sottovoce.tasks import Example, Query, Task, load_task
 

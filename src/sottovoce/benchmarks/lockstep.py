@@ -32,16 +32,16 @@ from sottovoce.benchmarks.gpu_experts import trained_tokenizer
 from sottovoce.benchmarks.hf_cache import words
 from sottovoce.benchmarks.lockstep_peers import invink, plain_loop
 from sottovoce.benchmarks.machine import describe
-from sottovoce.experts.lockstep import candidates_of, log_prior_of, scores_of, summed
-from sottovoce.experts.lockstep_rules import ClippedDifferences
+from sottovoce.experts.clipping import ClippedDifferences
+from sottovoce.experts.token_scores import candidates_of, log_prior_of, scores_of, summed
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.models.stepping import Group, Prompt
+from sottovoce.models.stepper import Group, Prompt
 from sottovoce.output_files import unused, write_new
 from sottovoce.privacy.unit import DROP, Adjacency
 from sottovoce.randomness import SystemRandomness
 
 if TYPE_CHECKING:
-    from sottovoce.models.hf_stepper import TransformersStepper
+    from sottovoce.models.lockstep.stepper import TransformersStepper
 
 _LLAMA: Final = {"kind": "llama", "vocab_size": 32_000}
 SHAPES: Final[dict[str, dict[str, Any]]] = {
@@ -134,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def measure(asked: argparse.Namespace) -> dict[str, Any]:
     """Everything there is to measure, as JSON."""
-    from sottovoce.models.hf_stepper import TransformersStepper
+    from sottovoce.models.lockstep.stepper import TransformersStepper
 
     made = random_model(asked.shape, device=asked.device, dtype=asked.dtype)
     stepper = TransformersStepper(

@@ -139,7 +139,7 @@ def invink(
         return {"left_out": "no Python was named with --invink"}
     if made[1].device.type != "cpu":
         return {"left_out": "it is measured on a processor only"}
-    from sottovoce.models._hf_model import quiet
+    from sottovoce.models.huggingface.causal_model import quiet
 
     with tempfile.TemporaryDirectory() as folder:
         with quiet():

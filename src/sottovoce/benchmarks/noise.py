@@ -26,11 +26,11 @@ import numpy as np
 
 from sottovoce.benchmarks.machine import describe
 from sottovoce.errors import MissingExtraError, ParameterError
-from sottovoce.mechanisms.discrete_gaussian import sample_discrete_gaussian
-from sottovoce.mechanisms.discrete_laplace import sample_discrete_laplace
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
-from sottovoce.mechanisms.weights import rate_per_step, weight_table
+from sottovoce.mechanisms.samplers.discrete_gaussian import sample_discrete_gaussian
+from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
+from sottovoce.mechanisms.samplers.integer_weights import rate_per_step, weight_table
 from sottovoce.output_files import unused, write_new
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.numbers import exact

@@ -10,7 +10,7 @@ from sottovoce.benchmarks import evaluation as e
 from sottovoce.benchmarks.accuracy import difference, hard, kinds, readable, series, soft
 from sottovoce.benchmarks.exhibits import Exhibit, Figure, Series, Table
 from sottovoce.benchmarks.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
-from sottovoce.experts.outputs import sanitized
+from sottovoce.experts.label_scores import sanitized
 from sottovoce.models.base import FloatArray
 
 WAYS = ("full context", "soft", "hard", "one expert")

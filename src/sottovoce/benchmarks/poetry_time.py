@@ -43,7 +43,7 @@ from sottovoce.session import PrivateICL
 from sottovoce.tasks import Query
 
 if TYPE_CHECKING:
-    from sottovoce.models.transformers import TransformersScorer
+    from sottovoce.models.huggingface.label_scorer import TransformersScorer
 
 PBS_MANY: Final = "PbS, as many prompts as by default"
 """Ten times the prompts: left to the embedded model, since a language model would take minutes a round."""
@@ -215,8 +215,8 @@ def _models(bench: Bench) -> Iterator[tuple[str, Opener, int]]:
 @contextmanager
 def _embedded() -> Iterator[LabelScorer]:
     """The embedded model, loaded, with an empty cache: no session finds what another one embedded."""
-    from sottovoce.models.embedded import EmbeddedScorer
-    from sottovoce.models.embedding_cache import EmbeddingCache
+    from sottovoce.models.embedded.embedding_cache import EmbeddingCache
+    from sottovoce.models.embedded.label_scorer import EmbeddedScorer
 
     with tempfile.TemporaryDirectory() as folder:
         scorer = EmbeddedScorer(store=EmbeddingCache(Path(folder)))
@@ -244,7 +244,7 @@ def random_model() -> _Opened:
 
     from sottovoce.benchmarks.gpu_experts import trained_tokenizer
     from sottovoce.bundled import tickets_file
-    from sottovoce.models.transformers import TransformersScorer
+    from sottovoce.models.huggingface.label_scorer import TransformersScorer
 
     tokenizer = trained_tokenizer([tickets_file("queries.jsonl").read_text("utf-8")], RANDOM["vocab_size"])
     special = {"pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 0}

@@ -18,17 +18,17 @@ from sottovoce.benchmarks import evaluation as e
 from sottovoce.benchmarks.experiment import Bench, Cell, Key, Piece
 from sottovoce.benchmarks.worlds import MOST_RECORDS, Episode
 from sottovoce.errors import ParameterError
-from sottovoce.methods.decoding import Decoder, make_decoder
+from sottovoce.methods.decoding.decoder import Decoder, make_decoder
 from sottovoce.models.base import FloatArray
-from sottovoce.models.catalog import load_stepper
-from sottovoce.models.stepping import Stepper
+from sottovoce.models.registry import load_stepper
+from sottovoce.models.stepper import Stepper
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records import PrivateRecords, Row
 from sottovoce.session import NO_CONTENT
-from sottovoce.synthesis import Synthesizer
-from sottovoce.synthesis_order import Order
+from sottovoce.synthesis.config import Order
+from sottovoce.synthesis.synthesizer import Synthesizer
 from sottovoce.tasks import Example
 from sottovoce.writing import Writing
 

@@ -34,8 +34,8 @@ from sottovoce.benchmarks.prism_extraction_texts import (
 )
 from sottovoce.benchmarks.worlds import OWN, UNKNOWN
 from sottovoce.methods.base import Price
-from sottovoce.methods.decoding import Decoder, make_decoder
-from sottovoce.models.stepping import Group, Step, Stepper
+from sottovoce.methods.decoding.decoder import Decoder, make_decoder
+from sottovoce.models.stepper import Group, Step, Stepper
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.unit import Adjacency, Assignment, change_type
 from sottovoce.randomness import SeededRandomness

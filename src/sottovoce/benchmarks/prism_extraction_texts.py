@@ -15,7 +15,7 @@ from sottovoce.audits.extraction import ADDRESS
 from sottovoce.benchmarks.experiment import Bench, Piece
 from sottovoce.benchmarks.worlds import OWN, UNKNOWN
 from sottovoce.errors import ParameterError
-from sottovoce.models.stepping import Prompt
+from sottovoce.models.stepper import Prompt
 from sottovoce.records import Opaque
 
 WINDOW: Final = 200

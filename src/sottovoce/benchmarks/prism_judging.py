@@ -21,7 +21,7 @@ from sottovoce.benchmarks.experiment import Bench, Key, Piece
 from sottovoce.benchmarks.prism_demonstrations import REAL, with_
 from sottovoce.benchmarks.worlds import read_world
 from sottovoce.models.base import FloatArray
-from sottovoce.models.encoder import SentenceEncoder
+from sottovoce.models.embedded.sentence_encoder import SentenceEncoder
 from sottovoce.tasks import Example
 
 IN_DOMAIN, OF_LABEL = "in domain", "of its label"

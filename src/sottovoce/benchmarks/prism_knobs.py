@@ -23,8 +23,8 @@ from sottovoce.benchmarks.prism_demonstrations import METHODS, PUBLIC, REAL
 from sottovoce.benchmarks.prism_writing import drawn_texts
 from sottovoce.benchmarks.worlds import UNKNOWN, Episode
 from sottovoce.errors import ParameterError
-from sottovoce.methods.decoding import Decoder, make_decoder
-from sottovoce.models.stepping import Prompt, Stepper
+from sottovoce.methods.decoding.decoder import Decoder, make_decoder
+from sottovoce.models.stepper import Prompt, Stepper
 from sottovoce.tasks import Example
 from sottovoce.writing import Writing
 

@@ -33,7 +33,7 @@ from sottovoce.benchmarks.prism_extraction import DELTA, plan_of, write
 from sottovoce.benchmarks.worlds import OWN, World
 from sottovoce.errors import ParameterError
 from sottovoce.intervals import Proportion
-from sottovoce.models.stepping import Group, Prompt, Stepper
+from sottovoce.models.stepper import Group, Prompt, Stepper
 from sottovoce.privacy.accounting.profiles import delta_of_plan, has_profile
 from sottovoce.privacy.numbers import rounded_down, rounded_up
 from sottovoce.privacy.unit import Adjacency

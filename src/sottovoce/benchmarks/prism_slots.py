@@ -37,8 +37,8 @@ from sottovoce.benchmarks.prism_demonstrations import (
 )
 from sottovoce.benchmarks.prism_spans import Asked, answers, spans_of
 from sottovoce.benchmarks.worlds import OWN, Episode
-from sottovoce.methods.decoding import Decoder
-from sottovoce.models.stepping import Stepper
+from sottovoce.methods.decoding.decoder import Decoder
+from sottovoce.models.stepper import Stepper
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.tasks import Example, Task
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.benchmarks.prism_writing import log_shares, text_of
-from sottovoce.models.stepping import Decoding, Group, Prompt, ReadPrompts, Stepper
+from sottovoce.models.stepper import Decoding, Group, Prompt, ReadPrompts, Stepper
 
 WORDS: Final = 4
 """Most words of a span."""

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from sottovoce.benchmarks.prism_demonstrations import RESERVED, writer_of
 from sottovoce.benchmarks.public_rows import benchmark_rows
 from sottovoce.errors import InputError, ParameterError
-from sottovoce.methods.decoding import Decoder
+from sottovoce.methods.decoding.decoder import Decoder
 from sottovoce.models.grammar import Grammar
-from sottovoce.models.stepping import Group, Prompt, Stepper
+from sottovoce.models.stepper import Group, Prompt, Stepper
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records import Row
-from sottovoce.synthesis_order import Order
+from sottovoce.synthesis.config import Order
 from sottovoce.writing import NO_LABEL, Writing
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from sottovoce.benchmarks.side_by_side import Done, measured, side_by_side
 from sottovoce.benchmarks.worlds import WORLDS, default_data
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.models.base import LabelScorer
-from sottovoce.models.catalog import load_scorer
+from sottovoce.models.registry import load_scorer
 from sottovoce.output_files import refuse_existing
 from sottovoce.partial_file import PartialFile, is_torn, rows_of
 from sottovoce.store import home
@@ -74,7 +74,7 @@ def load_experiment(name: str) -> Experiment:
 def open_model(spec: str, store: ScoreStore) -> LabelScorer:
     """Opens a model for public rows: embeddings are kept in the store, of questions too."""
     if spec == "embedded":
-        from sottovoce.models.embedded import EmbeddedScorer
+        from sottovoce.models.embedded.label_scorer import EmbeddedScorer
 
         return EmbeddedScorer(store=store, questions=store)
     if spec == "embedded-image":

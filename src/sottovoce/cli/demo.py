@@ -34,7 +34,7 @@ def demo(
 ) -> None:
     """Answer questions privately from 440 bundled support tickets, offline."""
     from sottovoce.cli.console import put
-    from sottovoce.models.catalog import load_scorer
+    from sottovoce.models.registry import load_scorer
 
     model = load_scorer("embedded")
     figures: dict[str, Any] = {"epsilon": epsilon}

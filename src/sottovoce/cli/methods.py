@@ -23,7 +23,7 @@ def methods(as_json: o.AsJson = False) -> None:
     from sottovoce.explain import registered_cost_models
     from sottovoce.mechanisms.base import registered
     from sottovoce.methods.base import Price, make_method, registered_methods
-    from sottovoce.methods.decoding import registered_decoders
+    from sottovoce.methods.decoding.decoder import registered_decoders
     from sottovoce.privacy.events import describe
     from sottovoce.privacy.unit import Adjacency
 

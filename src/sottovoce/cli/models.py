@@ -22,7 +22,7 @@ def models(context: typer.Context, as_json: o.AsJson = False) -> None:
     """List the models and what each can do."""
     from dataclasses import asdict
 
-    from sottovoce.models.catalog import model_catalog
+    from sottovoce.models.registry import model_catalog
 
     if context.invoked_subcommand:
         return
@@ -42,7 +42,7 @@ def check(
 ) -> None:
     """Run a model's self-test on public text: cached against plain scores, and isolation of experts, bit for bit."""
     from sottovoce.errors import ModelError, ParameterError
-    from sottovoce.models.catalog import load_scorer
+    from sottovoce.models.registry import load_scorer
 
     options = {name: value for name, value in {"device": device, "dtype": dtype}.items() if value is not None}
     scorer = load_scorer(model, **options)
@@ -85,7 +85,7 @@ def check(
 def _writing(model: str, options: dict[str, str]) -> dict[str, Any] | None:
     """How a model writes on this machine, and where its rows were compared; ``None`` for one that does not write."""
     from sottovoce.errors import ModelError
-    from sottovoce.models.catalog import load_stepper, model_catalog
+    from sottovoce.models.registry import load_stepper, model_catalog
 
     writes = {entry.spec.partition(":")[0] for entry in model_catalog() if "Stepper" in entry.capabilities}
     if model.partition(":")[0] not in writes:

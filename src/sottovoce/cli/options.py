@@ -273,7 +273,7 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, LedgerChoice, 
         """Reads the records and opens the ledger; nothing is charged."""
         from sottovoce.experts.partition import Partition
         from sottovoce.methods.base import Reads
-        from sottovoce.models.catalog import load_scorer
+        from sottovoce.models.registry import load_scorer
         from sottovoce.readers import read_private
         from sottovoce.session import PrivateICL
 

@@ -100,7 +100,7 @@ def _sources(advice: Plan, task: str | None, own_floor: bool) -> list[str]:
 
 def _zero_shot(queries: str, task: str | None, labels: str | None, model: str) -> Accuracy:
     from sottovoce.errors import ParameterError
-    from sottovoce.models.catalog import load_scorer
+    from sottovoce.models.registry import load_scorer
     from sottovoce.planner import Accuracy
     from sottovoce.privacy.ledger.known_records import require_public
     from sottovoce.readers import read_public

@@ -13,12 +13,12 @@ from sottovoce.cli import options as o
 from sottovoce.cli.console import left_in_words, progress, put, say, table
 from sottovoce.cli.outputs import NewFile
 from sottovoce.privacy.numbers import rounded_up
-from sottovoce.staging import CERTIFICATE
+from sottovoce.synthesis.checkpoint import CERTIFICATE
 
 if TYPE_CHECKING:
-    from sottovoce.methods.decoding import Decoder, DecodingPlan
-    from sottovoce.synthesis import Synthesizer
-    from sottovoce.synthesis_order import Order
+    from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
+    from sottovoce.synthesis.config import Order
+    from sottovoce.synthesis.synthesizer import Synthesizer
     from sottovoce.writing import Writing
 
 
@@ -99,7 +99,7 @@ def synthesize(
     """
     from sottovoce.errors import ParameterError
     from sottovoce.privacy.parameters import require_delta, require_epsilon
-    from sottovoce.synthesis_order import Order
+    from sottovoce.synthesis.config import Order
     from sottovoce.writing import Writing
 
     price, slack = require_epsilon(epsilon), require_delta(delta)
@@ -120,7 +120,7 @@ def synthesize(
 
 
 def _decoder(setup: o.Setup) -> Decoder:
-    from sottovoce.methods.decoding import make_decoder, read_decoder_options
+    from sottovoce.methods.decoding.decoder import make_decoder, read_decoder_options
 
     rate = setup.shorthands.get("sampling_probability")
     meanings = {"sampling_probability": {"fresh": "token", "sampling_rate": rate}}
@@ -133,9 +133,9 @@ def _writer(
     decoder: Decoder, order: Order, writing: Writing, price: float, delta: float, setup: o.Setup
 ) -> Synthesizer:
     from sottovoce.errors import ParameterError
-    from sottovoce.models.catalog import load_stepper
+    from sottovoce.models.registry import load_stepper
     from sottovoce.readers import read_private
-    from sottovoce.synthesis import Synthesizer
+    from sottovoce.synthesis.synthesizer import Synthesizer
 
     if setup.private is None:
         raise ParameterError("--private", None, "given: synthetic rows are written from private records")
@@ -159,7 +159,7 @@ def _writer(
 
 
 def _run(writer: Synthesizer, out: Path, *, resume: bool, redraw: bool, as_json: bool) -> None:
-    from sottovoce.staging import Staging
+    from sottovoce.synthesis.checkpoint import Staging
 
     started = time.perf_counter()
     if not resume:
@@ -232,7 +232,7 @@ def _dry_run(
     from sottovoce.errors import ParameterError
     from sottovoce.methods.base import Price
     from sottovoce.privacy.unit import Adjacency
-    from sottovoce.synthesis_order import plan_of
+    from sottovoce.synthesis.config import plan_of
 
     if order.experts is None:
         raise ParameterError("--experts", None, "given with --dry-run, which reads no file: units a batch may have")

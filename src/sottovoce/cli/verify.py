@@ -38,10 +38,10 @@ def certificate(
     Exit code 2 where something does not hold; what could not be looked at is said. A certificate is not signed: without
     the ledger only its figures and hashes are checked, and whoever made it up could have made those up as well.
     """
-    from sottovoce.certificate import Certificate
     from sottovoce.cli.ledger import existing_ledger
     from sottovoce.errors import InputError
     from sottovoce.readers import read_private
+    from sottovoce.synthesis.certificate import Certificate
 
     told = Certificate.read(file)
     beside = file.with_name(file.name.removesuffix(".certificate.json"))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
-from sottovoce.models.stepping import Group, Prompt
+from sottovoce.models.stepper import Group, Prompt
 from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
 from sottovoce.randomness import Randomness, SystemRandomness
 from sottovoce.records import Opaque, PrivateRecords, Row, unseal

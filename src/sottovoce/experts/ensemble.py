@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 
-from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.partition import Partition
 from sottovoce.experts.reading import Reading
 from sottovoce.models.base import FloatArray, LabelScorer

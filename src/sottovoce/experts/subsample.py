@@ -15,7 +15,7 @@ import numpy as np
 
 from sottovoce.errors import ParameterError
 from sottovoce.experts.ensemble import examples_of
-from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.reading import Reading, require_sound, withheld
 from sottovoce.models.base import FloatArray, LabelScorer
 from sottovoce.models.failures import is_own

@@ -18,7 +18,7 @@ from sottovoce.explain.report import Explanation, Side
 from sottovoce.explain.setting import SIDES, Setting
 from sottovoce.explain.subject import Change, Subject, finite
 from sottovoce.explain.subjects import make_subject
-from sottovoce.methods.decoding_plan import Part
+from sottovoce.methods.decoding.plan import Part
 from sottovoce.privacy import claims
 from sottovoce.privacy.accounting.accountant import Report, charge_of
 from sottovoce.privacy.accounting.renyi import epsilon_of_rho

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Self, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.explain.setting import Setting
-from sottovoce.methods.decoding_plan import Part, repeated, together
+from sottovoce.methods.decoding.plan import Part, repeated, together
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import DpEvent, NoOpDpEvent
 from sottovoce.privacy.parameters import Option, nearest

@@ -16,9 +16,9 @@ from sottovoce.explain.price import least
 from sottovoce.explain.setting import Setting
 from sottovoce.explain.subject import ALIASES, Change, Counted, Subject, composed, plain, sorted_out
 from sottovoce.methods.base import Method, Price, Subsampling, registered_methods
-from sottovoce.methods.decoding import Decoder, registered_decoders
-from sottovoce.methods.decoding import Setting as Batch
-from sottovoce.methods.decoding_plan import Part
+from sottovoce.methods.decoding.decoder import Decoder, registered_decoders
+from sottovoce.methods.decoding.decoder import Setting as Batch
+from sottovoce.methods.decoding.plan import Part
 from sottovoce.privacy.accounting.composition import merge
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import ApproximateDP, DpEvent, NoOpDpEvent

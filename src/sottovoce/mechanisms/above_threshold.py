@@ -19,8 +19,8 @@ import numpy as np
 
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
-from sottovoce.mechanisms.discrete_laplace import sample_discrete_laplace
 from sottovoce.mechanisms.laplace import at_least
+from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
 from sottovoce.privacy.aggregates import Counts, whole
 from sottovoce.privacy.events import PureDP
 from sottovoce.privacy.numbers import exact

@@ -59,8 +59,8 @@ def register(name: str, **example: Any) -> Callable[[M], M]:
 def registered() -> dict[str, tuple[type[Mechanism], Mapping[str, Any]]]:
     """Every mechanism of this folder by name, with its example arguments. The folder is scanned; no list is edited."""
     package = importlib.import_module("sottovoce.mechanisms")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
     return dict(sorted(_REGISTRY.items()))
 
 

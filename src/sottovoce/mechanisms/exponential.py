@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import SelectionMechanism, register
-from sottovoce.mechanisms.weights import WeightTable, rate_per_step, weight_table
+from sottovoce.mechanisms.samplers.integer_weights import WeightTable, rate_per_step, weight_table
 from sottovoce.privacy.aggregates import MOST, IntArray, Scores
 from sottovoce.privacy.events import BoundedRange
 from sottovoce.privacy.numbers import exact

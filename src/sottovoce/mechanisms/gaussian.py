@@ -1,59 +1,96 @@
-"""Report noisy max with Gaussian noise: add discrete Gaussian noise to every score and take the largest.
+"""The Gaussian mechanism on integer vectors: discrete Gaussian noise on every coordinate of a clipped sum.
 
-Guarantee   rho-zCDP per selection, by the discrete Gaussian on the whole vector; the argmax is post-processing.
-Assumes     ``scores.squared_l2`` bounds the squared L2 norm of S - S'. For one moved vote that is 2, not 1.
-Sources     Wu et al. (2024) for its use on label votes, with the sensitivity corrected (specification 5.2, 11);
-            Canonne, Kamath and Steinke (2020) for the noise.
+Guarantee   rho-zCDP per release. Integer noise is not exactly Gaussian-DP and is never charged as that; the rounded
+            continuous normal of ``rounded_gaussian`` is.
+Assumes     ``vector.squared_l2`` bounds the squared L2 norm of S - S' in grid steps.
+Sources     Canonne, Kamath and Steinke (2020, arXiv:2004.00010); specification T8, 5.4, 9.3.
+            Proof beside the code: docs/proofs/vectors.md.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from sottovoce.errors import ParameterError
-from sottovoce.mechanisms.base import SelectionMechanism, register
-from sottovoce.mechanisms.discrete_gaussian import sample_discrete_gaussian
+from sottovoce.mechanisms.base import Mechanism, register
+from sottovoce.mechanisms.samplers.discrete_gaussian import sample_discrete_gaussian
 from sottovoce.privacy.accounting.accountant import rho_of_budget
-from sottovoce.privacy.aggregates import Scores
+from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import ZCDpEvent
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.parameters import require_delta, require_epsilon
 from sottovoce.randomness import Randomness
 
 FloatArray = NDArray[np.float64]
-_WIDE: Final = 1_000
-"""Grid steps of noise from which sums over the grid would be long."""
 
 
 @final
-@register("gaussian", rho=0.05)
 @dataclass(frozen=True, slots=True)
-class GaussianNoisyMax(SelectionMechanism):
-    """Selects the largest score after discrete Gaussian noise; equal ones are chosen among uniformly.
+class NoisyVector:
+    """A released vector. Public: whatever is computed from it is free.
 
     Attributes:
-        rho: zCDP parameter of one selection.
+        steps: The noisy sum, in whole grid steps.
+        grid_step: Size of one step in the vectors' own unit.
+        denominator: The fixed public number that the sum is divided by.
+
+    Example:
+        >>> NoisyVector((3, -8), Fraction(1, 4), 2).values.tolist()
+        [0.375, -1.0]
+    """
+
+    steps: tuple[int, ...]
+    grid_step: Fraction
+    denominator: int
+
+    @property
+    def values(self) -> FloatArray:
+        """The vector in its own unit, divided by the denominator; shape (dimensions,)."""
+        return np.array(self.steps, dtype=np.float64) * float(self.grid_step / self.denominator)
+
+
+def with_noise(vector: VectorSum, noise: Iterable[int]) -> NoisyVector:
+    """Adds whole-step noise to every coordinate."""
+    steps = tuple(value + z for value, z in zip(vector.values.tolist(), noise, strict=True))
+    return NoisyVector(steps, vector.grid_step, vector.denominator)
+
+
+@final
+@register("gaussian_vector", rho=0.05)
+@dataclass(frozen=True, slots=True)
+class GaussianVector(Mechanism):
+    """Releases a vector sum with independent discrete Gaussian noise of squared scale squared_l2 / (2 rho).
+
+    Attributes:
+        rho: zCDP parameter of one release.
 
     Raises:
-        ParameterError: ``rho`` is not above 0, or the scores carry no L2 bound.
+        ParameterError: ``rho`` is not above 0 and finite.
+
+    Example:
+        >>> from sottovoce.privacy.unit import Adjacency
+        >>> from sottovoce.randomness import SeededRandomness
+        >>> summed = VectorSum([300, -40], squared_l2=200, adjacency=Adjacency.REPLACE_ONE, denominator=10)
+        >>> GaussianVector(rho=0.5).noise_variance(summed)
+        Fraction(200, 1)
+        >>> len(GaussianVector(rho=0.5).release(summed, SeededRandomness(1)).steps)
+        2
     """
 
     rho: float
 
     def __post_init__(self) -> None:
-        if not 0 < self.rho < 1e6:
+        if not (isinstance(self.rho, int | float) and 0 < self.rho < 1e6):
             raise ParameterError("rho", self.rho, "above 0 and finite")
 
     @classmethod
-    def for_budget(cls, epsilon: float, delta: float) -> GaussianNoisyMax:
+    def for_budget(cls, epsilon: float, delta: float) -> GaussianVector:
         """The least noise whose single release is (epsilon, delta)-DP by its zCDP bound.
 
         Raises:
@@ -67,50 +104,19 @@ class GaussianNoisyMax(SelectionMechanism):
     def event(self) -> ZCDpEvent:
         return ZCDpEvent(self.rho)
 
-    def sigma2(self, scores: Scores) -> Fraction:
+    def noise_variance(self, vector: VectorSum) -> Fraction:
         """The noise's squared scale, in squared grid steps."""
-        if scores.squared_l2 is None:
-            raise ParameterError("squared_l2", None, "a bound; Gaussian noise needs scores with an L2 sensitivity")
-        return scores.squared_l2 / (2 * exact(self.rho))
+        return Fraction(vector.squared_l2) / (2 * exact(self.rho))
 
-    def law(self, scores: Scores) -> Sequence[float]:
-        """By summation over 40 standard deviations; about 1e-14 is lost.
+    def release(self, vector: VectorSum, randomness: Randomness) -> NoisyVector:
+        """Draws one noisy vector."""
+        variance = self.noise_variance(vector)
+        return with_noise(vector, (sample_discrete_gaussian(variance, randomness) for _ in range(vector.values.size)))
 
-        Beyond 1,000 grid steps of noise by quadrature, as if it were continuous: equal noisy scores are then too rare
-        to matter, and about 1e-7 is lost.
-        """
-        sigma2 = float(self.sigma2(scores))
-        if sigma2 > _WIDE**2:
-            return argmax_law(scores.values / math.sqrt(sigma2))
-        reach = int(40 * np.sqrt(sigma2)) + 2
-        values = scores.values - scores.values.max()
-        grid = np.arange(int(values.min()) - reach, reach + 1)
-        mass = np.exp(-((grid[None, :] - values[:, None]) ** 2) / (2 * sigma2))
-        mass /= mass.sum(axis=1, keepdims=True)
-        under = np.cumsum(mass, axis=1) - mass
-        # A tie with t others is won with probability 1 / (t + 1) = the integral of z**t: exact by Gauss-Legendre.
-        nodes, node_weights = np.polynomial.legendre.leggauss(len(values) // 2 + 1)
-        at_most = under[:, None, :] + (nodes[:, None] + 1) / 2 * mass[:, None, :]
-        others = np.stack([np.prod(np.delete(at_most, i, axis=0), axis=0) for i in range(len(values))])
-        return [float(p) for p in np.einsum("z,ix,izx->i", node_weights / 2, mass, others)]
-
-    def select(self, scores: Scores, randomness: Randomness) -> int:
-        sigma2 = self.sigma2(scores)
-        noisy = [int(value) + sample_discrete_gaussian(sigma2, randomness) for value in scores.values]
-        largest = max(noisy)
-        best = [index for index, value in enumerate(noisy) if value == largest]
-        return best[randomness.below(len(best))]
-
-
-def argmax_law(means: FloatArray) -> list[float]:
-    """Probability that each of independent normal variables of variance 1 is the largest, by quadrature.
-
-    Example:
-        >>> [round(p, 4) for p in argmax_law(np.array([0.0, 1.0]))]
-        [0.2398, 0.7602]
-    """
-    at = np.arange(-9.0, 9.0, 1 / 64)
-    below = ndtr(at + (means[:, None] - means)[:, :, None])  # that j, on the second axis, stays below i
-    below[np.arange(len(means)), np.arange(len(means))] = 1.0
-    law = below.prod(axis=1) @ np.exp(-(at**2) / 2)
-    return [float(p) for p in law / law.sum()]
+    def noise_law(self, vector: VectorSum, reach: int) -> FloatArray:
+        """Probability of each noise from -reach to reach on one coordinate. For tests and audits only."""
+        variance = float(self.noise_variance(vector))
+        wide = np.arange(reach + int(40 * np.sqrt(variance)) + 2)
+        mass = np.exp(-(wide.astype(np.float64) ** 2) / (2 * variance))
+        half = mass[: reach + 1] / (mass[0] + 2 * mass[1:].sum())
+        return np.concatenate([half[:0:-1], half])

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.mechanisms.base import Mechanism, register
-from sottovoce.mechanisms.discrete_laplace import sample_discrete_laplace
-from sottovoce.mechanisms.weights import floor_exp
+from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
+from sottovoce.mechanisms.samplers.integer_weights import floor_exp
 from sottovoce.privacy.aggregates import Counts
 from sottovoce.privacy.events import PureDP
 from sottovoce.privacy.numbers import exact

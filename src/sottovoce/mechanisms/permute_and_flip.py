@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import final
 
 from sottovoce.mechanisms.base import SelectionMechanism, register
-from sottovoce.mechanisms.weights import BEST, levels_below_best, rate_per_step, weight_table
+from sottovoce.mechanisms.samplers.integer_weights import BEST, levels_below_best, rate_per_step, weight_table
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import PureDP
 from sottovoce.privacy.numbers import exact

@@ -19,8 +19,8 @@ import numpy as np
 
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
-from sottovoce.mechanisms.discrete_gaussian import sample_discrete_gaussian
-from sottovoce.mechanisms.weights import floor_exp
+from sottovoce.mechanisms.samplers.discrete_gaussian import sample_discrete_gaussian
+from sottovoce.mechanisms.samplers.integer_weights import floor_exp
 from sottovoce.privacy.aggregates import Scores, whole
 from sottovoce.privacy.events import WithFailure, ZCDpEvent
 from sottovoce.privacy.numbers import exact

@@ -21,8 +21,8 @@ from scipy.special import ndtr
 
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
-from sottovoce.mechanisms.discrete_laplace import bernoulli_exp
-from sottovoce.mechanisms.gaussian_vector import NoisyVector, with_noise
+from sottovoce.mechanisms.gaussian import NoisyVector, with_noise
+from sottovoce.mechanisms.samplers.discrete_laplace import bernoulli_exp
 from sottovoce.privacy.accounting.gaussian_dp import mu_of_budget
 from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN
 from sottovoce.privacy.aggregates import VectorSum

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
-from sottovoce.mechanisms.discrete_laplace import sample_discrete_laplace
 from sottovoce.mechanisms.laplace import at_least, at_least_bound
+from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
 from sottovoce.privacy.aggregates import ItemCounts
 from sottovoce.privacy.events import PureDP, WithFailure
 from sottovoce.privacy.numbers import exact, rounded_down

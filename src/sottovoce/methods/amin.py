@@ -20,14 +20,14 @@ from typing import ClassVar, Final, Self, final
 import numpy as np
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.lockstep import log_prior_of, scores_of, summed
-from sottovoce.experts.lockstep_rules import Candidates, ClippedLogits, Probabilities, require_clip
-from sottovoce.experts.outputs import FloatArray
+from sottovoce.experts.clipping import Candidates, ClippedLogits, Probabilities, require_clip
+from sottovoce.experts.label_scores import FloatArray
+from sottovoce.experts.token_scores import log_prior_of, scores_of, summed
 from sottovoce.mechanisms.above_threshold import AboveThreshold, ThresholdRun
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price
-from sottovoce.methods.decoding import Chooser, Decoder, DecodingPlan, Part, Setting, register_decoder
-from sottovoce.models.stepping import Step
+from sottovoce.methods.decoding.decoder import Chooser, Decoder, DecodingPlan, Part, Setting, register_decoder
+from sottovoce.models.stepper import Step
 from sottovoce.privacy.accounting.renyi import rho_of_budget, rho_of_pure
 from sottovoce.privacy.aggregates import Counts, IntArray, Scores
 from sottovoce.privacy.claims import Claim, of_zcdp

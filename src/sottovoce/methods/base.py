@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, TypeVar, final
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.outputs import ExpertOutputs, FloatArray
+from sottovoce.experts.label_scores import ExpertOutputs, FloatArray
 from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.registry import Registry

@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final, Self, final
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.lockstep import log_prior_of
-from sottovoce.experts.lockstep_rules import CENTRES, Candidates, ClippedDifferences, require_clip
-from sottovoce.experts.outputs import FloatArray
+from sottovoce.experts.clipping import CENTRES, Candidates, ClippedDifferences, require_clip
+from sottovoce.experts.label_scores import FloatArray
+from sottovoce.experts.token_scores import log_prior_of
 from sottovoce.methods.base import Price
-from sottovoce.methods.decoding import Part, Setting, register_decoder
-from sottovoce.methods.decoding_selection import SelectingDecoder
+from sottovoce.methods.decoding.decoder import Part, Setting, register_decoder
+from sottovoce.methods.decoding.selecting import SelectingDecoder
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.claims import Claim, of_zcdp
 from sottovoce.privacy.parameters import OneOf, Positive, Whole

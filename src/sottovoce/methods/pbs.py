@@ -20,9 +20,9 @@ from typing import Annotated, ClassVar, Self, final
 import numpy as np
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.subsample import require_sampling
-from sottovoce.mechanisms.gaussian import argmax_law
+from sottovoce.mechanisms.noisy_max import argmax_law
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.base import Price, Subsampling, register_method
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, final
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.outputs import NORMALIZATIONS, ExpertOutputs, FloatArray, require_clipping
+from sottovoce.experts.label_scores import NORMALIZATIONS, ExpertOutputs, FloatArray, require_clipping
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price, Selecting, register_method
 from sottovoce.privacy.aggregates import Scores

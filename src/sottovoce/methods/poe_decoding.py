@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, final
 
-from sottovoce.experts.lockstep import log_prior_of
-from sottovoce.experts.lockstep_rules import NORMALIZATIONS, Candidates, ClampedLogProbabilities, require_clip
-from sottovoce.experts.outputs import FloatArray
-from sottovoce.methods.decoding import Part, Setting, register_decoder
-from sottovoce.methods.decoding_selection import SelectingDecoder
+from sottovoce.experts.clipping import NORMALIZATIONS, Candidates, ClampedLogProbabilities, require_clip
+from sottovoce.experts.label_scores import FloatArray
+from sottovoce.experts.token_scores import log_prior_of
+from sottovoce.methods.decoding.decoder import Part, Setting, register_decoder
+from sottovoce.methods.decoding.selecting import SelectingDecoder
 from sottovoce.methods.poe import PriorWeight, ProductOfExperts, require_prior_weight
 from sottovoce.privacy.claims import Claim, basic_or_advanced
 from sottovoce.privacy.parameters import OneOf, Positive, Whole

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from sottovoce.experts.outputs import ExpertOutputs, FloatArray, require_clipping
+from sottovoce.experts.label_scores import ExpertOutputs, FloatArray, require_clipping
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price, Selecting, register_method
 from sottovoce.methods.poe import Clip, PriorWeight, ProductOfExperts, require_prior_weight

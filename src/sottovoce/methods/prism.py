@@ -17,11 +17,11 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from sottovoce.experts.lockstep import log_prior_of
-from sottovoce.experts.lockstep_rules import Candidates, ClippedLogits, require_clip
-from sottovoce.experts.outputs import FloatArray
-from sottovoce.methods.decoding import Part, Setting, register_decoder
-from sottovoce.methods.decoding_selection import SelectingDecoder
+from sottovoce.experts.clipping import Candidates, ClippedLogits, require_clip
+from sottovoce.experts.label_scores import FloatArray
+from sottovoce.experts.token_scores import log_prior_of
+from sottovoce.methods.decoding.decoder import Part, Setting, register_decoder
+from sottovoce.methods.decoding.selecting import SelectingDecoder
 from sottovoce.privacy.claims import Claim, without_second_term
 from sottovoce.privacy.parameters import Positive, Whole
 from sottovoce.privacy.step_costs import ClippedMeanStep, step_cost

@@ -12,7 +12,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.methods.base import Method, Price, Reads, register_method
 from sottovoce.privacy.events import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 from sottovoce.privacy.unit import Adjacency

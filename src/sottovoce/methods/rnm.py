@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Self, final
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.outputs import ExpertOutputs
+from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.mechanisms.gaussian import GaussianNoisyMax
+from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.methods.base import Price, Selecting, register_method
 from sottovoce.privacy.aggregates import Scores

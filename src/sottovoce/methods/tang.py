@@ -21,14 +21,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, final
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.lockstep import scores_of, summed, thinned
-from sottovoce.experts.lockstep_rules import BestIsOne, Candidates, Probabilities
+from sottovoce.experts.clipping import BestIsOne, Candidates, Probabilities
+from sottovoce.experts.token_scores import scores_of, summed, thinned
 from sottovoce.mechanisms.base import SelectionMechanism
-from sottovoce.mechanisms.gaussian import GaussianNoisyMax
+from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
-from sottovoce.methods.decoding import PLAN_BOUNDS, Chooser, DecodingPlan, Part, Setting, register_decoder
-from sottovoce.methods.decoding_selection import SelectingDecoder
-from sottovoce.models.stepping import Step
+from sottovoce.methods.decoding.decoder import PLAN_BOUNDS, Chooser, DecodingPlan, Part, Setting, register_decoder
+from sottovoce.methods.decoding.selecting import SelectingDecoder
+from sottovoce.models.stepper import Step
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.claims import Claim, basic_or_advanced, of_gaussian

@@ -1,16 +1,37 @@
-"""A model made of a Python function, for tests and for trying a method without any weights."""
+"""Models made of Python functions, without weights: for tests and for trying a method.
+
+One scores labels. The other writes; its tokens are pieces of text, single characters unless others are given, and torch
+is used for its rows alone, on use.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import final
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 
+from sottovoce.errors import MissingExtraError, ModelError, ParameterError
 from sottovoce.models.base import Context, FloatArray, Isolation
+from sottovoce.models.failures import is_own
+from sottovoce.models.stepper import Group, Prompt, Step
+from sottovoce.records import Opaque
 from sottovoce.tasks import Query, Task
 
 ScoreFunction = Callable[[Task, Context, Query], Sequence[float]]
+
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Tokens = tuple[int, ...]
+LogitFunction = Callable[[Prompt, Tokens], Sequence[float] | None]
+"""A prompt and the text's tokens so far to a logit for each token; ``None`` for a prompt that cannot be read."""
+
+CHARACTERS: Final = tuple(" \n.,:;!?'\"()-&/$%#0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+UNKNOWN: Final = "?"
 
 
 def one_shot(task: Task, context: Context, query: Query) -> list[float]:
@@ -59,3 +80,240 @@ class _FakeContexts:
 
     def close(self) -> None:
         self._contexts = ()
+
+
+@final
+class FakeStepper:
+    """Gives logits by a function and counts what it was asked.
+
+    Tokens are the pieces, then two more: the end (``ends``), and a control token that no text may hold
+    (``unwritable``).
+
+    Args:
+        function: Logits of all tokens, length ``vocabulary``, for a prompt (its private part cut to the room there is)
+            and a text so far. By default ``echo``, which goes on as its prompt does.
+        pieces: What a token may be; a text is cut greedily into the longest pieces. Characters by default.
+        rows: Experts in a block.
+        most_tokens: Room of the model for prompt and text together; ``None`` for no limit.
+        name: As the caller would name it.
+        isolation: What ``isolation`` says.
+
+    Attributes:
+        calls: Rows computed so far.
+        prompts_read: Prompts of experts read so far: private reads.
+        steps: Texts times steps so far.
+        open: Sets of prompts and of texts that are not closed yet.
+
+    Example:
+        >>> stepper = FakeStepper(pieces=["yes", "no"], function=lambda prompt, text: [len(prompt.inside), 0, 0, 0])
+        >>> group = Group(Prompt("Say ", "", ":"), [Prompt("Say ", "no", ":")])
+        >>> read = stepper.read([group], inside_tokens=4, tokens=2)
+        >>> [step] = read.write([0], tokens=2).step({0: None})
+        >>> step.public.tolist(), [block.tolist() for block in step.blocks]
+        ([0.0, 0.0, 0.0, 0.0], [[[2.0, 0.0, 0.0, 0.0]]])
+    """
+
+    def __init__(
+        self,
+        function: LogitFunction | None = None,
+        *,
+        pieces: Sequence[str] = CHARACTERS,
+        rows: int = 2,
+        most_tokens: int | None = None,
+        name: str = "fake",
+        isolation: Isolation = Isolation.BY_CONSTRUCTION,
+    ) -> None:
+        _torch()  # before anything private, if it is absent
+        if not pieces or len(set(pieces)) != len(pieces) or "" in pieces:
+            raise ParameterError("pieces", list(pieces), "different texts, none of them empty")
+        self.function = function or self.echo
+        self.pieces, self.rows, self.most_tokens = tuple(pieces), rows, most_tokens
+        self.name, self.isolation = name, isolation
+        self._numbers = {piece: number for number, piece in enumerate(pieces)}
+        self._longest = max(map(len, pieces))
+        self.calls = self.prompts_read = self.steps = self.open = 0
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of tokens."""
+        return len(self.pieces) + 2
+
+    @property
+    def ends(self) -> Sequence[int]:
+        """The last token but one."""
+        return (len(self.pieces),)
+
+    @property
+    def unwritable(self) -> Sequence[int]:
+        """The last token."""
+        return (len(self.pieces) + 1,)
+
+    def encode(self, text: str) -> Tokens:
+        """Tokens of a text; what is no piece is read as a question mark, or left out where that is no piece."""
+        return tuple(self._numbers[piece] for piece, _ in self._cuts(text) if piece in self._numbers)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Text of the tokens; end and control token have none."""
+        return "".join(self.pieces[token] for token in tokens if token < len(self.pieces))
+
+    def token_bytes(self) -> Sequence[bytes]:
+        """The pieces; end and control token have none."""
+        return [*(piece.encode("utf-8") for piece in self.pieces), b"", b""]
+
+    def echo(self, prompt: Prompt, text: Tokens) -> list[float]:
+        """Likes what followed the last three tokens in the prompt: a nat for each time, more for longer matches."""
+        read = self.encode(prompt.before + prompt.inside + prompt.after)
+        past = (*read, *text)
+        logits = [0.0] * self.vocabulary
+        for place in range(1, len(read)):
+            for length in (1, 2, 3):
+                if read[max(place - length, 0) : place] == past[-length:]:
+                    logits[read[place]] += 2.0 ** (length - 1)
+        logits[-1] = -math.inf
+        return logits
+
+    def read(self, groups: Sequence[Group], *, inside_tokens: int, tokens: int) -> FakePrompts:
+        """Keeps the prompts, the private part of each cut to ``inside_tokens`` tokens.
+
+        Raises:
+            ModelError: A public part, ``inside_tokens`` and ``tokens`` are more than ``most_tokens``.
+        """
+        if inside_tokens < 1 or tokens < 1:
+            raise ParameterError("inside_tokens, tokens", (inside_tokens, tokens), "1 or more each")
+        around = max((self._around(prompt) for group in groups for prompt in _prompts(group)), default=0)
+        if self.most_tokens is not None and around + inside_tokens + tokens > self.most_tokens:
+            raise ModelError(
+                f"The prompts need {around + inside_tokens + tokens} tokens and the model reads {self.most_tokens}. "
+                "Ask for shorter texts, or give less room to the private part."
+            )
+        cut = [Group(group.public, [self._cut(expert, inside_tokens) for expert in group.experts]) for group in groups]
+        self.prompts_read += sum(expert is not None for group in groups for expert in group.experts)
+        return FakePrompts(self, cut, tokens)
+
+    def _cuts(self, text: str) -> Iterator[tuple[str, str]]:
+        """Pieces of a text, each beside the stretch that it stands for."""
+        while text:
+            lengths = range(min(self._longest, len(text)), 0, -1)
+            length = next((length for length in lengths if text[:length] in self._numbers), 0)
+            yield (text[:length], text[:length]) if length else (UNKNOWN, text[0])
+            text = text[length or 1 :]
+
+    def _around(self, prompt: Prompt) -> int:
+        return len(self.encode(prompt.before)) + len(self.encode(prompt.after))
+
+    def _cut(self, prompt: Prompt | None, tokens: int) -> Prompt | None:
+        if prompt is None:
+            return None
+        stretches = (stretch for _, stretch in self._cuts(prompt.inside))
+        return Prompt(prompt.before, "".join(islice(stretches, tokens)), prompt.after)
+
+
+@final
+class FakePrompts(Opaque):
+    """Prompts that a fake stepper keeps."""
+
+    def __init__(self, stepper: FakeStepper, groups: Sequence[Group], tokens: int) -> None:
+        self._stepper, self._groups, self._tokens, self._closed = stepper, tuple(groups), tokens, False
+        stepper.open += 1
+
+    def write(self, groups: Sequence[int], tokens: int) -> FakeDecoding:
+        """Opens texts side by side."""
+        if self._closed:
+            raise ModelError("These prompts were closed; read them again.")
+        if not 1 <= tokens <= self._tokens:
+            raise ParameterError("tokens", tokens, f"between 1 and {self._tokens}")
+        return FakeDecoding(self._stepper, [self._groups[group] for group in groups], tokens)
+
+    def close(self) -> None:
+        """Forgets the prompts."""
+        self._stepper.open -= not self._closed
+        self._groups, self._closed = (), True
+
+
+@final
+class FakeDecoding(Opaque):
+    """Texts that a fake stepper writes."""
+
+    def __init__(self, stepper: FakeStepper, groups: Sequence[Group], tokens: int) -> None:
+        self._stepper, self._groups, self._most, self._closed = stepper, tuple(groups), tokens, False
+        self._texts: list[Tokens | None] = [None] * len(groups)
+        stepper.open += 1
+
+    def step(self, tokens: Mapping[int, int | None]) -> Iterator[Step]:
+        """One step of some of the texts; as ``Decoding.step``, and as strict as a real model may be.
+
+        Raises:
+            ModelError: The texts were closed.
+            ParameterError: A text has had all its tokens, its first step has a token or a later one has none, or a
+                token does not exist.
+        """
+        if self._closed:
+            raise ModelError("These texts were closed.")
+        for text, token in tokens.items():
+            self._add(text, token)
+        return self._steps(tuple(tokens))
+
+    def close(self) -> None:
+        """Forgets the texts."""
+        self._stepper.open -= not self._closed
+        self._groups, self._texts, self._closed = (), [], True
+
+    def _add(self, text: int, token: int | None) -> None:
+        have = self._texts[text]
+        if (token is None) != (have is None):
+            raise ParameterError("tokens", token, "None at the first step of a text, a token at every later one")
+        if have is None or token is None:
+            self._texts[text] = ()
+            return
+        if len(have) + 1 >= self._most:
+            raise ParameterError("tokens", len(have) + 1, f"below {self._most}, for which the text was opened")
+        if not 0 <= token < self._stepper.vocabulary:
+            raise ParameterError("tokens", token, f"between 0 and {self._stepper.vocabulary - 1}")
+        self._texts[text] = (*have, token)
+
+    def _steps(self, texts: Tokens) -> Iterator[Step]:
+        for text in texts:
+            self._stepper.steps += 1
+            group, so_far = self._groups[text], self._texts[text] or ()
+            yield Step(text, self._row(group.public, so_far), self._blocks(group, so_far))
+
+    def _blocks(self, group: Group, text: Tokens) -> Iterator[Tensor]:
+        """Blocks that share their memory, as a real model's may."""
+        torch, rows = _torch(), self._stepper.rows
+        shared = torch.empty(rows, self._stepper.vocabulary)
+        for start in range(0, len(group.experts), rows):
+            block = shared[: len(group.experts[start : start + rows])]
+            for row, expert in enumerate(group.experts[start : start + rows]):
+                block[row] = self._expert(expert, text)
+            yield block
+            shared.fill_(math.nan)
+
+    def _expert(self, prompt: Prompt | None, text: Tokens) -> Tensor:
+        """The row of an expert; NaN where its slot is empty, or the function fails on it."""
+        try:
+            if prompt is not None:
+                return self._row(prompt, text)
+        except BaseException as error:
+            if not is_own(error):
+                raise
+        return _torch().full((self._stepper.vocabulary,), math.nan)
+
+    def _row(self, prompt: Prompt, text: Tokens) -> Tensor:
+        self._stepper.calls += 1
+        logits = self._stepper.function(prompt, text)
+        if logits is None:
+            return _torch().full((self._stepper.vocabulary,), math.nan)
+        torch = _torch()
+        return torch.tensor(logits, dtype=torch.float32)
+
+
+def _prompts(group: Group) -> list[Prompt]:
+    return [group.public, *(expert for expert in group.experts if expert is not None)]
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise MissingExtraError("torch", "local") from None
+    return torch

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 
 from sottovoce.errors import MissingExtraError, ModelError, ParameterError
-from sottovoce.models.stepping import Stepper
+from sottovoce.models.stepper import Stepper
 from sottovoce.records import Opaque
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Grammar:
         MissingExtraError: llguidance is not installed.
 
     Example:
-        >>> from sottovoce.models.fake_stepper import FakeStepper
+        >>> from sottovoce.models.fake import FakeStepper
         >>> model = FakeStepper(pieces=['{"', "yes", "no", '": ', "1", "2", "}"])
         >>> schema = {"properties": {"no": {"enum": [2]}}, "required": ["no"], "additionalProperties": False}
         >>> text = Grammar(schema, model).start()

@@ -20,14 +20,14 @@ import numpy as np
 
 from sottovoce.errors import InputError
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.mechanisms.gaussian import GaussianNoisyMax
+from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.methods.base import Price
-from sottovoce.methods.decoding import Decoder, DecodingPlan
-from sottovoce.methods.decoding_selection import SelectingDecoder
+from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
+from sottovoce.methods.decoding.selecting import SelectingDecoder
 from sottovoce.privacy.accounting.event_cost import charge_of
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.synthesis_order import Order, plan_of
+from sottovoce.synthesis.config import Order, plan_of
 from sottovoce.testing import text_sessions as sessions
 from sottovoce.testing import text_worlds as worlds
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
@@ -81,7 +81,7 @@ def check_decoder(
     every = list(settings_of(decoder, effort)) if isinstance(decoder, type) else [decoder]
     for number, one in enumerate(every):
         if not isinstance(one, Decoder):
-            raise ContractError("drive", name, "it is no Decoder; subclass sottovoce.methods.decoding.Decoder")
+            raise ContractError("drive", name, "it is no Decoder; subclass sottovoce.methods.decoding.decoder.Decoder")
         _Decoder(one, effort, report, must_run=number == 0).check()
     return report
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
 from sottovoce.errors import LedgerMismatchError, NonPrivateError, SottoError
-from sottovoce.experts.outputs import FloatArray
+from sottovoce.experts.label_scores import FloatArray
 from sottovoce.experts.partition import Partition
 from sottovoce.methods.base import Method, Price
 from sottovoce.methods.references import Demonstrations

@@ -19,7 +19,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from sottovoce.errors import AssignmentError, ParameterError
-from sottovoce.experts.outputs import ExpertOutputs, FloatArray
+from sottovoce.experts.label_scores import ExpertOutputs, FloatArray
 from sottovoce.experts.partition import Partition
 from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling
 from sottovoce.privacy.unit import Adjacency

@@ -14,7 +14,7 @@ from typing import Any, Final, final
 
 from sottovoce.mechanisms import base as mechanisms
 from sottovoce.methods import base as methods
-from sottovoce.methods import decoding as decoders
+from sottovoce.methods.decoding import decoder as decoders
 from sottovoce.testing.decoders import check_decoder
 from sottovoce.testing.mechanisms import check_mechanism
 from sottovoce.testing.methods import check_method

@@ -7,12 +7,12 @@ from collections.abc import Hashable
 from typing import Any, Final
 
 from sottovoce.errors import InputError, SottoError
-from sottovoce.methods.decoding import Decoder
-from sottovoce.models.fake_stepper import FakeStepper
+from sottovoce.methods.decoding.decoder import Decoder
+from sottovoce.models.fake import FakeStepper
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.synthesis import Synthesizer
-from sottovoce.synthesis_order import Order
+from sottovoce.synthesis.config import Order
+from sottovoce.synthesis.synthesizer import Synthesizer
 from sottovoce.testing import text_worlds as worlds
 from sottovoce.testing.draws import departs
 from sottovoce.testing.label_worlds import seeded

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.experts.batches import Batches
-from sottovoce.methods.decoding import Chooser, DecodingPlan
-from sottovoce.methods.decoding_selection import SelectingDecoder, exponential
-from sottovoce.models.fake_stepper import FakeStepper
-from sottovoce.models.stepping import Step
+from sottovoce.methods.decoding.decoder import Chooser, DecodingPlan
+from sottovoce.methods.decoding.selecting import SelectingDecoder, exponential
+from sottovoce.models.fake import FakeStepper
+from sottovoce.models.stepper import Step
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.records import PrivateRecords, Row

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, final
 
 from sottovoce.explain.cost_model import CostModel, register_cost_model
-from sottovoce.methods.decoding_plan import Part
+from sottovoce.methods.decoding.plan import Part
 from sottovoce.privacy.accounting.accountant import rho_of_bounded_range
 from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP, ZCDpEvent
 from sottovoce.privacy.parameters import LEAST, Number, Positive, Share, Switch, Whole

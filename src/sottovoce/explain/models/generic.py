@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from sottovoce.explain.cost_model import CostModel, register_cost_model
-from sottovoce.methods.decoding_plan import Part
+from sottovoce.methods.decoding.plan import Part
 from sottovoce.privacy.events import BoundedRange
 from sottovoce.privacy.parameters import Positive, Whole
 from sottovoce.privacy.step_costs import SelectionStep, Sensitivity, step_cost

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, final
 
 from sottovoce.explain.cost_model import CostModel, register_cost_model
-from sottovoce.methods.decoding_plan import Part
+from sottovoce.methods.decoding.plan import Part
 from sottovoce.privacy.claims import Claim, basic_or_advanced, of_gaussian
 from sottovoce.privacy.events import WithFailure
 from sottovoce.privacy.numbers import rounded_down

@@ -1,0 +1,147 @@
+"""What a batch of texts is charged: its public facts, its steps, and the plan that both make.
+
+Guarantee   ``DecodingPlan.event`` covers every text of a batch, each token chosen in the knowledge of those before it.
+Assumes     A fixed public divisor; batches that are disjoint by a rule that looks at no data.
+Sources     specification 1.5, 6.2 to 6.5, T13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final, final
+
+from sottovoce.errors import ParameterError
+from sottovoce.privacy.accounting.accountant import Report
+from sottovoce.privacy.accounting.composition import require_whole
+from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, DpEvent, NoOpDpEvent, SelfComposedDpEvent
+from sottovoce.privacy.numbers import rounded_up
+from sottovoce.privacy.step_costs import StepCost, is_drop
+from sottovoce.privacy.unit import Adjacency, ChangeType
+
+if TYPE_CHECKING:
+    from sottovoce.methods.decoding.decoder import Decoder
+
+PLAN_BOUNDS: Final = ("pure", "RDP", "zCDP")
+"""Bounds that a plan is calibrated by unless told otherwise. A zCDP ledger wants ``("zCDP",)``."""
+
+MOST_TOKENS: Final = 10**6
+
+
+@final
+@dataclass(frozen=True)
+class Setting:
+    """The public facts of one batch: a group of experts and the texts that are written from it.
+
+    Attributes:
+        tokens: Most tokens of a text, its end counted.
+        texts: Texts written from the same experts.
+        experts: s, the fixed divisor: the number of experts a batch is made for, whatever it turns out to hold.
+        adjacency: The relation to be protected under.
+        change: How one change of the data inside one batch can change its experts.
+        labels_public: Whether a unit stays in its batch when it is replaced. Where batches follow private labels, a
+            replaced unit may leave one batch and join another.
+        joins: What a unit's arrival in a batch does to its experts, where labels are private; by default ``change``.
+        unit: For reports.
+
+    Raises:
+        ParameterError: A size is below 1, or a drop is stated under replace-one.
+    """
+
+    tokens: int
+    texts: int
+    experts: int
+    adjacency: Adjacency
+    change: ChangeType
+    labels_public: bool = True
+    joins: ChangeType | None = None
+    unit: str = "record"
+
+    def __post_init__(self) -> None:
+        for name in ("tokens", "texts", "experts"):
+            require_whole(name, getattr(self, name), 1, f"from 1 to {MOST_TOKENS:,}", MOST_TOKENS)
+        if is_drop(self.change) and self.adjacency is Adjacency.REPLACE_ONE:
+            raise ParameterError("change", self.change.name, "a swap: under replace-one an expert says something else")
+
+    @property
+    def two_batches(self) -> bool:
+        """Whether one change can touch two batches."""
+        return self.adjacency is Adjacency.REPLACE_ONE and not self.labels_public
+
+
+@final
+@dataclass(frozen=True)
+class Part:
+    """Steps of one kind.
+
+    Attributes:
+        row: What one of them costs.
+        steps: How often in one text or answer, at most.
+    """
+
+    row: StepCost
+    steps: int = 1
+
+
+@final
+@dataclass(frozen=True)
+class DecodingPlan:
+    """What a batch of texts costs, fixed before anything private is read.
+
+    Attributes:
+        decoder: With every parameter settled.
+        setting: The batch it is for.
+        event: What one batch is charged, all its texts at their longest. Disjoint batches under the same plan cost no
+            more than one (specification T13); with private labels under replace-one it covers both batches touched.
+        report: Its cost, for reports.
+    """
+
+    decoder: Decoder
+    setting: Setting
+    event: DpEvent
+    report: Report
+
+    @property
+    def token_event(self) -> DpEvent:
+        """What one private token costs inside its batch."""
+        return self.decoder.parts(self.setting)[0].row.event(self.setting.change)
+
+    @property
+    def eta(self) -> float | None:
+        """Bounded range of one private token; ``None`` where it has another kind of guarantee."""
+        return self.token_event.eta if isinstance(self.token_event, BoundedRange) else None
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Every public parameter of the method."""
+        return {field.name: getattr(self.decoder, field.name) for field in fields(self.decoder)}
+
+    @property
+    def sentence(self) -> str:
+        """The plan in words, for reports and certificates (specification 6.2)."""
+        s = self.setting
+        eta = "" if self.eta is None else f"eta {rounded_up(self.eta, 6)} a token, "
+        batches = (
+            "batches that a replaced unit may move between"
+            if s.two_batches
+            else "any number of disjoint batches cost what one costs"
+        )
+        return (
+            f"{self.decoder.name}: {s.texts} x {s.tokens} tokens from {s.experts} experts, {eta}{s.change.name}; "
+            f"{self.report}; {batches}."
+        )
+
+    def of_tokens(self, counts: Sequence[int]) -> DpEvent:
+        """What so many steps of each part cost: of what was executed, where it is public how much that was."""
+        parts = self.decoder.parts(self.setting)
+        return together([repeated(p.row.event(self.setting.change), n) for p, n in zip(parts, counts, strict=True)])
+
+
+def repeated(event: DpEvent, count: int) -> DpEvent:
+    """That many releases of one kind."""
+    return SelfComposedDpEvent(event, count) if count else NoOpDpEvent()
+
+
+def together(events: Sequence[DpEvent]) -> DpEvent:
+    """Releases of several kinds."""
+    return events[0] if len(events) == 1 else ComposedDpEvent(list(events))

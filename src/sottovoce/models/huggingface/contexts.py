@@ -1,0 +1,260 @@
+"""The experts' prefixes after a language model has read them, and how questions are scored against them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, final
+
+import numpy as np
+import torch
+
+from sottovoce.errors import ModelError
+from sottovoce.models.base import Context, FloatArray
+from sottovoce.models.failures import is_models, is_own, is_shared
+from sottovoce.models.huggingface.causal_model import quiet
+from sottovoce.models.huggingface.label_tree import LabelTree
+from sottovoce.models.huggingface.prefix_cache import QuestionRows, left_mask, spread, stack
+from sottovoce.models.huggingface.prompts import PromptWriter, Tokens
+from sottovoce.records import Opaque
+from sottovoce.tasks import Query, Task
+
+if TYPE_CHECKING:
+    from sottovoce.models.huggingface.label_scorer import TransformersScorer
+
+T = TypeVar("T")
+SUFFIX_STEP = 8
+PREFIX_STEP = 64
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class _Item(Opaque):
+    """One row to run: a question with one of the label tree's probes."""
+
+    query: int
+    probe: int
+    ids: Tokens
+    start: int
+
+    @property
+    def bucket(self) -> int:
+        """Length to which the row is padded; depends on the question alone."""
+        return _rounded(len(self.ids), SUFFIX_STEP)
+
+
+_Batch = tuple[list[_Item], torch.Tensor, torch.Tensor]
+"""Rows, their tokens, and where the tree's nodes are read off."""
+
+
+@final
+class HFContexts(Opaque):
+    """Prefixes of all experts, as tokens and as keys and values."""
+
+    def __init__(
+        self, scorer: TransformersScorer, task: Task, contexts: Sequence[Context], layout: str, owner: int
+    ) -> None:
+        self._scorer, self._model, self._layout, self._owner = scorer, scorer.model, layout, owner
+        self._writer = PromptWriter(self._model.tokenizer, task)
+        self._labels = len(task.labels)
+        self._tree = LabelTree(
+            task.labels, self._writer.label_paths(), self._writer.ends(), restricted=scorer.restricted
+        )
+        self._head = self._model.head_rows(self._tree.tokens)
+        self._count = len(contexts)
+        self._prefixes = [self._readable(context) for context in contexts]
+        self._closed = False
+
+    def _public_face(self) -> str:
+        return "sealed prefixes"
+
+    def score(self, queries: Sequence[Query]) -> FloatArray:
+        """Log-probabilities of the labels, shape (queries, contexts, labels), float64; see ``PreparedContexts``.
+
+        Raises:
+            TaskError: A question lacks a field.
+            ModelError: The contexts were closed, or the model could not run.
+        """
+        with self._scorer.lock:
+            if self._closed:
+                raise ModelError("These contexts were closed; prepare them again.")
+            found = np.full((len(queries), self._count, self._labels), 0.0)
+            items = self._items(queries, found)
+            self._scorer.store.touch(self._owner)
+            with _sealed(), self._model.no_gradient():
+                if self._layout == "experts":
+                    self._score_experts_together(items, found)
+                else:
+                    self._score_one_by_one(items, found)
+        found[~np.isfinite(found).all(axis=-1)] = np.nan
+        return found
+
+    def close(self) -> None:
+        """Forgets the prefixes, their keys and values."""
+        with self._scorer.lock:
+            self._scorer.store.drop(self._owner)
+            self._prefixes, self._closed = [], True
+
+    def read_all(self) -> None:
+        """Reads the prefixes that fit under the memory cap."""
+        with _sealed(), self._model.no_gradient():
+            for index, prefix in enumerate(self._prefixes):
+                if prefix is not None:
+                    self._read(index, prefix)
+
+    def _readable(self, context: Context) -> Tokens | None:
+        """Tokens of a prefix; ``None``, a null expert, for what this context's own text makes impossible.
+
+        Only what follows from the text alone may make an expert null (specification 8.4). A device that runs out of
+        memory does so for reasons that other experts share, and is an error.
+        """
+        limit, words = self._model.limit, self._model.words
+        try:
+            prefix = self._writer.prefix(context)
+        except BaseException as error:
+            if not is_own(error):
+                raise
+            return None
+        fits = prefix is not None and (limit is None or len(prefix) < limit) and max(prefix, default=0) < words
+        return prefix if fits else None
+
+    def _read(self, index: int, prefix: Tokens) -> Any:
+        """Keys and values of one prefix, batch size 1: from the store, or computed and offered to it."""
+        kept = self._scorer.store.get(self._owner, index)
+        if kept is None:
+            kept = self._model.new_cache()
+            self._model.features(torch.tensor([prefix], device=self._model.device), cache=kept)
+            self._scorer.store.offer(self._owner, index, kept)
+        return kept
+
+    def _items(self, queries: Sequence[Query], found: FloatArray) -> list[_Item]:
+        items = []
+        for number, query in enumerate(queries):
+            suffix = self._writer.suffix(query)
+            if suffix is None:
+                found[number] = np.nan
+                continue
+            for place, probe in enumerate(self._tree.probes):
+                items.append(_Item(number, place, (*suffix, *probe.path), len(suffix)))
+        return items
+
+    def _fits(self, prefix: Tokens, item: _Item) -> bool:
+        return self._model.limit is None or len(prefix) + len(item.ids) <= self._model.limit
+
+    def _score_one_by_one(self, items: Sequence[_Item], found: FloatArray) -> None:
+        rows = self._scorer.rows
+        batches = [
+            (chunk, self._ids(chunk, bucket), self._read_at(chunk, rows)) for bucket, chunk in _batches(items, rows)
+        ]
+        for index, prefix in enumerate(self._prefixes):
+            if prefix is None:
+                found[:, index] = np.nan
+                continue
+            self._score_one(index, prefix, batches, found)
+
+    def _score_one(self, index: int, prefix: Tokens, batches: Sequence[_Batch], found: FloatArray) -> None:
+        rows, limit = self._scorer.rows, self._model.limit
+        kept = None
+        if self._scorer.reuse_cache:
+            room = max((ids.shape[1] for _, ids, _ in batches), default=0)
+            kept = QuestionRows(self._read(index, prefix), rows, room)
+        for chunk, ids, read_at in batches:
+            room = ids.shape[1] if limit is None else limit - len(prefix)
+            short = ids[:, :room]
+            if kept is not None:
+                features = self._model.features(short, cache=kept.fresh())
+            else:
+                start = torch.tensor([prefix], device=self._model.device).expand(rows, -1)
+                features = self._model.features(torch.cat([start, short], dim=1))[:, len(prefix) :]
+            logits = self._logits(features, read_at.clamp(max=short.shape[1] - 1))
+            for row, item in enumerate(chunk):
+                self._write(item, index, logits[row], found, fits=self._fits(prefix, item))
+
+    def _score_experts_together(self, items: Sequence[_Item], found: FloatArray) -> None:
+        rows, device, limit = self._scorer.rows, self._model.device, self._model.limit
+        found[:, [prefix is None for prefix in self._prefixes]] = np.nan
+        readable = [(index, prefix) for index, prefix in enumerate(self._prefixes) if prefix is not None]
+        for length, chunk in _grouped(readable, rows, lambda pair: _rounded(len(pair[1]) + 1, PREFIX_STEP)):
+            # One place on the left is always padding, so that no row can make the mask, and its kernel, go away.
+            kept = stack([self._read(index, prefix) for index, prefix in chunk], rows, length)
+            lengths = [len(prefix) for _, prefix in chunk]
+            before = left_mask(lengths, rows, length, device)
+            for item in items:
+                ids = self._ids([item], item.bucket)[:1].expand(rows, -1)
+                steps = torch.arange(item.bucket, device=device)
+                positions = torch.tensor([*lengths, *[1] * (rows - len(chunk))], device=device)[:, None] + steps
+                if limit is not None:
+                    positions = positions.clamp(max=limit - 1)
+                mask = torch.cat([before, (steps < len(item.ids)).long().expand(rows, -1)], dim=1)
+                features = self._model.features(ids, cache=spread(kept, rows), positions=positions, mask=mask)
+                logits = self._logits(features, self._read_at([item], 1).expand(rows, -1))
+                for row, (index, prefix) in enumerate(chunk):
+                    self._write(item, index, logits[row], found, fits=self._fits(prefix, item))
+
+    def _ids(self, items: Sequence[_Item], length: int) -> torch.Tensor:
+        padded = [[*item.ids, *[self._model.pad] * (length - len(item.ids))] for item in items]
+        padded += [[self._model.pad] * length] * (self._scorer.rows - len(items))
+        return torch.tensor(padded, device=self._model.device)
+
+    def _read_at(self, items: Sequence[_Item], rows: int) -> torch.Tensor:
+        """Positions at which the tree's nodes are read off, shape (rows, most nodes of a probe)."""
+        places = [[item.start - 1 + depth for depth, _ in self._tree.probes[item.probe].nodes] for item in items]
+        padded = [[*place, *[0] * (self._tree.width - len(place))] for place in places]
+        padded += [[0] * self._tree.width] * (rows - len(items))
+        return torch.tensor(padded, device=self._model.device)
+
+    def _logits(self, features: torch.Tensor, read_at: torch.Tensor) -> FloatArray:
+        """Logits of the tree's tokens where its nodes are read off: shape (rows, nodes, tokens)."""
+        picked = features.gather(1, read_at[:, :, None].expand(-1, -1, features.shape[-1]))
+        if self._scorer.restricted:
+            logits = self._head(picked)
+        else:
+            logits = self._model.whole_head(picked).log_softmax(dim=-1)[..., self._tree.tokens]
+        return np.asarray(logits.double().cpu().numpy())
+
+    def _write(self, item: _Item, index: int, logits: FloatArray, found: FloatArray, *, fits: bool) -> None:
+        cell = found[item.query, index]
+        if not fits or not np.isfinite(logits[: len(self._tree.probes[item.probe].nodes)]).all():
+            cell[:] = np.nan
+        else:
+            self._tree.read(item.probe, logits, cell)
+
+
+def _rounded(length: int, step: int) -> int:
+    return -(-length // step) * step
+
+
+def _batches(items: Sequence[_Item], rows: int) -> Iterator[tuple[int, list[_Item]]]:
+    return _grouped(items, rows, lambda item: item.bucket)
+
+
+def _grouped(members: Sequence[T], rows: int, key: Callable[[T], int]) -> Iterator[tuple[int, list[T]]]:
+    """Members with equal keys together, at most ``rows`` at a time."""
+    groups: dict[int, list[T]] = {}
+    for member in members:
+        groups.setdefault(key(member), []).append(member)
+    for value, group in groups.items():
+        for start in range(0, len(group), rows):
+            yield value, group[start : start + rows]
+
+
+@contextmanager
+def _sealed() -> Iterator[None]:
+    """Errors and warnings of the numerical libraries can tell sizes of private texts; what leaves here does not."""
+    try:
+        with quiet():
+            yield
+    except ModelError:
+        raise
+    except BaseException as error:
+        if not is_models(error):
+            raise
+        if is_shared(error):
+            raise ModelError(
+                "The device ran out of memory or of threads. Lower cache_bytes or rows, or use a smaller model.",
+                retryable=True,
+            ) from None
+        raise ModelError(
+            f"The model stopped with {type(error).__name__}. See what it can do here: scorer.self_test()."
+        ) from None

@@ -1,0 +1,149 @@
+"""Any causal language model of the transformers library as a label scorer: ``hf:NAME_OR_PATH``.
+
+Isolation    Prefixes (instruction and demonstrations) are always read one expert at a time. Layout ``queries`` also
+             scores one expert at a time, its rows being questions, so no number of an expert ever shares a
+             computation with another expert's text: isolated by construction (spec 9.6, i). Layout ``experts`` puts
+             one expert in each row of a batch. How long its rows are follows from how long the experts' own texts
+             are, so its shapes cannot be tried before private texts are read: it has no guarantee (decision 0013).
+Invariance   A batch always has ``rows`` rows, and a question's length is rounded up by itself. Where the kernels of
+             the machine compute rows independently, which the self-test measures, the number of questions and their
+             order then change no bit of any value. Where they do not (mixtures of experts, some kernels), values may
+             differ in the last digits between batches of *public* questions, which costs no privacy.
+Assumes      Labels, templates and questions are public. Time and memory use are not protected.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import final
+
+from sottovoce.errors import MissingExtraError, ParameterError
+from sottovoce.models.base import Context, Isolation, require_text
+from sottovoce.tasks import Task
+
+try:
+    import torch as _torch  # noqa: F401
+    import transformers as _transformers  # noqa: F401
+except ModuleNotFoundError as error:
+    raise MissingExtraError(error.name or "transformers", "local") from None
+
+from sottovoce.models.huggingface.causal_model import CausalModel, Loaded
+from sottovoce.models.huggingface.contexts import HFContexts
+from sottovoce.models.huggingface.prefix_cache import PrefixStore
+from sottovoce.models.huggingface.selftest import SelfTestReport, run_self_test
+
+LAYOUTS = ("auto", "queries", "experts")
+SCORES = ("labels", "vocabulary")
+
+
+@final
+class TransformersScorer:
+    """Scores labels with a causal language model.
+
+    Args:
+        name_or_path: A folder that holds a model and its tokenizer, or a name on the hub. Remote code is never run.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:i``.
+        dtype: ``auto`` (float32 on the CPU, bfloat16 on CUDA), ``float32``, ``bfloat16``; ``float16`` on CUDA only.
+        cache_bytes: Cap for the keys and values of prefixes that are kept between questions. What does not fit is read
+            again whenever it is needed.
+        reuse_cache: ``False`` reads each prefix again with every question: slow, for comparison only.
+        rows: Rows of every forward pass; by default 4 on the CPU, where more were measured to be no faster, and 32 on
+            CUDA. Rows left over are computed and thrown away.
+        score: ``labels`` chooses among the labels only, token by token, and multiplies only their rows of the output
+            head; the labels' probabilities sum to 1. ``vocabulary`` gives each label its probability among all texts;
+            they sum to less than 1.
+        layout: ``queries`` (one expert at a time), which ``auto`` is too, or ``experts`` (one expert in each row): it
+            is faster for few questions on CUDA, and has no guarantee.
+        loaded: A tokenizer and a model that are in memory already, to be used as they are;
+            ``name_or_path`` is then its name alone, and ``auto`` its own device and dtype. The model is set to
+            evaluation and frozen.
+
+    Raises:
+        ParameterError: An argument is out of range.
+        ModelError: The model cannot be loaded or run here.
+    """
+
+    reads = "texts"
+
+    def __init__(
+        self,
+        name_or_path: str,
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        cache_bytes: int = 4 << 30,
+        reuse_cache: bool = True,
+        rows: int | None = None,
+        score: str = "labels",
+        layout: str = "auto",
+        loaded: Loaded | None = None,
+    ) -> None:
+        if score not in SCORES:
+            raise ParameterError("score", score, f"one of {', '.join(SCORES)}")
+        if layout not in LAYOUTS:
+            raise ParameterError("layout", layout, f"one of {', '.join(LAYOUTS)}")
+        if layout == "experts" and not reuse_cache:
+            raise ParameterError("reuse_cache", reuse_cache, "True with layout 'experts'")
+        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= 4096):
+            raise ParameterError("rows", rows, "between 1 and 4096")
+        if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 0:
+            raise ParameterError("cache_bytes", cache_bytes, "0 or more")
+        self.model = CausalModel(name_or_path, device=device, dtype=dtype, loaded=loaded)
+        self.reuse_cache, self.restricted = reuse_cache, score == "labels"
+        self.on_cuda = self.model.device.type == "cuda"
+        self.rows = rows or (32 if self.on_cuda else 4)
+        self.store = PrefixStore(cache_bytes)
+        self.lock = threading.RLock()
+        self._name = f"hf:{name_or_path}"
+        self.layout = "queries" if layout == "auto" else layout
+        self._owners = 0
+
+    def __repr__(self) -> str:
+        return f"TransformersScorer({self._name!r})"
+
+    @property
+    def name(self) -> str:
+        """``hf:`` and the name or path that was given."""
+        return self._name
+
+    @property
+    def isolation(self) -> Isolation:
+        """By construction where every expert is computed by itself."""
+        return Isolation.BY_CONSTRUCTION if self.layout == "queries" else Isolation.NOT_VERIFIED
+
+    def prepare(self, task: Task, contexts: Sequence[Context]) -> HFContexts:
+        """Reads the demonstrations of every expert, one expert at a time.
+
+        A context that is too long for the model, or whose text cannot be kept apart from control tokens, is not read;
+        its rows will be NaN.
+
+        Raises:
+            TaskError: A label has no tokens, or two labels have the same.
+            ModelError: The model's chat template cannot be used, or the device ran out of memory.
+        """
+        require_text(task, self.name)
+        return self.prepare_in(task, contexts, self.layout)
+
+    def prepare_in(self, task: Task, contexts: Sequence[Context], layout: str) -> HFContexts:
+        """``prepare`` in a given layout."""
+        with self.lock:
+            self._owners += 1
+            prepared = HFContexts(self, task, contexts, layout, self._owners)
+            if self.reuse_cache:
+                try:
+                    prepared.read_all()
+                except BaseException:
+                    prepared.close()
+                    raise
+        return prepared
+
+    def self_test(self) -> SelfTestReport:
+        """Checks arithmetic of this model on this machine, and which rows keep apart, on made-up public text.
+
+        (1) Scores equal a plain forward pass over the same tokens; (2) in both layouts an expert's scores are equal in
+        every bit whatever the other experts hold, and the number and order of questions change no bit; (3) all numbers
+        are finite. In layout ``experts`` (2) is an observation at the lengths that were tried, and no guarantee.
+        """
+        with self.lock:
+            return run_self_test(self)

@@ -1,0 +1,280 @@
+"""Any causal language model of the transformers library, one shared token a step for many prompts: ``hf:NAME_OR_PATH``.
+
+Isolation    Prompts are read one at a time. Public prompts are computed apart from experts'. Writing, layout ``rows``
+             puts each prompt of each text into a row of a pass that always has as many rows, filled up where experts
+             are fewer; a self-test at the very shapes that are used decides whether rows keep apart (specification
+             9.6, ii). Layout ``single`` runs one row at a time (9.6, i). ``auto`` takes ``rows`` where the self-test
+             passes. A mixture of experts counts as not passing, whatever its bits are. See decision 0013.
+Exactness    The first use compares logits with the model's own plain forward pass, and refuses a model whose layers
+             this engine does not understand.
+Assumes      ``before`` and ``after`` of a prompt are public, the same for all experts of a group. Time and memory use
+             are not protected.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, final
+
+from sottovoce.errors import MissingExtraError, ModelError, ParameterError
+from sottovoce.models.base import Isolation
+from sottovoce.models.stepper import Group
+
+try:
+    import torch as _torch  # noqa: F401
+    import transformers as _transformers  # noqa: F401
+except ModuleNotFoundError as error:
+    raise MissingExtraError(error.name or "transformers", "local") from None
+
+from sottovoce.models.huggingface.causal_model import CausalModel, Loaded, quiet
+from sottovoce.models.huggingface.token_bytes import token_bytes
+from sottovoce.models.lockstep.decoding import GroupRead
+from sottovoce.models.lockstep.memory import Memory, sealed
+from sottovoce.models.lockstep.model import LockstepModel
+from sottovoce.models.lockstep.packed import MOST_BYTES
+from sottovoce.models.lockstep.prefill import LockstepPrompts
+from sottovoce.models.lockstep.prompts import PromptParts
+from sottovoce.models.lockstep.selftest import LockstepReport, Shape, rows_keep_apart, run_self_test, shape_of
+
+LAYOUTS: Final = ("auto", "rows", "single")
+LOGIT_BYTES: Final = {"cpu": 64 << 20, "cuda": 512 << 20}
+"""Most bytes of logits that are held at once."""
+ROWS: Final = {"cpu": 64, "cuda": 256}
+"""Rows of a pass: enough to use the processor, few enough that filling up costs little."""
+PANEL_ROWS: Final = {"cpu": 16, "cuda": 64}
+"""Rows of a panel; a power of two."""
+
+
+@final
+class TransformersStepper:
+    """Writes with a causal language model, many prompts in lockstep.
+
+    Args:
+        name_or_path: A folder that holds a model and its tokenizer, or a name on the hub. Remote code is never run.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:i``.
+        dtype: ``auto`` (float32 on the CPU, bfloat16 on CUDA), ``float32``, ``bfloat16``; ``float16`` on CUDA only.
+        cache_bytes: Cap for the keys and values of prompts and texts. What needs more is refused before it is read.
+        rows: Rows of every forward pass over experts: prompts times texts side by side. By default 64, and 256 on CUDA.
+        layout: ``rows``, ``single`` or ``auto``, as said above.
+        chat: Whether a prompt is a user's turn in the tokenizer's chat template; ``None`` where it has one.
+        loaded: A tokenizer and a model that are in memory already, to be used as they are; ``name_or_path`` is then its
+            name alone, and ``auto`` its own device and dtype. The model is set to evaluation and frozen.
+        named: What ``name`` says, where it is not ``hf:`` and the name or path.
+        packed_bytes: Most bytes of matrices that are copied into the processor's own order; larger models, other dtypes
+            than float32 and CUDA are multiplied as they are.
+
+    Attributes:
+        engine: The model.
+        parts: What turns prompts into tokens.
+        memory: Bytes of keys and values in use.
+
+    Raises:
+        ParameterError: An argument is out of range.
+        ModelError: The model cannot be loaded or run here.
+    """
+
+    def __init__(
+        self,
+        name_or_path: str,
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        cache_bytes: int = 4 << 30,
+        rows: int | None = None,
+        layout: str = "auto",
+        chat: bool | None = None,
+        loaded: Loaded | None = None,
+        named: str | None = None,
+        packed_bytes: int = MOST_BYTES,
+    ) -> None:
+        if layout not in LAYOUTS:
+            raise ParameterError("layout", layout, f"one of {', '.join(LAYOUTS)}")
+        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= 1 << 16):
+            raise ParameterError("rows", rows, f"between 1 and {1 << 16}")
+        for name, value in (("cache_bytes", cache_bytes), ("packed_bytes", packed_bytes)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise ParameterError(name, value, "0 or more")
+        model = CausalModel(name_or_path, device=device, dtype=dtype, loaded=loaded)
+        self.engine = LockstepModel(model, packed_bytes)
+        self.parts = PromptParts(model.tokenizer, chat=chat, more_ends=_stated_ends(model))
+        self.memory = Memory(cache_bytes)
+        self.lock = threading.RLock()
+        self._name, self._layout = named or f"hf:{name_or_path}", layout
+        kind = model.device.type
+        self._rows = rows or ROWS[kind]
+        self._head_rows = min(self._rows, max(1, LOGIT_BYTES[kind] // (4 * self.engine.vocabulary)))
+        self._panel_rows = 1 << min(self._rows, PANEL_ROWS[kind]).bit_length() - 1
+        self._chosen: str | None = None
+        self._report: LockstepReport | None = None
+        self._tried: dict[Shape, bool] = {}
+
+    def __repr__(self) -> str:
+        return f"TransformersStepper({self._name!r})"
+
+    @property
+    def name(self) -> str:
+        """``hf:`` and the name or path that was given, or what it was to be named."""
+        return self._name
+
+    @property
+    def layout(self) -> str:
+        """The layout in use: ``rows`` or ``single``."""
+        self._settle()
+        return self._chosen or "single"
+
+    @property
+    def isolation(self) -> Isolation:
+        """By construction where every row is run by itself; else what the self-test found here, so far.
+
+        Prompts and texts of a shape that was not tried yet are tried before they are written, and this is then what it
+        says of them too. A rehearsal with public prompts alone has the shapes of the run.
+        """
+        if self.layout == "single":
+            return Isolation.BY_CONSTRUCTION
+        return Isolation.TESTED if self._rows_hold() and all(self._tried.values()) else Isolation.NOT_VERIFIED
+
+    @property
+    def shapes(self) -> Sequence[Shape]:
+        """The shapes at which rows were compared so far; none in the layout ``single``."""
+        return sorted({*self.self_test().shapes, *self._tried}) if self.layout == "rows" else ()
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of tokens, which is the width of the model's logits."""
+        return self.engine.vocabulary
+
+    @property
+    def ends(self) -> Sequence[int]:
+        """Tokens that end a text: the tokenizer's, the model's own list, and what ends an answer in a chat."""
+        return self.parts.ends
+
+    @property
+    def unwritable(self) -> Sequence[int]:
+        """Control tokens other than ``ends``, and rows of the head without a token that can be read and written."""
+        known = min(len(self.engine.model.tokenizer), self.engine.model.words)
+        controls = {token for token in self.parts.controls if token < self.vocabulary} | set(
+            range(known, self.vocabulary)
+        )
+        return sorted(controls - set(self.ends))
+
+    @property
+    def rows(self) -> int:
+        """Rows of every forward pass over experts in the layout in use."""
+        return self._rows if self.layout == "rows" else 1
+
+    @property
+    def head_rows(self) -> int:
+        """Rows of every product of experts' states with the output head."""
+        return self._head_rows if self.layout == "rows" else 1
+
+    @property
+    def panel_rows(self) -> int:
+        """Most rows of a panel, a power of two."""
+        return self._panel_rows if self.layout == "rows" else 1
+
+    def encode(self, text: str) -> Sequence[int]:
+        """Tokens of a public text, none of them a control token.
+
+        Raises:
+            ModelError: It cannot be kept apart from control tokens.
+        """
+        return self.parts.public(text)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Text of released tokens, without the end."""
+        kept = [token for token in tokens if token not in self.parts.controls]
+        return str(self.engine.model.tokenizer.decode(kept, clean_up_tokenization_spaces=False))
+
+    def token_bytes(self) -> Sequence[bytes]:
+        """What each token adds to a text; see ``Stepper.token_bytes``.
+
+        Raises:
+            MissingExtraError: llguidance is not installed.
+            ModelError: The tokenizer does not decode token by token.
+        """
+        silent = {*self.parts.controls, *self.unwritable}
+        return token_bytes(self.engine.model.tokenizer, self.vocabulary, silent)
+
+    def read(self, groups: Sequence[Group], *, inside_tokens: int, tokens: int) -> LockstepPrompts:
+        """Reads all prompts, one at a time.
+
+        A private text that cannot be kept apart from control tokens is not read; its rows are NaN.
+
+        Raises:
+            ModelError: They do not fit into the model's positions, or into ``cache_bytes``; the model cannot be run.
+            ParameterError: A number is below 1, or experts of one group have different public text.
+        """
+        for name, value in (("inside_tokens", inside_tokens), ("tokens", tokens)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ParameterError(name, value, "1 or more")
+        with self.lock:
+            self._settle()
+            prompts = LockstepPrompts(self, groups, inside_tokens, tokens, self.parts.tokens)
+            try:
+                self.try_shapes(((group, 1) for group in prompts.groups), tokens)
+            except BaseException:
+                prompts.close()
+                raise
+            return prompts
+
+    def try_shapes(self, groups: Iterable[tuple[GroupRead, int]], tokens: int) -> None:
+        """Compares rows at the shapes of these groups, each with so many texts in a panel, where that was not done yet.
+
+        Where they differ, ``auto`` runs one row at a time from now on, and ``rows`` is not verified.
+        """
+        for group, texts in groups:
+            if self.layout == "single":
+                return
+            shape = shape_of(self, group, texts, tokens)
+            if shape in self._tried:
+                continue
+            with self._unlimited(), sealed(), quiet():
+                self._tried[shape] = rows_keep_apart(self, group, shape)
+            if self._layout == "auto" and not self._tried[shape]:
+                self._chosen = "single"
+
+    def self_test(self) -> LockstepReport:
+        """Checks exactness and isolation of this model on this machine, on made-up public text; run once."""
+        with self.lock:
+            if self._report is None:
+                chosen, self._chosen = self._chosen, "rows"
+                try:
+                    with self._unlimited(), quiet():
+                        self._report = run_self_test(self)
+                finally:
+                    self._chosen = chosen
+            return self._report
+
+    @contextmanager
+    def _unlimited(self) -> Iterator[None]:
+        """Within, what a self-test keeps does not count."""
+        kept, self.memory = self.memory, Memory(sys.maxsize)
+        try:
+            yield
+        finally:
+            self.memory = kept
+
+    def _rows_hold(self) -> bool:
+        return not self.engine.mixes and self.self_test().isolated
+
+    def _settle(self) -> None:
+        """Chooses the layout and refuses a model that is not understood, once."""
+        with self.lock:
+            if self._chosen is not None:
+                return
+            if not self.self_test().exact:
+                raise ModelError(
+                    f"The model {self._name!r} does not give its own logits when prompts go in lockstep, so it is not "
+                    "used. Its attention is of a kind that is not supported; use another model."
+                )
+            rows = self._layout == "rows" or (self._layout == "auto" and self._rows_hold())
+            self._chosen = "rows" if rows else "single"
+
+
+def _stated_ends(model: CausalModel) -> list[int]:
+    """Ends that the model's settings for writing name."""
+    stated = getattr(getattr(model.model, "generation_config", None), "eos_token_id", None)
+    return list(stated) if isinstance(stated, list | tuple) else [] if stated is None else [int(stated)]

@@ -1,0 +1,529 @@
+"""Certificates: what was paid for a file of synthetic rows, in a form that a stranger can check.
+
+A certificate holds public facts alone: the request with all its words, the method with its parameters, the event of one
+batch, the figures that follow from it, the ids of the charges, and hashes. Anybody can check that the figures follow
+from the event, the event from the parameters and the statement from all of them, and that the rows are the ones it
+speaks of. It is not signed: what was really charged, and which rows really left, only the ledger can say. Whoever has
+it can hold the certificate against it; with the records, that they are those that were charged.
+
+Every charge of a run commits to the request, with the run's id and the number of its charges. A certificate holds for
+all charges of its run or for none: one for a round that was picked after looking would be cheaper than the choice. The
+hash of the records is keyed, with a key that never leaves the ledger: a plain one would confirm a guess of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
+
+from sottovoce.errors import InputError, SottoError
+from sottovoce.models.base import Isolation
+from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
+from sottovoce.privacy.event_json import event_from_json, event_to_json
+from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE
+from sottovoce.privacy.ledger.secret import RECORDS, data_hash, secrets_of
+from sottovoce.privacy.numbers import rounded_up
+from sottovoce.privacy.scope import OF_A_FILE, scope_of
+from sottovoce.privacy.unit import DROP, Adjacency, Assignment, change_type
+
+if TYPE_CHECKING:
+    from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
+    from sottovoce.privacy.events import DpEvent
+    from sottovoce.privacy.ledger.ledger import Ledger
+    from sottovoce.records import PrivateRecords
+
+FORMAT: Final = 2
+_WITHOUT_REQUEST: Final = 1
+"""Format of certificates that do not say what was asked for."""
+_ID: Final = re.compile(r"(?P<run>[0-9a-f]+)-[1-9][0-9]*(?:\.[1-9][0-9]*)?")
+_OF_METHOD: Final = "method's "
+_SEEDED: Final = "seeded: no guarantee"
+_UNREADABLE: Final = (SottoError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+_SLACK: Final = 1 + 1e-9
+"""Figures are recomputed in floating point."""
+
+_Entries = dict[str, Mapping[str, Any]]
+
+
+@final
+@dataclass(frozen=True)
+class Said:
+    """What the note of a charge says of a run; a certificate has to say the same.
+
+    Attributes:
+        method: Name of the decoding method.
+        model: That writes.
+        change: How one change can change a batch.
+        tokens: Most tokens of a text.
+        seeded: Whether the noise comes from a seeded source.
+        isolated: Whether the model was seen to keep experts apart.
+    """
+
+    method: str
+    model: str
+    change: str
+    tokens: int
+    seeded: bool
+    isolated: bool
+
+    @property
+    def note(self) -> str:
+        """For the ledger."""
+        note = f"synthesis, {self.method}, {self.model}, change {self.change}, {self.tokens} tokens"
+        note += "" if self.isolated else f", {NOT_VERIFIED_NOTE}"
+        return note + (f", {_SEEDED}" if self.seeded else "")
+
+
+@final
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        what: In words.
+        holds: ``None`` where it could not be looked at.
+        told: What was found.
+    """
+
+    what: str
+    holds: bool | None
+    told: str
+
+
+@final
+@dataclass(frozen=True)
+class Certificate:
+    """What was paid for a file of synthetic rows.
+
+    Attributes:
+        statement: What is promised, what it covers and what not, in words that a lawyer can read.
+        method: Name of the decoding method.
+        parameters: All of them, public.
+        adjacency: What one change is.
+        unit: Who is protected.
+        change: How one change can change a batch.
+        epsilon: Of everything together, at ``delta``.
+        delta: See ``epsilon``.
+        event: What one batch was charged, which is what all of them cost.
+        tokens: Most tokens of a text.
+        texts: Texts of each batch that were charged, with those that an interruption lost.
+        experts: The fixed divisor s.
+        labels: The public label set.
+        rows: How many there are.
+        rows_sha256: Of the rows, in the form that they are written in.
+        model: That wrote them.
+        isolation: Whether it was seen to keep experts apart.
+        seeded: Whether the noise came from a seeded source, so that nothing is promised.
+        data: Keyed hash of the private records.
+        ledger: Ids of all charges of the run.
+        version: Of sottovoce, when the run was charged.
+        format: Of this file.
+        asked: The request in all its words, which every charge commits to; empty in format 1.
+    """
+
+    statement: str
+    method: str
+    parameters: Mapping[str, Any]
+    adjacency: str
+    unit: str
+    change: str
+    epsilon: float
+    delta: float
+    event: Mapping[str, Any]
+    tokens: int
+    texts: int
+    experts: int
+    labels: Sequence[str]
+    rows: int
+    rows_sha256: str
+    model: str
+    isolation: str
+    seeded: bool
+    data: str
+    ledger: Sequence[str]
+    version: str
+    format: int = FORMAT
+    asked: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        plan: DecodingPlan,
+        *,
+        labels: Sequence[str],
+        unit: str,
+        model: str,
+        isolation: Isolation,
+        seeded: bool,
+        data: str,
+        ledger: Sequence[str],
+        rows: Sequence[Mapping[str, Any]],
+        asked: Mapping[str, Any],
+    ) -> Certificate:
+        """For a run that is finished, with the plan of all its charges."""
+        s = plan.setting
+        return Certificate(
+            statement=statement_of(
+                s.adjacency, s.unit, plan.report.epsilon, plan.report.delta, plan.decoder.name, isolation, seeded=seeded
+            ),
+            method=plan.decoder.name,
+            parameters=dict(plan.parameters),
+            adjacency=s.adjacency.value,
+            unit=unit,
+            change=s.change.name,
+            epsilon=plan.report.epsilon,
+            delta=plan.report.delta,
+            event=event_to_json(plan.event),
+            tokens=s.tokens,
+            texts=s.texts,
+            experts=s.experts,
+            labels=list(labels),
+            rows=len(rows),
+            rows_sha256=rows_hash(rows),
+            model=model,
+            isolation=isolation.value,
+            seeded=seeded,
+            data=data,
+            ledger=list(ledger),
+            version=asked["version"],
+            asked=dict(asked),
+        )
+
+    @staticmethod
+    def read(file: Path) -> Certificate:
+        """Reads a certificate.
+
+        Raises:
+            InputError: The file is none.
+        """
+        try:
+            told = json.loads(file.read_text("utf-8"))
+            found = Certificate(**told)
+        except (OSError, ValueError, TypeError, RecursionError):
+            raise InputError(f"{file} is no certificate, or cannot be read.") from None
+        if found.format not in (_WITHOUT_REQUEST, FORMAT):
+            raise InputError(f"{file} has format {str(found.format)[:20]}; this version reads 1 and {FORMAT}.")
+        if wrong := [one.name for one in fields(found) if not _KINDS[str(one.type)](getattr(found, one.name))]:
+            raise InputError(f"{file} is no certificate: its {wrong[0]!r} is of the wrong kind.")
+        try:
+            Isolation(found.isolation)
+        except ValueError:
+            raise InputError(f"{file} is no certificate: its 'isolation' is not known.") from None
+        return found
+
+    @property
+    def text(self) -> str:
+        """As JSON, in the form that it is written in."""
+        return json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def write(self, file: Path) -> None:
+        """Writes it as JSON."""
+        file.write_text(self.text, "utf-8")
+
+    def checks(
+        self,
+        rows: Sequence[Mapping[str, Any]] | None = None,
+        ledger: Ledger | None = None,
+        records: PrivateRecords | None = None,
+    ) -> list[Check]:
+        """Everything that can be looked at with what is given.
+
+        Args:
+            rows: The synthetic rows.
+            ledger: That was charged.
+            records: The private records.
+        """
+        found = [self._figures(), self._parameters(), self._words(), self._request(), *self._promise()]
+        what = "the rows are those of the certificate"
+        if rows is None:
+            found.append(Check(what, None, "no rows were given"))
+        else:
+            same = len(rows) == self.rows and rows_hash(rows) == self.rows_sha256
+            found.append(Check(what, same, f"{len(rows)} rows"))
+        return [*found, *self._held_against(ledger, rows, records)]
+
+    def _figures(self) -> Check:
+        what = f"epsilon {rounded_up(self.epsilon, 6)} at delta {rounded_up(self.delta)} follows from the event"
+        return self._is_covered(what, lambda: [event_from_json(self.event)])
+
+    def _parameters(self) -> Check:
+        what = f"the event is that of {self.method} with its parameters"
+        try:
+            by_parameters, times = self._epsilon_of_parameters()
+            by_event = self._cost([event_from_json(self.event)]).epsilon
+        except _UNREADABLE as error:
+            return Check(what, False, str(error) if isinstance(error, SottoError) else "they cannot be read")
+        words = f"epsilon {rounded_up(by_parameters, 6)} by the parameters" + (f", {times} times" if times > 1 else "")
+        return Check(what, math.isclose(times * by_parameters, by_event, rel_tol=1e-9), words)
+
+    def _epsilon_of_parameters(self) -> tuple[float, int]:
+        """What one batch costs by the method's parameters, and how often that was charged as a whole."""
+        decoder = self._decoder()
+        times = 1 if decoder.refundable else max(1, len(self.ledger))
+        return self._cost([self._event_of_parameters()], self.delta / times).epsilon, times
+
+    def _decoder(self) -> Decoder:
+        """The method with its parameters, none of which is open."""
+        from sottovoce.methods.decoding.decoder import make_decoder
+
+        decoder = make_decoder(self.method, **self.parameters)
+        if open_dials := [dial for dial in decoder.dials if getattr(decoder, dial) is None]:
+            raise InputError(f"{open_dials[0]} is left open")
+        return decoder
+
+    def _event_of_parameters(self) -> DpEvent:
+        """What one batch costs by the method's parameters."""
+        from sottovoce.methods.decoding.decoder import Setting
+
+        adjacency = Adjacency.parse(self.adjacency)
+        change = change_type(Assignment.OWN_SLOT, adjacency)
+        if change.name != self.change:
+            raise InputError(f"one change is a {change.name} under {adjacency.value}")
+        decoder = self._decoder()
+        setting = Setting(
+            self.tokens, self.texts, self.experts, adjacency, change, labels_public=False, joins=DROP, unit=self.unit
+        )
+        return decoder.event(setting)
+
+    def _is_covered(self, what: str, events: Callable[[], Sequence[DpEvent]]) -> Check:
+        """Whether the certificate's epsilon is no less than what events cost together."""
+        try:
+            report = self._cost(events())
+        except _UNREADABLE as error:
+            return Check(what, False, str(error) if isinstance(error, SottoError) else "they cannot be read")
+        return Check(
+            what, report.epsilon <= self.epsilon * _SLACK, f"epsilon {rounded_up(report.epsilon, 6)} by {report.bound}"
+        )
+
+    def _cost(self, events: Sequence[DpEvent], delta: float | None = None) -> Report:
+        total = RdpAccountant(Adjacency.parse(self.adjacency), self.unit).compose_all(events)
+        return total.report(self.delta if delta is None else delta)
+
+    def _words(self) -> Check:
+        what = "its statement says that"
+        try:
+            wordings = [
+                statement_of(
+                    Adjacency.parse(self.adjacency), self.unit, self.epsilon, self.delta, self.method,
+                    Isolation(self.isolation), seeded=self.seeded, first=first,
+                ) for first in ((False, True) if self.format == _WITHOUT_REQUEST else (False,))
+            ]  # fmt: skip
+        except SottoError as error:
+            return Check(what, False, str(error))
+        if self.format == _WITHOUT_REQUEST:  # the first ones said the claim alone, without what it covers
+            scope = scope_of(Adjacency.parse(self.adjacency), self.unit, OF_A_FILE)
+            wordings += [words.removesuffix(f" {scope}") for words in wordings]
+        return Check(what, self.statement in wordings, "word by word")
+
+    def _request(self) -> Check:
+        """Whether the certificate says of the run what was asked for, and is for all of its charges."""
+        what = "it is for all that was asked for, in the same words"
+        if self.format == _WITHOUT_REQUEST:
+            if self.asked:
+                return Check(
+                    what, False, "a certificate of format 1 does not say what was asked for, and this one does"
+                )
+            return Check(what, None, "a certificate of format 1 does not say what was asked for")
+        asked = self.asked
+        method = {name.removeprefix(_OF_METHOD): asked[name] for name in asked if name.startswith(_OF_METHOD)}
+        own = ("method", "adjacency", "unit", "tokens", "experts", "labels", "model", "isolation", "seeded", "version")
+        try:
+            refundable = self._decoder().refundable
+            charges, texts = asked["charges"], asked["texts_per_batch"]
+            more = len(self.ledger) - charges
+            wanted: dict[str, Any] = {name: asked[name] for name in own} | {"parameters": method}
+            wanted["texts"] = texts + (more if refundable else 0)
+            if charges != (texts if refundable else 1) or more < 0:
+                return Check(what, False, f"{charges} charges were asked for, and it names {len(self.ledger)}")
+        except _UNREADABLE:
+            return Check(what, False, "the request cannot be read")
+        differs = [name for name, value in wanted.items() if _plain(getattr(self, name)) != _plain(value)]
+        return Check(what, not differs, f"{differs[0]} differs" if differs else f"{len(self.ledger)} charges")
+
+    def _promise(self) -> list[Check]:
+        return [
+            Check("the noise came from the operating system", not self.seeded, "seeded" if self.seeded else "yes"),
+            Check("the model kept experts apart", Isolation(self.isolation).holds, self.isolation),
+        ]
+
+    def _held_against(
+        self, ledger: Ledger | None, rows: Sequence[Mapping[str, Any]] | None, records: PrivateRecords | None
+    ) -> list[Check]:
+        charged, price = "every text was charged before it left", "the charges are those of the certificate"
+        left, data = "the rows are those that left", "the records are those that were charged"
+        if ledger is None:
+            return [Check(what, None, "no ledger was given") for what in (charged, price, left, data)]
+        paid, begun, gone = self._history(ledger)
+        ids = set(self.ledger)
+        whole = bool(ids) and len(ids) == len(self.ledger) and set(paid) == ids == begun | set(gone)
+        return [
+            Check(charged, whole and ledger.verify() == [], f"{len(paid)} charges, {len(gone)} releases"),
+            self._price_of(price, ledger, list(paid.values())),
+            self._left(left, rows, [_detail(gone[one]).get("content") for one in self.ledger if one in gone]),
+            self._records(data, ledger, records, list(paid.values())),
+        ]
+
+    def _history(self, ledger: Ledger) -> tuple[_Entries, set[str], _Entries]:
+        """The charges of the runs that this one names, those of them that began, and those that left."""
+        runs = {match["run"] for one in self.ledger if (match := _ID.fullmatch(one))}
+        found: dict[str, _Entries] = {"reserve": {}, "draw": {}, "release": {}}
+        with ledger.rows() as history:
+            for entry in history.entries:
+                match = _ID.fullmatch(entry["release_id"] or "")
+                if match and match["run"] in runs and entry["kind"] in found:
+                    found[entry["kind"]][entry["release_id"]] = entry
+        return found["reserve"], set(found["draw"]), found["release"]
+
+    def _price_of(self, what: str, ledger: Ledger, paid: Sequence[Mapping[str, Any]]) -> Check:
+        """Whether what was charged is what the certificate says: of whom, for whom, by what, and how much."""
+        with ledger.rows() as kept:
+            sets = {one["id"]: one for one in kept.data_sets}
+        holders = {entry["data_set"] for entry in paid}
+        if len(holders) != 1:
+            return Check(what, False, f"they are of {len(holders)} data sets")
+        holder = sets[holders.pop()]
+        if (holder["adjacency"], holder["unit"]) != (self.adjacency, self.unit):
+            return Check(what, False, f"they are kept under {holder['adjacency']} with unit '{holder['unit']}'")
+        isolated = Isolation(self.isolation).holds
+        said = Said(self.method, self.model, self.change, self.tokens, self.seeded, isolated)
+        request = None if self.format == _WITHOUT_REQUEST else asked_hash(self.asked)
+        for entry in paid:
+            detail = _detail(entry)
+            if detail.get("note") != said.note:
+                return Check(what, False, "they were noted for another method, model, change, length or promise")
+            if detail.get("asked") != request:
+                return Check(what, False, "something else was asked for when they were charged")
+        return self._is_covered(what, lambda: [event_from_json(_detail(entry)["event"]) for entry in paid])
+
+    def _left(self, what: str, rows: Sequence[Mapping[str, Any]] | None, noted: Sequence[Any]) -> Check:
+        """Whether rows are, charge by charge, what was noted when they left. What was lost since may be missing."""
+        if rows is None:
+            return Check(what, None, "no rows were given")
+        place = lost = 0
+        for content in noted:
+            _, _, wanted = str(content).partition(" ")
+            digest, end = hashlib.sha256(), place
+            while digest.hexdigest() != wanted and end < len(rows):
+                digest.update(_line(rows[end]))
+                end += 1
+            lost += digest.hexdigest() != wanted
+            place = end if digest.hexdigest() == wanted else place
+        words = f"{place} of {len(rows)} rows" + (f", {lost} charges lost" if lost else "")
+        return Check(what, place == len(rows) and bool(noted), words)
+
+    def _records(
+        self, what: str, ledger: Ledger, records: PrivateRecords | None, paid: Sequence[Mapping[str, Any]]
+    ) -> Check:
+        if records is None:
+            return Check(what, None, "no records were given")
+        holders = {entry["data_set"] for entry in paid}
+        runs = {match["run"] for one in self.ledger if (match := _ID.fullmatch(one))}
+        with ledger.rows() as history:
+            kept = secrets_of(history.secrets or [], holders.pop()) if len(holders) == 1 else {}
+        if len(runs) != 1 or RECORDS not in kept:
+            return Check(what, False, "the ledger has no key for them")
+        run = runs.pop()
+        names = (records.fingerprint, records.first_fingerprint())  # the second is in certificates of earlier versions
+        digests = [data_hash(kept, run, name) for name in names]
+        same = any(hmac.compare_digest(one.encode(), _bytes(self.data)) for one in digests)
+        return Check(what, same, "by their keyed hash")
+
+
+def asked_hash(asked: Mapping[str, Any]) -> str:
+    """SHA-256 of a request; public, as its words are."""
+    return hashlib.sha256(_plain(asked).encode("utf-8")).hexdigest()
+
+
+def rows_hash(rows: Sequence[Mapping[str, Any]]) -> str:
+    """SHA-256 of rows as they are written, a JSON object a line."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(_line(row))
+    return digest.hexdigest()
+
+
+def statement_of(
+    adjacency: Adjacency,
+    unit: str,
+    epsilon: float,
+    delta: float,
+    method: str,
+    isolation: Isolation,
+    *,
+    seeded: bool,
+    first: bool = False,
+) -> str:
+    """What is promised, in one sentence, and what it covers. Its figures are rounded up.
+
+    Args:
+        adjacency: What one change is.
+        unit: Who is protected.
+        epsilon: Of the whole file, at ``delta``.
+        delta: See ``epsilon``.
+        method: Name of the decoding method.
+        isolation: Whether the model was seen to keep experts apart.
+        seeded: Whether the noise came from a seeded source, so that nothing is promised.
+        first: As format 1 worded it, without the units an expert sees and how experts were kept apart.
+    """
+    if seeded:
+        return "These rows have NO privacy guarantee: their noise came from a seeded source, for tests."
+    subject = adjacency.sentence(unit)
+    change = change_type(Assignment.OWN_SLOT, adjacency)
+    claim = (
+        f"{subject[0].upper()}{subject[1:]} changes the probability of any set of outcomes of this whole file by at "
+        f"most a factor of exp({rounded_up(epsilon)}), up to an additional probability of {rounded_up(delta)} (method "
+        f"{method}, {adjacency.value} adjacency, unit '{unit}'{'' if first else ', 1 unit an expert'}, change type "
+        f"{change.name}{'' if first or not isolation.holds else f', {isolation.words}'})"
+    )
+    if not isolation.holds:
+        return f"{claim}; but {isolation.value}."
+    return f"{claim}. {scope_of(adjacency, unit, OF_A_FILE)}"
+
+
+def _line(row: Mapping[str, Any]) -> bytes:
+    return (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+
+
+def _plain(value: Any) -> str:
+    """Values as JSON, where sequences are lists and keys are in order."""
+    return json.dumps(value, sort_keys=True, default=list)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _detail(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    detail = entry["detail"]
+    found = json.loads(detail) if isinstance(detail, str) else detail
+    return found if isinstance(found, dict) else {}
+
+
+def _is_number(value: object) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return False
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(part, str) for part in value)
+
+
+_KINDS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "str": lambda value: isinstance(value, str),
+    "bool": lambda value: isinstance(value, bool),
+    "int": lambda value: isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63,
+    "float": _is_number,
+    "Sequence[str]": _is_list,
+    "Mapping[str, Any]": lambda value: isinstance(value, dict),
+}
+"""What a certificate's field may hold, by its annotation."""

@@ -1,0 +1,581 @@
+"""Synthesis: private records become rows that anybody may see, paid for once under a total epsilon and delta.
+
+For every run: rehearse on public prompts, charge every round durably, let the model read the private prompts, and write
+round after round. A round is one text from every batch. That its draw begins is noted in the ledger first; then it is
+drawn, put aside whole, noted as leaving, and handed over.
+
+Guarantee   A charge is drawn once. Nothing that a draw runs into fails after the charge (``decoding_text``), and where
+            a run is cut off all the same, a round that began and is not whole aside is drawn under a new charge.
+Sources     Decisions 0008 (rounds) and 0012 (one draw a charge).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.metadata import version
+from types import NoneType
+from typing import TYPE_CHECKING, Any, TypeVar, final
+
+from sottovoce.errors import (
+    BudgetExhaustedError,
+    InputError,
+    ModelError,
+    ParameterError,
+    SottoError,
+    require_able,
+    require_kind,
+)
+from sottovoce.experts.batches import Batches
+from sottovoce.methods.base import Price
+from sottovoce.methods.decoding.decoder import Decoder, make_decoder
+from sottovoce.models.failures import is_models
+from sottovoce.models.registry import load_stepper
+from sottovoce.models.stepper import Group, Prompt, Stepper
+from sottovoce.privacy.events import DpEvent
+from sottovoce.privacy.ledger.account import Standing
+from sottovoce.privacy.ledger.balance import Balance
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.ledger import Account, Ledger, Reservation
+from sottovoce.privacy.ledger.opening import open_account
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.randomness import Randomness, SystemRandomness, require_secure
+from sottovoce.records import PrivateRecords
+from sottovoce.synthesis.certificate import Certificate, Said, asked_hash, rows_hash
+from sottovoce.synthesis.checkpoint import Staging
+from sottovoce.synthesis.config import Order, plan_of, plan_of_charges, room_of, terms_of
+from sottovoce.synthesis.text import Text
+from sottovoce.tasks import Task
+from sottovoce.writing import Writing
+
+if TYPE_CHECKING:
+    from sottovoce.models.grammar import Grammar
+    from sottovoce.models.stepper import ReadPrompts
+
+T = TypeVar("T")
+
+
+@final
+@dataclass(frozen=True)
+class Round:
+    """Texts that left together, one from every batch.
+
+    Attributes:
+        number: From 1.
+        rows: Those that can be read as rows: the fields and ``label``.
+        unreadable: Texts that were blank or, for several fields, no JSON object. They are paid for like others.
+        tokens: Tokens written.
+        again: Whether they left before, in the part of the run that was interrupted.
+    """
+
+    number: int
+    rows: Sequence[Mapping[str, Any]]
+    unreadable: int
+    tokens: int
+    again: bool
+
+
+@final
+@dataclass(frozen=True)
+class _Charge:
+    """One charge of a run, which is drawn once. A round that an interruption lost has further ones."""
+
+    run: str
+    number: int
+    attempt: int = 1
+
+    @property
+    def name(self) -> str:
+        """Within its run."""
+        return f"{self.number}" if self.attempt == 1 else f"{self.number}.{self.attempt}"
+
+    @property
+    def id(self) -> str:
+        """In the ledger."""
+        return f"{self.run}-{self.name}"
+
+    @property
+    def again(self) -> _Charge:
+        """The next one for the same round."""
+        return replace(self, attempt=self.attempt + 1)
+
+
+@final
+class Synthesizer:
+    """Writes synthetic rows from private ones, within a budget.
+
+    Args:
+        records: Sealed private records.
+        writing: Labels and fields, and how a text is shown and asked for; a task stands for ``Writing.of(task)``.
+        order: How many texts of what kind.
+        epsilon: Of the whole run.
+        delta: Of the whole run.
+        method: A decoding method or its name, such as ``invisible-ink`` or ``prism``.
+        model: A model that gives next-token scores, or its name.
+        adjacency: What one change of the data is.
+        budget: The data set's whole budget; needed when the ledger first meets the records.
+        ledger: A ledger, its path or address, or ``":memory:"``.
+        caller: Who asks, where the owner allotted each caller a part of the budget.
+        randomness: Source of noise; anything but the operating system's is refused unless the records are synthetic.
+
+    Attributes:
+        plan: What the run costs, by batch; settled here, before anything is read.
+        labels: For each text of a round the index of its label.
+
+    Raises:
+        InputError: Something given is not usable; nothing was charged.
+        BudgetError: The ledger does not fit these records, or cannot be written.
+        ModelError: The model could not be loaded.
+
+    Example:
+        >>> from sottovoce.models.fake import FakeStepper
+        >>> from sottovoce.records import Row
+        >>> rows = [Row(i, {"text": "a fee", "label": "billing"}) for i in range(40)]
+        >>> writer = Synthesizer(
+        ...     PrivateRecords(rows, source="notes"), Task(labels=["billing", "fraud"]), Order(per_label=1, tokens=8),
+        ...     epsilon=4, delta=1e-6, model=FakeStepper(), budget=Budget(8, 1e-6), ledger=":memory:",
+        ... )
+        >>> [only] = writer.rounds()
+        >>> len(only.rows) + only.unreadable
+        2
+    """
+
+    def __init__(
+        self,
+        records: PrivateRecords,
+        writing: Writing | Task,
+        order: Order,
+        *,
+        epsilon: float,
+        delta: float,
+        method: Decoder | str = "invisible-ink",
+        model: Stepper | str = "embedded",
+        adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
+        budget: Budget | None = None,
+        ledger: Ledger | str | None = None,
+        caller: str | None = None,
+        randomness: Randomness | None = None,
+    ) -> None:
+        require_kind("records", records, PrivateRecords, "records from read_private(...)")
+        require_kind("task", writing, (Writing, Task), "a Task, such as from load_task(...), or a Writing")
+        require_kind("order", order, Order, "an Order")
+        require_kind("method", method, (Decoder, str), "a decoding method or its name")
+        require_able("model", model, "read", "a model that writes, or its name")
+        require_kind("budget", budget, (Budget, NoneType), "a Budget, such as Budget(8, 1e-6)")
+        require_kind("ledger", ledger, (Ledger, str, NoneType), "a Ledger, or its path or address as a text")
+        self.adjacency = Adjacency.parse(adjacency)
+        self.order, self.writing = order, writing if isinstance(writing, Writing) else Writing.of(writing)
+        self._randomness = randomness or SystemRandomness()
+        require_secure(self._randomness, synthetic=records.synthetic)
+        self._records = records.with_public_size() if self.adjacency.size_is_public else records
+        self.unit = self._records.unit
+        decoder = make_decoder(method) if isinstance(method, str) else method
+        self.plan = plan_of(decoder, order, Price(epsilon, delta), self.adjacency, self.unit, self._expected(order))
+        self._batches = Batches(
+            self._records,
+            self.writing,
+            per_label=order.batches_per_label,
+            adjacency=self.adjacency,
+            max_records=order.max_records,
+            randomness=self._randomness,
+        )
+        self.labels = self._batches.labels
+        self.model = load_stepper(model) if isinstance(model, str) else model
+        self._account: Account = open_account(self._records, self.adjacency, budget, ledger, caller)
+
+    def __repr__(self) -> str:
+        return f"Synthesizer(method={self.plan.decoder.name!r}, model={self.model.name!r}, {self.adjacency.value})"
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger that is charged."""
+        return self._account.ledger
+
+    @property
+    def balance(self) -> Balance:
+        """How it stands."""
+        return self._account.balance()
+
+    @property
+    def other_ledger(self) -> str | None:
+        """Path of another ledger that these records have on this machine: its budget adds to this one's."""
+        return self._account.other_ledger
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What a resumed run must have in common with the one that was interrupted."""
+        return {
+            **self._words,
+            "caller": self._account.caller,
+            "records and ledger": self._account.keyed("staging", self._records.fingerprint),
+        }
+
+    def fresh(self) -> dict[str, str]:
+        """What a new run remembers: its id, and the version of sottovoce that is charged for it."""
+        return {"run": secrets.token_hex(8), "version": version("sottovoce")}
+
+    def was_charged(self, kept: Mapping[str, str]) -> bool:
+        """Whether anything of a run was paid for."""
+        return bool(self._standing(kept))
+
+    def affords(self) -> None:
+        """Raises what would be raised if the run began now; charges nothing."""
+        kept = self.fresh()
+        self._account.check(self._reservations(kept, [_Charge(kept["run"], number) for number in self._numbers]))
+
+    def rounds(
+        self,
+        staging: Staging | None = None,
+        *,
+        kept: Mapping[str, str] | None = None,
+        on_token: Callable[[int], None] | None = None,
+        redraw: bool = True,
+    ) -> Iterator[Round]:
+        """Writes the texts.
+
+        Args:
+            staging: Where rounds are put aside; without it a crash loses what was not handed over yet.
+            kept: From ``fresh``, where there is no staging.
+            on_token: Told how much further the run is, in tokens of texts at their longest, each time that a charge has
+                left and not before.
+            redraw: Whether rounds that were cut off while they were drawn are charged again and drawn anew; else they
+                are left out.
+
+        Raises:
+            BudgetExhaustedError: The run cannot be paid for, or what an interruption lost cannot be charged again;
+                nothing was charged and the model read nothing private.
+            ModelError: The model failed. What was charged stands, and a staged run can be resumed.
+            InputError: The run was charged for another request, as where the model keeps prompts apart differently
+                here. Nothing more was charged.
+        """
+        kept = dict(staging.kept) if staging else dict(kept or self.fresh())
+        told = self._standing(kept)
+        waiting: list[_Charge] = []
+        for number in self._numbers:
+            newest = _newest(told, kept["run"], number)
+            standing = told.get(newest.id)
+            texts: Sequence[Mapping[str, Any]] | None = None
+            if standing is not None and standing.left:
+                texts = staging.get(newest.name, _aside_of(standing.content)) if staging else None
+            elif standing is not None and standing.begun:
+                texts = self._noted(staging, newest) if staging else None
+                if texts is None and redraw:
+                    waiting.append(newest.again)
+            else:
+                waiting.append(newest)
+            if texts is not None:
+                yield from self._unfolded(number, texts, again=True)
+        self._rehearse()  # also where nothing is left to draw: what the model keeps apart here is settled by it
+        self._require_charged_for(kept, told)
+        if not waiting:
+            return
+        self._charge(kept, waiting)
+        for one, texts in self._written(staging, waiting):
+            aside = staging.put(one.name, texts) if staging else _hash_of(texts)
+            self._note(one, texts, aside)
+            if on_token is not None:
+                on_token(self._tokens_of_a_charge)
+            yield from self._unfolded(one.number, texts, again=False)
+
+    def certificate(self, kept: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Certificate:
+        """What can be said of the rows that left, for whoever uses them. It is for every charge of the run.
+
+        Raises:
+            InputError: The charges are for another request than this one.
+        """
+        told, run = self._standing(kept), kept["run"]
+        self._require_charged_for(kept, told)
+        charges = [one for number in self._numbers for one in _attempts(told, run, number)]
+        return Certificate.of(
+            plan_of_charges(self.plan, len(charges) - self._charges),
+            labels=self.writing.labels,
+            unit=self.unit,
+            model=self.model.name,
+            isolation=self.model.isolation,
+            seeded=not self._randomness.secure,
+            data=self._account.data_hash(run, self._records.fingerprint),
+            ledger=[one.id for one in charges],
+            rows=rows,
+            asked=self._asked(kept),
+        )
+
+    # What is charged
+
+    @property
+    def _words(self) -> dict[str, Any]:
+        """What is asked for, in public words."""
+        return {
+            **terms_of(self.plan, self.order, self.writing),
+            "unit": self.unit,
+            "model": self.model.name,
+            "isolation": self.model.isolation.value,
+            "seeded": not self._randomness.secure,
+        }
+
+    def _asked(self, kept: Mapping[str, str]) -> dict[str, Any]:
+        """The whole request, which every charge commits to: a certificate is for all of it or for nothing."""
+        return {**self._words, "version": kept["version"], "run": kept["run"], "charges": self._charges}
+
+    def _require_charged_for(self, kept: Mapping[str, str], told: Mapping[str, Standing]) -> None:
+        """Refuses to go on with charges of another request, whose certificate would be for none of them."""
+        asked = asked_hash(self._asked(kept))
+        if any(one.asked != asked for one in told.values()):
+            raise InputError(
+                f"The run was charged for another request than this one, of which the model {self.model.name!r} says "
+                f"here: {self.model.isolation.value}. Repeat its command on the machine, and with the versions, that "
+                "it began with. Nothing more was charged."
+            )
+
+    def _standing(self, kept: Mapping[str, str]) -> dict[str, Standing]:
+        """Every charge of a run by its id."""
+        return self._account.standing(f"{kept['run']}-")
+
+    @property
+    def _numbers(self) -> range:
+        return range(1, self._charges + 1)
+
+    @property
+    def _charges(self) -> int:
+        """Rounds that are charged one by one; a plan that is charged as a whole is one."""
+        return self.order.rounds if self.plan.decoder.refundable else 1
+
+    @property
+    def _event(self) -> DpEvent:
+        if not self.plan.decoder.refundable:
+            return self.plan.event
+        return self.plan.decoder.event(replace(self.plan.setting, texts=1))
+
+    @property
+    def _texts_of_a_charge(self) -> int:
+        return (1 if self.plan.decoder.refundable else self.order.rounds) * len(self.labels)
+
+    @property
+    def _tokens_of_a_charge(self) -> int:
+        """Tokens of all its texts at their longest."""
+        return self._texts_of_a_charge * self.order.tokens
+
+    def _reservations(self, kept: Mapping[str, str], charges: Sequence[_Charge]) -> list[Reservation]:
+        s, holds = self.plan.setting, self.model.isolation.holds
+        said = Said(
+            self.plan.decoder.name, self.model.name, s.change.name, s.tokens, not self._randomness.secure, holds
+        )
+        asked = asked_hash(self._asked(kept))
+        return [Reservation(one.id, self._event, said.note, asked) for one in charges]
+
+    def _charge(self, kept: Mapping[str, str], waiting: Sequence[_Charge]) -> None:
+        """Charges what is to be drawn, all of it or nothing; what is charged and did not begin is not charged again."""
+        lost = sum(one.attempt > 1 for one in waiting)
+        try:
+            self._account.reserve(self._reservations(kept, waiting))
+        except BudgetExhaustedError as error:
+            if not lost:
+                raise
+            raise BudgetExhaustedError(
+                f"The run was interrupted while it drew: of its {self._charges} charges {lost} began to be drawn and "
+                "left nothing whole. A charge covers one draw, so that a new draw is charged anew; --without-lost goes "
+                f"on without it. {error}",
+                asked=error.asked,
+                left=error.left,
+                limit=error.limit,
+            ) from None
+
+    def _expected(self, order: Order) -> int:
+        """s: given, or the public number of units shared out over all batches."""
+        if order.experts is not None:
+            return order.experts
+        if not self.adjacency.size_is_public:
+            raise ParameterError(
+                "experts",
+                None,
+                "given under add-remove (--experts): the number of units is private there, so name the number that a "
+                "batch may be expected to have, such as last year's",
+            )
+        return max(1, len(self._records) // (len(self.writing.labels) * order.batches_per_label))
+
+    # What is written
+
+    def _rehearse(self) -> None:
+        """Draws the first token of every label from public prompts alone: what fails for everybody fails here."""
+        public = [
+            Group(Prompt(self.writing.opening(label), "", self.writing.lead), ()) for label in self.writing.labels
+        ]
+        try:
+            read = self.model.read(public, inside_tokens=self.order.inside_tokens, tokens=self.order.tokens)
+            try:
+                for step in read.write(range(len(public)), 1).step(dict.fromkeys(range(len(public)))):
+                    text = self._text(SystemRandomness())
+                    text.next(step)
+                    if not text.tokens:
+                        raise ModelError(
+                            f"The model {self.model.name} leaves no token to begin a text with: its public prompt has "
+                            "no finite score that is allowed. Nothing was charged."
+                        )
+            finally:
+                read.close()
+        except SottoError:
+            raise
+        except BaseException as error:
+            if not is_models(error):
+                raise
+            raise ModelError(
+                f"The model {self.model.name} failed on public prompts ({type(error).__name__}). Nothing was charged."
+            ) from error
+
+    def _noted(self, staging: Staging, one: _Charge) -> Sequence[Mapping[str, Any]] | None:
+        """A charge that is whole on the disk and was not noted: it was drawn, so it is the draw that leaves."""
+        found = staging.found(one.name)
+        rounds = 1 if self.plan.decoder.refundable else self.order.rounds
+        wanted = [self.writing.labels[label] for label in self.labels] * rounds
+        if found is None or not _are_texts(found[0], wanted):
+            return None
+        texts, aside = found
+        self._note(one, texts, aside)
+        return texts
+
+    def _note(self, one: _Charge, texts: Sequence[Mapping[str, Any]], aside: str) -> None:
+        """Notes that a charge leaves: the hash of what was put aside, and of the rows that it becomes."""
+        rows = [row for found in self._unfolded(1, texts, again=False) for row in found.rows]
+        self._account.mark_released([one.id], {one.id: f"{aside} {rows_hash(rows)}"})
+
+    @cached_property
+    def _grammar(self) -> Grammar | None:
+        """Compiled and tried out where it is first needed, which is the rehearsal."""
+        if self.writing.schema is None or not self.writing.grammar:
+            return None
+        from sottovoce.models.grammar import Grammar
+
+        return Grammar(self.writing.schema, self.model)
+
+    def _text(self, randomness: Randomness) -> Text:
+        ends, unwritable = self.model.ends, self.model.unwritable
+        chooser = self.plan.decoder.start(self.plan, randomness, ends=ends, unwritable=unwritable)
+        matcher = self._grammar.start() if self._grammar else None
+        return Text(chooser, lambda tokens: self.writing.ended(self._text_of(tokens)), matcher)
+
+    def _written(
+        self, staging: Staging | None, waiting: Sequence[_Charge]
+    ) -> Iterator[tuple[_Charge, list[dict[str, Any]]]]:
+        """The texts of every charge, as soon as it is whole. This is the private read.
+
+        What can fail for public reasons comes before the note that a draw begins: then the charge can still be drawn.
+        """
+        begun: set[_Charge] = set()
+
+        def begin(one: _Charge) -> None:
+            if one not in begun:
+                if staging:  # whether a round can be put aside must not follow from it
+                    staging.make_room(room_of(self.order, self.writing, self._texts_of_a_charge))
+                self._account.begin([one.id])
+                begun.add(one)
+
+        if self.order.batches_per_label > 1:  # read again, the records would be dealt out by other coins
+            begin(waiting[0])
+        read = self._withheld(self._read)
+        try:
+            for one in waiting:
+                begin(one)
+                yield one, self._withheld(lambda: self._drawn(read))
+        finally:
+            self._withheld(read.close)
+
+    def _read(self) -> ReadPrompts:
+        return self.model.read(self._batches.groups(), inside_tokens=self.order.inside_tokens, tokens=self.order.tokens)
+
+    def _drawn(self, read: ReadPrompts) -> list[dict[str, Any]]:
+        """The texts of one charge."""
+        rounds = 1 if self.plan.decoder.refundable else self.order.rounds
+        return [text for _ in range(rounds) for text in self._texts(read)]
+
+    def _texts(self, read: ReadPrompts) -> list[dict[str, Any]]:
+        """One text from every batch, side by side."""
+        texts = [self._text(self._randomness) for _ in self.labels]
+        decoding = read.write(range(len(self.labels)), self.order.tokens)
+        try:
+            waiting: dict[int, int | None] = dict.fromkeys(range(len(self.labels)))
+            while waiting:
+                following: dict[int, int | None] = {}
+                for step in decoding.step(waiting):
+                    token = texts[step.text].next(step)
+                    if token is not None:
+                        following[step.text] = token
+                waiting = following
+        finally:
+            decoding.close()
+        return [
+            {"label": self.writing.labels[label], "written": self._whole(its.tokens), "tokens": len(its.tokens)}
+            for label, its in zip(self.labels, texts, strict=True)
+        ]
+
+    def _text_of(self, tokens: Sequence[int]) -> str:
+        return self.model.decode([token for token in tokens if token not in self.model.ends])
+
+    def _whole(self, tokens: Sequence[int]) -> str:
+        """What a finished text says, blank where the tokenizer cannot say it: a failure would tell of a draw."""
+        try:
+            return self._text_of(tokens).encode("utf-8", "replace").decode("utf-8")
+        except BaseException as error:
+            if not is_models(error):
+                raise
+            return ""
+
+    def _withheld(self, work: Callable[[], T]) -> T:
+        """Lets the model work on private prompts. What it says of a failure stays here, for it could quote a record or
+        its own room, which follows from how many records there are.
+        """
+        try:
+            return work()
+        except BaseException as error:
+            if not is_models(error):
+                raise
+            failure = type(error).__name__
+        # Raised here and not above, so that the other error is not attached to it.
+        raise ModelError(
+            f"The model {self.model.name} failed while it read private examples ({failure}). Its message is "
+            "withheld, since it could tell of them. What was charged stands; repeat the run with --resume, "
+            "where memory may be short on a larger machine. A round that was being drawn is then charged again."
+        )
+
+    def _unfolded(self, number: int, texts: Sequence[Mapping[str, Any]], *, again: bool) -> Iterator[Round]:
+        """The rounds of one charge."""
+        for start in range(0, len(texts), len(self.labels)):
+            its = texts[start : start + len(self.labels)]
+            read = [self.writing.row_of(text["written"], text["label"]) for text in its]
+            rows = [row for row in read if row is not None]
+            yield Round(
+                number + start // len(self.labels), rows, len(its) - len(rows), sum(t["tokens"] for t in its), again
+            )
+
+
+def _attempts(told: Mapping[str, Standing], run: str, number: int) -> list[_Charge]:
+    """The charges of a round, oldest first; where there is none yet, the one to come."""
+    found = [_Charge(run, number)]
+    while found[-1].again.id in told:
+        found.append(found[-1].again)
+    return found
+
+
+def _newest(told: Mapping[str, Standing], run: str, number: int) -> _Charge:
+    return _attempts(told, run, number)[-1]
+
+
+def _hash_of(texts: Sequence[Mapping[str, Any]]) -> str:
+    return hashlib.sha256(repr(texts).encode()).hexdigest()
+
+
+def _aside_of(content: str | None) -> str | None:
+    """Of what is noted of a charge, the hash of what was put aside."""
+    return content.partition(" ")[0] if content else None
+
+
+def _are_texts(found: Sequence[Any], labels: Sequence[str]) -> bool:
+    """Whether a file holds what a charge is: a text for every batch, with its label."""
+    return len(found) == len(labels) and all(
+        isinstance(text, dict)
+        and text.get("label") == label
+        and isinstance(text.get("written"), str)
+        and isinstance(text.get("tokens"), int)
+        for text, label in zip(found, labels, strict=True)
+    )
