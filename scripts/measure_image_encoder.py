@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from _drawings import groups_of, rows, split_of
 
-from sottovoce.benchmarks.in_context import selection_law
+from sottovoce.benchmarks.harness.evaluation import selection_law
 from sottovoce.models.base import FloatArray
 from sottovoce.models.embedded.image_scorer import EmbeddedImageScorer, VectorArray
 from sottovoce.tasks import Example, load_task

@@ -26,7 +26,7 @@ import torch
 from language_model_made_up import KINDS, text, topics, world
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from sottovoce.bundled import ticket_queries
+from sottovoce.data.bundled import ticket_queries
 from sottovoce.models.embedded.language_model import embedded_language_folder
 from sottovoce.tasks import load_task
 

@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from sottovoce.benchmarks.machine import describe  # noqa: E402
+from sottovoce.benchmarks.harness.hardware import describe  # noqa: E402
 from sottovoce.explain import Setting, explain  # noqa: E402
 from sottovoce.privacy.accounting.accountant import RdpAccountant, accumulate  # noqa: E402
 from sottovoce.privacy.accounting.calibration import calibrate  # noqa: E402

@@ -7,7 +7,7 @@ import pytest
 import sottovoce as sv
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.models.fake import FakeScorer, FakeStepper
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 
 ROWS = [Row(i, {"text": f"zq{i}xv", "label": "a"}) for i in range(5)]
 TASK = sv.Task(labels=["a", "b"])
@@ -115,7 +115,7 @@ def test_every_public_entry_point_names_what_it_cannot_use(tmp_path, wrong):
 )
 def test_an_estimator_of_anything_else_is_refused_where_it_is_fitted(name, value):
     pytest.importorskip("sklearn")
-    from sottovoce.estimator import PrivateICLClassifier
+    from sottovoce.sklearn.classifier import PrivateICLClassifier
 
     given = {"classes": ["a", "b"], "model": FakeScorer(), "ledger": ":memory:", "budget_epsilon": 8, "epsilon": 1}
     with pytest.raises(ParameterError, match=f"^{name} is "):

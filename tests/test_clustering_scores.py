@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sottovoce.benchmarks.clustering import made_up
-from sottovoce.benchmarks.clustering_scores import k_means, scores
+from sottovoce.benchmarks.studies.clustering import k_means, made_up, scores
 
 
 def test_scores_agree_with_scikit_learn():

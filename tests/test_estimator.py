@@ -31,12 +31,12 @@ from sottovoce.errors import (
     ParameterError,
     RecordError,
 )
-from sottovoce.estimator import PrivateICLClassifier
-from sottovoce.estimator_data import UnusableDataError
 from sottovoce.models.embedded.sentence_encoder import DEFAULT_PACKAGE
 from sottovoce.models.fake import FakeScorer
 from sottovoce.models.features import VectorScorer, vector_text
 from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.sklearn.classifier import PrivateICLClassifier
+from sottovoce.sklearn.inputs import UnusableDataError
 from sottovoce.tasks import Example, Task
 
 EXPECTED_FAILED_CHECKS = {
@@ -238,9 +238,9 @@ def test_a_row_that_is_no_text_is_refused_before_a_charge(bad):
 
 def test_the_library_asks_for_scikit_learn_by_its_install_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.base", None)
-    monkeypatch.delitem(sys.modules, "sottovoce.estimator")
+    monkeypatch.delitem(sys.modules, "sottovoce.sklearn.classifier")
     with pytest.raises(MissingExtraError, match=r"pip install 'sottovoce\[sklearn\]'"):
-        importlib.import_module("sottovoce.estimator")
+        importlib.import_module("sottovoce.sklearn.classifier")
 
 
 # what stays out of sight

@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 
-from sottovoce import planner
 from sottovoce.cli import run
 from sottovoce.errors import BudgetExhaustedError, ParameterError
-from sottovoce.planner import Accuracy, affordable_epsilon, make_plan, measured_tasks
-from sottovoce.planner_data import Grid, Line, Reading, Setting, packaged_grid
+from sottovoce.planner import advise as planner
+from sottovoce.planner.advise import Accuracy, affordable_epsilon, make_plan, measured_tasks
+from sottovoce.planner.measurements import Grid, Line, Reading, Setting, packaged_grid
 from sottovoce.privacy.events import BoundedRange, PureDP
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
@@ -108,7 +108,7 @@ def grid_of(by_task, zero_shot, *, relation=None, counts=(4, 100)):
 @pytest.fixture
 def planned(monkeypatch):
     def plan(grid, **changes):
-        monkeypatch.setattr("sottovoce.planner.packaged_grid", lambda: grid)
+        monkeypatch.setattr("sottovoce.planner.advise.packaged_grid", lambda: grid)
         return make_plan(**{"records": 100, "questions": 8, "budget": Budget(8), **changes})
 
     return plan

@@ -8,7 +8,7 @@ from sottovoce.errors import BudgetExhaustedError, LedgerMismatchError, ModelErr
 from sottovoce.models.fake import FakeScorer, one_shot
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Account, Ledger
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.session import PrivateICL
 from sottovoce.tasks import Task
 

@@ -29,7 +29,7 @@ from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Account, Ledger
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness, SystemRandomness
-from sottovoce.records import PrivateRecords, Row, unseal
+from sottovoce.records.sealed import PrivateRecords, Row, unseal
 from sottovoce.session import BATCH, PrivateICL
 from sottovoce.tasks import Example, Task, load_task
 

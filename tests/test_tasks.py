@@ -9,7 +9,7 @@ import pytest
 
 from sottovoce.errors import ParameterError, RecordError, TaskError
 from sottovoce.models.base import require_images, require_text
-from sottovoce.records import Row
+from sottovoce.records.sealed import Row
 from sottovoce.tasks import Task, load_task, task_names
 
 TICKETS = Task(labels=["billing", "fraud", "shipping"])

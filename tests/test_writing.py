@@ -7,9 +7,9 @@ import json
 import pytest
 
 from sottovoce.errors import InputError, RecordError, TaskError
-from sottovoce.records import Row
+from sottovoce.generation import Writing
+from sottovoce.records.sealed import Row
 from sottovoce.tasks import Task
-from sottovoce.writing import Writing
 
 PLAIN = Writing(("text",))
 RECORD = Writing(("title", "year"), lead="Record:")

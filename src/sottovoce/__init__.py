@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from sottovoce import errors, methods
     from sottovoce.experts.partition import Partition
     from sottovoce.models.registry import load_scorer
-    from sottovoce.planner import make_plan
+    from sottovoce.planner.advise import make_plan
     from sottovoce.privacy.accounting.accountant import RdpAccountant
     from sottovoce.privacy.ledger.budget import Budget
     from sottovoce.privacy.ledger.ledger import Ledger
     from sottovoce.privacy.unit import Adjacency
-    from sottovoce.readers import read_private, read_public
-    from sottovoce.records import PrivateRecords, PublicRecords
+    from sottovoce.records.readers import read_private, read_public
+    from sottovoce.records.sealed import PrivateRecords, PublicRecords
     from sottovoce.release import Release
     from sottovoce.session import PrivateICL
     from sottovoce.synthesis.config import Order
@@ -56,17 +56,17 @@ _HOMES = {
     "Partition": "experts.partition",
     "Order": "synthesis.config",
     "PrivateICL": "session",
-    "PrivateRecords": "records",
-    "PublicRecords": "records",
+    "PrivateRecords": "records.sealed",
+    "PublicRecords": "records.sealed",
     "RdpAccountant": "privacy.accounting.accountant",
     "Release": "release",
     "Synthesizer": "synthesis.synthesizer",
     "Task": "tasks",
     "load_scorer": "models.registry",
     "load_task": "tasks",
-    "make_plan": "planner",
-    "read_private": "readers",
-    "read_public": "readers",
+    "make_plan": "planner.advise",
+    "read_private": "records.readers",
+    "read_public": "records.readers",
 }
 
 

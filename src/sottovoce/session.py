@@ -34,7 +34,7 @@ from sottovoce.privacy.ledger.opening import open_account
 from sottovoce.privacy.numbers import rounded_down
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency, ChangeType
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.release import Release, Terms
 from sottovoce.tasks import Example, Query, Task
 
@@ -70,7 +70,7 @@ class PrivateICL:
 
     Example:
         >>> from sottovoce.models.fake import FakeScorer
-        >>> from sottovoce.records import PrivateRecords, Row
+        >>> from sottovoce.records.sealed import PrivateRecords, Row
         >>> rows = [Row(i, {"text": f"note {i}", "label": "billing"}) for i in range(20)]
         >>> icl = PrivateICL(
         ...     records=PrivateRecords(rows, source="notes"),

@@ -1,7 +1,7 @@
 """Tasks: the public part of a prompt, and how a label is read from a row.
 
 A task names the labels, an instruction, and two templates. The label set is a public parameter: it is given, never
-collected from private rows. Built-in tasks are the files ``tasks/*.toml``; a user's own file has the same keys.
+collected from private rows. Built-in tasks are the files ``data/tasks/*.toml``; a user's own file has the same keys.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, final
 
-from sottovoce import limits
 from sottovoce.errors import InputError, ParameterError, RecordError, TaskError, require_kind
-from sottovoce.records import Opaque, Row, is_missing
+from sottovoce.records import limits
+from sottovoce.records.sealed import Opaque, Row, is_missing
 
 Query = Mapping[str, str]
 """The fields of one question: field name to text, an image as base64. Public, and possibly adversarial."""
@@ -195,7 +195,7 @@ def load_task(name_or_path: str) -> Task:
 
 
 def _built_in() -> Any:
-    return resources.files("sottovoce") / "tasks"
+    return resources.files("sottovoce") / "data" / "tasks"
 
 
 def _parse(text: str, name: str) -> Task:

@@ -10,10 +10,10 @@ import pytest
 from scipy.stats import norm
 from tiny_rows import reader, write_news
 
-from sottovoce.benchmarks import evaluation as e
-from sottovoce.benchmarks.accuracy import difference, hard, said_of, series, soft
-from sottovoce.benchmarks.experiment import Cell, Key
-from sottovoce.benchmarks.worlds import OWN, read_world
+from sottovoce.benchmarks.harness import evaluation as e
+from sottovoce.benchmarks.harness.accuracy import difference, hard, said_of, series, soft
+from sottovoce.benchmarks.harness.datasets import OWN, read_world
+from sottovoce.benchmarks.harness.experiment import Cell, Key
 from sottovoce.errors import ParameterError
 from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.partition import Partition

@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 from tiny_rows import reader, write_news
 
-from sottovoce.benchmarks import accuracy
-from sottovoce.benchmarks import evaluation as e
-from sottovoce.benchmarks.accuracy import measure_accuracy
-from sottovoce.benchmarks.experiment import Bench, Cell, Experiment, Key, Piece, Result, Settings, about
-from sottovoce.benchmarks.machine import describe
-from sottovoce.benchmarks.score_store import ScoreStore, StoredScorer
-from sottovoce.benchmarks.worlds import OWN, UNKNOWN
+from sottovoce.benchmarks.harness import accuracy
+from sottovoce.benchmarks.harness import evaluation as e
+from sottovoce.benchmarks.harness.accuracy import measure_accuracy
+from sottovoce.benchmarks.harness.datasets import OWN, UNKNOWN
+from sottovoce.benchmarks.harness.experiment import Bench, Cell, Experiment, Key, Piece, Result, Settings, about
+from sottovoce.benchmarks.harness.hardware import describe
+from sottovoce.benchmarks.harness.score_cache import ScoreStore, StoredScorer
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.methods.pbs import PbS
 from sottovoce.models.fake import FakeScorer

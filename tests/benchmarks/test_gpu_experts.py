@@ -13,8 +13,8 @@ pytest.importorskip("transformers")
 
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-from sottovoce.benchmarks import gpu_experts  # noqa: E402
-from sottovoce.benchmarks.gpu_experts import SHAPES, OperationCount, known_peak, main, random_model  # noqa: E402
+from sottovoce.benchmarks.speed import gpu_experts  # noqa: E402
+from sottovoce.benchmarks.speed.gpu_experts import SHAPES, OperationCount, known_peak, main, random_model  # noqa: E402
 from sottovoce.errors import ParameterError  # noqa: E402
 from sottovoce.models.huggingface.label_scorer import TransformersScorer  # noqa: E402
 from sottovoce.tasks import Example, load_task  # noqa: E402

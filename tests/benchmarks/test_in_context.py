@@ -11,8 +11,9 @@ import math
 import numpy as np
 import pytest
 
-from sottovoce.benchmarks import in_context
-from sottovoce.benchmarks.in_context import main, selection_law
+from sottovoce.benchmarks.harness.evaluation import selection_law
+from sottovoce.benchmarks.studies import in_context
+from sottovoce.benchmarks.studies.in_context import main
 from sottovoce.models.embedded.sentence_encoder import DEFAULT_PACKAGE
 
 

@@ -11,9 +11,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from sottovoce.benchmarks import lockstep, lockstep_peers  # noqa: E402
-from sottovoce.benchmarks.lockstep import Case, Ours, bytes_of_step, made_prompts, main, random_model  # noqa: E402
-from sottovoce.benchmarks.lockstep_peers import invink, plain_loop  # noqa: E402
+from sottovoce.benchmarks.speed import (  # noqa: E402
+    lockstep,
+    lockstep_peers,
+)
+from sottovoce.benchmarks.speed.lockstep import Case, Ours, bytes_of_step, made_prompts, main, random_model  # noqa: E402
+from sottovoce.benchmarks.speed.lockstep_peers import invink, plain_loop  # noqa: E402
 from sottovoce.models.lockstep.stepper import TransformersStepper  # noqa: E402
 
 CASE = Case(experts=3, shared=20, own=40, texts=2, tokens=4)

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from sottovoce.benchmarks import noise
+from sottovoce.benchmarks.speed import noise
 from sottovoce.errors import ParameterError
 
 pytest.importorskip("opendp", reason="opendp is a development requirement")

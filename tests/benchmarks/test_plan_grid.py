@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from tiny_rows import reader
 
-from sottovoce.benchmarks import evaluation as e
-from sottovoce.benchmarks import plan_grid, runner
-from sottovoce.benchmarks.experiment import Cell, Key, Result, Settings
-from sottovoce.benchmarks.plan_grid import EXPERIMENT, compact, main, write
-from sottovoce.benchmarks.runner import run
+from sottovoce.benchmarks.harness import evaluation as e
+from sottovoce.benchmarks.harness import runner
+from sottovoce.benchmarks.harness.experiment import Cell, Key, Result, Settings
+from sottovoce.benchmarks.harness.runner import run
+from sottovoce.benchmarks.studies import plan_grid
+from sottovoce.benchmarks.studies.plan_grid import EXPERIMENT, compact, main, write
 from sottovoce.errors import InputError
-from sottovoce.planner_data import Setting, packaged_grid, read_grid
+from sottovoce.planner.measurements import Setting, packaged_grid, read_grid
 
 SETTINGS = Settings(
     model="fake", seeds=5, queries=4, tasks=("tickets",), names=("own",), records=(4,), epsilons=(0.5, 2.0),

@@ -12,8 +12,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from sottovoce.benchmarks import plot_scales, plot_styles, plots
-from sottovoce.benchmarks.exhibits import Exhibit, Figure, Series
+from sottovoce.benchmarks.harness.results import Exhibit, Figure, Series
+from sottovoce.benchmarks.reporting import plots
+from sottovoce.benchmarks.reporting import scales as plot_scales
+from sottovoce.benchmarks.reporting import styles as plot_styles
 from sottovoce.errors import MissingExtraError, ParameterError
 
 matplotlib = pytest.importorskip("matplotlib", reason="the extra 'plots' is not installed")

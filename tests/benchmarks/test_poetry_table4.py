@@ -11,12 +11,13 @@ from tiny_rows import write_news
 
 from sottovoce.audits.membership import NOT_RELEASED, membership_design, optimal_label_attack
 from sottovoce.audits.roc import caps, tpr_at
-from sottovoce.benchmarks import evaluation as e
-from sottovoce.benchmarks import poetry_table4 as table4
-from sottovoce.benchmarks import runner, worlds
-from sottovoce.benchmarks.experiment import Bench, Result, Settings
-from sottovoce.benchmarks.score_store import ScoreStore, StoredScorer
-from sottovoce.benchmarks.worlds import OWN
+from sottovoce.benchmarks.harness import datasets as worlds
+from sottovoce.benchmarks.harness import evaluation as e
+from sottovoce.benchmarks.harness import runner
+from sottovoce.benchmarks.harness.datasets import OWN
+from sottovoce.benchmarks.harness.experiment import Bench, Result, Settings
+from sottovoce.benchmarks.harness.score_cache import ScoreStore, StoredScorer
+from sottovoce.benchmarks.poetry import table4
 from sottovoce.errors import ParameterError
 from sottovoce.methods.base import Price
 from sottovoce.methods.pbs import PbS

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from tiny_rows import reader, write_drawings, write_news
 
-from sottovoce.benchmarks import evaluation as e
-from sottovoce.benchmarks import poetry_soft_hard, poetry_table2, poetry_table3
-from sottovoce.benchmarks.accuracy import difference
-from sottovoce.benchmarks.experiment import Bench, Cell, Key, Piece, Result, Settings
-from sottovoce.benchmarks.score_store import ScoreStore, StoredScorer
-from sottovoce.benchmarks.worlds import OWN
+from sottovoce.benchmarks.harness import evaluation as e
+from sottovoce.benchmarks.harness.accuracy import difference
+from sottovoce.benchmarks.harness.datasets import OWN
+from sottovoce.benchmarks.harness.experiment import Bench, Cell, Key, Piece, Result, Settings
+from sottovoce.benchmarks.harness.score_cache import ScoreStore, StoredScorer
+from sottovoce.benchmarks.poetry import soft_hard as poetry_soft_hard
+from sottovoce.benchmarks.poetry import table2 as poetry_table2
+from sottovoce.benchmarks.poetry import table3 as poetry_table3
 from sottovoce.errors import ParameterError
 from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.unit import Adjacency

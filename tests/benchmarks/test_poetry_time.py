@@ -10,11 +10,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sottovoce.benchmarks import evaluation as e
-from sottovoce.benchmarks import poetry_time
-from sottovoce.benchmarks.experiment import Bench, Cell, Key, Piece, Result
-from sottovoce.benchmarks.machine import describe
-from sottovoce.benchmarks.poetry_time import (
+from sottovoce.benchmarks.harness import evaluation as e
+from sottovoce.benchmarks.harness.experiment import Bench, Cell, Key, Piece, Result
+from sottovoce.benchmarks.harness.hardware import describe
+from sottovoce.benchmarks.harness.runner import main
+from sottovoce.benchmarks.harness.score_cache import ScoreStore, StoredScorer
+from sottovoce.benchmarks.harness.tables import text_tables
+from sottovoce.benchmarks.poetry import time as poetry_time
+from sottovoce.benchmarks.poetry.time import (
     EXPERIMENT,
     METHODS,
     PBS_MANY,
@@ -25,9 +28,6 @@ from sottovoce.benchmarks.poetry_time import (
     random_model,
     ratios,
 )
-from sottovoce.benchmarks.report import text_tables
-from sottovoce.benchmarks.runner import main
-from sottovoce.benchmarks.score_store import ScoreStore, StoredScorer
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer
 from sottovoce.session import PrivateICL

@@ -10,9 +10,13 @@ import pytest
 from tiny_rows import reader, write_rows
 
 from sottovoce.audits.extraction import ADDRESS, Secrets
-from sottovoce.benchmarks import prism_demonstrations, prism_extraction, runner
-from sottovoce.benchmarks.experiment import Result, Settings
-from sottovoce.benchmarks.prism_extraction import (
+from sottovoce.benchmarks.harness import runner
+from sottovoce.benchmarks.harness.experiment import Result, Settings
+from sottovoce.benchmarks.harness.runner import run
+from sottovoce.benchmarks.harness.tables import text_tables
+from sottovoce.benchmarks.prism import demonstrations as prism_demonstrations
+from sottovoce.benchmarks.prism import extraction as prism_extraction
+from sottovoce.benchmarks.prism.extraction import (
     EXPERIMENT,
     GREEDY,
     LOOSE,
@@ -23,7 +27,7 @@ from sottovoce.benchmarks.prism_extraction import (
     found_in,
     plan_of,
 )
-from sottovoce.benchmarks.prism_extraction_texts import (
+from sottovoce.benchmarks.prism.extraction_texts import (
     ENDS,
     MADE_UP,
     NAMES,
@@ -35,8 +39,6 @@ from sottovoce.benchmarks.prism_extraction_texts import (
     made_up_record,
     window,
 )
-from sottovoce.benchmarks.report import text_tables
-from sottovoce.benchmarks.runner import run
 from sottovoce.errors import InputError, OpaqueError, ParameterError
 from sottovoce.models.fake import CHARACTERS, FakeStepper
 

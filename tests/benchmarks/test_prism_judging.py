@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tiny_rows import write_rows
 
-from sottovoce.benchmarks import prism_judging as j
-from sottovoce.benchmarks.worlds import read_world
+from sottovoce.benchmarks.harness.datasets import read_world
+from sottovoce.benchmarks.prism import judging as j
 from sottovoce.tasks import Example
 
 OPENINGS = {

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from tiny_rows import reader
 
-from sottovoce.benchmarks import prism_demonstrations, prism_knobs, runner
-from sottovoce.benchmarks.experiment import Bench, Piece, Result, Settings
-from sottovoce.benchmarks.prism_knobs import COPIED, EXPERIMENT, USUAL, VARIANTS
-from sottovoce.benchmarks.runner import run
+from sottovoce.benchmarks.harness import runner
+from sottovoce.benchmarks.harness.experiment import Bench, Piece, Result, Settings
+from sottovoce.benchmarks.harness.runner import run
+from sottovoce.benchmarks.prism import ablations as prism_knobs
+from sottovoce.benchmarks.prism import demonstrations as prism_demonstrations
+from sottovoce.benchmarks.prism.ablations import COPIED, EXPERIMENT, USUAL, VARIANTS
 from sottovoce.models.fake import FakeStepper
 from sottovoce.synthesis.synthesizer import Synthesizer
 

@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 from tiny_rows import reader
 
-from sottovoce.benchmarks import evaluation as e
-from sottovoce.benchmarks import prism_demonstrations, prism_kshot, runner
-from sottovoce.benchmarks.experiment import Bench, Piece, Result, Settings
-from sottovoce.benchmarks.prism_kshot import EXPERIMENT, METHODS, PUBLIC, REAL
-from sottovoce.benchmarks.runner import run
-from sottovoce.benchmarks.worlds import default_data, read_world
+from sottovoce.benchmarks.harness import evaluation as e
+from sottovoce.benchmarks.harness import runner
+from sottovoce.benchmarks.harness.datasets import default_data, read_world
+from sottovoce.benchmarks.harness.experiment import Bench, Piece, Result, Settings
+from sottovoce.benchmarks.harness.runner import run
+from sottovoce.benchmarks.prism import demonstrations as prism_demonstrations
+from sottovoce.benchmarks.prism import kshot as prism_kshot
+from sottovoce.benchmarks.prism.kshot import EXPERIMENT, METHODS, PUBLIC, REAL
 from sottovoce.errors import ParameterError
 from sottovoce.models.fake import FakeScorer, FakeStepper, one_shot
 

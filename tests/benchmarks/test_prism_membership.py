@@ -10,11 +10,16 @@ from tiny_rows import write_news
 
 from sottovoce.audits.membership import NOT_RELEASED
 from sottovoce.audits.roc import caps
-from sottovoce.benchmarks import evaluation as e
-from sottovoce.benchmarks import prism_demonstrations, prism_membership, runner
-from sottovoce.benchmarks.experiment import Bench, Piece, Result, Settings
-from sottovoce.benchmarks.prism_extraction import Undefended
-from sottovoce.benchmarks.prism_membership import (
+from sottovoce.benchmarks.harness import evaluation as e
+from sottovoce.benchmarks.harness import runner
+from sottovoce.benchmarks.harness.experiment import Bench, Piece, Result, Settings
+from sottovoce.benchmarks.harness.runner import run
+from sottovoce.benchmarks.harness.score_cache import ScoreStore, StoredScorer
+from sottovoce.benchmarks.harness.tables import text_tables
+from sottovoce.benchmarks.prism import demonstrations as prism_demonstrations
+from sottovoce.benchmarks.prism import membership as prism_membership
+from sottovoce.benchmarks.prism.extraction import Undefended
+from sottovoce.benchmarks.prism.membership import (
     ABOVE,
     CONFIDENCE,
     EXPERIMENT,
@@ -28,9 +33,6 @@ from sottovoce.benchmarks.prism_membership import (
     curve_of,
     reading,
 )
-from sottovoce.benchmarks.report import text_tables
-from sottovoce.benchmarks.runner import run
-from sottovoce.benchmarks.score_store import ScoreStore, StoredScorer
 from sottovoce.errors import ParameterError
 from sottovoce.intervals import Proportion
 from sottovoce.models.fake import CHARACTERS, FakeScorer, FakeStepper

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from tiny_rows import reader
 
-from sottovoce.benchmarks import prism_demonstrations, prism_records, runner
-from sottovoce.benchmarks.experiment import Result, Settings
-from sottovoce.benchmarks.prism_knobs import COPIED
-from sottovoce.benchmarks.prism_records import EXPERIMENT, WRITERS
-from sottovoce.benchmarks.runner import run
+from sottovoce.benchmarks.harness import runner
+from sottovoce.benchmarks.harness.experiment import Result, Settings
+from sottovoce.benchmarks.harness.runner import run
+from sottovoce.benchmarks.prism import demonstrations as prism_demonstrations
+from sottovoce.benchmarks.prism import records as prism_records
+from sottovoce.benchmarks.prism.ablations import COPIED
+from sottovoce.benchmarks.prism.records import EXPERIMENT, WRITERS
 from sottovoce.models.fake import FakeStepper
 from sottovoce.synthesis.synthesizer import Synthesizer
 

@@ -11,11 +11,11 @@ import pytest
 from tiny_rows import write_rows
 from tiny_writer import LETTERS, measured, writer
 
-from sottovoce.benchmarks import evaluation as e
-from sottovoce.benchmarks import prism_slots as p
-from sottovoce.benchmarks.experiment import Bench, Piece, Settings
-from sottovoce.benchmarks.prism_demonstrations import METHODS, PUBLIC, REAL
-from sottovoce.benchmarks.prism_spans import Asked, answers, spans_of
+from sottovoce.benchmarks.harness import evaluation as e
+from sottovoce.benchmarks.harness.experiment import Bench, Piece, Settings
+from sottovoce.benchmarks.prism import slots as p
+from sottovoce.benchmarks.prism.demonstrations import METHODS, PUBLIC, REAL
+from sottovoce.benchmarks.prism.spans import Asked, answers, spans_of
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.models.fake import FakeStepper
 

@@ -8,10 +8,10 @@ import pytest
 from tiny_rows import write_rows
 from tiny_writer import MACHINE, measured, writer
 
-from sottovoce.benchmarks import prism_structured as p
-from sottovoce.benchmarks import prism_writing as w
-from sottovoce.benchmarks.experiment import Bench, Cell, Key, Piece, Result, Settings
-from sottovoce.benchmarks.prism_demonstrations import METHODS, PUBLIC
+from sottovoce.benchmarks.harness.experiment import Bench, Cell, Key, Piece, Result, Settings
+from sottovoce.benchmarks.prism import structured as p
+from sottovoce.benchmarks.prism import writing as w
+from sottovoce.benchmarks.prism.demonstrations import METHODS, PUBLIC
 from sottovoce.errors import InputError, ParameterError
 
 FILM = {"title": "Lost", "year": 1950, "genres": ["Drama"], "cast": ["Ann Lee", "Bo Ray"]}

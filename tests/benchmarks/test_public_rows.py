@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import sottovoce
-from sottovoce.benchmarks import clustering
-from sottovoce.benchmarks.in_context import read_world as plain_world
-from sottovoce.benchmarks.prism_writing import rows_in
-from sottovoce.benchmarks.worlds import WORLDS, read_world
+from sottovoce.benchmarks.harness.datasets import WORLDS, read_world
+from sottovoce.benchmarks.prism.writing import rows_in
+from sottovoce.benchmarks.studies import clustering
+from sottovoce.benchmarks.studies.in_context import read_world as plain_world
 from sottovoce.cli import run
 from sottovoce.errors import InputError
 
@@ -78,7 +78,7 @@ def test_the_advice_of_a_plan_refuses_private_rows_as_questions(folder, capsys):
 def test_benchmarks_and_audits_read_rows_through_the_one_door_alone():
     package = Path(sottovoce.__file__).parent
     found = {}
-    for file in [*(package / "benchmarks").glob("*.py"), *(package / "audits").glob("*.py")]:
+    for file in [*(package / "benchmarks").rglob("*.py"), *(package / "audits").rglob("*.py")]:
         tree = ast.parse(file.read_text("utf-8"))
         names = {
             alias.name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sottovoce.benchmarks import evaluation as e
+from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.methods.base import Price, Selecting
 from sottovoce.methods.pbs import PbS
 from sottovoce.methods.poe import PoE

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.benchmarks import plots, report
-from sottovoce.benchmarks.exhibits import Exhibit, Figure, Series, Table
+from sottovoce.benchmarks.harness.results import Exhibit, Figure, Series, Table
+from sottovoce.benchmarks.reporting import plots, report
 from sottovoce.errors import MissingExtraError
 
 WEIRD = '<script>alert("x")</script>&"\'`|*_$'
@@ -236,7 +236,7 @@ def test_markdown_tables_have_straight_columns_and_no_stray_pipe():
     ],
 )
 def test_markdown_shows_a_text_as_it_is(text, marked):
-    assert report._mark(text) == marked
+    assert report.escaped(text) == marked
 
 
 def test_a_markdown_page_links_the_figures_that_are_drawn(tmp_path):

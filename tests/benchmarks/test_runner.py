@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 from tiny_rows import reader, write_news
 
-from sottovoce.benchmarks import evaluation as e
-from sottovoce.benchmarks import poetry_clip, poetry_table1, runner
-from sottovoce.benchmarks.exhibits import Exhibit, Table
-from sottovoce.benchmarks.experiment import Experiment, Key, Result, Settings
-from sottovoce.benchmarks.gather import family_of
-from sottovoce.benchmarks.runner import load_experiment, run
+from sottovoce.benchmarks.harness import evaluation as e
+from sottovoce.benchmarks.harness import runner
+from sottovoce.benchmarks.harness.experiment import Experiment, Key, Result, Settings
+from sottovoce.benchmarks.harness.results import Exhibit, Table
+from sottovoce.benchmarks.harness.runner import load_experiment, run
+from sottovoce.benchmarks.poetry import clip as poetry_clip
+from sottovoce.benchmarks.poetry import table1 as poetry_table1
+from sottovoce.benchmarks.reporting.collect import family_of
 from sottovoce.errors import InputError, ParameterError
 
 SETTINGS = Settings(model="fake", seeds=3, queries=4, tasks=("tickets",), records=(2,), epsilons=(1.0,))

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 from tiny_rows import reader, write_news
 
-from sottovoce.benchmarks.evaluation import ask, ask_public, ask_samples
-from sottovoce.benchmarks.score_store import ScoreStore, StoredScorer, digest, identity_of
-from sottovoce.benchmarks.worlds import OWN, UNKNOWN, Episode, read_world
+from sottovoce.benchmarks.harness.datasets import OWN, UNKNOWN, Episode, read_world
+from sottovoce.benchmarks.harness.evaluation import ask, ask_public, ask_samples
+from sottovoce.benchmarks.harness.score_cache import ScoreStore, StoredScorer, digest, identity_of
 from sottovoce.methods.pbs import PbS
 from sottovoce.models.base import Isolation
 from sottovoce.models.embedded.sentence_encoder import DEFAULT_PACKAGE
@@ -321,7 +321,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np
-from sottovoce.benchmarks.score_store import ScoreStore, digest
+from sottovoce.benchmarks.harness.score_cache import ScoreStore, digest
 store = ScoreStore(Path(sys.argv[1]))
 store.add_scores({digest("kept"): np.array([-0.5, -1.0])})
 store._rows.execute("BEGIN IMMEDIATE")
@@ -392,7 +392,7 @@ def test_an_episode_is_answered_bit_for_bit_as_without_a_store(tmp_path, store, 
 def test_the_embedded_model_answers_bit_for_bit_as_without_a_store(tmp_path, store):
     if find_spec(DEFAULT_PACKAGE) is None:
         pytest.skip("the encoder is not installed")
-    from sottovoce.benchmarks.runner import open_model
+    from sottovoce.benchmarks.harness.runner import open_model
     from sottovoce.models.embedded.label_scorer import EmbeddedScorer
 
     episode = read_world(tmp_path, "tickets").episode(0, 12, OWN)

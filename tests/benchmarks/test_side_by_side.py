@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from sottovoce.benchmarks.experiment import Result
-from sottovoce.benchmarks.runner import load_experiment, run
+from sottovoce.benchmarks.harness.experiment import Result
+from sottovoce.benchmarks.harness.runner import load_experiment, run
 from sottovoce.errors import AssignmentError, InputError, ParameterError, RecordError
 
 EXPERIMENT = load_experiment("poetry-clip")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tiny_rows import UNSEEN, write_drawings, write_news, write_rows, write_sources
 
-from sottovoce.benchmarks.worlds import (
+from sottovoce.benchmarks.harness.datasets import (
     FITTED,
     MADE_UP,
     MOST_RECORDS,

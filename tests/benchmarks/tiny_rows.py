@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from sottovoce.benchmarks.worlds import SOURCES
+from sottovoce.benchmarks.harness.datasets import SOURCES
 from sottovoce.models.fake import FakeScorer
 
 UNSEEN = [f"Korean/character0{n}" for n in range(1, 8)]

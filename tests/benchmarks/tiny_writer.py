@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from sottovoce.benchmarks.experiment import Bench, Cell, Experiment, Key, Result, Settings
+from sottovoce.benchmarks.harness.experiment import Bench, Cell, Experiment, Key, Result, Settings
 from sottovoce.models.fake import FakeStepper
 from sottovoce.models.stepper import Prompt
 

@@ -20,8 +20,8 @@ import pytest
 import sqlalchemy as sa
 
 from sottovoce.cli import run
+from sottovoce.files.partial import PartialFile
 from sottovoce.models.fake import FakeScorer, one_shot
-from sottovoce.partial_file import PartialFile
 from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.session import BATCH
 

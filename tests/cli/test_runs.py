@@ -9,10 +9,10 @@ from contextlib import closing
 
 import pytest
 
-from sottovoce import partial_file
 from sottovoce.cli import run
 from sottovoce.cli.answers import AnswerSink, Run
 from sottovoce.errors import InputError
+from sottovoce.files import partial as partial_file
 from sottovoce.models.fake import FakeScorer, one_shot
 from sottovoce.session import BATCH
 

@@ -6,11 +6,11 @@ import pytest
 
 from sottovoce.errors import RecordError
 from sottovoce.experts.batches import Batches
+from sottovoce.generation import Writing
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import Task
-from sottovoce.writing import Writing
 
 TASK = Task(labels=["billing", "fraud", "shipping"])
 WRITING = Writing.of(TASK)

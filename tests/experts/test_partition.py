@@ -262,7 +262,7 @@ def test_two_persons_whose_ids_are_equal_numbers_stay_two():
     # One expert for both would be re-evaluated when one leaves: a swap where add/remove promises a drop.
     from sottovoce.experts.ensemble import Ensemble
     from sottovoce.models.fake import FakeScorer
-    from sottovoce.records import PrivateRecords, Row
+    from sottovoce.records.sealed import PrivateRecords, Row
     from sottovoce.tasks import Task
 
     def experts(*groups):

@@ -20,7 +20,7 @@ from sottovoce.models.failures import is_shared
 from sottovoce.models.fake import FakeScorer, one_shot
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import Example, Task
 
 TASK = Task(labels=["billing", "fraud", "shipping"])

@@ -35,8 +35,8 @@ from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import DROP, Adjacency
-from sottovoce.readers import read_private
-from sottovoce.records import Opaque, PrivateRecords, Row, unseal
+from sottovoce.records.readers import read_private
+from sottovoce.records.sealed import Opaque, PrivateRecords, Row, unseal
 from sottovoce.session import BATCH, PrivateICL
 from sottovoce.tasks import Example, Task
 

@@ -11,7 +11,7 @@ from sottovoce.cli import run
 from sottovoce.errors import ParameterError, RecordError
 from sottovoce.methods.references import Demonstrations
 from sottovoce.models.fake import FakeScorer
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.session import PrivateICL
 from sottovoce.tasks import Example, Task
 

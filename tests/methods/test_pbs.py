@@ -29,7 +29,7 @@ from sottovoce.privacy.events import ApproximateDP
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import SeededRandomness, SystemRandomness
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.session import PrivateICL
 from sottovoce.tasks import Task, load_task
 

@@ -26,7 +26,7 @@ from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import Task
 from worlds import ADJACENCIES, hockey_stick, losses, outputs
 

@@ -18,7 +18,7 @@ from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.events import BoundedRange
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.session import PrivateICL
 from sottovoce.tasks import Task
 from worlds import ADJACENCIES, change_of, losses

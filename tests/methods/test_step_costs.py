@@ -22,8 +22,8 @@ from sottovoce.privacy.events import (
     ZCDpEvent,
 )
 from sottovoce.privacy.parameters import Checked, Positive, Several, Share, Whole
-from sottovoce.privacy.step_costs import figures_of, several, step_costs
-from sottovoce.privacy.unit import DROP, SWAP, TWO_SWAP, Adjacency, Assignment, ChangeType, change_type
+from sottovoce.privacy.step_costs import figures_of, step_costs
+from sottovoce.privacy.unit import DROP, SWAP, TWO_SWAP, Adjacency, Assignment, ChangeType, change_type, several
 
 AR, RO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 registered_subjects()  # imports every method and cost model, and so every step cost

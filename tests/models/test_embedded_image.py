@@ -35,7 +35,7 @@ from sottovoce.models.embedded.image_encoder import NUMBERS, ImageEncoder, ink_o
 from sottovoce.models.embedded.image_scorer import EmbeddedImageContexts, EmbeddedImageScorer, evidence_of
 from sottovoce.models.registry import load_scorer
 from sottovoce.privacy.ledger.budget import Budget
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.session import PrivateICL
 from sottovoce.tasks import Example, Task, load_task
 

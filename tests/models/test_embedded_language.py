@@ -22,7 +22,7 @@ pytest.importorskip("transformers")
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 
-from sottovoce.bundled import tickets_file
+from sottovoce.data.bundled import tickets_file
 from sottovoce.errors import ModelError
 from sottovoce.models.embedded import language_model as module
 from sottovoce.models.embedded.language_model import PINNED, embedded_language_folder

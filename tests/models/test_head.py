@@ -150,7 +150,7 @@ def test_fitting_without_the_corpora_says_where_to_name_them(fit_head, tmp_path,
 def test_made_up_names_hold_no_word_of_the_benchmarks(fit_head):
     import random
 
-    from sottovoce.benchmarks.in_context import MADE_UP
+    from sottovoce.benchmarks.studies.in_context import MADE_UP
 
     names = {name for seed in range(20) for name in fit_head._made_up.names(random.Random(seed), ["word"] * 200)}
     assert not names & {word for words in MADE_UP.values() for word in words}

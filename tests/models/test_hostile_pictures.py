@@ -25,7 +25,7 @@ from sottovoce.models.embedded.image_encoder import MOST_PIXELS, MOST_SIDE, ink_
 from sottovoce.models.embedded.image_scorer import EmbeddedImageScorer  # noqa: E402
 from sottovoce.models.images import UnreadableError, read_picture  # noqa: E402
 from sottovoce.privacy.ledger.budget import Budget  # noqa: E402
-from sottovoce.records import PrivateRecords, Row  # noqa: E402
+from sottovoce.records.sealed import PrivateRecords, Row  # noqa: E402
 from sottovoce.session import PrivateICL  # noqa: E402
 from sottovoce.tasks import Example, load_task  # noqa: E402
 

@@ -33,7 +33,7 @@ from sottovoce.models.vision.label_scorer import VisionScorer  # noqa: E402
 from sottovoce.models.vision.prompts import VisionPromptWriter  # noqa: E402
 from sottovoce.models.vision.selftest import plain_logits, plain_scores  # noqa: E402
 from sottovoce.privacy.ledger.budget import Budget  # noqa: E402
-from sottovoce.records import PrivateRecords, Row  # noqa: E402
+from sottovoce.records.sealed import PrivateRecords, Row  # noqa: E402
 from sottovoce.session import PrivateICL  # noqa: E402
 from sottovoce.tasks import Example, Task, load_task  # noqa: E402
 

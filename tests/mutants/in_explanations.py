@@ -53,7 +53,7 @@ MUTANTS = [
     Mutant(
         "moved-point-stays-in-its-node",
         "a level of splits is charged for a point that moves inside a node, never for one that changes nodes",
-        "explain/models/clustering.py",
+        "explain/cost_models/clustering.py",
         "ZCDpEvent(max(rho_of_bounded_range(moved), 2 * rho_of_bounded_range(added)) * change.rows**2)",
         "ZCDpEvent(rho_of_bounded_range(moved) * change.rows**2)",
         TABLE,
@@ -61,7 +61,7 @@ MUTANTS = [
     Mutant(
         "joint-row-factor",
         "the row of joint top-k takes its utility for monotone",
-        "explain/models/keywords.py",
+        "explain/cost_models/keywords.py",
         "return 2 * self.rate\n",
         "return self.rate\n",
         TABLE,
@@ -69,7 +69,7 @@ MUTANTS = [
     Mutant(
         "one-step-for-top-k",
         "one-shot top-k is counted as one step",
-        "explain/models/keywords.py",
+        "explain/cost_models/keywords.py",
         "return self.keywords",
         "return 1",
         TABLE,
@@ -93,7 +93,7 @@ MUTANTS = [
     Mutant(
         "drop-factor-under-grouped-experts",
         "several units an expert keep the price of a vanished expert",
-        "explain/setting.py",
+        "explain/subject.py",
         'default = "own-slot" if self.units_per_expert == 1 else "stable-id"',
         'default = "own-slot"',
         GROUPED,
@@ -143,7 +143,7 @@ MUTANTS = [
     Mutant(
         "root-count-free-under-add-remove",
         "the number of points is not released like the other counts where it is private",
-        "explain/models/clustering.py",
+        "explain/cost_models/clustering.py",
         "counts = self.levels if adjacency.size_is_public else self.levels + 1",
         "counts = self.levels",
         DPM,

@@ -28,7 +28,7 @@ MUTANTS = [
     Mutant(
         "line-ends-tell-files-apart",
         "a file saved on another system has a budget of its own",
-        "cells.py",
+        "records/cells.py",
         'text.replace("\\r\\n", "\\n").replace("\\r", "\\n")',
         'text.replace("\\r", "\\n")',
         FORMATS,
@@ -36,7 +36,7 @@ MUTANTS = [
     Mutant(
         "offsets-not-moved-to-utc",
         "the same moment in another time zone has a budget of its own",
-        "cells.py",
+        "records/cells.py",
         ") - _offset(offset)",
         ")",
         FORMATS,
@@ -44,7 +44,7 @@ MUTANTS = [
     Mutant(
         "floats-at-full-width",
         "a column of 32-bit floats has another budget in Parquet than in CSV",
-        "cells.py",
+        "records/cells.py",
         'struct.unpack("<f", struct.pack("<f", value))[0]',
         'struct.unpack("<d", struct.pack("<d", value))[0]',
         FORMATS,
@@ -52,7 +52,7 @@ MUTANTS = [
     Mutant(
         "fingerprint-without-units",
         "the same rows in other units share an account whose figures speak of other persons",
-        "fingerprints.py",
+        "records/fingerprints.py",
         "        for unit in units\n",
         "        for unit in ([row] for one in units for row in one)\n",
         UNITS,
@@ -150,7 +150,7 @@ MUTANTS = [
     Mutant(
         "longest-text-alone-is-marked",
         "a column longer than the records' own text makes every record a new one",
-        "fingerprints.py",
+        "records/fingerprints.py",
         "TEXTS: Final = 8",
         "TEXTS: Final = 1",
         GROWN,
@@ -158,7 +158,7 @@ MUTANTS = [
     Mutant(
         "short-texts-not-marked",
         "new labels or line numbers make records of short texts new ones",
-        "fingerprints.py",
+        "records/fingerprints.py",
         "    return len(text) >= LONG_TEXT or (",
         "    return len(text) >= LONG_TEXT and (",
         SHORT,
@@ -166,7 +166,7 @@ MUTANTS = [
     Mutant(
         "repeated-rows-not-marked",
         "a file in which every row stands three times opens a fresh budget",
-        "fingerprints.py",
+        "records/fingerprints.py",
         "    own |= (shared == rarest[places]) & (shared <= COMMONEST * rows)\n",
         "",
         GROWN,

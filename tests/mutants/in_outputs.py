@@ -44,7 +44,7 @@ MUTANTS = [
     Mutant(
         "run-damage-cut-off",
         "A damaged row ends a partial file: the answers behind it are thrown away and paid again.",
-        "partial_file.py",
+        "files/partial.py",
         "            raise damaged(number)\n",
         '            return rows, b"\\n".join([*lines[number - 1 :], last])\n',
         RUNS,
@@ -60,7 +60,7 @@ MUTANTS = [
     Mutant(
         "run-name-lost",
         "A partial file is not looked at again once it is locked: it may be finished, and have another name.",
-        "partial_file.py",
+        "files/partial.py",
         "                self._require_name(descriptor)\n",
         "",
         RUNS,
@@ -68,7 +68,7 @@ MUTANTS = [
     Mutant(
         "run-removes-another",
         "A run that ends without answers removes what has the name of its file by then.",
-        "partial_file.py",
+        "files/partial.py",
         "            return False\n        self.path.unlink()",
         "            pass\n        self.path.unlink()",
         RUNS,
@@ -76,7 +76,7 @@ MUTANTS = [
     Mutant(
         "output-over-ledger",
         "The guard looks at the ledger's name alone, not at its side files, where the last charges may be.",
-        "output_files.py",
+        "files/outputs.py",
         'for end in ("", *SIDE_FILES)):',
         'for end in ("",)):',
         OUTPUTS,
@@ -84,7 +84,7 @@ MUTANTS = [
     Mutant(
         "output-replaces",
         "A whole file takes the place of whatever has its name.",
-        "output_files.py",
+        "files/outputs.py",
         "        os.link(whole, file)\n",
         "        os.replace(whole, file)\n        return\n",
         (*OUTPUTS, *RUNS),

@@ -42,8 +42,7 @@ from sottovoce.privacy.events import (
     WithFailure,
     ZCDpEvent,
 )
-from sottovoce.privacy.step_costs import several
-from sottovoce.privacy.unit import DROP, SWAP, Adjacency
+from sottovoce.privacy.unit import DROP, SWAP, Adjacency, several
 
 AR, RO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 

@@ -38,7 +38,7 @@ from sottovoce.privacy.ledger.recompute import recompute
 from sottovoce.privacy.ledger.schema import SCHEMA_VERSION
 from sottovoce.privacy.ledger.server import SCHEMA
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.synthesis.certificate import Certificate
 
 WHO = Identity("ab" * 32, Adjacency.REPLACE_ONE, "record")

@@ -9,10 +9,10 @@ import pytest
 
 from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError
 from sottovoce.privacy.events import BoundedRange
+from sottovoce.privacy.ledger import ledger as ledgers
 from sottovoce.privacy.ledger import registry as ledger_registry
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
-from sottovoce.privacy.ledger.ledger import ledger as ledgers
 from sottovoce.privacy.ledger.registry import default_path
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.store import home, private_folder, private_name

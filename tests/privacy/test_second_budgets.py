@@ -13,14 +13,15 @@ import pytest
 from sottovoce.cli import run
 from sottovoce.errors import BudgetError, InputError, LedgerMismatchError, LedgerUnavailableError
 from sottovoce.privacy.events import BoundedRange
+from sottovoce.privacy.ledger import known_records
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.identity import Identity
 from sottovoce.privacy.ledger.known_records import require_public
-from sottovoce.privacy.ledger.ledger import Ledger, Reservation, known_records
+from sottovoce.privacy.ledger.ledger import Ledger, Reservation
 from sottovoce.privacy.ledger.opening import open_account
 from sottovoce.privacy.ledger.registry import default_path
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.records import PrivateRecords, PublicRecords, Row
+from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
 from sottovoce.store import home, mark_key
 
 ONE = Adjacency.REPLACE_ONE

@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from sottovoce import limits
 from sottovoce.errors import RecordError, SottoError, TaskError
-from sottovoce.readers import read_private, read_public
+from sottovoce.generation import Writing
+from sottovoce.records import limits
+from sottovoce.records.readers import read_private, read_public
 from sottovoce.tasks import load_task
-from sottovoce.writing import Writing
 
 MIB = 1 << 20
 MOST_MIB = 300
@@ -22,7 +22,7 @@ MOST_MIB = 300
 READ = """
 import sys
 from sottovoce.errors import RecordError
-from sottovoce.readers import read_public
+from sottovoce.records.readers import read_public
 try:
     read_public(sys.argv[1])
 except RecordError as error:

@@ -11,8 +11,8 @@ import re
 import pytest
 
 from sottovoce.errors import RecordError
-from sottovoce.readers import read_private, read_public
-from sottovoce.records import Row, unseal
+from sottovoce.records.readers import read_private, read_public
+from sottovoce.records.sealed import Row, unseal
 from sottovoce.tasks import load_task
 
 Image = pytest.importorskip("PIL.Image")

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from sottovoce.errors import ParameterError, RecordError, SottoError
-from sottovoce.readers import MAX_CHARACTERS, read_private, read_public
-from sottovoce.records import unseal
+from sottovoce.records.readers import MAX_CHARACTERS, read_private, read_public
+from sottovoce.records.sealed import unseal
 
 ROWS = [
     {"id": "a1", "text": "My card was charged twice.", "label": "billing", "group": "g1"},

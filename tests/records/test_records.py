@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from sottovoce.errors import OpaqueError, RecordError
-from sottovoce.records import PrivateRecords, Row, is_missing, unseal
+from sottovoce.records.sealed import PrivateRecords, Row, is_missing, unseal
 
 
 def rows(*values):

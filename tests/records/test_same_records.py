@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sottovoce.cells import DEEPEST, canonical_text, is_missing
-from sottovoce.fingerprints import TEXTS, marks_of
-from sottovoce.readers import read_private
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.cells import DEEPEST, canonical_text, is_missing
+from sottovoce.records.fingerprints import TEXTS, marks_of
+from sottovoce.records.readers import read_private
+from sottovoce.records.sealed import PrivateRecords, Row
 
 KEY = b"k" * 32
 NOON = "2024-03-01 12:00:00"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.benchmarks import classification, in_context
+from sottovoce.benchmarks.studies import classification, in_context
 from sottovoce.cli import run
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sottovoce.benchmarks import clustering
-from sottovoce.benchmarks.clustering_scores import k_means, scores
+from sottovoce.benchmarks.studies import clustering
+from sottovoce.benchmarks.studies.clustering import k_means, scores
 from sottovoce.mechanisms.clustering.points import PrivatePoints
 from sottovoce.mechanisms.clustering.private_clustering import DPM
 from sottovoce.mechanisms.clustering.projection import PublicProjection

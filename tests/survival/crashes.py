@@ -17,7 +17,7 @@ from sottovoce.privacy.ledger import account as ledger_account
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.database import Database
 from sottovoce.privacy.ledger.ledger import Account, Ledger
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.session import PrivateICL
 from sottovoce.tasks import Task
 

@@ -17,7 +17,7 @@ from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SeededRandomness, SystemRandomness
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.session import PrivateICL
 from sottovoce.tasks import Task
 

@@ -21,7 +21,7 @@ from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.privacy.ledger.secret import keyed
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
-from sottovoce.records import PrivateRecords
+from sottovoce.records.sealed import PrivateRecords
 from sottovoce.synthesis.certificate import Certificate, rows_hash, statement_of
 from sottovoce.synthesis.checkpoint import Staging
 from synthesis.worlds_of_texts import PIECES, likes_its_own, rows, writer

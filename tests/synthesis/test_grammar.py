@@ -15,14 +15,14 @@ from jsonschema import validate
 
 from sottovoce.cli import run
 from sottovoce.errors import ModelError, ParameterError, SottoError
+from sottovoce.generation import Writing
 from sottovoce.methods.decoding.decoder import Chooser, registered_decoders
 from sottovoce.models.fake import CHARACTERS, FakeStepper
 from sottovoce.models.grammar import Grammar
 from sottovoce.privacy.ledger.ledger import Ledger
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.synthesis.checkpoint import Staging
 from sottovoce.synthesis.synthesizer import Order
-from sottovoce.writing import Writing
 from synthesis.worlds_of_texts import writer
 
 NOTE = {

@@ -14,6 +14,7 @@ import pytest
 
 from sottovoce.errors import BudgetExhaustedError, LedgerMismatchError, ModelError
 from sottovoce.experts.token_scores import candidates_of, log_prior_of
+from sottovoce.generation import Writing
 from sottovoce.methods.decoding.decoder import make_decoder, registered_decoders
 from sottovoce.methods.poe import PoE
 from sottovoce.models.fake import FakeScorer, FakeStepper
@@ -21,13 +22,12 @@ from sottovoce.models.stepper import Group, Prompt
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Account
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.session import Partition, PrivateICL
 from sottovoce.synthesis.checkpoint import Staging
 from sottovoce.synthesis.synthesizer import Order, Synthesizer
 from sottovoce.synthesis.text import Text
 from sottovoce.tasks import Task
-from sottovoce.writing import Writing
 
 ONE = Order(per_label=1, tokens=2, experts=1)
 X, Y = 0, 1

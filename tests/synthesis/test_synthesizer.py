@@ -17,7 +17,7 @@ from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Identity
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
-from sottovoce.records import PrivateRecords
+from sottovoce.records.sealed import PrivateRecords
 from sottovoce.synthesis.checkpoint import Staging
 from sottovoce.synthesis.synthesizer import Order
 from sottovoce.tasks import Task

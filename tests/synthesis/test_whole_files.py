@@ -14,7 +14,7 @@ import pytest
 from sottovoce.experts.batches import Batches
 from sottovoce.models.fake import FakeStepper
 from sottovoce.randomness import SeededRandomness
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.synthesis.config import Order
 from synthesis.worlds_of_texts import TASK, writer
 

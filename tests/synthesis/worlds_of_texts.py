@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sottovoce.models.fake import FakeStepper
 from sottovoce.privacy.ledger.budget import Budget
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.synthesis.synthesizer import Order, Synthesizer
 from sottovoce.tasks import Task
 

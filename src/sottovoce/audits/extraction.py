@@ -18,7 +18,7 @@ from typing import Final, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.intervals import Proportion, lower_limit, proportion, upper_limit
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 
 ADDRESS: Final = re.compile(
     r"(?<![a-z0-9])(?P<user>[a-z0-9](?:[a-z0-9._%+'-]{0,62}[a-z0-9_])?)@(?:[a-z0-9-]+\.)+[a-z]{2,}", re.IGNORECASE

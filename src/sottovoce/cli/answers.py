@@ -20,8 +20,8 @@ from typing import Any, Final, final
 
 from sottovoce.cli.console import put, say
 from sottovoce.errors import InputError
-from sottovoce.output_files import refuse_existing, target, write_new
-from sottovoce.partial_file import PartialFile, is_torn, rows_of
+from sottovoce.files.outputs import refuse_existing, target, write_new
+from sottovoce.files.partial import PartialFile, is_torn, rows_of
 from sottovoce.store import private_name
 from sottovoce.terminal import json_text
 

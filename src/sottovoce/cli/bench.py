@@ -38,15 +38,21 @@ PAPER = {
 
 OTHERS = {
     "classification": (
-        "classification",
+        "studies.classification",
         "every method on public rows of a task, beside references without noise; no ledger is kept",
     ),
-    "in-context": ("in_context", "embedded model, real and made-up labels: does it use the examples?"),
-    "clustering": ("clustering", "private clustering of embeddings and mixtures: what it finds, in which coordinates"),
-    "noise": ("noise", "samplers at up to 260,000 candidates, beside OpenDP's: milliseconds a draw"),
-    "hf-cache": ("hf_cache", "hf: models, prefixes kept against recomputed: answers a second"),
-    "lockstep": ("lockstep", "prompts that write in lockstep, beside plain loops: milliseconds a token"),
-    "gpu-experts": ("gpu_experts", "an accelerator: experts a second in the shape of Qwen3-4B, share of its peak"),
+    "in-context": ("studies.in_context", "embedded model, real and made-up labels: does it use the examples?"),
+    "clustering": (
+        "studies.clustering",
+        "private clustering of embeddings and mixtures: what it finds, in which coordinates",
+    ),
+    "noise": ("speed.noise", "samplers at up to 260,000 candidates, beside OpenDP's: milliseconds a draw"),
+    "hf-cache": ("speed.hf_cache", "hf: models, prefixes kept against recomputed: answers a second"),
+    "lockstep": ("speed.lockstep", "prompts that write in lockstep, beside plain loops: milliseconds a token"),
+    "gpu-experts": (
+        "speed.gpu_experts",
+        "an accelerator: experts a second in the shape of Qwen3-4B, share of its peak",
+    ),
 }
 """Measurements with options of their own."""
 
@@ -82,7 +88,7 @@ def run(context: typer.Context, name: Annotated[str, typer.Argument(help="A name
     if unsafe := [word for word in context.args if printable(word) != word]:
         raise ParameterError("argument", unsafe[0], "without control characters")
     if name in PAPER:
-        from sottovoce.benchmarks.runner import main
+        from sottovoce.benchmarks.harness.runner import main
 
         main(name, context.args)
     elif name in OTHERS:
@@ -103,7 +109,7 @@ def report(
     markdown: Annotated[Path | None, typer.Option("--markdown", parser=NewFile(), help="A Markdown page too.")] = None,
 ) -> None:
     """Make one self-contained HTML page of all results, and every figure as PNG and SVG."""
-    from sottovoce.benchmarks.gather import gather
+    from sottovoce.benchmarks.reporting.collect import gather
 
     written = gather(results, out or results / "report.html", figures=figures or results / "figures", markdown=markdown)
     say(f"Written: {written[0]} and {len(written) - 1} other files")

@@ -16,7 +16,7 @@ from sottovoce.cli.console import left_in_words, progress, put, say, table
 from sottovoce.cli.outputs import NewFile
 
 if TYPE_CHECKING:
-    from sottovoce.records import PublicRecords
+    from sottovoce.records.sealed import PublicRecords
     from sottovoce.session import PrivateICL
     from sottovoce.tasks import Task
 
@@ -77,7 +77,7 @@ def classify(
     from sottovoce.errors import ParameterError
     from sottovoce.privacy.ledger.known_records import require_public
     from sottovoce.privacy.parameters import require_delta, require_epsilon
-    from sottovoce.readers import read_public
+    from sottovoce.records.readers import read_public
     from sottovoce.release import is_row
 
     if resume and out is None:
@@ -121,7 +121,7 @@ def classify(
 def _read(questions: PublicRecords, task: Task, limit: int | None) -> tuple[dict[str, str], dict[str, Any]]:
     """Ids to labels where given, and ids to fields."""
     from sottovoce.errors import RecordError
-    from sottovoce.records import is_missing
+    from sottovoce.records.sealed import is_missing
 
     truth: dict[str, str] = {}
     fields: dict[str, Any] = {}

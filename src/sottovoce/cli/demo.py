@@ -14,7 +14,7 @@ from sottovoce.privacy.numbers import rounded_up
 if TYPE_CHECKING:
     from sottovoce.intervals import Proportion
     from sottovoce.models.base import LabelScorer
-    from sottovoce.records import PrivateRecords, Row
+    from sottovoce.records.sealed import PrivateRecords, Row
 
 ASKED = 6
 UNITS_PER_EXPERT = 4
@@ -50,7 +50,7 @@ def demo(
 
 def _answers(model: LabelScorer, epsilon: float, ledger: str, *, quiet: bool) -> list[dict[str, object]]:
     """A few questions, each paid for from a ledger."""
-    from sottovoce.bundled import private_tickets, ticket_queries
+    from sottovoce.data.bundled import private_tickets, ticket_queries
     from sottovoce.experts.partition import Partition
     from sottovoce.privacy.ledger.budget import Budget
     from sottovoce.session import PrivateICL
@@ -83,7 +83,7 @@ def _answers(model: LabelScorer, epsilon: float, ledger: str, *, quiet: bool) ->
 
 def _accuracies(model: LabelScorer, epsilon: float, *, quiet: bool) -> dict[str, list[float]]:
     """Zero-shot, private and undefended, side by side on every bundled question."""
-    from sottovoce.bundled import private_tickets
+    from sottovoce.data.bundled import private_tickets
 
     measured: dict[str, Proportion] = {}
     with progress() as bar:
@@ -108,7 +108,7 @@ def _accuracies(model: LabelScorer, epsilon: float, *, quiet: bool) -> dict[str,
 
 
 def _accuracy(model: LabelScorer, records: PrivateRecords, method: str, epsilon: float) -> Proportion:
-    from sottovoce.bundled import ticket_queries
+    from sottovoce.data.bundled import ticket_queries
     from sottovoce.intervals import proportion
     from sottovoce.tasks import load_task
 
@@ -178,9 +178,9 @@ def _canary(model: LabelScorer, epsilon: float, *, quiet: bool) -> dict[str, obj
 
 
 def _with_canary(*, present: bool) -> PrivateRecords:
-    from sottovoce.bundled import tickets_file
-    from sottovoce.readers import read_public
-    from sottovoce.records import PrivateRecords, Row
+    from sottovoce.data.bundled import tickets_file
+    from sottovoce.records.readers import read_public
+    from sottovoce.records.sealed import PrivateRecords, Row
 
     tickets = list(read_public(tickets_file("private.jsonl")))
     other = "The blue vase I sent back last week has still not been refunded, parcel was signed for on Tuesday."

@@ -107,7 +107,7 @@ def grant(
     from sottovoce.privacy.ledger.ledger import Identity, Ledger
     from sottovoce.privacy.ledger.registry import default_path
     from sottovoce.privacy.unit import Adjacency
-    from sottovoce.readers import read_private
+    from sottovoce.records.readers import read_private
 
     relation = Adjacency.parse(adjacency)
     limit = Budget.parse(budget) if budget else None
@@ -217,7 +217,7 @@ def existing_ledger(path: str | None, private: str | None) -> Ledger:
     from sottovoce.privacy.ledger.ledger import Ledger
     from sottovoce.privacy.ledger.location import is_address
     from sottovoce.privacy.ledger.registry import default_path
-    from sottovoce.readers import read_private
+    from sottovoce.records.readers import read_private
 
     if path is None and private is None:
         raise ParameterError("LEDGER", None, "a ledger file, or --private FILE to find the one kept for those records")

@@ -13,7 +13,7 @@ from sottovoce.errors import ParameterError
 
 if TYPE_CHECKING:
     from sottovoce.methods.base import Method
-    from sottovoce.records import PrivateRecords
+    from sottovoce.records.sealed import PrivateRecords
     from sottovoce.session import PrivateICL
     from sottovoce.tasks import Example, Task
 
@@ -274,7 +274,7 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, LedgerChoice, 
         from sottovoce.experts.partition import Partition
         from sottovoce.methods.base import Reads
         from sottovoce.models.registry import load_scorer
-        from sottovoce.readers import read_private
+        from sottovoce.records.readers import read_private
         from sottovoce.session import PrivateICL
 
         shown = self._demonstrations(task)
@@ -314,7 +314,7 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, LedgerChoice, 
                 "--demonstrations", self.demonstrations, "given without --private: they are shown as they are"
             )
         from sottovoce.privacy.ledger.known_records import require_public
-        from sottovoce.readers import read_public
+        from sottovoce.records.readers import read_public
 
         rows = read_public(self.demonstrations, max_characters=self.longest(task), truncate=self.truncate)
         require_public(rows, f"--demonstrations {self.demonstrations}")

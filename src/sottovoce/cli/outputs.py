@@ -13,7 +13,7 @@ from inspect import unwrap
 from pathlib import Path
 from typing import Any, Final, final, get_args, get_type_hints
 
-from sottovoce.output_files import refuse_protected
+from sottovoce.files.outputs import refuse_protected
 from sottovoce.privacy.ledger.location import IN_MEMORY, is_address
 
 LEDGERS: Final = ("ledger", "path")

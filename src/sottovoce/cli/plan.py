@@ -11,7 +11,7 @@ from sottovoce.cli.console import progress, put, say, table
 from sottovoce.privacy.numbers import rounded_down
 
 if TYPE_CHECKING:
-    from sottovoce.planner import Accuracy, Option, Plan
+    from sottovoce.planner.advise import Accuracy, Option, Plan
 
 
 def add_to(app: typer.Typer) -> None:
@@ -37,7 +37,7 @@ def plan(
     as_json: o.AsJson = False,
 ) -> None:
     """Say what a budget affords, and which method to expect most from. Reads nothing private and charges nothing."""
-    from sottovoce.planner import KNOWN, UNKNOWN, make_plan, measured_tasks
+    from sottovoce.planner.advise import KNOWN, UNKNOWN, make_plan, measured_tasks
     from sottovoce.privacy.ledger.budget import Budget
 
     floor = _zero_shot(queries, task, labels, model) if queries else None
@@ -101,9 +101,9 @@ def _sources(advice: Plan, task: str | None, own_floor: bool) -> list[str]:
 def _zero_shot(queries: str, task: str | None, labels: str | None, model: str) -> Accuracy:
     from sottovoce.errors import ParameterError
     from sottovoce.models.registry import load_scorer
-    from sottovoce.planner import Accuracy
+    from sottovoce.planner.advise import Accuracy
     from sottovoce.privacy.ledger.known_records import require_public
-    from sottovoce.readers import read_public
+    from sottovoce.records.readers import read_public
     from sottovoce.session import PrivateICL
     from sottovoce.tasks import Task, load_task
 

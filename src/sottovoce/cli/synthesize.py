@@ -16,10 +16,10 @@ from sottovoce.privacy.numbers import rounded_up
 from sottovoce.synthesis.checkpoint import CERTIFICATE
 
 if TYPE_CHECKING:
+    from sottovoce.generation import Writing
     from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
     from sottovoce.synthesis.config import Order
     from sottovoce.synthesis.synthesizer import Synthesizer
-    from sottovoce.writing import Writing
 
 
 def add_to(app: typer.Typer) -> None:
@@ -98,9 +98,9 @@ def synthesize(
     what is guaranteed. Use them with 'sotto classify --demonstrations OUT'; check them with 'sotto verify certificate'.
     """
     from sottovoce.errors import ParameterError
+    from sottovoce.generation import Writing
     from sottovoce.privacy.parameters import require_delta, require_epsilon
     from sottovoce.synthesis.config import Order
-    from sottovoce.writing import Writing
 
     price, slack = require_epsilon(epsilon), require_delta(delta)
     if without_lost and not resume:
@@ -134,7 +134,7 @@ def _writer(
 ) -> Synthesizer:
     from sottovoce.errors import ParameterError
     from sottovoce.models.registry import load_stepper
-    from sottovoce.readers import read_private
+    from sottovoce.records.readers import read_private
     from sottovoce.synthesis.synthesizer import Synthesizer
 
     if setup.private is None:

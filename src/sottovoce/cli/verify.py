@@ -40,7 +40,7 @@ def certificate(
     """
     from sottovoce.cli.ledger import existing_ledger
     from sottovoce.errors import InputError
-    from sottovoce.readers import read_private
+    from sottovoce.records.readers import read_private
     from sottovoce.synthesis.certificate import Certificate
 
     told = Certificate.read(file)
@@ -63,7 +63,7 @@ def certificate(
 
 def _rows(file: Path) -> list[dict[str, Any]]:
     """The rows of a file, of which there may be none."""
-    from sottovoce.readers import read_public
+    from sottovoce.records.readers import read_public
 
     if file.is_file() and not file.stat().st_size:
         return []

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
+from sottovoce.generation import Writing
 from sottovoce.models.stepper import Group, Prompt
 from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
 from sottovoce.randomness import Randomness, SystemRandomness
-from sottovoce.records import Opaque, PrivateRecords, Row, unseal
-from sottovoce.writing import Writing
+from sottovoce.records.sealed import Opaque, PrivateRecords, Row, unseal
 
 
 @final

@@ -12,7 +12,7 @@ from sottovoce.experts.partition import Partition
 from sottovoce.experts.reading import Reading
 from sottovoce.models.base import FloatArray, LabelScorer
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.records import RECORD_UNIT, Opaque, PrivateRecords, Row, identity_text, is_missing, unseal
+from sottovoce.records.sealed import RECORD_UNIT, Opaque, PrivateRecords, Row, identity_text, is_missing, unseal
 from sottovoce.tasks import Example, Query, Task
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.aggregates import IntArray, Scores, VectorSum
 from sottovoce.privacy.unit import Adjacency, ChangeType
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 
 FloatArray = NDArray[np.float64]
 GRID_BITS: Final = 10

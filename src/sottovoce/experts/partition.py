@@ -16,7 +16,7 @@ from typing import final
 from sottovoce.errors import AssignmentError, ParameterError
 from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
 from sottovoce.randomness import Randomness, SystemRandomness
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 
 
 @final

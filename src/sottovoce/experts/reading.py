@@ -21,7 +21,7 @@ import numpy as np
 from sottovoce.errors import ModelError
 from sottovoce.models.base import Context, FloatArray, LabelScorer, PreparedContexts
 from sottovoce.models.failures import is_models, is_own, is_shared
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
 
 T = TypeVar("T")

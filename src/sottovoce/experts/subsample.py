@@ -22,7 +22,7 @@ from sottovoce.models.failures import is_own
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import Randomness
-from sottovoce.records import Opaque, PrivateRecords
+from sottovoce.records.sealed import Opaque, PrivateRecords
 from sottovoce.tasks import Example, Query, Task
 
 

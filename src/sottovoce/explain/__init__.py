@@ -3,7 +3,7 @@
 from sottovoce.explain.cost_model import CostModel, register_cost_model, registered_cost_models
 from sottovoce.explain.explain import explain, explain_events
 from sottovoce.explain.report import Explanation, Side
-from sottovoce.explain.setting import SIDES, Setting
+from sottovoce.explain.subject import SIDES, Setting
 from sottovoce.explain.subjects import make_subject, options_of_kind, registered_subjects
 
 __all__ = [

@@ -106,7 +106,7 @@ def registered_cost_models() -> dict[str, type[CostModel]]:
         >>> list(registered_cost_models())
         ['dpm', 'esa', 'exponential', 'ksa']
     """
-    package = importlib.import_module("sottovoce.explain.models")
+    package = importlib.import_module("sottovoce.explain.cost_models")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
     return dict(sorted(_MODELS.items()))

@@ -15,8 +15,7 @@ from typing import Any
 from sottovoce.errors import AssignmentError, ParameterError
 from sottovoce.explain.price import change_of, least, with_noise
 from sottovoce.explain.report import Explanation, Side
-from sottovoce.explain.setting import SIDES, Setting
-from sottovoce.explain.subject import Change, Subject, finite
+from sottovoce.explain.subject import SIDES, Change, Setting, Subject, finite
 from sottovoce.explain.subjects import make_subject
 from sottovoce.methods.decoding.plan import Part
 from sottovoce.privacy import claims

@@ -14,8 +14,7 @@ from typing import Final, TypeVar
 from scipy.optimize import brentq
 
 from sottovoce.errors import ParameterError
-from sottovoce.explain.setting import Setting
-from sottovoce.explain.subject import Change, Counted, Subject
+from sottovoce.explain.subject import Change, Counted, Setting, Subject
 from sottovoce.privacy import claims
 from sottovoce.privacy.accounting.accountant import Report
 from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP

@@ -9,8 +9,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 
-from sottovoce.explain.setting import Setting
-from sottovoce.explain.subject import ALIASES, finite
+from sottovoce.explain.subject import ALIASES, Setting, finite
 from sottovoce.privacy.accounting.accountant import Report
 from sottovoce.privacy.events import DpEvent, describe
 from sottovoce.privacy.numbers import rounded_up

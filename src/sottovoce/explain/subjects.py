@@ -13,8 +13,7 @@ from typing import Any, Final, Self, final
 from sottovoce.errors import NonPrivateError, ParameterError
 from sottovoce.explain.cost_model import CostModel, registered_cost_models
 from sottovoce.explain.price import least
-from sottovoce.explain.setting import Setting
-from sottovoce.explain.subject import ALIASES, Change, Counted, Subject, composed, plain, sorted_out
+from sottovoce.explain.subject import ALIASES, Change, Counted, Setting, Subject, composed, plain, sorted_out
 from sottovoce.methods.base import Method, Price, Subsampling, registered_methods
 from sottovoce.methods.decoding.decoder import Decoder, registered_decoders
 from sottovoce.methods.decoding.decoder import Setting as Batch

@@ -27,7 +27,7 @@ from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.parameters import require_epsilon
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 
 
 @final

@@ -37,8 +37,8 @@ from sottovoce.privacy.events import (
 )
 from sottovoce.privacy.numbers import rounded_down, rounded_up
 from sottovoce.privacy.parameters import Number, Positive, Root, Share, Whole
-from sottovoce.privacy.step_costs import Sensitivity, StepCost, is_drop, step_cost
-from sottovoce.privacy.unit import SWAP, Adjacency, ChangeType
+from sottovoce.privacy.step_costs import Sensitivity, StepCost, step_cost
+from sottovoce.privacy.unit import SWAP, Adjacency, ChangeType, is_drop
 from sottovoce.randomness import Randomness
 
 

@@ -35,11 +35,10 @@ from sottovoce.privacy.step_costs import (
     SelectionStep,
     Sensitivity,
     StepCost,
-    is_drop,
     shifted_norm,
     step_cost,
 )
-from sottovoce.privacy.unit import ChangeType
+from sottovoce.privacy.unit import ChangeType, is_drop
 
 
 class _Votes(RatedStep):

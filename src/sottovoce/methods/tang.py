@@ -42,11 +42,10 @@ from sottovoce.privacy.step_costs import (
     SelectionStep,
     Sensitivity,
     StepCost,
-    is_drop,
     shifted_norm,
     step_cost,
 )
-from sottovoce.privacy.unit import ChangeType
+from sottovoce.privacy.unit import ChangeType, is_drop
 from sottovoce.randomness import Randomness
 
 if TYPE_CHECKING:

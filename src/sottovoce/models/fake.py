@@ -17,7 +17,7 @@ from sottovoce.errors import MissingExtraError, ModelError, ParameterError
 from sottovoce.models.base import Context, FloatArray, Isolation
 from sottovoce.models.failures import is_own
 from sottovoce.models.stepper import Group, Prompt, Step
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
 
 ScoreFunction = Callable[[Task, Context, Query], Sequence[float]]
@@ -288,7 +288,7 @@ class FakeDecoding(Opaque):
             yield block
             shared.fill_(math.nan)
 
-    def _expert(self, prompt: Prompt | None, text: Tokens) -> Tensor:
+    def _expert(self, prompt: Prompt | None, text: Tokens) -> Any:
         """The row of an expert; NaN where its slot is empty, or the function fails on it."""
         try:
             if prompt is not None:
@@ -296,9 +296,10 @@ class FakeDecoding(Opaque):
         except BaseException as error:
             if not is_own(error):
                 raise
-        return _torch().full((self._stepper.vocabulary,), math.nan)
+        torch = _torch()
+        return torch.full((self._stepper.vocabulary,), math.nan)
 
-    def _row(self, prompt: Prompt, text: Tokens) -> Tensor:
+    def _row(self, prompt: Prompt, text: Tokens) -> Any:
         self._stepper.calls += 1
         logits = self._stepper.function(prompt, text)
         if logits is None:
@@ -312,6 +313,7 @@ def _prompts(group: Group) -> list[Prompt]:
 
 
 def _torch() -> Any:
+    """Imported on use: the scorer needs no torch."""
     try:
         import torch
     except ModuleNotFoundError:

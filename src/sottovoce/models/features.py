@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ModelError, ParameterError, TaskError
 from sottovoce.models.base import Context, FloatArray, Isolation
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
 
 NATS: Final = 8.0

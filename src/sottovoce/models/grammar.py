@@ -24,7 +24,7 @@ import numpy as np
 
 from sottovoce.errors import MissingExtraError, ModelError, ParameterError
 from sottovoce.models.stepper import Stepper
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
 
 from sottovoce.models.base import Isolation
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 
 if TYPE_CHECKING:
     from torch import Tensor

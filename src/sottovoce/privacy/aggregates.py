@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.unit import Adjacency, ChangeType
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 
 IntArray = NDArray[np.int64]
 MOST: Final = 1 << 60

@@ -23,7 +23,7 @@ from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.events import BoundedRange, DpEvent, GaussianDpEvent, PureDP, ZCDpEvent
 from sottovoce.privacy.numbers import exact, rounded_up
 from sottovoce.privacy.parameters import Checked, OneOf, Positive, Root
-from sottovoce.privacy.unit import ChangeType
+from sottovoce.privacy.unit import ChangeType, is_drop
 
 NoiseLaw = Annotated[str, OneOf(("discrete", "continuous"))]
 """``discrete``: the integer sampler, priced by zCDP. ``continuous``: the correctly rounded normal, as Gaussian DP."""
@@ -44,31 +44,6 @@ class Sensitivity:
 
     def __str__(self) -> str:
         return f"{self.words} <= {rounded_up(self.value, 6)}"
-
-
-def is_drop(change: ChangeType) -> bool:
-    """Whether outputs are exchanged with null, not with other outputs.
-
-    Raises:
-        ParameterError: The change is neither; its widths are not those of the specification 1.5.
-    """
-    if change.rows < 1 or change.widths not in (change.rows, 2 * change.rows):
-        raise ParameterError("change", change.name, "a drop (widths = rows) or a swap (widths = 2 rows)")
-    return change.widths == change.rows
-
-
-def several(change: ChangeType, slots: int) -> ChangeType:
-    """The change of a unit that may occupy ``slots`` experts, each changed as ``change`` says (specification 2.6).
-
-    Example:
-        >>> from sottovoce.privacy.unit import SWAP
-        >>> several(SWAP, 2)
-        ChangeType(name='2-swap', widths=4, rows=2)
-    """
-    if slots == 1:
-        return change
-    rows = change.rows * slots
-    return ChangeType(f"{rows}-{'drop' if is_drop(change) else 'swap'}", change.widths * slots, rows)
 
 
 class StepCost(Checked, ABC):

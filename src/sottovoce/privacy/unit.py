@@ -126,3 +126,28 @@ def change_type(assignment: Assignment, adjacency: Adjacency) -> ChangeType:
             f"No guarantee is known for '{assignment.value}' under {adjacency.value} adjacency: "
             f"one unit may change every expert. Allowed adjacencies: {', '.join(allowed) or 'none'}."
         ) from None
+
+
+def is_drop(change: ChangeType) -> bool:
+    """Whether outputs are exchanged with null, not with other outputs.
+
+    Raises:
+        ParameterError: The change is neither; its widths are not those of the specification 1.5.
+    """
+    if change.rows < 1 or change.widths not in (change.rows, 2 * change.rows):
+        raise ParameterError("change", change.name, "a drop (widths = rows) or a swap (widths = 2 rows)")
+    return change.widths == change.rows
+
+
+def several(change: ChangeType, slots: int) -> ChangeType:
+    """The change of a unit that may occupy ``slots`` experts, each changed as ``change`` says (specification 2.6).
+
+    Example:
+        >>> from sottovoce.privacy.unit import SWAP
+        >>> several(SWAP, 2)
+        ChangeType(name='2-swap', widths=4, rows=2)
+    """
+    if slots == 1:
+        return change
+    rows = change.rows * slots
+    return ChangeType(f"{rows}-{'drop' if is_drop(change) else 'swap'}", change.widths * slots, rows)

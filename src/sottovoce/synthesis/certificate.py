@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
     from sottovoce.privacy.events import DpEvent
     from sottovoce.privacy.ledger.ledger import Ledger
-    from sottovoce.records import PrivateRecords
+    from sottovoce.records.sealed import PrivateRecords
 
 FORMAT: Final = 2
 _WITHOUT_REQUEST: Final = 1

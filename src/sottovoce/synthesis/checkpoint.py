@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from sottovoce.errors import InputError
-from sottovoce.output_files import place
+from sottovoce.files.outputs import place
 
 try:
     import fcntl

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 from sottovoce.errors import ParameterError
+from sottovoce.generation import Writing
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.composition import require_whole
 from sottovoce.privacy.events import SelfComposedDpEvent
 from sottovoce.privacy.unit import DROP, Adjacency, Assignment, change_type
-from sottovoce.writing import Writing
 
 MOST_TEXTS: Final = 100_000
 

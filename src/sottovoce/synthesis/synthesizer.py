@@ -30,6 +30,7 @@ from sottovoce.errors import (
     require_kind,
 )
 from sottovoce.experts.batches import Batches
+from sottovoce.generation import Writing
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, make_decoder
 from sottovoce.models.failures import is_models
@@ -43,13 +44,12 @@ from sottovoce.privacy.ledger.ledger import Account, Ledger, Reservation
 from sottovoce.privacy.ledger.opening import open_account
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
-from sottovoce.records import PrivateRecords
+from sottovoce.records.sealed import PrivateRecords
 from sottovoce.synthesis.certificate import Certificate, Said, asked_hash, rows_hash
 from sottovoce.synthesis.checkpoint import Staging
 from sottovoce.synthesis.config import Order, plan_of, plan_of_charges, room_of, terms_of
 from sottovoce.synthesis.text import Text
 from sottovoce.tasks import Task
-from sottovoce.writing import Writing
 
 if TYPE_CHECKING:
     from sottovoce.models.grammar import Grammar
@@ -132,7 +132,7 @@ class Synthesizer:
 
     Example:
         >>> from sottovoce.models.fake import FakeStepper
-        >>> from sottovoce.records import Row
+        >>> from sottovoce.records.sealed import Row
         >>> rows = [Row(i, {"text": "a fee", "label": "billing"}) for i in range(40)]
         >>> writer = Synthesizer(
         ...     PrivateRecords(rows, source="notes"), Task(labels=["billing", "fraud"]), Order(per_label=1, tokens=8),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, final
 from sottovoce.methods.decoding.sampler import Chooser
 from sottovoce.models.failures import is_models
 from sottovoce.models.stepper import Step
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 
 if TYPE_CHECKING:
     from sottovoce.models.grammar import Matcher

@@ -23,7 +23,7 @@ from sottovoce.methods.base import Method, Subsampling
 from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.unit import CHANGE_TYPES, Adjacency, ChangeType
 from sottovoce.randomness import Randomness, SeededRandomness
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import Query, Task
 
 FloatArray = NDArray[np.float64]

@@ -14,17 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.experts.batches import Batches
+from sottovoce.generation import Writing
 from sottovoce.methods.decoding.decoder import Chooser, DecodingPlan
 from sottovoce.methods.decoding.selecting import SelectingDecoder, exponential
 from sottovoce.models.fake import FakeStepper
 from sottovoce.models.stepper import Step
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
-from sottovoce.records import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import Task
 from sottovoce.testing.draws import mixture
 from sottovoce.testing.label_worlds import seeded
-from sottovoce.writing import Writing
 
 if TYPE_CHECKING:
     from torch import Tensor

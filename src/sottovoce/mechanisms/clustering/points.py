@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 
 FloatArray = NDArray[np.float64]
 

@@ -30,7 +30,7 @@ from sottovoce.mechanisms.clustering.projection import PublicProjection
 from sottovoce.mechanisms.clustering.release import Branch, Cluster, Clustering, Leaf
 from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 
 MOST_PER_POINT: Final = 1 << 28
 """Whole-number weights of a point in a window, a rank and a unit of size. Utilities of 2**30 points stay in 60 bits."""

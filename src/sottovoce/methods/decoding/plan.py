@@ -16,8 +16,8 @@ from sottovoce.privacy.accounting.accountant import Report
 from sottovoce.privacy.accounting.composition import require_whole
 from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, DpEvent, NoOpDpEvent, SelfComposedDpEvent
 from sottovoce.privacy.numbers import rounded_up
-from sottovoce.privacy.step_costs import StepCost, is_drop
-from sottovoce.privacy.unit import Adjacency, ChangeType
+from sottovoce.privacy.step_costs import StepCost
+from sottovoce.privacy.unit import Adjacency, ChangeType, is_drop
 
 if TYPE_CHECKING:
     from sottovoce.methods.decoding.decoder import Decoder

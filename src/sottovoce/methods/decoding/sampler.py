@@ -22,7 +22,7 @@ from sottovoce.methods.decoding.plan import DecodingPlan
 from sottovoce.models.stepper import Step
 from sottovoce.privacy.events import DpEvent
 from sottovoce.randomness import Randomness
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -33,7 +33,7 @@ from sottovoce.errors import ModelError, TaskError
 from sottovoce.models.base import Context, FloatArray, Isolation, require_images
 from sottovoce.models.embedded.embedding_cache import EmbeddingCache
 from sottovoce.models.embedded.image_encoder import ImageEncoder
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Example, Query, Task
 
 VectorArray = NDArray[np.float32]

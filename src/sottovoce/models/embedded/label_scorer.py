@@ -33,7 +33,7 @@ from sottovoce.models.base import Context, FloatArray, Isolation, require_text
 from sottovoce.models.embedded.embedding_cache import EmbeddingCache, EmbeddingStore
 from sottovoce.models.embedded.head import Head, load_head
 from sottovoce.models.embedded.sentence_encoder import SentenceEncoder, VectorArray, cut_text
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Example, Query, Task
 
 TEMPLATES = ("{}", "This text is about {}.", "A text of type {}.")

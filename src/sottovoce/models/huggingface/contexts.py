@@ -17,7 +17,7 @@ from sottovoce.models.huggingface.causal_model import quiet
 from sottovoce.models.huggingface.label_tree import LabelTree
 from sottovoce.models.huggingface.prefix_cache import QuestionRows, left_mask, spread, stack
 from sottovoce.models.huggingface.prompts import PromptWriter, Tokens
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any, final
 import torch
 from transformers.cache_utils import DynamicLayer
 
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 
 
 @final

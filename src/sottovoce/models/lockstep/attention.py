@@ -22,7 +22,7 @@ import transformers
 from torch import Tensor
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 
 NAME: Final = "sottovoce_lockstep"
 """Under this name the model library finds this attention."""

@@ -24,7 +24,7 @@ from sottovoce.errors import ModelError, ParameterError
 from sottovoce.models.lockstep.attention import Family, LayerPair, Panel
 from sottovoce.models.lockstep.memory import sealed
 from sottovoce.models.stepper import Step
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 
 if TYPE_CHECKING:
     from sottovoce.models.lockstep.stepper import TransformersStepper

@@ -26,7 +26,7 @@ from sottovoce.models.lockstep.decoding import GroupRead, LockstepDecoding
 from sottovoce.models.lockstep.memory import StoppedError, sealed
 from sottovoce.models.lockstep.prompts import NOT_KEPT_APART, PromptTokens, TokensOf
 from sottovoce.models.stepper import Group
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 
 if TYPE_CHECKING:
     from sottovoce.models.lockstep.stepper import TransformersStepper

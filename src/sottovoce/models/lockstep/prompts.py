@@ -15,7 +15,7 @@ from sottovoce.errors import ModelError
 from sottovoce.models.failures import is_own
 from sottovoce.models.huggingface.prompts import Piece, PromptWriter, Tokens, control_tokens, leading_tokens
 from sottovoce.models.stepper import Prompt
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Task
 
 NOT_KEPT_APART = (

@@ -19,7 +19,7 @@ from sottovoce.models.huggingface.prompts import Tokens
 from sottovoce.models.images import UnreadableError
 from sottovoce.models.vision.prompts import VisionPromptWriter
 from sottovoce.models.vision.vision_model import Picture
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from sottovoce.models.images import UnreadableError
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 
 Grid = tuple[int, int, int]
 """Frames, rows and columns of a picture's tokens."""

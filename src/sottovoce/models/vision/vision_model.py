@@ -22,7 +22,7 @@ from sottovoce.models.failures import is_own
 from sottovoce.models.huggingface.causal_model import HeadRows, device_of, dtype_of, not_found, quiet, token_limit
 from sottovoce.models.images import UnreadableError, read_picture
 from sottovoce.models.vision.families import FAMILIES, Grid, Pixels, places
-from sottovoce.records import Opaque
+from sottovoce.records.sealed import Opaque
 
 
 @final

@@ -31,8 +31,7 @@ from sottovoce.privacy.events import (
     is_private,
 )
 from sottovoce.privacy.numbers import rounded_up
-from sottovoce.privacy.step_costs import is_drop
-from sottovoce.privacy.unit import Adjacency, ChangeType
+from sottovoce.privacy.unit import Adjacency, ChangeType, is_drop
 
 
 class Sampling(Enum):

@@ -20,7 +20,7 @@ from typing import IO, Any, Final
 import sqlalchemy as sa
 
 from sottovoce.errors import InputError
-from sottovoce.output_files import new_file, refuse_protected
+from sottovoce.files.outputs import new_file, refuse_protected
 from sottovoce.privacy.ledger.history import COLUMNS, History
 from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.privacy.ledger.location import is_address

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.records import PrivateRecords
+from sottovoce.records.sealed import PrivateRecords
 
 
 @final

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import InputError, LedgerUnavailableError
-from sottovoce.fingerprints import TEXTS, MarkArray, marks_of
 from sottovoce.privacy.ledger.identity import Identity
-from sottovoce.records import PublicRecords
+from sottovoce.records.fingerprints import TEXTS, MarkArray, marks_of
+from sottovoce.records.sealed import PublicRecords
 from sottovoce.store import LEDGERS, UnsafeStoreError, home, mark_key, private_folder, private_name
 
 MOST: Final = 500_000

@@ -10,7 +10,7 @@ from sottovoce.privacy.ledger.ledger import Account, Ledger
 from sottovoce.privacy.ledger.location import IN_MEMORY, is_address
 from sottovoce.privacy.ledger.registry import default_path, refuse_second
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.records import PrivateRecords
+from sottovoce.records.sealed import PrivateRecords
 
 
 def open_account(

@@ -20,7 +20,7 @@ from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError
 from sottovoce.privacy.ledger.identity import Identity
 from sottovoce.privacy.ledger.known_records import Known, closest, keep, unusable
 from sottovoce.privacy.ledger.location import IN_MEMORY, is_address
-from sottovoce.records import PrivateRecords
+from sottovoce.records.sealed import PrivateRecords
 from sottovoce.store import LEDGERS, UnsafeStoreError, home, private_folder, private_name, write_once
 
 _OPENING: Final = ".opening"

@@ -1,0 +1,345 @@
+"""What an experiment is: settings, pieces that can be done one after another, cells of a result, and a result file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final, final
+
+import numpy as np
+
+from sottovoce.benchmarks.harness.datasets import OWN, UNKNOWN, WORLDS, World, default_data, read_world
+from sottovoce.benchmarks.harness.results import Exhibit
+from sottovoce.benchmarks.harness.score_cache import StoredScorer
+from sottovoce.errors import InputError, ParameterError
+from sottovoce.files.outputs import write_new
+from sottovoce.privacy.unit import Adjacency
+
+BOTH: Final = (Adjacency.ADD_REMOVE.value, Adjacency.REPLACE_ONE.value)
+
+
+@final
+@dataclass(frozen=True)
+class Settings:
+    """What can be chosen when an experiment is run; an experiment has its own defaults.
+
+    Attributes:
+        model: As behind ``--model``.
+        seeds: Draws of records, questions and names.
+        queries: Questions a seed.
+        tasks: Worlds.
+        names: ``own``, ``made up``, or both.
+        records: Numbers of private records.
+        groups: Records an expert.
+        epsilons: Of one answer.
+        adjacencies: What one change is.
+        clips: For experiments that vary it.
+        shots: Demonstrations in a prompt, for experiments that vary it.
+        writer: Model that writes synthetic texts, as behind ``--model``; empty for ``model``.
+    """
+
+    model: str = "embedded"
+    seeds: int = 25
+    queries: int = 100
+    tasks: tuple[str, ...] = ("agnews",)
+    names: tuple[str, ...] = (OWN, UNKNOWN)
+    records: tuple[int, ...] = (25,)
+    groups: tuple[int, ...] = (1,)
+    epsilons: tuple[float, ...] = (1.0, 4.0)
+    adjacencies: tuple[str, ...] = BOTH
+    clips: tuple[float, ...] = ()
+    shots: tuple[int, ...] = ()
+    writer: str = ""
+
+    def changed(self, **given: Any) -> Settings:
+        """With the values that are not ``None`` put in.
+
+        Raises:
+            ParameterError: The experiment does not vary such a thing, or a value is out of range.
+        """
+        given = {n: tuple(dict.fromkeys(v)) if isinstance(v, list | tuple) else v for n, v in given.items()}
+        given = {name: value for name, value in given.items() if value is not None}
+        for name, known in (
+            ("tasks", tuple(dict.fromkeys((*WORLDS, *self.tasks)))),
+            ("adjacencies", BOTH),
+            ("names", (OWN, UNKNOWN)),
+        ):
+            if unknown := [one for one in given.get(name, ()) if one not in known]:
+                raise ParameterError(name, unknown[0], f"one of {', '.join(known)}")
+        for name, value in given.items():
+            if name not in ("model", "writer", "seeds", "queries") and getattr(self, name) == ():
+                raise ParameterError(name, value, "left out: this experiment has no such setting")
+            for one in value if isinstance(value, tuple) else (value,):
+                if isinstance(one, int | float) and not (math.isfinite(one) and one > 0):
+                    raise ParameterError(name, one, "above 0")
+        return replace(self, **given)
+
+
+@final
+@dataclass(frozen=True)
+class Piece:
+    """A part of an experiment that is done, and kept, by itself: one world, one kind of names, one seed."""
+
+    task: str
+    names: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.task}, {self.names}, seed {self.seed}"
+
+
+@final
+@dataclass(frozen=True)
+class Key:
+    """What one number is about.
+
+    Attributes:
+        task: The world.
+        names: Kind of label names.
+        method: A name of ``evaluation``.
+        quantity: What is measured; percentages of right answers unless said otherwise.
+        records: Number of private records, 0 where none is read.
+        group: Records an expert.
+        adjacency: For released answers.
+        epsilon: Of one answer, for released answers.
+        option: A further setting, such as ``clip 2.3``.
+    """
+
+    task: str
+    names: str
+    method: str
+    quantity: str = "right"
+    records: int = 0
+    group: int = 1
+    adjacency: str | None = None
+    epsilon: float | None = None
+    option: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Cell:
+    """One number of a result, over seeds.
+
+    Attributes:
+        key: What it is about.
+        values: By seed.
+    """
+
+    key: Key
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.values))
+
+    @property
+    def standard_error(self) -> float:
+        """Of the mean, over seeds; NaN for one seed."""
+        count = len(self.values)
+        return float(np.std(self.values, ddof=1) / math.sqrt(count)) if count > 1 else math.nan
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f} ± {self.standard_error:.1f}" if len(self.values) > 1 else f"{self.mean:.1f}"
+
+
+@final
+@dataclass(frozen=True)
+class Result:
+    """All that one run of an experiment found.
+
+    Attributes:
+        experiment: Name.
+        settings: What was chosen.
+        cells: In order.
+        machine: Description, versions, commit.
+        seconds: Time on the clock, over all runs that it was done in, and over processes side by side.
+        scores: Pairs of prompt and question that the model was asked, and that were known.
+        extra: What an experiment keeps besides, such as curves.
+    """
+
+    experiment: str
+    settings: Settings
+    cells: Sequence[Cell]
+    machine: dict[str, Any]
+    seconds: float
+    scores: dict[str, int]
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def cell(self, **key: Any) -> Cell | None:
+        """The cell with this key; fields that are not named have their defaults."""
+        return self._index().get(Key(**key))
+
+    def _index(self) -> dict[Key, Cell]:
+        found = getattr(self, "_by_key", None)
+        if found is None:
+            found = {cell.key: cell for cell in self.cells}
+            object.__setattr__(self, "_by_key", found)
+        return found
+
+    def write(self, file: Path) -> None:
+        """Writes one JSON file, a cell a line.
+
+        Args:
+            file: Where to. An earlier result of the experiment is replaced, and nothing else.
+
+        Raises:
+            InputError: Something else is there, or it cannot be written.
+        """
+        told = {**{f.name: getattr(self, f.name) for f in fields(self)}, "settings": asdict(self.settings), "cells": []}
+        short = [
+            {
+                **_short(c.key),
+                "mean": _finite(c.mean, 4),
+                "se": _finite(c.standard_error, 4),
+                "values": [_finite(value) for value in c.values],
+            }
+            for c in self.cells
+        ]
+        lines = ",\n".join(json.dumps(cell, separators=(",", ":"), allow_nan=False) for cell in short)
+        text = json.dumps(told, indent=1, allow_nan=False).replace('"cells": []', f'"cells": [\n{lines}\n]', 1)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_new(file, text + "\n", replaces=lambda old: replaceable(old, self.experiment))
+
+    @staticmethod
+    def read(file: Path) -> Result:
+        """Reads a result file.
+
+        Raises:
+            InputError: It is none.
+        """
+        try:
+            told = json.loads(file.read_text("utf-8"))
+            chosen: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in told["settings"].items()}
+            settings = Settings(**chosen)
+            known = {f.name for f in fields(Key)}
+            cells = [
+                Cell(
+                    Key(**{k: v for k, v in cell.items() if k in known}),
+                    tuple(math.nan if v is None else v for v in cell["values"]),
+                )
+                for cell in told["cells"]
+            ]
+            return Result(**{**told, "settings": settings, "cells": cells})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            raise InputError(f"{file.name} is not a result of 'sotto bench run'.") from None
+
+
+def replaceable(file: Path, experiment: str) -> bool:
+    """Whether a file is an earlier result of this experiment, which a later one replaces: scores are kept, and free."""
+    try:
+        return Result.read(file).experiment == experiment
+    except InputError:
+        return False
+
+
+def _short(key: Key) -> dict[str, Any]:
+    """The fields that differ from their defaults."""
+    return {f.name: getattr(key, f.name) for f in fields(key) if getattr(key, f.name) != f.default}
+
+
+def _finite(value: float, digits: int = 0) -> float | None:
+    """As JSON has it, to so many significant digits: ``None`` for a number that is not finite."""
+    if not math.isfinite(value):
+        return None
+    return float(f"{value:.{digits}g}") if digits else value
+
+
+Measurements = Iterable[tuple[Key, float]]
+Measure = Callable[["Bench", Piece], Measurements]
+
+
+@final
+@dataclass(frozen=True)
+class Bench:
+    """What an experiment measures with.
+
+    Attributes:
+        settings: What was chosen.
+        scorer: The model, its scores kept.
+        data: Where the rows lie.
+    """
+
+    settings: Settings
+    scorer: StoredScorer
+    data: Path = field(default_factory=default_data)
+
+    def world(self, name: str) -> World:
+        """Reads a world, once."""
+        return read_world(self.data, name)
+
+    @property
+    def adjacencies(self) -> list[Adjacency]:
+        return [Adjacency.parse(name) for name in self.settings.adjacencies]
+
+
+@final
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure of the paper, or a question of our own.
+
+    Attributes:
+        name: As behind ``sotto bench run``.
+        title: What is asked.
+        source: Which table or figure it answers to.
+        settings: Its defaults.
+        measure: The numbers of one piece.
+        exhibit: Tables, figures and the reading of a result.
+        whole: What is worked out from all pieces together, kept as ``extra``; for experiments that need it.
+    """
+
+    name: str
+    title: str
+    source: str
+    settings: Settings
+    measure: Measure
+    exhibit: Callable[[Result], Exhibit]
+    whole: Callable[[Bench, Sequence[Piece]], dict[str, Any]] | None = None
+
+    def pieces(self, settings: Settings) -> list[Piece]:
+        """Everything there is to do, seeds outermost, so that an interrupted run has a bit of everything."""
+        return [
+            Piece(task, names, seed)
+            for seed in range(settings.seeds)
+            for task in settings.tasks
+            for names in (settings.names if task not in ALREADY_NAMED else settings.names[:1])
+        ]
+
+
+ALREADY_NAMED: Final = ("gsm8k", "pseudonames", "photographs")
+"""Worlds with one kind of names: digits, and names that are made up to begin with."""
+
+
+def about(result: Result) -> list[tuple[str, str]]:
+    """What a reader needs to repeat it, for an exhibit."""
+    s, machine = result.settings, result.machine
+    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items() if version)
+    return [
+        ("Model", s.model),
+        ("Protocol", f"{s.seeds} seeds x {s.queries} questions; intervals are standard errors over seeds"),
+        ("Command", _command(result)),
+        (
+            "Machine",
+            f"{machine['processor']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']}",
+        ),
+        ("Packages", packages),
+        ("Commit", str(machine["commit"])),
+        ("Time", f"{result.seconds:.0f} s"),
+        (
+            "Model asked",
+            f"{result.scores['asked']:,} pairs of prompt and question; {result.scores['found']:,} were known",
+        ),
+    ]
+
+
+def _command(result: Result) -> str:
+    """With the settings that are often changed."""
+    s = result.settings
+    words = ["sotto bench run", result.experiment]
+    words += [f"--model {s.model}"] if s.model != "embedded" else []
+    words += [f"--writer {s.writer}"] if s.writer else []
+    return " ".join([*words, f"--seeds {s.seeds}", f"--queries {s.queries}", "--tasks", *s.tasks])

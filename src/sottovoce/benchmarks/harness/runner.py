@@ -1,0 +1,314 @@
+"""Runs experiments: piece by piece, each kept when it is done, so that an interrupted run goes on where it stopped."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from sottovoce.benchmarks.harness.datasets import WORLDS, default_data
+from sottovoce.benchmarks.harness.experiment import Bench, Cell, Experiment, Key, Piece, Result, Settings, replaceable
+from sottovoce.benchmarks.harness.hardware import describe
+from sottovoce.benchmarks.harness.parallel import Done, measured, side_by_side
+from sottovoce.benchmarks.harness.score_cache import ScoreStore, StoredScorer
+from sottovoce.errors import InputError, ParameterError
+from sottovoce.files.outputs import refuse_existing
+from sottovoce.files.partial import PartialFile, is_torn, rows_of
+from sottovoce.models.base import LabelScorer
+from sottovoce.models.registry import load_scorer
+from sottovoce.store import home
+from sottovoce.terminal import progress, say
+
+MODULES: Final = {
+    "poetry-table1": "poetry.table1",
+    "poetry-table2": "poetry.table2",
+    "poetry-table3": "poetry.table3",
+    "poetry-table4": "poetry.table4",
+    "poetry-soft-hard": "poetry.soft_hard",
+    "poetry-records": "poetry.records",
+    "poetry-clip": "poetry.clip",
+    "poetry-groups": "poetry.groups",
+    "poetry-epsilon": "poetry.epsilon",
+    "poetry-time": "poetry.time",
+    "prior-choice": "poetry.prior_choice",
+    "prior-poe": "poetry.prior_poe",
+    "plan-grid": "studies.plan_grid",
+    "prism-kshot": "prism.kshot",
+    "prism-records": "prism.records",
+    "prism-knobs": "prism.ablations",
+    "prism-slots": "prism.slots",
+    "prism-structured": "prism.structured",
+    "prism-extraction": "prism.extraction",
+    "prism-membership": "prism.membership",
+}
+"""Experiments that this runner runs: name to module."""
+
+
+TIMED: Final = ("poetry-time",)
+MOST_JOBS: Final = 64
+_HEAD: Final = '{"experiment": "'
+_PIECE: Final = '{"piece": {"'
+"""How the first line of a partial file begins, and every other."""
+
+
+def load_experiment(name: str) -> Experiment:
+    """Loads an experiment by name.
+
+    Raises:
+        ParameterError: There is none.
+    """
+    if name not in MODULES:
+        raise ParameterError("experiment", name, f"one of {', '.join(MODULES)}")
+    experiment: Experiment = import_module(f"sottovoce.benchmarks.{MODULES[name]}").EXPERIMENT
+    return experiment
+
+
+def open_model(spec: str, store: ScoreStore) -> LabelScorer:
+    """Opens a model for public rows: embeddings are kept in the store, of questions too."""
+    if spec == "embedded":
+        from sottovoce.models.embedded.label_scorer import EmbeddedScorer
+
+        return EmbeddedScorer(store=store, questions=store)
+    if spec == "embedded-image":
+        return load_scorer(spec, store=store)
+    return load_scorer(spec)
+
+
+def run(
+    experiment: Experiment,
+    settings: Settings,
+    *,
+    results: Path,
+    cache: Path,
+    data: Path | None = None,
+    restart: bool = False,
+    jobs: int = 1,
+) -> Path:
+    """Runs an experiment to its end, going on behind what an interrupted run left.
+
+    Args:
+        experiment: What to run.
+        settings: With which choices.
+        results: Folder of the result file.
+        cache: Folder of the kept model scores.
+        data: Folder of the benchmark rows.
+        restart: Throw away what an interrupted run left.
+        jobs: Processes that measure pieces side by side.
+
+    Returns:
+        The result file.
+
+    Raises:
+        InputError: An interrupted run had other settings, rows are missing, or something else is in a file's place.
+    """
+    if not 1 <= jobs <= MOST_JOBS:
+        raise ParameterError("jobs", jobs, f"from 1 to {MOST_JOBS}")
+    file = results / f"{experiment.name}{_suffix(settings.model)}{_suffix(settings.writer or 'embedded')}.json"
+    refuse_existing(file, lambda old: replaceable(old, experiment.name))
+    pieces = experiment.pieces(settings)
+    with (
+        closing(ScoreStore(cache / "scores.db")) as store,
+        closing(_Diary(file.with_suffix(".partial"), experiment, settings, restart=restart)) as diary,
+    ):
+        bench = open_bench(settings, store, data or default_data())
+        for task in settings.tasks:
+            if task in WORLDS:  # others are read by their experiment
+                bench.world(task)
+        waiting = [piece for piece in pieces if piece not in diary.done]
+        done: Iterable[Done]
+        if jobs == 1 or len(waiting) < 2:
+            done = (measured(experiment.measure, bench, piece) for piece in waiting)
+        else:
+            again = partial(open_bench, settings, cache / "scores.db", data or default_data())
+            done = side_by_side(experiment.measure, again, waiting, min(jobs, len(waiting)))
+        _work(experiment.name, done, diary, len(pieces) - len(waiting), len(pieces))
+        before, started = (bench.scorer.asked, bench.scorer.found), time.perf_counter()
+        extra = experiment.whole(bench, pieces) if experiment.whole else {}
+        asked, found = (bench.scorer.asked - before[0], bench.scorer.found - before[1])
+        seconds = diary.seconds + time.perf_counter() - started
+        scores = {"asked": diary.asked + asked, "found": diary.found + found}
+        result = Result(experiment.name, settings, diary.cells(pieces), describe(), round(seconds, 1), scores, extra)
+        result.write(file)
+        diary.remove()
+    return file
+
+
+def open_bench(settings: Settings, store: ScoreStore | Path, data: Path) -> Bench:
+    """Everything that an experiment measures with."""
+    store = ScoreStore(store) if isinstance(store, Path) else store
+    return Bench(settings, StoredScorer(open_model(settings.model, store), store), data)
+
+
+def _work(name: str, pieces: Iterable[Done], diary: _Diary, before: int, total: int) -> None:
+    with progress() as bar:
+        doing = bar.add_task(name, total=total, completed=before, rate="")
+        for done in pieces:
+            diary.add(done)
+            bar.update(doing, advance=1)
+
+
+class _Diary:
+    """What was done so far, a line a piece; the first line says of what."""
+
+    def __init__(self, file: Path, experiment: Experiment, settings: Settings, *, restart: bool) -> None:
+        self.file, self.done = file, dict[Piece, dict[Key, float]]()
+        self.seconds, self.asked, self.found = 0.0, 0, 0
+        head = json.loads(json.dumps({"experiment": experiment.name, "settings": asdict(settings)}))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._partial = PartialFile(file, fresh=not os.path.lexists(file))
+        try:
+            kept = self._read(head, restart=restart)
+            self._partial.keep(kept)
+            if not kept:
+                self._append(head)
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(self, head: dict[str, Any], *, restart: bool) -> bytes:
+        """Takes up what an interrupted run of these settings left, and returns the whole lines that say so."""
+        content = self._partial.read()
+        first, end, _ = content.partition(b"\n")
+        if not (_is_head(first) or (not end and is_torn(first, _HEAD))):
+            raise InputError(f"{self.file.name} is not of an interrupted run. Move it away.")
+        if restart:
+            return b""
+        rows, torn = rows_of(content, self._damaged)
+        if len(rows) > 1 and rows[0] != head:
+            raise InputError(
+                f"{self.file.name} holds an interrupted run with other settings. Run with those, or throw it away with "
+                "--restart."
+            )
+        for number, entry in enumerate(rows[1:], 2):
+            try:
+                self._note(entry)
+            except (AttributeError, KeyError, TypeError, ValueError):
+                raise self._damaged(number) from None
+        if rows and torn and not is_torn(torn, _PIECE):
+            raise self._damaged(len(rows) + 1)
+        return content[: len(content) - len(torn)] if len(rows) > 1 else b""
+
+    def _damaged(self, number: int) -> InputError:
+        return InputError(
+            f"{self.file.name}, line {number}: not a whole piece of an interrupted run. Delete the line, and that "
+            "piece is measured again; or throw all of them away with --restart."
+        )
+
+    def remove(self) -> None:
+        """Throws away what is in the result file by now."""
+        self._partial.remove()
+
+    def close(self) -> None:
+        """Lets another process go on with the run."""
+        self._partial.close()
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        self._partial.append((json.dumps(entry) + "\n").encode("utf-8"))
+
+    def add(self, done: Done) -> None:
+        entry = {
+            "piece": asdict(done.piece),
+            "numbers": [[asdict(key), _shortened(value)] for key, value in done.numbers],
+            "seconds": done.seconds,
+            "asked": done.asked,
+            "found": done.found,
+        }
+        self._append(entry)
+        self._note(entry)
+
+    def cells(self, pieces: Sequence[Piece]) -> list[Cell]:
+        """One cell for every key, its values by seed."""
+        found: dict[Key, list[float]] = {}
+        for piece in pieces:
+            for key, value in self.done[piece].items():
+                found.setdefault(key, []).append(value)
+        return [Cell(key, tuple(values)) for key, values in found.items()]
+
+    def _note(self, entry: dict[str, Any]) -> None:
+        self.done[Piece(**entry["piece"])] = {Key(**key): float(value) for key, value in entry["numbers"]}
+        self.seconds += entry["seconds"]
+        self.asked, self.found = self.asked + entry["asked"], self.found + entry["found"]
+
+
+def _shortened(value: float) -> float:
+    """Three decimals; three digits of a number below 1, such as the probability of a rare label."""
+    return round(float(value), 3) if abs(value) >= 1 else float(f"{value:.3g}")
+
+
+def _is_head(line: bytes) -> bool:
+    try:
+        told = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(told, dict) and told.keys() == {"experiment", "settings"}
+
+
+def _suffix(model: str) -> str:
+    if model.startswith("embedded"):
+        return ""
+    return "-" + "".join(c if c.isalnum() else "-" for c in model.rpartition("/")[2] or model).strip("-")
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """The options of every experiment."""
+    parser = argparse.ArgumentParser(prog=f"sotto bench run {name}")
+    parser.add_argument("--model", help="embedded, hf:NAME_OR_PATH, embedded-image, vision:NAME_OR_PATH")
+    parser.add_argument("--writer", help="prism: another model that writes, embedded or hf:NAME_OR_PATH [--model]")
+    parser.add_argument("--seeds", type=int, help="draws of records, questions and names")
+    parser.add_argument("--queries", type=int, help="questions a seed")
+    parser.add_argument("--adjacency", dest="adjacencies", nargs="+", help="add-remove, replace-one")
+    parser.add_argument("--epsilon", dest="epsilons", type=float, nargs="+", help="of one answer")
+    parser.add_argument("--records", type=int, nargs="+", help="numbers of private records")
+    parser.add_argument("--groups", type=int, nargs="+", help="records an expert")
+    parser.add_argument("--clip", dest="clips", type=float, nargs="+", help="clips, where they are varied")
+    parser.add_argument("--shots", type=int, nargs="+", help="demonstrations in a prompt, where they are varied")
+    parser.add_argument("--tasks", nargs="+", help="which worlds")
+    parser.add_argument("--names", nargs="+", choices=["own", "made up"], help="kinds of label names")
+    parser.add_argument("--data", type=Path, help="folder of the benchmark rows")
+    parser.add_argument("--results", type=Path, default=Path("bench-results"), help="folder of the result files")
+    parser.add_argument("--cache", type=Path, help="folder of kept model scores [your data folder]")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that measure side by side")
+    parser.add_argument("--restart", action="store_true", help="throw away what an interrupted run left")
+    return parser
+
+
+def main(name: str, argv: Sequence[str]) -> None:
+    """Runs one experiment and prints its tables, or all of one paper for its name: ``poetry``, ``prism``."""
+    from sottovoce.benchmarks.harness.tables import text_tables
+
+    given = vars(parser_of(name).parse_args(list(argv)))
+    places = {place: given.pop(place) for place in ("data", "results", "cache", "restart", "jobs")}
+    places["cache"] = places["cache"] or home() / "benchmarks"
+    for each in _named(name):
+        experiment = load_experiment(each)
+        settings = experiment.settings.changed(**_suited(experiment, given, alone=name not in PAPERS))
+        alone = each in TIMED  # a time is measured on a quiet machine, as far as this run goes
+        file = run(experiment, settings, **{**places, "jobs": 1} if alone else places)
+        print(text_tables(experiment.exhibit(Result.read(file))))
+        say(f"Written: {file}")
+
+
+PAPERS: Final[Mapping[str, tuple[str, ...]]] = {"poetry": ("poetry", "prior"), "prism": ("prism",)}
+"""How the names begin of what is run for the name of a paper; prior x PoE is our upgrade of Private PoEtry."""
+
+
+def _named(name: str) -> Iterator[str]:
+    yield from (each for each in MODULES if each.startswith(PAPERS[name])) if name in PAPERS else [name]
+
+
+def _suited(experiment: Experiment, given: dict[str, Any], *, alone: bool) -> dict[str, Any]:
+    """In a run of all experiments, only what every one of them has; a model of texts cannot read images."""
+    if alone:
+        return given
+    kept = {name: given[name] for name in ("seeds", "queries", "adjacencies", "epsilons", "writer")}
+    if experiment.name == "poetry-time":  # each price is timed anew, and in-memory ledgers hold epsilon 1000
+        kept |= {"epsilons": None, "adjacencies": None}
+    return kept | ({} if "image" in experiment.settings.model else {"model": given["model"]})

@@ -1,0 +1,254 @@
+"""Records without labels, for the experiments on structured generation and slot filling: drawn, written, and controls.
+
+What stands in a record is free text here, so that nothing may be batched by it: there is one nameless kind of text. A
+batch writes one text, and all batches write side by side.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.benchmarks.harness.public_rows import benchmark_rows
+from sottovoce.benchmarks.prism.demonstrations import RESERVED, writer_of
+from sottovoce.errors import InputError, ParameterError
+from sottovoce.generation import NO_LABEL, Writing
+from sottovoce.methods.decoding.decoder import Decoder
+from sottovoce.models.grammar import Grammar
+from sottovoce.models.stepper import Group, Prompt, Stepper
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.records.sealed import Row
+from sottovoce.synthesis.config import Order
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FREE, GRAMMAR = "free", "grammar"
+"""Whether a text may be anything, or only what keeps to the schema."""
+
+Values = Mapping[str, Any]
+"""What stands in a record: field to value."""
+
+
+def writing_of(schema: Mapping[str, Any], option: str) -> Writing:
+    """How records of a schema are asked for: ``FREE`` takes any object, so that what is not valid can be counted.
+
+    The two differ in what may be chosen alone: prompts and shown records are the same.
+    """
+    keep = option == GRAMMAR
+    kind = f"Here are records of type {schema['title']}.\n"
+    return Writing(tuple(schema["properties"]), None, kind, "Record:", schema if keep else None, keep)
+
+
+def valid_rows(schema: Mapping[str, Any], rows: Sequence[Values]) -> list[Values]:
+    """The objects that meet a schema."""
+    checked = Writing(tuple(schema["properties"]), None, lead="Record:", schema=schema)
+    return [row for row in rows if checked.read(json.dumps(row)) is not None]
+
+
+def one_number(records: Sequence[int]) -> int:
+    """The number of private records, where it is not varied.
+
+    Raises:
+        ParameterError: There are several.
+    """
+    if len(records) != 1:
+        raise ParameterError("records", tuple(records), "one number: this experiment has one size")
+    return records[0]
+
+
+@final
+@dataclass(frozen=True)
+class Drawn:
+    """What one seed drew.
+
+    Attributes:
+        records: That play private ones; the writer was not trained on them.
+        questions: Test rows.
+    """
+
+    records: Sequence[Values]
+    questions: Sequence[Values]
+
+
+def rows_in(data: Path, folder: str, split: str) -> list[dict[str, Any]]:
+    """The rows of one file of the benchmark rows.
+
+    Raises:
+        InputError: It is not there, or holds somebody's private records.
+    """
+    try:
+        return benchmark_rows(data / folder / f"{split}.jsonl.gz")
+    except (FileNotFoundError, NotADirectoryError):
+        missing = f"{folder}/{split}.jsonl.gz"
+        raise InputError(f"The benchmark rows {missing!r} are not there. Name their folder with --data.") from None
+
+
+def draw(
+    data: Path, folder: str, seed: int, records: int, questions: int, keep: Callable[[Values], bool] | None = None
+) -> Drawn:
+    """Records of the reserved training rows, all or those to keep, and test rows, in random order.
+
+    Raises:
+        InputError: The rows are not there.
+        ParameterError: There are not so many records.
+    """
+    rng = np.random.default_rng(1000 + seed)
+    test, train = rows_in(data, folder, "test"), rows_in(data, folder, "train")[:RESERVED]
+    train = [row for row in train if keep is None or keep(row)]
+    if not 0 < records <= len(train):
+        raise ParameterError("records", records, f"one number up to {len(train)}")
+    asked = [test[index] for index in rng.permutation(len(test))[:questions]]
+    return Drawn([train[index] for index in rng.permutation(len(train))[:records]], asked)
+
+
+@final
+@dataclass(frozen=True)
+class Length:
+    """How much is written.
+
+    Attributes:
+        texts: In one file, one from every batch.
+        tokens: Most tokens of a text.
+        inside: Room for a record in an expert's prompt, in tokens.
+    """
+
+    texts: int
+    tokens: int
+    inside: int
+
+
+@final
+@dataclass(frozen=True)
+class File:
+    """What was written.
+
+    Attributes:
+        rows: Those of the texts that can be read.
+        tokens: Of all texts together.
+    """
+
+    rows: Sequence[Values]
+    tokens: int
+
+
+def written(
+    stepper: Stepper,
+    writing: Writing,
+    records: Sequence[Values],
+    decoder: Decoder,
+    epsilon: float,
+    adjacency: Adjacency,
+    length: Length,
+    name: str,
+) -> File:
+    """One file of synthetic records."""
+    rows = [Row(number, dict(values)) for number, values in enumerate(records, 1)]
+    seed = f"{name} {epsilon:g} {adjacency.value} {decoder} {length} {len(rows)}"
+    order = Order(
+        per_label=length.texts,
+        texts_per_batch=1,
+        tokens=length.tokens,
+        experts=max(1, len(rows) // length.texts),
+        inside_tokens=length.inside,
+    )
+    writer = writer_of(stepper, writing, rows, order, decoder, epsilon, adjacency, seed)
+    rounds = list(writer.rounds())
+    return File([row for one in rounds for row in one.rows], sum(one.tokens for one in rounds))
+
+
+def without_guarantee(
+    stepper: Stepper, writing: Writing, shown: Sequence[Values | None], length: Length, seed: int
+) -> File:
+    """Controls: a text for each shown record, drawn from the model as it is; ``None`` for the public prompt alone."""
+    opening = writing.opening(NO_LABEL)
+    prompts = [Prompt(opening, writing.show(one) if one else "", writing.lead) for one in shown]
+    grammar = Grammar(writing.schema, stepper) if writing.grammar and writing.schema else None
+    rng = np.random.default_rng(60_000 + seed)
+    texts = drawn_texts(stepper, prompts, length.tokens, length.inside, writing.ended, rng, grammar)
+    read = [writing.read(text) for text, _ in texts]
+    return File([row for row in read if row is not None], sum(tokens for _, tokens in texts))
+
+
+def drawn_texts(
+    stepper: Stepper,
+    prompts: Sequence[Prompt],
+    tokens: int,
+    inside: int,
+    ended: Callable[[str], bool],
+    rng: np.random.Generator | None,
+    grammar: Grammar | None = None,
+) -> list[tuple[str, int]]:
+    """A text and its number of tokens for each prompt, side by side; nobody is protected.
+
+    Args:
+        stepper: The model.
+        prompts: Read as they are.
+        tokens: Most tokens of a text.
+        inside: Room for the inner part of a prompt.
+        ended: Whether the rest of a text is not needed.
+        rng: For tokens drawn at temperature 1; ``None`` for the likeliest each time.
+        grammar: What may be chosen; ``None`` for anything.
+    """
+    found: list[list[int]] = [[] for _ in prompts]
+    matchers, barred = [grammar.start() if grammar else None for _ in prompts], stepper.unwritable
+    read = stepper.read([Group(prompt, ()) for prompt in prompts], inside_tokens=inside, tokens=tokens)
+    try:
+        decoding = read.write(range(len(prompts)), tokens)
+        waiting: dict[int, int | None] = dict.fromkeys(range(len(prompts)))
+        while waiting:
+            following: dict[int, int | None] = {}
+            for step in decoding.step(waiting):
+                its, matcher = found[step.text], matchers[step.text]
+                logits = log_shares(step.public, barred)
+                if matcher:
+                    may = np.zeros(len(logits), dtype=bool)
+                    may[matcher.allowed().numpy()] = True
+                    logits = np.where(may, logits, -np.inf)
+                if not np.isfinite(logits).any():
+                    continue  # the grammar has come to a dead end
+                token = int(np.argmax(logits if rng is None else logits + rng.gumbel(size=len(logits))))
+                its.append(token)
+                if matcher:
+                    matcher.accept(token)
+                over = token in stepper.ends or len(its) == tokens or bool(matcher and matcher.over)
+                if not over and not ended(text_of(stepper, its)):
+                    following[step.text] = token
+            waiting = following
+        decoding.close()
+    finally:
+        read.close()
+    return [(text_of(stepper, its), len(its)) for its in found]
+
+
+def log_shares(logits: Tensor, unwritable: Sequence[int]) -> NDArray[np.float64]:
+    """Log-probabilities of the next token among those that a text may hold, shape (vocabulary,)."""
+    kept = logits.double()
+    kept[list(unwritable)] = -np.inf
+    return np.asarray(kept.log_softmax(dim=0).cpu().numpy())
+
+
+def text_of(stepper: Stepper, tokens: Sequence[int]) -> str:
+    """The text of some tokens, without the end."""
+    return stepper.decode([token for token in tokens if token not in stepper.ends])
+
+
+WORD: Final = re.compile(r"\w+")
+
+
+def words_of(text: str) -> list[str]:
+    """Its words in lower case, without signs."""
+    return WORD.findall(text.lower())
+
+
+def occurs(phrase: str, text: str) -> bool:
+    """Whether the words of a phrase stand in a text one after another."""
+    wanted, there = words_of(phrase), words_of(text)
+    return bool(wanted) and any(there[at : at + len(wanted)] == wanted for at in range(len(there)))

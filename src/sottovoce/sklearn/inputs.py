@@ -1,0 +1,129 @@
+"""X, y and groups as scikit-learn hands them over, turned into sealed records. No error quotes a cell.
+
+scikit-learn and numpy quote cells in their own conversion errors, so conversions are made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import InputError, RecordError
+from sottovoce.models.base import FloatArray
+from sottovoce.records.sealed import RECORD_UNIT, UNIT_COLUMN, PrivateRecords, Row, is_missing
+from sottovoce.tasks import Task
+
+TEXT: Final = "text"
+NUMBERS: Final = "numbers"
+
+
+@final
+class UnusableDataError(InputError, ValueError):
+    """``X``, ``y`` or the classes cannot be used. A ``ValueError`` too, as scikit-learn's tools expect."""
+
+
+def texts(X: Any) -> list[Any] | None:
+    """The cells of a column of texts; ``None`` where this is something else."""
+    if isinstance(X, list | tuple):
+        return list(X) if any(isinstance(cell, str) for cell in X) else None
+    if getattr(X, "ndim", None) != 1:
+        return None
+    cells = np.asarray(X, dtype=object).tolist()
+    return cells if any(isinstance(cell, str) for cell in cells) else None
+
+
+def table(X: Any) -> FloatArray:
+    """Numbers, shape (rows, features). No error quotes a cell, unlike those of the conversions made here."""
+    if hasattr(X, "toarray"):
+        raise UnusableDataError("X is sparse; a dense array is needed. Convert it with X.toarray().")
+    try:
+        array = np.asarray(X)
+        if array.dtype.kind != "c" and array.ndim == 2:
+            return np.asarray(array, dtype=np.float64)
+    except ValueError:
+        array = None
+    if array is None:
+        raise UnusableDataError(
+            "X has a cell that is not a number, or rows of different lengths. Texts have shape (rows,): pass one "
+            "column, such as frame['text']."
+        )
+    if array.dtype.kind == "c":
+        raise UnusableDataError("Complex data not supported.")
+    raise UnusableDataError(
+        f"Expected 2D array, got {array.ndim}D array instead. Pass texts of shape (rows,), or numbers of shape (rows, "
+        "features). Reshape your data: X.reshape(-1, 1) if it is a single feature, X.reshape(1, -1) if a single row."
+    )
+
+
+def labels(values: Any, name: str, count: int | None = None) -> NDArray[Any]:
+    """Texts or whole numbers, shape (rows,). No error quotes one."""
+    from sklearn.utils.validation import column_or_1d
+
+    if values is None:
+        raise UnusableDataError("This PrivateICLClassifier requires y to be passed, but the target y is None.")
+    labels = np.asarray(values)
+    if labels.dtype.kind not in "biufUOT":
+        raise UnusableDataError(f"Unknown label type: {name} must hold texts or whole numbers.")
+    labels = column_or_1d(labels, warn=True)
+    if count is not None and len(labels) != count:
+        raise UnusableDataError(f"X and {name} have inconsistent numbers of samples.")
+    cells = labels.tolist()
+    for line, cell in enumerate(cells, 1):
+        if is_missing(cell):
+            raise UnusableDataError(f"Input {name} contains NaN or an empty label, first in row {line}.")
+        if not isinstance(cell, str | int) and not (isinstance(cell, float) and cell.is_integer()):
+            raise UnusableDataError(
+                f"Unknown label type: {name} must hold texts or whole numbers; row {line} does not."
+            )
+    if len({isinstance(cell, str) for cell in cells}) > 1:
+        raise UnusableDataError(f"Unknown label type: {name} mixes texts and numbers.")
+    return np.asarray(labels)
+
+
+def task(field: str, classes: NDArray[Any]) -> Task:
+    """A task for texts or for numbers, with the declared classes as labels."""
+    labels = [str(value) for value in classes.tolist()]
+    if field == TEXT:
+        return Task(labels=labels)
+    query = f"Numbers: {{{NUMBERS}}}\nLabel:"
+    return Task(
+        labels=labels,
+        name=NUMBERS,
+        instruction="Read the numbers and answer with their label.",
+        query=query,
+        example=query + " {label}",
+    )
+
+
+def names(labels: NDArray[Any], classes: NDArray[Any], task: Task) -> list[str]:
+    """The task's name for each label, shape (rows,)."""
+    names = dict(zip(classes.tolist(), task.labels, strict=True))
+    found = [names.get(value) for value in labels.tolist()]
+    if None in found:
+        raise RecordError(
+            "the label is outside the declared classes",
+            file="y",
+            line=found.index(None) + 1,
+            hint="Correct the row, or add its label to classes; texts and numbers are different labels.",
+        )
+    return [str(name) for name in found]
+
+
+def sealed(field: str, cells: Sequence[Any], names: Sequence[str], groups: Any) -> PrivateRecords:
+    """Cells and label names as sealed records; the unit is the group where groups are given."""
+    columns: dict[str, Sequence[Any]] = {field: cells, "label": names}
+    if groups is None:
+        return PrivateRecords(rows(columns), source="X", unit=RECORD_UNIT)
+    owners = np.asarray(groups)
+    if owners.shape != (len(cells),):
+        raise UnusableDataError("groups must have one entry for every row of X.")
+    return PrivateRecords(rows({**columns, UNIT_COLUMN: owners.tolist()}), source="X", unit=UNIT_COLUMN)
+
+
+def rows(columns: dict[str, Sequence[Any]]) -> Iterator[Row]:
+    """Rows from equally long columns."""
+    for line, values in enumerate(zip(*columns.values(), strict=True), 1):
+        yield Row(line, dict(zip(columns, values, strict=True)))
