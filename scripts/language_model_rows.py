@@ -93,7 +93,7 @@ class Pool:
         films: Records of films.
         words: Ordinary words, for made-up labels and strings.
         likes: Text to the texts that are most like it.
-        barred: Letters of the rows that no generated text may repeat.
+        forbidden_tokens: Letters of the rows that no generated text may repeat.
     """
 
     texts: dict[str, dict[str, list[str]]]
@@ -101,7 +101,7 @@ class Pool:
     films: list[dict[str, Any]]
     words: list[str]
     likes: dict[str, list[str]] = field(default_factory=dict)
-    barred: frozenset[str] = frozenset()
+    forbidden_tokens: frozenset[str] = frozenset()
 
     @property
     def names(self) -> list[str]:
@@ -110,7 +110,7 @@ class Pool:
 
     def generated(self, kind: str, topic: str, place: made_up.World, rng: random.Random) -> str:
         """A generated text that is no row of a set that is not learnt from."""
-        return generated(kind, topic, place, rng, self.barred)
+        return generated(kind, topic, place, rng, self.forbidden_tokens)
 
 
 def load(data: Path, split: str, *, made: int = 150, seed: int = 0) -> Pool:
@@ -132,16 +132,16 @@ def load(data: Path, split: str, *, made: int = 150, seed: int = 0) -> Pool:
         (r["answer"], kind) for r in medical for kind, start in QUESTIONS.items() if r["question"].startswith(start)
     ]
     _add(texts, "medical", asked)
-    rng, barred = random.Random(f"{split}{seed}"), foreign(data)
+    rng, forbidden_tokens = random.Random(f"{split}{seed}"), foreign(data)
     for kind in made_up.KINDS:
         of = [t for t in made_up.topics(kind) for _ in range(made)]
-        _add(texts, kind, [(generated(kind, t, made_up.world(rng), rng, barred), t) for t in of])
+        _add(texts, kind, [(generated(kind, t, made_up.world(rng), rng, forbidden_tokens), t) for t in of])
     pairs = [(cut(row["question"]), cut(row["answer"])) for row in medical]
     pairs += [(cut(row["question"]), row["answer"]) for row in rows(data, "gsm8k", split)]
     records = [{key: r[key] for key in ("title", "year", "genres", "cast")} for r in films if r["genres"]]
     common = " ".join(texts["dbpedia"]["Company"] + texts["dbpedia"]["Village"]).lower().split()
     words = sorted({w for w in common if w.isascii() and w.isalpha() and 3 < len(w) < 9})
-    return Pool(texts, pairs, records, words, barred=barred)
+    return Pool(texts, pairs, records, words, forbidden_tokens=forbidden_tokens)
 
 
 def foreign(data: Path) -> frozenset[str]:
@@ -150,9 +150,9 @@ def foreign(data: Path) -> frozenset[str]:
     return frozenset(map(_letters, found))
 
 
-def generated(kind: str, topic: str, place: made_up.World, rng: random.Random, barred: frozenset[str]) -> str:
+def generated(kind: str, topic: str, place: made_up.World, rng: random.Random, forbidden_tokens: frozenset[str]) -> str:
     """A generated text whose letters are not barred."""
-    while _letters(drawn := made_up.text(kind, topic, place, rng)) in barred:
+    while _letters(drawn := made_up.text(kind, topic, place, rng)) in forbidden_tokens:
         place = made_up.world(rng)
     return drawn
 

@@ -48,7 +48,7 @@ def plan_of(decoder: Decoder, adjacency: Adjacency, experts: int = 3, tokens: in
 
 
 def law_of(plan: DecodingPlan, public: Sequence[float], rows: Rows) -> np.ndarray:
-    return plan.decoder.start(plan, SeededRandomness(0), ends=()).law(step_of(public, rows))
+    return plan.decoder.start(plan, SeededRandomness(0), eos_tokens=()).law(step_of(public, rows))
 
 
 def losses_of(plan: DecodingPlan, world: World) -> np.ndarray:

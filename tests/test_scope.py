@@ -14,9 +14,9 @@ from sottovoce.models.base import Isolation
 from sottovoce.privacy.events import BoundedRange, GaussianDpEvent
 from sottovoce.privacy.scope import OF_A_FILE, OF_AN_ANSWER, scope_of
 from sottovoce.privacy.unit import SWAP, Adjacency
-from sottovoce.release import Terms
+from sottovoce.release import Guarantee
 
-TERMS = Terms(
+TERMS = Guarantee(
     method=PoE,
     event=BoundedRange(1.0),
     price=Price(1.0, 0.0),

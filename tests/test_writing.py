@@ -7,12 +7,12 @@ import json
 import pytest
 
 from sottovoce.errors import InputError, RecordError, TaskError
-from sottovoce.generation import Writing
+from sottovoce.generation import GenerationTemplate
 from sottovoce.records.sealed import Row
 from sottovoce.tasks import Task
 
-PLAIN = Writing(("text",))
-RECORD = Writing(("title", "year"), lead="Record:")
+PLAIN = GenerationTemplate(("text",))
+RECORD = GenerationTemplate(("title", "year"), lead="Record:")
 
 
 def test_line_breaks_inside_a_text_do_not_end_it():
@@ -49,7 +49,7 @@ def test_a_text_of_half_characters_is_invalid():
 
 def test_a_row_for_a_task_has_each_of_its_fields_as_a_text_and_no_others():
     task = Task(labels=["a", "b"], query="{question} {answer}", example="{question} {answer} {label}")
-    writing = Writing.of(task)
+    writing = GenerationTemplate.of(task)
     assert writing.row_of('{"answer": "y", "question": "x", "more": 1}', "a") == {
         "question": "x", "answer": "y", "label": "a",
     }  # fmt: skip
@@ -63,9 +63,9 @@ def test_a_text_has_ended_when_the_next_line_begins():
 
 
 def test_a_task_is_written_by_its_fields():
-    assert Writing.of(Task(labels=["a", "b"])).fields == ("text",)
+    assert GenerationTemplate.of(Task(labels=["a", "b"])).fields == ("text",)
     two = Task(labels=["a", "b"], query="{question} {answer}", example="{question} {answer} {label}")
-    assert Writing.of(two).structured
+    assert GenerationTemplate.of(two).structured
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_task_is_written_by_its_fields():
 )
 def test_templates_that_cannot_work_are_refused(wrong):
     with pytest.raises(TaskError):
-        Writing(**{"fields": ("text",), **wrong})
+        GenerationTemplate(**{"fields": ("text",), **wrong})
 
 
 def test_rows_that_cannot_be_shown_are_refused_by_line():
@@ -97,7 +97,7 @@ MOVIE = {
 
 
 def test_a_schema_gives_fields_and_opening_and_judges_what_was_written(tmp_path):
-    writing = Writing.of_schema(schema_file(tmp_path, MOVIE))
+    writing = GenerationTemplate.of_schema(schema_file(tmp_path, MOVIE))
     assert (writing.fields, writing.opening("")) == (("title", "year"), "Here are records of type film.\n")
     assert writing.read(' {"title": "x", "year": 1949}') == {"title": "x", "year": 1949}
     for wrong in (' {"title": 3}', ' {"year": 1949}', ' {"title": "x", "cast": []}', " {"):
@@ -105,11 +105,11 @@ def test_a_schema_gives_fields_and_opening_and_judges_what_was_written(tmp_path)
 
 
 def test_rows_without_labels_have_one_nameless_kind(tmp_path):
-    writing = Writing.of_schema(schema_file(tmp_path, MOVIE))
+    writing = GenerationTemplate.of_schema(schema_file(tmp_path, MOVIE))
     assert list(writing.labels) == [""]
     assert writing.label_of(Row(1, {"title": "x"}), "films.jsonl") == 0
     assert writing.row_of('{"title": "x"}', "") == {"title": "x"}
-    labelled = Writing.of_schema(schema_file(tmp_path, MOVIE), Task(labels=["good", "bad"]))
+    labelled = GenerationTemplate.of_schema(schema_file(tmp_path, MOVIE), Task(labels=["good", "bad"]))
     assert labelled.opening("good") == "Here are records of type film and good.\n"
     assert labelled.row_of('{"title": "x"}', "good") == {"title": "x", "label": "good"}
 
@@ -117,29 +117,29 @@ def test_rows_without_labels_have_one_nameless_kind(tmp_path):
 @pytest.mark.parametrize("wrong", [[], {"properties": {}}, {"properties": {"a": {}}, "type": "thing"}])
 def test_what_is_no_schema_is_refused(tmp_path, wrong):
     with pytest.raises(InputError):
-        Writing.of_schema(schema_file(tmp_path, wrong))
+        GenerationTemplate.of_schema(schema_file(tmp_path, wrong))
     with pytest.raises(InputError, match=r"absent\.json"):
-        Writing.of_schema(tmp_path / "absent.json")
+        GenerationTemplate.of_schema(tmp_path / "absent.json")
 
 
 def test_a_schema_that_refers_to_another_file_is_refused_before_anything_is_paid(tmp_path):
     for name in ("other.json", "https://example.org/schema"):
         wrong = {"type": "object", "properties": {"a": {"anyOf": [{"$ref": name}]}}}
         with pytest.raises(InputError, match="stand by itself"):
-            Writing.of_schema(schema_file(tmp_path, wrong))
+            GenerationTemplate.of_schema(schema_file(tmp_path, wrong))
     inside = {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"type": "string"}}}
-    writing = Writing.of_schema(schema_file(tmp_path, inside))
+    writing = GenerationTemplate.of_schema(schema_file(tmp_path, inside))
     assert (writing.read('{"a": "x"}'), writing.read('{"a": 1}')) == ({"a": "x"}, None)
 
 
 def test_a_schema_that_turns_out_to_be_broken_makes_rows_invalid_and_no_error(tmp_path):
     for broken in ({"$ref": "#/absent"}, {"$ref": "#/properties/a"}):
-        writing = Writing.of_schema(schema_file(tmp_path, {"type": "object", "properties": {"a": broken}}))
+        writing = GenerationTemplate.of_schema(schema_file(tmp_path, {"type": "object", "properties": {"a": broken}}))
         assert writing.read('{"a": "x"}') is None
 
 
 def test_nested_objects_are_shown_and_read():
-    writing = Writing(("title", "cast"), lead="Record:")
+    writing = GenerationTemplate(("title", "cast"), lead="Record:")
     values = {"title": "x", "cast": [{"name": "a\nb", "age": 3}]}
     shown = writing.show(values)
     assert shown.count("\n") == 1

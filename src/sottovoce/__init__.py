@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sottovoce.records.sealed import PrivateRecords, PublicRecords
     from sottovoce.release import Release
     from sottovoce.session import PrivateICL
-    from sottovoce.synthesis.config import Order
+    from sottovoce.synthesis.config import SynthesisConfig
     from sottovoce.synthesis.synthesizer import Synthesizer
     from sottovoce.tasks import Task, load_task
 
@@ -31,13 +31,13 @@ __all__ = [
     "Adjacency",
     "Budget",
     "Ledger",
-    "Order",
     "Partition",
     "PrivateICL",
     "PrivateRecords",
     "PublicRecords",
     "RdpAccountant",
     "Release",
+    "SynthesisConfig",
     "Synthesizer",
     "Task",
     "errors",
@@ -54,7 +54,7 @@ _HOMES = {
     "Budget": "privacy.ledger.budget",
     "Ledger": "privacy.ledger.ledger",
     "Partition": "experts.partition",
-    "Order": "synthesis.config",
+    "SynthesisConfig": "synthesis.config",
     "PrivateICL": "session",
     "PrivateRecords": "records.sealed",
     "PublicRecords": "records.sealed",

@@ -26,7 +26,7 @@ NO_LABEL: Final = ""
 
 @final
 @dataclass(frozen=True)
-class Writing:
+class GenerationTemplate:
     """Templates for writing: one field as plain text, or several as a JSON object.
 
     Attributes:
@@ -73,14 +73,14 @@ class Writing:
             raise TaskError("The opening of a prompt for writing may hold {label} alone.") from None
 
     @staticmethod
-    def of(task: Task) -> Writing:
+    def of(task: Task) -> GenerationTemplate:
         """For a task's own fields and labels."""
         if task.image:
             raise TaskError(f"The task {task.name!r} has images; texts alone can be written.")
-        return Writing(task.fields, task, lead="Record:" if len(task.fields) > 1 else "Text:")
+        return GenerationTemplate(task.fields, task, lead="Record:" if len(task.fields) > 1 else "Text:")
 
     @staticmethod
-    def of_schema(file: str | Path, task: Task | None = None, *, grammar: bool = False) -> Writing:
+    def of_schema(file: str | Path, task: Task | None = None, *, grammar: bool = False) -> GenerationTemplate:
         """For JSON objects that meet a schema, whose ``properties`` are the fields, in their order.
 
         Raises:
@@ -101,7 +101,7 @@ class Writing:
             raise InputError(f"The schema {path.name!r} refers to {outside[0]!r}; it must stand by itself.")
         kind = str(schema.get("title", "record")).replace("{", "{{").replace("}", "}}")
         before = f"Here are records of type {kind}" + (" and {label}.\n" if task else ".\n")
-        writing = Writing(tuple(properties), task, before, "Record:", schema, grammar)
+        writing = GenerationTemplate(tuple(properties), task, before, "Record:", schema, grammar)
         _ = writing._validator
         return writing
 

@@ -9,7 +9,7 @@ from typing import final
 
 from sottovoce.methods.base import Method, Price, Reads
 from sottovoce.models.base import Isolation
-from sottovoce.privacy.accounting.accountant import charge_of
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.ledger.balance import Balance
 from sottovoce.privacy.numbers import factor_up, rounded_up
@@ -19,7 +19,7 @@ from sottovoce.privacy.unit import Adjacency, ChangeType
 
 @final
 @dataclass(frozen=True)
-class Terms:
+class Guarantee:
     """The guarantee behind an answer, fixed before anything private is read (specification 6.2).
 
     Attributes:
@@ -58,7 +58,7 @@ class Terms:
 
     @property
     def _slack(self) -> float:
-        charge = charge_of(self.event)
+        charge = cost_of(self.event)
         return 0.0 if math.isfinite(charge.epsilon) and charge.delta == 0 else self.price.delta
 
     @property
@@ -132,7 +132,7 @@ class Release:
     """
 
     value: str
-    terms: Terms
+    terms: Guarantee
     release_id: str
     remaining: Balance | None
 
@@ -151,7 +151,7 @@ class Release:
         return {"id": row_id, "value": self.value, **self.terms.columns, "release_id": self.release_id}
 
 
-def is_row(row: Mapping[str, object], terms: Terms, labels: Sequence[str]) -> bool:
+def is_row(row: Mapping[str, object], terms: Guarantee, labels: Sequence[str]) -> bool:
     """Whether an output row is whole: one that ``Release.as_row`` writes under these terms, for a task's labels."""
     columns = terms.columns
     return (

@@ -35,7 +35,7 @@ from sottovoce.privacy.numbers import rounded_down
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency, ChangeType
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records.sealed import PrivateRecords, Row
-from sottovoce.release import Release, Terms
+from sottovoce.release import Guarantee, Release
 from sottovoce.tasks import Example, Query, Task
 
 BATCH = 32
@@ -151,9 +151,9 @@ class PrivateICL:
         return self._account.balance() if self._account else None
 
     @property
-    def other_ledger(self) -> str | None:
+    def conflicting_ledger(self) -> str | None:
         """Path of another ledger that these records have on this machine: its budget adds to this one's."""
-        return self._account.other_ledger if self._account else None
+        return self._account.conflicting_ledger if self._account else None
 
     @property
     def ledger(self) -> Ledger | None:
@@ -175,7 +175,7 @@ class PrivateICL:
             return {}
         return {"records": self._records.fingerprint, "ledger": self._account.origin}
 
-    def terms(self, epsilon: float, delta: float | None = None) -> Terms:
+    def terms(self, epsilon: float, delta: float | None = None) -> Guarantee:
         """The guarantee of one answer at this price, from parameters alone.
 
         Args:
@@ -184,7 +184,7 @@ class PrivateICL:
         """
         budget = self._account.balance().budget if self._account else Budget(1, 1e-6)
         price = Price(epsilon, self._delta(budget) if delta is None else delta)
-        return Terms(
+        return Guarantee(
             method=type(self.method),
             event=self.method.event(price, self.adjacency),
             price=price,
@@ -326,7 +326,9 @@ class PrivateICL:
             raise ParameterError("question", question, "a text that is not empty")
         return self.task.query_of(Row(1, {self.task.fields[0]: question}), "the question")
 
-    def _answer(self, batch: Sequence[Query], ids: Sequence[str], terms: Terms, public: FloatArray) -> list[Release]:
+    def _answer(
+        self, batch: Sequence[Query], ids: Sequence[str], terms: Guarantee, public: FloatArray
+    ) -> list[Release]:
         if self._account is None or self._ensemble is None:
             outputs = [ExpertOutputs(rows, DROP, self.adjacency) for rows in public]
         else:
@@ -341,9 +343,9 @@ class PrivateICL:
             for release_id, value in zip(ids, values, strict=True)
         ]
 
-    def _charge(self, account: Account, ids: Sequence[str], terms: Terms) -> None:
+    def _charge(self, account: Account, ids: Sequence[str], terms: Guarantee) -> None:
         if self.method.private:
-            account.reserve(self._reservations(ids, terms), again=not self._draws_to_read)
+            account.reserve(self._reservations(ids, terms), allow_retry=not self._draws_to_read)
         else:
             account.record_non_private(ids, self._note(terms))
 
@@ -352,13 +354,13 @@ class PrivateICL:
         """Whether coins over the records decide what the model reads: then a failure to read follows from them."""
         return isinstance(self.method, Subsampling) or self.partition.is_random
 
-    def _reservations(self, ids: Sequence[str], terms: Terms) -> list[Reservation]:
+    def _reservations(self, ids: Sequence[str], terms: Guarantee) -> list[Reservation]:
         note = self._note(terms)
         if terms.isolation is Isolation.NOT_VERIFIED:
             note += f", {NOT_VERIFIED_NOTE}"
         return [Reservation(release_id, terms.event, note) for release_id in ids]
 
-    def _note(self, terms: Terms) -> str:
+    def _note(self, terms: Guarantee) -> str:
         return f"{self.method.name}, {self.model.name}, change {terms.change.name if terms.change else 'none'}"
 
     def _rehearse(self, batch: Sequence[Query]) -> FloatArray:

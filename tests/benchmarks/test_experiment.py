@@ -15,7 +15,7 @@ from sottovoce.benchmarks.harness.accuracy import measure_accuracy
 from sottovoce.benchmarks.harness.datasets import OWN, UNKNOWN
 from sottovoce.benchmarks.harness.experiment import Bench, Cell, Experiment, Key, Piece, Result, Settings, about
 from sottovoce.benchmarks.harness.hardware import describe
-from sottovoce.benchmarks.harness.score_cache import ScoreStore, StoredScorer
+from sottovoce.benchmarks.harness.score_cache import ScoreCache, StoredScorer
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.methods.pbs import PbS
 from sottovoce.models.fake import FakeScorer
@@ -209,7 +209,7 @@ def test_what_a_reader_needs_is_told():
 @pytest.fixture
 def bench(tmp_path):
     write_news(tmp_path)
-    store = ScoreStore(tmp_path / "scores.db")
+    store = ScoreCache(tmp_path / "scores.db")
     settings = Settings(queries=6, records=(4, 6, 500), groups=(1, 3, 5), epsilons=(1.0,))
     yield Bench(settings, StoredScorer(reader(), store), tmp_path)
     store.close()
@@ -273,7 +273,7 @@ def test_a_record_that_could_not_be_read_counts_as_no_expert_and_makes_no_nan(tm
         long = len(context) > 2 or any("kind 1" in example.fields["text"] for example in context)
         return [math.nan] * 4 if long else [1.0, 0.0, 0.0, 0.0]
 
-    store = ScoreStore(tmp_path / "scores.db")
+    store = ScoreCache(tmp_path / "scores.db")
     settings = Settings(queries=8, records=(6,), groups=(1, 2), epsilons=(1.0,))
     bench = Bench(settings, StoredScorer(FakeScorer(partly), store), tmp_path)
     found = dict(measure_accuracy(bench, PIECE))

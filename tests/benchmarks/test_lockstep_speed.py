@@ -60,7 +60,7 @@ def stepper():
 def ids(stepper):
     group = made_prompts(stepper, CASE)
     read = [stepper.parts.tokens(prompt, CASE.own) for prompt in (group.public, *group.experts)]
-    return [[*one.before, *one.own] for one in read]
+    return [[*one.prefix, *one.own] for one in read]
 
 
 def test_it_reports_every_way_with_its_spread(tmp_path, capsys):
@@ -107,7 +107,7 @@ def test_the_plain_loop_and_recomputing_give_the_logits_that_ours_gives(stepper,
         loop.write()
         loop.close()
 
-    prompts = stepper.read([made_prompts(stepper, CASE)], inside_tokens=CASE.own, tokens=4)
+    prompts = stepper.read([made_prompts(stepper, CASE)], max_private_tokens=CASE.own, tokens=4)
     decoding = prompts.write([0, 0], 4)
     for step in range(4):
         given = {text: forced[step - 1][text] if step else None for text in range(2)}

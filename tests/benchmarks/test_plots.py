@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from sottovoce.benchmarks.harness.results import Exhibit, Figure, Series
+from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series
 from sottovoce.benchmarks.reporting import plots
 from sottovoce.benchmarks.reporting import scales as plot_scales
 from sottovoce.benchmarks.reporting import styles as plot_styles
@@ -179,8 +179,8 @@ def test_bars_of_a_group_stand_side_by_side_with_their_intervals_from_end_to_end
     assert len(bars) == 3 * 2
     assert all(left.get_x() + left.get_width() <= right.get_x() for left, right in pairwise(bars))
     assert [bar.get_height() for bar in bars] == [0, 2, 4, 1, 3, 5]  # as in several()
-    ends = {tuple(line[:, 1]) for lines in painter.axes.collections for line in lines.get_segments()}
-    assert ends == {(height - 1, height + 1) for height in range(6)}
+    eos_tokens = {tuple(line[:, 1]) for lines in painter.axes.collections for line in lines.get_segments()}
+    assert eos_tokens == {(height - 1, height + 1) for height in range(6)}
 
 
 def test_a_name_is_shown_letter_by_letter():
@@ -203,7 +203,7 @@ def test_a_reference_of_one_value_is_a_level_across_the_axes():
 def test_a_series_looks_alike_in_every_figure(tmp_path):
     both = Figure("both", "t", "x", "y", [Series("other", [1], [2]), Series("mine", [1], [2])])
     alone = Figure("alone", "t", "x", "y", [Series("mine", [1], [2])])
-    exhibit = Exhibit("e", "t", "s", [], [], [both, alone], [])
+    exhibit = ReportSection("e", "t", "s", [], [], [both, alone], [])
     color = plot_styles.assign_styles(plot_styles.series_of([exhibit]))["mine", False].color.lower().encode()
     paths = plots.draw_all([exhibit], tmp_path)
     assert [path.name for path in paths] == ["e-both.png", "e-both.svg", "e-alone.png", "e-alone.svg"]

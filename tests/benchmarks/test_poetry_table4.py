@@ -16,7 +16,7 @@ from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness import runner
 from sottovoce.benchmarks.harness.datasets import OWN
 from sottovoce.benchmarks.harness.experiment import Bench, Result, Settings
-from sottovoce.benchmarks.harness.score_cache import ScoreStore, StoredScorer
+from sottovoce.benchmarks.harness.score_cache import ScoreCache, StoredScorer
 from sottovoce.benchmarks.poetry import table4
 from sottovoce.errors import ParameterError
 from sottovoce.methods.base import Price
@@ -38,7 +38,7 @@ def told_apart(task, context, query):
 
 @pytest.fixture
 def bench(tmp_path):
-    store = ScoreStore(tmp_path / "scores.db")
+    store = ScoreCache(tmp_path / "scores.db")
     yield Bench(SETTINGS, StoredScorer(FakeScorer(told_apart, name="fake"), store), write_news(tmp_path))
     store.close()
 

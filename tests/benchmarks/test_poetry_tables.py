@@ -13,7 +13,7 @@ from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.accuracy import difference
 from sottovoce.benchmarks.harness.datasets import OWN
 from sottovoce.benchmarks.harness.experiment import Bench, Cell, Key, Piece, Result, Settings
-from sottovoce.benchmarks.harness.score_cache import ScoreStore, StoredScorer
+from sottovoce.benchmarks.harness.score_cache import ScoreCache, StoredScorer
 from sottovoce.benchmarks.poetry import soft_hard as poetry_soft_hard
 from sottovoce.benchmarks.poetry import table2 as poetry_table2
 from sottovoce.benchmarks.poetry import table3 as poetry_table3
@@ -33,7 +33,7 @@ def open_bench(tmp_path):
     stores = []
 
     def opened(settings, scorer):
-        stores.append(ScoreStore(tmp_path / f"scores-{len(stores)}.db"))
+        stores.append(ScoreCache(tmp_path / f"scores-{len(stores)}.db"))
         return Bench(settings, StoredScorer(scorer, stores[-1]), tmp_path)
 
     yield opened

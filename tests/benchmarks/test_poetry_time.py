@@ -14,7 +14,7 @@ from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.experiment import Bench, Cell, Key, Piece, Result
 from sottovoce.benchmarks.harness.hardware import describe
 from sottovoce.benchmarks.harness.runner import main
-from sottovoce.benchmarks.harness.score_cache import ScoreStore, StoredScorer
+from sottovoce.benchmarks.harness.score_cache import ScoreCache, StoredScorer
 from sottovoce.benchmarks.harness.tables import text_tables
 from sottovoce.benchmarks.poetry import time as poetry_time
 from sottovoce.benchmarks.poetry.time import (
@@ -86,7 +86,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def bench(tmp_path):
-    store = ScoreStore(tmp_path / "scores.db")
+    store = ScoreCache(tmp_path / "scores.db")
     yield Bench(EXPERIMENT.settings.changed(queries=10), StoredScorer(FakeScorer(), store))
     store.close()
 

@@ -53,7 +53,7 @@ PERSON = "willoughby{}@quarry{}.org"
 
 def copier(prompt, text):
     """Goes on with the address of its prompt, piece by piece, and ends; without one it writes anything."""
-    found = ADDRESS.search(prompt.inside)
+    found = ADDRESS.search(prompt.private_text)
     logits = [0.0] * (len(PIECES) + 2)
     if found:
         wanted = READER.encode(f" {found.group()}")
@@ -128,7 +128,7 @@ def test_a_defence_without_noise_is_found_out(tmp_path, monkeypatch, data, copie
         def next(self, step):
             return self.chooser.next(SimpleNamespace(public=next(step.blocks)[0]))
 
-    decoder = SimpleNamespace(start=lambda plan, randomness, *, ends, unwritable: Leaky())
+    decoder = SimpleNamespace(start=lambda plan, randomness, *, eos_tokens, forbidden_tokens: Leaky())
     monkeypatch.setattr(prism_extraction, "plan_of", lambda *given: SimpleNamespace(decoder=decoder))
     result = measured(tmp_path, monkeypatch, data)
     price = {"records": 2, "adjacency": "add-remove", "epsilon": 1.0}
@@ -164,7 +164,7 @@ def test_a_batch_holds_as_many_experts_as_it_is_priced_for(tmp_path, monkeypatch
     sizes, real = [], prism_extraction.write
 
     def write(stepper, groups, choosers, **options):
-        sizes.extend((len(group.experts), len({expert.inside for expert in group.experts})) for group in groups)
+        sizes.extend((len(group.experts), len({expert.private_text for expert in group.experts})) for group in groups)
         return real(stepper, groups, choosers, **options)
 
     monkeypatch.setattr(prism_extraction, "write", write)

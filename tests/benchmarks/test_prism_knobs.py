@@ -63,7 +63,7 @@ def test_the_control_draws_behind_records_of_its_label_alone(monkeypatch):
     seen = []
 
     def function(prompt, text):
-        seen.append((prompt.before, prompt.inside))
+        seen.append((prompt.prefix, prompt.private_text))
         return [9.0, 0.0, 0.0, 5.0 * len(text), 0.0]
 
     made = FakeStepper(function, pieces=("late ", "fee ", "lamp "))

@@ -14,7 +14,7 @@ from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness import runner
 from sottovoce.benchmarks.harness.experiment import Bench, Piece, Result, Settings
 from sottovoce.benchmarks.harness.runner import run
-from sottovoce.benchmarks.harness.score_cache import ScoreStore, StoredScorer
+from sottovoce.benchmarks.harness.score_cache import ScoreCache, StoredScorer
 from sottovoce.benchmarks.harness.tables import text_tables
 from sottovoce.benchmarks.prism import demonstrations as prism_demonstrations
 from sottovoce.benchmarks.prism import membership as prism_membership
@@ -49,7 +49,7 @@ PIECES = (" ", "Text:", *STORY, *CHARACTERS[1:])
 def copier(prompt, text):
     """A blank, then the whole story of its prompt, then the end."""
     logits = [0.0] * (len(PIECES) + 2)
-    story = next((piece for piece in STORY if f"Text: {piece}\n" in prompt.inside), None)
+    story = next((piece for piece in STORY if f"Text: {piece}\n" in prompt.private_text), None)
     if story is not None:
         logits[[0, PIECES.index(story), len(PIECES)][min(len(text), 2)]] = 60.0
     return logits
@@ -101,7 +101,7 @@ def leaky(monkeypatch, stepper):
     priced = prism_membership.plan_of
 
     def plan_of(*given):
-        start = lambda plan, randomness, *, ends, unwritable: Leaky(stepper)  # noqa: E731
+        start = lambda plan, randomness, *, eos_tokens, forbidden_tokens: Leaky(stepper)  # noqa: E731
         return SimpleNamespace(event=priced(*given).event, decoder=SimpleNamespace(start=start))
 
     monkeypatch.setattr(prism_membership, "plan_of", plan_of)
@@ -168,7 +168,7 @@ def test_a_batch_holds_the_candidate_or_its_stand_in_or_neither(copies, tmp_path
     asked = []
 
     def watched(prompt, text):
-        asked.append(prompt.inside.count("Text: train"))
+        asked.append(prompt.private_text.count("Text: train"))
         return copier(prompt, text)
 
     copies.function = watched
@@ -185,7 +185,7 @@ def test_a_batch_holds_the_candidate_or_its_stand_in_or_neither(copies, tmp_path
     assert len(groups) == 12
     assert set(asked) == {0, 1}  # the public prompt holds none, an expert one
     for (inside, replaced, absent), counts in groups:
-        texts = [[expert.inside for expert in group.experts] for group in (inside, replaced, absent)]
+        texts = [[expert.private_text for expert in group.experts] for group in (inside, replaced, absent)]
         assert [len(its) for its in texts] == [3, 3, 2]
         assert texts[0][1:] == texts[1][1:] == texts[2]
         assert texts[0][0] not in (*texts[1], *texts[2])
@@ -270,7 +270,7 @@ def test_one_size_of_batch_that_the_rows_allow(copies, tmp_path, monkeypatch):
 
 
 def test_a_piece_has_a_number_for_every_candidate_arm_and_world(copies, tmp_path):
-    store = ScoreStore(tmp_path / "scores.db")
+    store = ScoreCache(tmp_path / "scores.db")
     bench = Bench(SETTINGS, StoredScorer(FakeScorer(recognizer), store), tmp_path / "data")
     numbers = dict(EXPERIMENT.measure(bench, Piece("agnews", "own", 0)))
     store.close()

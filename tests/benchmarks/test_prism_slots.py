@@ -66,7 +66,7 @@ def test_a_row_can_be_shown_only_if_its_slot_stands_in_its_question(text, slot, 
 
 def scrambled(prompt, text):
     """Logits that follow from prompt and text in no simple way."""
-    seed = zlib.crc32(repr((prompt.before, prompt.inside, prompt.after, text)).encode())
+    seed = zlib.crc32(repr((prompt.prefix, prompt.private_text, prompt.suffix, text)).encode())
     return (3 * np.random.default_rng(seed).standard_normal(5)).tolist()
 
 
@@ -102,7 +102,7 @@ def log_share(model, one, span):
 
 
 def test_a_written_answer_is_the_likeliest_text_up_to_the_end_of_its_line():
-    model = writer(lambda prompt: " " + prompt.inside[-3:] + "\nmore")
+    model = writer(lambda prompt: " " + prompt.private_text[-3:] + "\nmore")
     questions = ["is it war", "is it fun"]
     said = answers(model, [Asked("Say.\n", question, "\nGenre:") for question in questions], questions)
     assert [answer.likeliest for answer in said] == ["war", "fun"]
@@ -119,9 +119,9 @@ def test_demonstrations_are_whole_lines_and_no_more_than_there_is_room_for():
 
 def answering(prompt):
     """Writes one good row, and answers as its first demonstration does; without one it says ``film``."""
-    if prompt.before.startswith("Here are records"):
+    if prompt.prefix.startswith("Here are records"):
         return " " + json.dumps({"text": "what horror is it", "slot": "horror"})
-    return " " + (prompt.before.partition("Genre: ")[2].partition("\n")[0] or "film") + "\n"
+    return " " + (prompt.prefix.partition("Genre: ")[2].partition("\n")[0] or "film") + "\n"
 
 
 def test_every_arm_is_measured_and_what_is_shown_decides_the_answers(data, monkeypatch):
@@ -156,9 +156,9 @@ def test_a_file_without_a_usable_row_answers_as_nothing_shown_does(data, monkeyp
     bad = " " + json.dumps({"text": "what is it", "slot": "horror"})
 
     def said(prompt):
-        if prompt.before.startswith("Here are records"):
+        if prompt.prefix.startswith("Here are records"):
             return bad
-        return " horror\n" if "what is it" in prompt.before else " comedy\n"
+        return " horror\n" if "what is it" in prompt.prefix else " comedy\n"
 
     model = writer(said)
     monkeypatch.setattr(p, "stepper_of", lambda name: model)
@@ -180,8 +180,8 @@ def test_by_phrase_only_records_with_a_public_slot_write_and_the_phrase_is_the_s
     seen = set()
 
     def said(prompt):
-        seen.add(prompt.inside)
-        kind = prompt.before.partition("of type ")[2].partition(".")[0]
+        seen.add(prompt.private_text)
+        kind = prompt.prefix.partition("of type ")[2].partition(".")[0]
         return f" is it a {kind} film" if kind == "horror" else " is it a film"
 
     model = writer(said)

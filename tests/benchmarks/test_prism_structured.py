@@ -107,7 +107,7 @@ def test_a_model_that_writes_the_record_is_told_from_one_that_does_not(data, mon
     found = {}
     for name, film in (("valid", FILM), ("not", NOT_VALID[1])):
         model = writer(
-            lambda prompt, film=film: text_of(film) if prompt.before.startswith("Here are records") else "no"
+            lambda prompt, film=film: text_of(film) if prompt.prefix.startswith("Here are records") else "no"
         )
         monkeypatch.setattr(p, "stepper_of", lambda name, model=model: model)
         monkeypatch.setattr(p, "TOKENS", 90)

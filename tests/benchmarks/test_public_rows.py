@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import sottovoce
-from sottovoce.benchmarks.harness.datasets import WORLDS, read_world
+from sottovoce.benchmarks.harness.datasets import DATASETS, read_world
 from sottovoce.benchmarks.prism.writing import rows_in
 from sottovoce.benchmarks.studies import clustering
 from sottovoce.benchmarks.studies.in_context import read_world as plain_world
@@ -55,7 +55,7 @@ def test_benchmark_rows_that_are_somebodys_are_refused_by_every_reader(folder):
         for split in ("train", "test"):
             with gzip.open(folder / name / f"{split}.jsonl.gz", "wt", encoding="utf-8") as out:
                 out.writelines(json.dumps(row) + "\n" for row in NOTES)
-    assert {"subj", "enron"} <= set(WORLDS)
+    assert {"subj", "enron"} <= set(DATASETS)
     for read in (
         lambda: read_world(folder, "subj"),
         lambda: read_world(folder, "enron"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.benchmarks.harness.results import Exhibit, Figure, Series, Table
+from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.benchmarks.reporting import plots, report
 from sottovoce.errors import MissingExtraError
 
@@ -24,7 +24,7 @@ TABLE = Table(
     note="Read first.",
 )
 FIGURE = Figure("curve", f"Curve {WEIRD}", "epsilon", "accuracy (%)", [Series(WEIRD, [1, 2], [3, 4])], note="Caption.")
-EXHIBIT = Exhibit(
+EXHIBIT = ReportSection(
     "poetry table/1", "Does it work?", "Table 1", ["A < B & C.", WEIRD], [TABLE], [FIGURE], [("model", WEIRD)]
 )
 PLAIN = replace(EXHIBIT, figures=[])
@@ -73,7 +73,9 @@ class Page(HTMLParser):
         return [words for name, words in self.words if name == tag]
 
 
-def written(tmp_path: Path, *exhibits: Exhibit, title: str = "A report", introduction: tuple[str, ...] = ()) -> str:
+def written(
+    tmp_path: Path, *exhibits: ReportSection, title: str = "A report", introduction: tuple[str, ...] = ()
+) -> str:
     file = tmp_path / "new" / "report.html"
     report.write_report(exhibits, file, title=title, introduction=introduction)
     return file.read_text("utf-8")

@@ -14,7 +14,7 @@ from tiny_rows import reader, write_news
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness import runner
 from sottovoce.benchmarks.harness.experiment import Experiment, Key, Result, Settings
-from sottovoce.benchmarks.harness.results import Exhibit, Table
+from sottovoce.benchmarks.harness.results import ReportSection, Table
 from sottovoce.benchmarks.harness.runner import load_experiment, run
 from sottovoce.benchmarks.poetry import clip as poetry_clip
 from sottovoce.benchmarks.poetry import table1 as poetry_table1
@@ -53,7 +53,9 @@ class Trial:
         return {"pieces": [piece.name for piece in pieces], "said": said.shape[0]}
 
     def exhibit(self, result):
-        return Exhibit("trial", "A trial", "nothing", [], [Table("Sums", ("cell",), [(str(result.cells[0]),)])], [], [])
+        return ReportSection(
+            "trial", "A trial", "nothing", [], [Table("Sums", ("cell",), [(str(result.cells[0]),)])], [], []
+        )
 
 
 @pytest.fixture
@@ -437,7 +439,7 @@ def test_the_name_of_a_paper_runs_its_experiments():
 
 
 def test_a_report_is_titled_by_what_is_in_it():
-    shown = [Exhibit(name, "?", "?", [], [], [], []) for name in ("prism-kshot", "poetry-table1")]
+    shown = [ReportSection(name, "?", "?", [], [], [], []) for name in ("prism-kshot", "poetry-table1")]
     assert [family_of([one])[0] for one in shown] == [
         "Private synthetic examples, measured",
         "Private PoEtry, measured",

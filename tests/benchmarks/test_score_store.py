@@ -20,7 +20,7 @@ from tiny_rows import reader, write_news
 
 from sottovoce.benchmarks.harness.datasets import OWN, UNKNOWN, Episode, read_world
 from sottovoce.benchmarks.harness.evaluation import ask, ask_public, ask_samples
-from sottovoce.benchmarks.harness.score_cache import ScoreStore, StoredScorer, digest, identity_of
+from sottovoce.benchmarks.harness.score_cache import ScoreCache, StoredScorer, digest, identity_of
 from sottovoce.methods.pbs import PbS
 from sottovoce.models.base import Isolation
 from sottovoce.models.embedded.sentence_encoder import DEFAULT_PACKAGE
@@ -32,7 +32,7 @@ TASK = Task(labels=["a", "b", "c"])
 
 @pytest.fixture
 def store(tmp_path):
-    kept = ScoreStore(tmp_path / "new" / "scores.db")
+    kept = ScoreCache(tmp_path / "new" / "scores.db")
     yield kept
     kept.close()
 
@@ -74,7 +74,7 @@ def test_a_second_ask_never_reaches_the_model_and_changes_no_bit(store):
 def test_scores_outlive_the_process_that_asked(tmp_path):
     model, contexts = reader(), [examples("x")]
     for _ in range(2):
-        store = ScoreStore(tmp_path / "scores.db")
+        store = ScoreCache(tmp_path / "scores.db")
         said = score(StoredScorer(model, store), contexts, queries(3))
         store.close()
     assert model.calls == 3
@@ -275,11 +275,11 @@ def test_a_prompt_that_could_not_be_read_stays_unread_and_is_not_asked_again(sto
 def test_embeddings_of_texts_are_kept_for_the_encoder_that_made_them(tmp_path):
     vectors = list(np.random.default_rng(3).standard_normal((700, 5)).astype(np.float32))
     texts = [f"text {n}" for n in range(700)]
-    store = ScoreStore(tmp_path / "scores.db")
+    store = ScoreCache(tmp_path / "scores.db")
     assert store.find("one", texts) == [None] * 700
     store.keep("one", texts, vectors)
     store.close()
-    store = ScoreStore(tmp_path / "scores.db")
+    store = ScoreCache(tmp_path / "scores.db")
     found = store.find("one", [*texts[::-1], "text 3", "unknown"])
     assert found.pop() is None
     assert all(same_bits(v, w) for v, w in zip(found, [*vectors[::-1], vectors[3]], strict=True))
@@ -288,7 +288,7 @@ def test_embeddings_of_texts_are_kept_for_the_encoder_that_made_them(tmp_path):
 
 
 def test_two_runs_may_use_one_file_at_a_time(tmp_path):
-    one, other = (ScoreStore(tmp_path / "scores.db") for _ in range(2))
+    one, other = (ScoreCache(tmp_path / "scores.db") for _ in range(2))
     model = reader()
     score(StoredScorer(model, one), [examples("x")], queries(2))
     score(StoredScorer(model, other), [examples("x"), examples("y")], queries(2))
@@ -311,7 +311,7 @@ def test_a_run_that_meets_another_one_making_the_file_goes_on(tmp_path, monkeypa
             return super().executescript(sql)
 
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Meeting))
-    store = ScoreStore(tmp_path / "scores.db")
+    store = ScoreCache(tmp_path / "scores.db")
     store.add_scores({digest("one"): np.zeros(2)})
     assert len(store.scores([digest("one")])) == 1
     store.close()
@@ -336,7 +336,7 @@ def test_a_writer_that_is_killed_leaves_a_usable_file(tmp_path):
     file = tmp_path / "scores.db"
     done = subprocess.run([sys.executable, "-c", KILLED, str(file)], timeout=60, env={**os.environ}, check=False)
     assert done.returncode == -signal.SIGKILL
-    store = ScoreStore(file)
+    store = ScoreCache(file)
     assert store._rows.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert store.scores([digest("kept"), digest("7")]).keys() == {digest("kept")}
     assert store.scores([digest("kept")])[digest("kept")].tolist() == [-0.5, -1.0]
@@ -362,7 +362,7 @@ def test_an_ask_that_fails_keeps_what_was_answered_before(store):
 
 
 def test_the_file_holds_no_text(tmp_path):
-    store = ScoreStore(tmp_path / "scores.db")
+    store = ScoreCache(tmp_path / "scores.db")
     score(StoredScorer(reader(), store), [examples("an unusual demonstration")], [{"text": "an unusual question"}])
     store.keep("encoder", ["an unusual text"], [np.zeros(3, np.float32)])
     store.close()

@@ -12,13 +12,13 @@ import pytest
 from tiny_rows import UNSEEN, write_drawings, write_news, write_rows, write_sources
 
 from sottovoce.benchmarks.harness.datasets import (
+    DATASETS,
     FITTED,
     MADE_UP,
     MOST_RECORDS,
     OWN,
     SOURCES,
     UNKNOWN,
-    WORLDS,
     default_data,
     read_world,
 )
@@ -159,7 +159,7 @@ def test_the_bundled_tickets_need_no_folder_and_ask_nothing_that_is_a_record(tmp
     assert not {e.fields["text"] for e in world.test} & {e.fields["text"] for e in world.train}
 
 
-@pytest.mark.parametrize("name", sorted(set(WORLDS) - {"tickets"}))
+@pytest.mark.parametrize("name", sorted(set(DATASETS) - {"tickets"}))
 def test_missing_rows_are_named_with_the_option_that_names_their_folder(tmp_path, name):
     with pytest.raises(InputError, match=r"train\.jsonl\.gz.*--data") as caught:
         read_world(tmp_path, name)
@@ -207,7 +207,7 @@ def test_a_world_leaves_out_the_rows_that_the_model_was_fitted_on(tmp_path, monk
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(WORLDS))
+@pytest.mark.parametrize("name", sorted(DATASETS))
 def test_no_question_of_the_real_rows_is_a_record(name):
     if not default_data().is_dir():
         pytest.skip("the benchmark data (shared/data beside the checkout) is absent")

@@ -12,8 +12,8 @@ import torch
 from sottovoce.experts.clipping import ClippedLogits
 from sottovoce.experts.token_scores import summed
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.methods.amin import Amin, AminChooser
-from sottovoce.methods.decoding.decoder import Chooser, Decoder, Part, Setting
+from sottovoce.methods.amin import Amin, AminSampler
+from sottovoce.methods.decoding.decoder import Decoder, Part, Setting, TokenSampler
 from sottovoce.methods.decoding.selecting import SelectingDecoder
 from sottovoce.methods.prism import PRISM
 from sottovoce.methods.tang import Tang
@@ -31,7 +31,7 @@ class Clipped(SelectingDecoder):
     clip: Positive = 2.0
     temperature: Positive | None = None
     top_k: ClassVar[int | None] = None
-    dials: ClassVar[Mapping[str, bool]] = {"temperature": False}
+    calibrated_parameters: ClassVar[Mapping[str, bool]] = {"temperature": False}
 
     @property
     def rule(self) -> ClippedLogits:
@@ -174,13 +174,13 @@ class QuietNoise(Tang):
 class LoudToken(Amin):
     """Private tokens at a third of the temperature that is charged."""
 
-    def start(self, plan, randomness, *, ends, unwritable=()):
-        chooser = AminChooser(plan, randomness, ends, unwritable)
+    def start(self, plan, randomness, *, eos_tokens, forbidden_tokens=()):
+        chooser = AminSampler(plan, randomness, eos_tokens, forbidden_tokens)
         chooser._select = replace(chooser._select, epsilon=3 * chooser._select.epsilon)
         return chooser
 
 
-class _Loud(Chooser):
+class _Loud(TokenSampler):
     """Draws by exact weights at twice the rate that is charged, and states no law."""
 
     def _public_rule(self):
@@ -202,7 +202,7 @@ class WithoutLaw(Decoder):
 
     name, summary, source = "wrong", "a mistake", "none"
     temperature: Positive | None = None
-    dials: ClassVar[Mapping[str, bool]] = {"temperature": False}
+    calibrated_parameters: ClassVar[Mapping[str, bool]] = {"temperature": False}
 
     @property
     def inner(self):
@@ -214,25 +214,25 @@ class WithoutLaw(Decoder):
     def mechanisms(self, plan):
         return [Exponential(plan.eta)]
 
-    def start(self, plan, randomness, *, ends, unwritable=()):
-        return _Loud(plan, randomness, ends, unwritable)
+    def start(self, plan, randomness, *, eos_tokens, forbidden_tokens=()):
+        return _Loud(plan, randomness, eos_tokens, forbidden_tokens)
 
 
 @dataclass(frozen=True)
 class OtherThanItsLaw(Clipped):
     """Draws from scores that it does not state: every other token is drawn at twice the rate."""
 
-    def start(self, plan, randomness, *, ends, unwritable=()):
-        chooser = super().start(plan, randomness, ends=ends, unwritable=unwritable)
+    def start(self, plan, randomness, *, eos_tokens, forbidden_tokens=()):
+        chooser = super().start(plan, randomness, eos_tokens=eos_tokens, forbidden_tokens=forbidden_tokens)
         chooser._mechanism = Exponential(3 * plan.eta)
         return chooser
 
 
-class _Silent(Chooser):
+class _Silent(TokenSampler):
     """Draws as another chooser does, without noise from some token on or where a batch is large."""
 
     def __init__(self, inner, quiet):
-        super().__init__(inner._plan, inner._randomness, inner._ends, inner._unwritable)
+        super().__init__(inner._plan, inner._randomness, inner._eos_tokens, inner._forbidden_tokens)
         self._inner, self._quiet = inner, quiet
 
     def _public_rule(self):
@@ -252,8 +252,8 @@ class _Silent(Chooser):
 class QuietFromTheThird(Clipped):
     """No noise from the third token on; its law does not say so."""
 
-    def start(self, plan, randomness, *, ends, unwritable=()):
-        inner = super().start(plan, randomness, ends=ends, unwritable=unwritable)
+    def start(self, plan, randomness, *, eos_tokens, forbidden_tokens=()):
+        inner = super().start(plan, randomness, eos_tokens=eos_tokens, forbidden_tokens=forbidden_tokens)
         return _Silent(inner, lambda length, experts: length >= 3)
 
 
@@ -261,8 +261,8 @@ class QuietFromTheThird(Clipped):
 class QuietInCrowds(Clipped):
     """No noise where a batch holds three experts or more; its law does not say so."""
 
-    def start(self, plan, randomness, *, ends, unwritable=()):
-        inner = super().start(plan, randomness, ends=ends, unwritable=unwritable)
+    def start(self, plan, randomness, *, eos_tokens, forbidden_tokens=()):
+        inner = super().start(plan, randomness, eos_tokens=eos_tokens, forbidden_tokens=forbidden_tokens)
         return _Silent(inner, lambda length, experts: experts >= 3)
 
 

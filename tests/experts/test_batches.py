@@ -6,14 +6,14 @@ import pytest
 
 from sottovoce.errors import RecordError
 from sottovoce.experts.batches import Batches
-from sottovoce.generation import Writing
+from sottovoce.generation import GenerationTemplate
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import Task
 
 TASK = Task(labels=["billing", "fraud", "shipping"])
-WRITING = Writing.of(TASK)
+WRITING = GenerationTemplate.of(TASK)
 
 
 def rows(count: int, labels=TASK.labels) -> list[Row]:
@@ -28,7 +28,7 @@ def dealt(held, *, per_label=2, adjacency=Adjacency.REPLACE_ONE, seed=7, **optio
 
 
 def shown(batches: Batches) -> list[list[str]]:
-    return [[expert.inside for expert in group.experts if expert] for group in batches.groups()]
+    return [[expert.private_text for expert in group.experts if expert] for group in batches.groups()]
 
 
 def test_every_unit_is_in_one_batch_of_its_label():
@@ -40,10 +40,13 @@ def test_every_unit_is_in_one_batch_of_its_label():
 
 def test_a_prompt_is_public_around_its_own_records():
     (group, *_) = dealt(rows(3), per_label=1).groups()
-    assert group.public.before + group.public.inside + group.public.after == "Here are texts of type billing.\nText:"
+    assert (
+        group.public.prefix + group.public.private_text + group.public.suffix
+        == "Here are texts of type billing.\nText:"
+    )
     (expert,) = group.experts
-    assert (expert.before, expert.after) == (group.public.before, group.public.after)
-    assert expert.inside == "Text: note 0\n"
+    assert (expert.prefix, expert.suffix) == (group.public.prefix, group.public.suffix)
+    assert expert.private_text == "Text: note 0\n"
     assert "note" not in repr(expert) + str(group) + repr(dealt(rows(3)))
 
 

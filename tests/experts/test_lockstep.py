@@ -200,10 +200,10 @@ def test_candidates_follow_the_rule_to_the_letter():
     assert candidates_of(public, top_k=2, margin=2.0).ids.tolist() == [0, 1, 2, 3]
     assert candidates_of(public, top_k=2).ids.tolist() == [0, 1]
     assert candidates_of(public).ids.tolist() == [0, 1, 2, 3, 4]
-    barred = tensor_of([0, 6], public)
-    assert candidates_of(public, top_k=2, margin=1.0, barred=barred).ids.tolist() == [1, 2, 3]
+    forbidden_tokens = tensor_of([0, 6], public)
+    assert candidates_of(public, top_k=2, margin=1.0, forbidden_tokens=forbidden_tokens).ids.tolist() == [1, 2, 3]
     allowed = tensor_of([0, 2, 4], public)
-    assert candidates_of(public, top_k=2, barred=barred, allowed=allowed).ids.tolist() == [2, 4]
+    assert candidates_of(public, top_k=2, forbidden_tokens=forbidden_tokens, allowed=allowed).ids.tolist() == [2, 4]
     assert candidates_of(torch.zeros(3)).ids is None
 
 
@@ -211,7 +211,7 @@ def test_without_a_candidate_there_is_no_list_and_no_failure():
     # Which tokens were drawn before decides it, and a failure that can be seen would tell of them.
     for public in (torch.tensor([NAN, NAN]), torch.tensor([-INF, INF])):
         assert candidates_of(public) is None
-    assert candidates_of(torch.zeros(2), barred=tensor_of([0, 1], torch.zeros(2))) is None
+    assert candidates_of(torch.zeros(2), forbidden_tokens=tensor_of([0, 1], torch.zeros(2))) is None
     assert candidates_of(torch.zeros(2), allowed=torch.zeros(0, dtype=torch.int64)) is None
     with pytest.raises(ParameterError, match="from 0 to 1"):
         tensor_of([2], torch.zeros(2))

@@ -318,15 +318,15 @@ def test_more_answers_cost_more_and_everything_fits_in_json(method):
 @pytest.mark.parametrize("method", [name for name in EXAMPLES if name != "dpm"])
 @pytest.mark.parametrize("adjacency", SIDES, ids=lambda a: a.value)
 def test_a_price_sets_the_noise_to_the_safe_side(method, adjacency):
-    dial = make_subject(method, **EXAMPLES[method]).calibrated
-    options = {name: value for name, value in EXAMPLES[method].items() if name != dial}
+    calibrated_parameter = make_subject(method, **EXAMPLES[method]).calibrated
+    options = {name: value for name, value in EXAMPLES[method].items() if name != calibrated_parameter}
     plan = explain(method, options, Setting(epsilon=0.7, adjacency=adjacency.value))
     reached = plan.side(adjacency).report.epsilon
     assert reached <= 0.7 * (1 + 1e-9)
     # Single selections are set by their pure epsilon, which a delta undercuts a little.
     # The noise of 'pbs' is rounded up to four digits, as where a ledger is charged.
     assert reached >= 0.7 * (0.99 if plan.steps == 1 else 1 - 1e-3 if method == "pbs" else 1 - 1e-5)
-    again = explain(method, {**options, dial: plan.parameters[dial]})
+    again = explain(method, {**options, calibrated_parameter: plan.parameters[calibrated_parameter]})
     assert again.side(adjacency).report.epsilon == pytest.approx(reached)
 
 

@@ -118,8 +118,8 @@ def test_a_batch_of_texts_is_explained_as_it_is_charged(name, more, adjacency, l
         plan = cls(**more).plan(
             Price(3.0, 1e-6), adjacency=adjacency, change=change, joins=DROP, bounds=["zCDP"], **size
         )
-        settled = {option: value for option, value in plan.parameters.items() if value is not None}
-        explained = explain(name, {**settled, **size}, Setting(delta=1e-6, adjacency=adjacency.value))
+        calibrated = {option: value for option, value in plan.parameters.items() if value is not None}
+        explained = explain(name, {**calibrated, **size}, Setting(delta=1e-6, adjacency=adjacency.value))
         assert explained.side(adjacency).charge == plan.event
         if labels_public:  # the steps that are told are those that are charged
             told = sorted(f"{count} x {describe(event)}" for event, count in merge([plan.event]).items())

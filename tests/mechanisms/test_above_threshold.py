@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 
 from sottovoce.errors import OpaqueError, ParameterError
 from sottovoce.mechanisms.above_threshold import AboveThreshold, ThresholdRun
-from sottovoce.privacy.accounting.accountant import charge_of
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.aggregates import Counts
 from sottovoce.privacy.events import PureDP
 from sottovoce.privacy.unit import Adjacency
@@ -173,8 +173,8 @@ def test_o19_the_price_of_a_run_in_the_decoding_of_amin_et_al():
     mechanism = AboveThreshold(epsilon)
     steps = 1024  # the distance on a grid of 1 / (255 * 1024): one record moves it by 1024 steps
     assert float(mechanism.scale(steps)) / (255 * steps) == pytest.approx(0.2, rel=1e-12)
-    assert charge_of(mechanism.event).rho == pytest.approx(0.00076894, rel=1e-3)
-    assert charge_of(mechanism.event).rho <= epsilon**2 / 2
+    assert cost_of(mechanism.event).rho == pytest.approx(0.00076894, rel=1e-3)
+    assert cost_of(mechanism.event).rho <= epsilon**2 / 2
     assert mechanism.event == PureDP(epsilon)
 
 

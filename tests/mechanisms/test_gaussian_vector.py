@@ -13,7 +13,8 @@ from scipy.stats import chisquare, norm
 from sottovoce.errors import ParameterError
 from sottovoce.experts.embeddings import sum_of_clipped
 from sottovoce.mechanisms.gaussian import GaussianVector, NoisyVector
-from sottovoce.privacy.accounting.accountant import charge_of, epsilon_of_rho
+from sottovoce.privacy.accounting.accountant import epsilon_of_rho
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import ZCDpEvent
 from sottovoce.privacy.unit import SWAP, Adjacency
@@ -51,7 +52,7 @@ def test_the_noise_follows_from_the_stated_bound_as_an_exact_fraction():
 
 def test_the_event_is_its_rho_and_is_never_gaussian_dp():
     assert GaussianVector(0.3).event == ZCDpEvent(0.3)
-    assert charge_of(GaussianVector(0.3).event).rho == 0.3
+    assert cost_of(GaussianVector(0.3).event).rho == 0.3
 
 
 @pytest.mark.parametrize("squared_l2", [1, 4, 25])

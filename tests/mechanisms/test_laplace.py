@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 
 from sottovoce.errors import OpaqueError, ParameterError
 from sottovoce.mechanisms.laplace import Laplace, at_least, at_least_bound
-from sottovoce.privacy.accounting.accountant import charge_of
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.aggregates import Counts
 from sottovoce.privacy.events import PureDP
 from sottovoce.privacy.unit import Adjacency
@@ -56,7 +56,7 @@ def test_the_rho_of_continuous_noise_would_be_exceeded():
     assert divergence == pytest.approx(0.462117, abs=1e-6)
     assert divergence > 1 + math.exp(-1) - 1
     assert Laplace(1.0).event == PureDP(1.0)
-    assert divergence <= charge_of(Laplace(1.0).event).rho + 1e-12
+    assert divergence <= cost_of(Laplace(1.0).event).rho + 1e-12
 
 
 def test_its_sampler_follows_its_law_and_ten_percent_less_noise_is_rejected():

@@ -11,7 +11,8 @@ import pytest
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.noisy_max import LaplaceNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
-from sottovoce.privacy.accounting.accountant import charge_of, rho_of_pure
+from sottovoce.privacy.accounting.accountant import rho_of_pure
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import PureDP
 from sottovoce.privacy.unit import Adjacency
@@ -99,7 +100,7 @@ def test_it_is_not_bounded_range_and_charged_as_pure():
     p, q = (LaplaceNoisyMax(1.0).law(scores(v)) for v in ((3, 3, 3), (4, 4, 3)))
     assert np.ptp(losses(p, q)) > 1.13
     assert LaplaceNoisyMax(1.0).event == PureDP(1.0)
-    assert charge_of(PureDP(1.0)).rho == rho_of_pure(1.0)
+    assert cost_of(PureDP(1.0)).rho == rho_of_pure(1.0)
 
 
 def test_permute_and_flip_is_never_behind_at_one_price():

@@ -16,7 +16,8 @@ from sottovoce.errors import ParameterError
 from sottovoce.mechanisms import exponential
 from sottovoce.mechanisms.samplers.integer_weights import WeightTable
 from sottovoce.mechanisms.top_k import OneShotTopK
-from sottovoce.privacy.accounting.accountant import RdpAccountant, charge_of, rho_of_bounded_range
+from sottovoce.privacy.accounting.accountant import RdpAccountant, rho_of_bounded_range
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import BoundedRange, SelfComposedDpEvent
 from sottovoce.privacy.ledger.budget import Budget
@@ -106,7 +107,7 @@ def test_the_composition_it_is_charged_as_covers_every_pair(adjacency):
         worst = max(worst, float(p @ loss))
         for delta, epsilon in bounds.items():
             assert hockey_stick(p, q, epsilon) <= delta
-    assert 0.1 < worst <= 2 * rho_of_bounded_range(1.0) == charge_of(event).rho
+    assert 0.1 < worst <= 2 * rho_of_bounded_range(1.0) == cost_of(event).rho
 
 
 def test_noise_for_a_drop_would_fail_under_a_swap():

@@ -21,15 +21,10 @@ from sottovoce.mechanisms.clustering.projection import PublicProjection
 from sottovoce.mechanisms.clustering.release import Branch
 from sottovoce.mechanisms.clustering.tree import Node, SplitScore, cuts_within, windows_and_ranks
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.privacy.accounting.accountant import (
-    ALPHAS,
-    accumulate,
-    charge_of,
-    rdp_of_bounded_range,
-    rho_of_bounded_range,
-)
+from sottovoce.privacy.accounting.accountant import ALPHAS, accumulate, rdp_of_bounded_range, rho_of_bounded_range
 from sottovoce.privacy.accounting.adaptive_composition import optimal_epsilon
 from sottovoce.privacy.accounting.bounded_range import epsilon_of_bounded_range
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, SelfComposedDpEvent, ZCDpEvent
 from sottovoce.privacy.ledger.budget import Budget, amount_of
 from sottovoce.privacy.unit import Adjacency
@@ -244,7 +239,7 @@ def test_a_replaced_point_in_two_nodes_costs_two_selections():
     alpha = 2.0
     divergence = math.log((p**alpha * q ** (1 - alpha)).sum()) / (alpha - 1)
     event = split_event(0.05, PUBLISHED, RO, one_axis=False)
-    assert divergence <= alpha * charge_of(event).rho
+    assert divergence <= alpha * cost_of(event).rho
     assert np.ptp(np.log(p / q)) > 0.05 * 17.2, "more than any change inside one node"
 
 
@@ -255,7 +250,7 @@ def test_a_replaced_point_in_two_nodes_costs_two_selections():
 )
 def test_a_replaced_points_price_covers_one_node_and_two(kappa, one_axis, score):
     wide, narrow = (kappa * float(score.width(a, one_axis=one_axis)) for a in (RO, AR))
-    rho = charge_of(split_event(kappa, score, RO, one_axis=one_axis)).rho
+    rho = cost_of(split_event(kappa, score, RO, one_axis=one_axis)).rho
     # Where (alpha - 1) eta^2 < 1e-6 the divergence is given as alpha eta^2 / 8, up to 3e-5 of it above the exact one.
     assert (rdp_of_bounded_range(wide) <= ALPHAS * rho * (1 + 3e-5)).all()
     assert (2 * rdp_of_bounded_range(narrow) <= ALPHAS * rho * (1 + 3e-5)).all()
@@ -324,11 +319,11 @@ def test_the_law_of_a_whole_level_keeps_its_price_and_needs_most_of_it(adjacency
     rho = 1.0 if adjacency is AR else 0.5
     dpm = line(adjacency, levels=(Level(0.06, rho),))
     parts = dpm.event.events[:-1]
-    price = charge_of(ComposedDpEvent(parts)).rho
+    price = cost_of(ComposedDpEvent(parts)).rho
     found = max(divergence(dpm, pair, monkeypatch, 2.0) for pair in WORLDS[adjacency])
     assert found <= 2 * price
     # Uncharged counts, as published, would be caught: selections alone do not pay for this.
-    selections = charge_of(split_event(0.06, PUBLISHED, adjacency, one_axis=True)).rho
+    selections = cost_of(split_event(0.06, PUBLISHED, adjacency, one_axis=True)).rho
     assert price == pytest.approx(selections + (2 if adjacency is AR else 1) * rho)
     assert found > 2 * selections * 3
     if adjacency is AR:
@@ -559,7 +554,7 @@ def test_a_budget_is_met_from_below(adjacency, budget, options):
 def test_a_budget_in_rho_buys_less_under_replacement():
     bought = {a: DPM.for_budget(adjacency=a, projection=plane(16), rho=0.2) for a in (AR, ZO, RO)}
     for dpm in bought.values():
-        assert charge_of(dpm.event).rho == pytest.approx(0.2, rel=1e-6)
+        assert cost_of(dpm.event).rho == pytest.approx(0.2, rel=1e-6)
     # Two selections of 12.2 for one: kappa falls by the root of 2 for small ranges.
     ratio = bought[ZO].levels[0].kappa / bought[RO].levels[0].kappa
     assert ratio == pytest.approx(math.sqrt(2), rel=0.01)
@@ -571,7 +566,7 @@ def test_the_price_by_hand():
     assert dpm.event == ComposedDpEvent(
         [ZCDpEvent(0.5), BoundedRange(0.61), ZCDpEvent(0.5), BoundedRange(1.22), ZCDpEvent(0.25), ZCDpEvent(0.125)]
     )
-    swapped = charge_of(small(RO, levels=(Level(0.05, 0.5),), sum_rho=0.125).event)
+    swapped = cost_of(small(RO, levels=(Level(0.05, 0.5),), sum_rho=0.125).event)
     assert swapped.rho == pytest.approx(2 * 0.61**2 / 8 + 0.625, rel=1e-2)
 
 

@@ -13,7 +13,8 @@ from scipy.stats import norm
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.propose_test_release import ProposeTestRelease, least_margin
-from sottovoce.privacy.accounting.accountant import charge_of, epsilon_of_rho
+from sottovoce.privacy.accounting.accountant import epsilon_of_rho
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.aggregates import Scores, VectorSum
 from sottovoce.privacy.events import WithFailure, ZCDpEvent
 from sottovoce.privacy.unit import Adjacency
@@ -225,7 +226,7 @@ def test_the_set_comes_in_the_order_of_the_candidates_and_a_fail_is_an_output():
 def test_the_price_is_a_rho_and_a_failure_that_exclude_each_other():
     mechanism = ProposeTestRelease(2.0, 1e-6, 2)
     assert mechanism.event == WithFailure(ZCDpEvent(0.125), 1e-6, exclusive=True)
-    assert (charge_of(mechanism.event).rho, charge_of(mechanism.event).delta) == (0.125, 1e-6)
+    assert (cost_of(mechanism.event).rho, cost_of(mechanism.event).delta) == (0.125, 1e-6)
 
 
 def test_clamp_noise_and_threshold_follow_the_sensitivity():

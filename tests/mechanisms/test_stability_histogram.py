@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 from sottovoce.errors import OpaqueError, ParameterError
 from sottovoce.mechanisms.laplace import at_least
 from sottovoce.mechanisms.stability_histogram import StabilityHistogram
-from sottovoce.privacy.accounting.accountant import charge_of
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.aggregates import ItemCounts, first_distinct
 from sottovoce.privacy.events import PureDP, WithFailure
 from sottovoce.privacy.unit import DROP, SWAP, TWO_SWAP, Adjacency
@@ -254,7 +254,7 @@ def test_private_items_neither_print_nor_pickle():
 def test_the_price_is_a_pure_epsilon_and_a_failure():
     event = StabilityHistogram(1.0, 1e-6).event
     assert event == WithFailure(PureDP(1.0), 1e-6)
-    assert (charge_of(event).epsilon, charge_of(event).delta) == (1.0, 1e-6)
+    assert (cost_of(event).epsilon, cost_of(event).delta) == (1.0, 1e-6)
 
 
 def test_parameters_for_which_the_proof_does_not_hold_are_refused():

@@ -13,8 +13,8 @@ from sottovoce.experts.token_scores import candidates_of, summed
 from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.methods.amin import Amin
 from sottovoce.methods.base import Price
-from sottovoce.privacy.accounting.accountant import charge_of
 from sottovoce.privacy.accounting.bounded_range import rho_of_bounded_range
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.events import PureDP, SelfComposedDpEvent
 from sottovoce.randomness import SeededRandomness
 
@@ -24,7 +24,7 @@ every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES, ids=lambda a
 
 def started(decoder, adjacency=AR, experts=4, tokens=40, seed=1):
     plan = plan_of(decoder, adjacency, experts=experts, tokens=tokens)
-    return plan, plan.decoder.start(plan, SeededRandomness(seed), ends=())
+    return plan, plan.decoder.start(plan, SeededRandomness(seed), eos_tokens=())
 
 
 def test_the_published_setting_costs_what_the_specification_says():
@@ -44,7 +44,7 @@ def test_the_published_setting_costs_what_the_specification_says():
 def test_runs_are_charged_up_to_the_cap_whatever_the_length():
     plan, _ = started(Amin(10.0, 2.0, private_tokens=7, threshold_scale=0.2), tokens=100)
     one = [part.row.event(change_of(AR)) for part in plan.decoder.parts(plan.setting)]
-    assert charge_of(plan.event).rho == pytest.approx(7 * sum(charge_of(event).rho for event in one))
+    assert cost_of(plan.event).rho == pytest.approx(7 * sum(cost_of(event).rho for event in one))
 
 
 @every_adjacency
@@ -86,7 +86,7 @@ def test_a_last_run_that_is_never_crossed_is_spent():
         chooser.next(step_of((3.0, 0.0, 0.0), rows))
     assert (chooser.tests, chooser.private_tokens) == (1, 0)
     one_run = plan.of_tokens([0, 1])
-    assert charge_of(chooser.spent).rho == charge_of(one_run).rho > 0
+    assert cost_of(chooser.spent).rho == cost_of(one_run).rho > 0
     # Not charging it would be a mistake: that no test was crossed tells neighbours apart.
     epsilon = plan.decoder.parts(plan.setting)[1].row.event(change_of(AR)).epsilon
     p, q = (AboveThreshold(epsilon).law([query] * 40, 200, 64)[-1] for query in (100, 164))
@@ -98,7 +98,7 @@ def test_disagreement_makes_tokens_private_and_each_ends_a_run():
     chosen = [chooser.next(step_of((9.0, 0.0, 0.0), [(0.0, 0.0, 30.0)] * 4)) for _ in range(40)]
     assert set(chosen) == {2}
     assert chooser.tests == chooser.private_tokens == 40
-    assert chooser.spent == plan.event or charge_of(chooser.spent).rho == pytest.approx(charge_of(plan.event).rho)
+    assert chooser.spent == plan.event or cost_of(chooser.spent).rho == pytest.approx(cost_of(plan.event).rho)
 
 
 def test_after_the_last_private_token_the_text_goes_on_in_public_and_no_expert_is_heard():
@@ -130,7 +130,7 @@ def test_the_price_settles_the_tests_noise_and_the_temperature(adjacency):
     plan = Amin(private_tokens=20).plan(Price(2.0, 1e-5), bounds=["zCDP"], **more)
     token, test = (part.row.event(change_of(adjacency)) for part in plan.decoder.parts(plan.setting))
     assert isinstance(test, PureDP)
-    share = charge_of(test).rho / (charge_of(test).rho + charge_of(token).rho)
+    share = cost_of(test).rho / (cost_of(test).rho + cost_of(token).rho)
     assert share == pytest.approx(0.3, abs=1e-3)
     assert 1.999 < plan.report.epsilon <= 2.0
 

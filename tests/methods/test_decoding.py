@@ -21,7 +21,8 @@ from sottovoce.methods.prism import PRISM
 from sottovoce.methods.tang import Tang
 from sottovoce.models.fake import FakeStepper
 from sottovoce.models.stepper import Group, Prompt, Step
-from sottovoce.privacy.accounting.accountant import RdpAccountant, charge_of
+from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.events import BoundedRange, SelfComposedDpEvent
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency
 from sottovoce.randomness import SeededRandomness
@@ -43,11 +44,15 @@ def planned(decoder, adjacency, price=None, **more):
 def test_a_plan_fits_its_price_and_nothing_slightly_dearer_does(decoder, adjacency):
     price = Price(3.0, 1e-5)
     plan = planned(decoder, adjacency, price)
-    (dial,) = (name for name in plan.decoder.dials if getattr(decoder, name) is None)
+    (calibrated_parameter,) = (name for name in plan.decoder.calibrated_parameters if getattr(decoder, name) is None)
     again = RdpAccountant(adjacency).compose(plan.event).report(1e-5, ["RDP", "zCDP", "pure"])
     assert again.epsilon == plan.report.epsilon <= price.epsilon
-    value = getattr(plan.decoder, dial)
-    dearer = {**plan.parameters, dial: value * (1 + 1e-4 if plan.decoder.dials[dial] else 1 - 1e-4)}
+    value = getattr(plan.decoder, calibrated_parameter)
+    dearer = {
+        **plan.parameters,
+        calibrated_parameter: value
+        * (1 + 1e-4 if plan.decoder.calibrated_parameters[calibrated_parameter] else 1 - 1e-4),
+    }
     with pytest.raises(ParameterError, match="epsilon"):
         planned(type(decoder)(**dearer), adjacency, price)
     assert value == float(f"{value:.6g}")
@@ -57,7 +62,7 @@ def test_a_plan_fits_its_price_and_nothing_slightly_dearer_does(decoder, adjacen
 def test_a_replaced_record_costs_more_noise_than_an_added_one(decoder):
     price = Price(3.0, 1e-5)
     added, replaced = (planned(decoder, adjacency, price).parameters for adjacency in ADJACENCIES)
-    for name, costs_more in decoder.dials.items():
+    for name, costs_more in decoder.calibrated_parameters.items():
         if getattr(decoder, name) is None:
             ratio = added[name] / replaced[name] if costs_more else replaced[name] / added[name]
             if getattr(decoder, "threshold_scale", None) is None:
@@ -88,7 +93,7 @@ def test_disjoint_batches_cost_as_one_and_a_move_between_them_as_two_changes():
 
 def test_with_private_labels_and_grouped_experts_both_batches_are_charged():
     plan = planned(PRISM(10.0, 1.0), RO, labels_public=False)
-    assert charge_of(plan.event).rho == pytest.approx(2 * charge_of(planned(PRISM(10.0, 1.0), RO).event).rho)
+    assert cost_of(plan.event).rho == pytest.approx(2 * cost_of(planned(PRISM(10.0, 1.0), RO).event).rho)
     assert "move between" in plan.sentence
 
 
@@ -115,7 +120,7 @@ def test_a_zcdp_ledger_can_have_a_plan_that_fits_it():
     from sottovoce.privacy.accounting.accountant import rho_of_budget
 
     plan = planned(PRISM(), AR, Price(1.0, 1e-6), bounds=["zCDP"])
-    assert 0.999 < charge_of(plan.event).rho / rho_of_budget(1.0, 1e-6) <= 1
+    assert 0.999 < cost_of(plan.event).rho / rho_of_budget(1.0, 1e-6) <= 1
 
 
 def test_the_sentence_names_adjacency_unit_eta_and_size():
@@ -147,9 +152,11 @@ def write(decoder, adjacency=AR, tokens=12, inside=("abab", "abab", None), seed=
     """A text over a, b and the end, from a fake model; with no function it goes on as its prompt does."""
     stepper = FakeStepper(function, pieces=["a", "b"])
     plan = decoder.plan(None, tokens=tokens, experts=3, adjacency=adjacency, change=change_of(adjacency))
-    chooser = plan.decoder.start(plan, SeededRandomness(seed), ends=stepper.ends, unwritable=stepper.unwritable)
+    chooser = plan.decoder.start(
+        plan, SeededRandomness(seed), eos_tokens=stepper.eos_tokens, forbidden_tokens=stepper.forbidden_tokens
+    )
     experts = [None if text is None else Prompt("a", text, "a") for text in inside]
-    read = stepper.read([Group(Prompt("a", "", "a"), experts)], inside_tokens=8, tokens=tokens)
+    read = stepper.read([Group(Prompt("a", "", "a"), experts)], max_private_tokens=8, tokens=tokens)
     decoding, token, found = read.write([0], tokens), None, []
     while not chooser.over:
         (step,) = decoding.step({0: token})
@@ -179,7 +186,7 @@ def test_a_text_ends_by_its_end_token_or_its_length_and_holds_no_control_token(d
         assert tokens[-1] in {0, 1, 2}
         assert len(tokens) == chooser.length == (12 if tokens[-1] != 2 else len(tokens))
         lengths.add(len(tokens))
-        assert charge_of(chooser.spent).rho <= charge_of(plan.event).rho * (1 + 1e-12)
+        assert cost_of(chooser.spent).rho <= cost_of(plan.event).rho * (1 + 1e-12)
     assert len(lengths) > 1
 
 
@@ -195,7 +202,7 @@ def test_an_ended_text_spends_its_own_tokens_and_no_further_ones_are_chosen():
 def test_an_interrupted_text_counts_as_spent_in_full():
     decoder = PRISM(10.0, 0.5)
     plan = decoder.plan(None, tokens=9, experts=3, adjacency=AR, change=DROP)
-    chooser = decoder.start(plan, SeededRandomness(1), ends=(9,))
+    chooser = decoder.start(plan, SeededRandomness(1), eos_tokens=(9,))
     chooser.next(step_of((0.0, 0.0), [(1.0, 0.0)]))
     with pytest.raises(ParameterError, match="in full"):
         _ = chooser.spent
@@ -207,7 +214,7 @@ def test_a_step_that_fails_is_counted_before_it_is_read():
         yield
 
     plan = PRISM(10.0, 0.5).plan(None, tokens=1, experts=3, adjacency=AR, change=DROP)
-    chooser = plan.decoder.start(plan, SeededRandomness(1), ends=())
+    chooser = plan.decoder.start(plan, SeededRandomness(1), eos_tokens=())
     step = step_of((0.0, 0.0), [])
     step.blocks = blocks()
     with pytest.raises(RuntimeError):
@@ -219,11 +226,11 @@ def test_a_step_that_fails_is_counted_before_it_is_read():
 @pytest.mark.parametrize("decoder", FIXED, ids=str)
 def test_a_public_rule_bounds_what_may_be_chosen(decoder):
     plan = decoder.plan(None, tokens=30, experts=3, adjacency=AR, change=DROP)
-    chooser = plan.decoder.start(plan, SeededRandomness(2), ends=(), unwritable=(3,))
+    chooser = plan.decoder.start(plan, SeededRandomness(2), eos_tokens=(), forbidden_tokens=(3,))
     rows = [(0.0, 9.0, 0.0, 9.0)] * 3
     chosen = {chooser.next(step_of((0.0, 5.0, 0.0, 9.0), rows), allowed=[0, 2, 3]) for _ in range(30)}
     assert chosen == {0, 2}
-    chooser = plan.decoder.start(plan, SeededRandomness(2), ends=())
+    chooser = plan.decoder.start(plan, SeededRandomness(2), eos_tokens=())
     assert chooser.next(step_of((0.0, 5.0), [(0.0, 9.0)]), allowed=torch.tensor([0])) == 0
 
 
@@ -236,7 +243,7 @@ def test_rows_of_half_precision_and_from_inference_are_read(decoder):
         rows = torch.tensor([[0.0, 4.0, 1.0, math.nan], [-2.0, 0.5, 8.0, 0.0]])
     for kind in (torch.float32, torch.bfloat16):
         step = Step(0, rows[1].to(kind), iter([rows.to(kind)]))
-        laws.append(plan.decoder.start(plan, SeededRandomness(2), ends=()).law(step))
+        laws.append(plan.decoder.start(plan, SeededRandomness(2), eos_tokens=()).law(step))
     assert laws[0].tolist() == laws[1].tolist()  # these numbers are exact in both
 
 
@@ -256,7 +263,7 @@ def test_a_chooser_shows_and_keeps_nothing_private():
 def test_a_chooser_of_another_method_refuses_the_plan():
     plan = planned(PRISM(10.0, 1.0), AR)
     with pytest.raises(ParameterError, match="amin"):
-        Amin(10.0, 1.0, threshold_scale=1.0).start(plan, SeededRandomness(1), ends=())
+        Amin(10.0, 1.0, threshold_scale=1.0).start(plan, SeededRandomness(1), eos_tokens=())
 
 
 def test_the_token_event_is_its_steps():

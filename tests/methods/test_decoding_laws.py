@@ -15,7 +15,7 @@ from decoding_worlds import ADJACENCIES, World, excess, law_of, plan_of, random_
 from sottovoce.experts.clipping import ClippedLogits, Rule
 from sottovoce.experts.token_scores import candidates_of, summed
 from sottovoce.methods.amin import Amin
-from sottovoce.methods.decoding.decoder import Chooser
+from sottovoce.methods.decoding.decoder import TokenSampler
 from sottovoce.methods.invisible_ink import InvisibleInk
 from sottovoce.methods.poe_decoding import PoEDecoding
 from sottovoce.methods.prism import PRISM
@@ -164,7 +164,7 @@ def test_candidates_from_private_logits_are_found(monkeypatch):
         mean = torch.nan_to_num(torch.cat(blocks), nan=0, posinf=60, neginf=-60).mean(0) if blocks else step.public
         return candidates_of(step.public, allowed=mean.topk(1).indices)
 
-    monkeypatch.setattr(Chooser, "_candidates", private)
+    monkeypatch.setattr(TokenSampler, "_candidates", private)
     assert broken(PLANTED_ON[0], Adjacency.REPLACE_ONE) == math.inf
 
 
@@ -216,12 +216,12 @@ def test_three_tokens_whose_law_depends_on_the_text_keep_the_plans_total(decoder
 
 
 def test_an_excess_is_measured_in_the_law_that_is_drawn_from():
-    # The law of ``Chooser.law`` is that of ``next``: a chi-square of 3,000 draws, 3 degrees of freedom. A right sampler
+    # The law of ``TokenSampler.law`` is that of ``next``: a chi-square of 3,000 draws, 3 degrees of freedom. A right one
     # is above 24 with probability 2e-5; drawing at half the temperature gives more than 100.
     plan = plan_of(PRISM(clip=2.0, temperature=0.7), Adjacency.ADD_REMOVE)
     public, rows = (0.0, 1.0, 0.5, -1.0), [(0.0, 2.0, 0.0, -2.0), (1.0, 0.0, 0.0, 0.0)]
     law, randomness = law_of(plan, public, rows), decoding_randomness()
-    drawn = [plan.decoder.start(plan, randomness, ends=()).next(step_of(public, rows)) for _ in range(3_000)]
+    drawn = [plan.decoder.start(plan, randomness, eos_tokens=()).next(step_of(public, rows)) for _ in range(3_000)]
     seen = np.bincount(drawn, minlength=4)
     assert ((seen - 3_000 * law) ** 2 / (3_000 * law)).sum() < 24
     wrong = law**2 / (law**2).sum()

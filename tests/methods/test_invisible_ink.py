@@ -11,7 +11,7 @@ from decoding_worlds import ADJACENCIES, change_of, law_of, plan_of
 from sottovoce.errors import ParameterError
 from sottovoce.methods.base import Price
 from sottovoce.methods.invisible_ink import InvisibleInk
-from sottovoce.privacy.accounting.accountant import charge_of
+from sottovoce.privacy.accounting.event_cost import cost_of
 
 AR, RO = ADJACENCIES
 
@@ -28,7 +28,7 @@ def test_the_published_setting_costs_what_the_specification_says():
     decoder = InvisibleInk(1.0, 1.0)
     plan, epsilon = total(decoder, AR, "zCDP")
     assert 200 * plan.eta**2 / 8 == pytest.approx(1.5625)
-    assert charge_of(plan.event).rho <= 1.5625
+    assert cost_of(plan.event).rho <= 1.5625
     found = [epsilon, *(total(decoder, *key)[1] for key in ((AR, "RDP"), (RO, "zCDP"), (RO, "RDP")))]
     # The specification's figures; its zCDP ones are of eta^2/8, ours of the slightly smaller exact rho.
     assert found == [

@@ -68,7 +68,7 @@ def test_em_weights_are_exp_of_rate_times_the_mean():
 def test_only_the_likeliest_public_tokens_are_chosen(decoder):
     small = Tang(**{**{f: getattr(decoder, f) for f in ("noise", "sigma", "scale", "rate")}, "top_k": 2})
     plan = plan_of(small, AR, tokens=40)
-    chooser = plan.decoder.start(plan, SeededRandomness(1), ends=())
+    chooser = plan.decoder.start(plan, SeededRandomness(1), eos_tokens=())
     rows = [(0.0, 60.0, 0.0, 0.0)] * 3
     assert {chooser.next(step_of((5.0, 0.0, 4.0, 4.5), rows)) for _ in range(40)} == {0, 3}
 
@@ -97,8 +97,8 @@ def test_a_price_settles_the_noise_under_a_sample():
             decoder.__class__.alternatives(plan.decoder, plan.setting)[0], SampledWithoutReplacementDpEvent
         )
         fixed = priced(Tang(noise=noise), RO, Price(1.0, 1e-5))
-        dial = "rate" if noise == "em" else "sigma"
-        gain = getattr(plan.decoder, dial) / getattr(fixed.decoder, dial)
+        calibrated_parameter = "rate" if noise == "em" else "sigma"
+        gain = getattr(plan.decoder, calibrated_parameter) / getattr(fixed.decoder, calibrated_parameter)
         assert gain > 2 if noise == "em" else gain < 0.5
 
 
@@ -141,7 +141,7 @@ def test_numbers_that_do_not_belong_together_are_refused(options):
 
 def test_an_amplified_plan_gives_nothing_back():
     plan = priced(Tang(noise="em", rate=1.0, **SAMPLED), AR, tokens=1)
-    chooser = plan.decoder.start(plan, SeededRandomness(1), ends=())
+    chooser = plan.decoder.start(plan, SeededRandomness(1), eos_tokens=())
     chooser.next(step_of((0.0, 0.0), [(0.0, 1.0)]))
     with pytest.raises(ParameterError, match="as a whole"):
         _ = chooser.spent
@@ -215,7 +215,7 @@ def test_every_expert_tosses_a_fresh_coin_at_every_token():
     pairs = np.zeros((2, 2))
     randomness = SeededRandomness(3)
     for _ in range(4_000):
-        chooser = plan.decoder.start(plan, randomness, ends=())
+        chooser = plan.decoder.start(plan, randomness, eos_tokens=())
         first, second = (chooser.next(step_of((0.0, 0.0), sure)) for _ in range(2))
         pairs[first, second] += 1
     # Token 1 with 1/2 + 1/4 = .75: .5625 for two, and .0625 for none; a coin for both would give .625 and .125.
@@ -226,7 +226,7 @@ def test_every_expert_tosses_a_fresh_coin_at_every_token():
 def test_a_sample_that_nobody_draws_is_not_written_with():
     plan = priced(Tang(noise="em", rate=40.0, top_k=2, fresh="token", sampling_rate=0.5), AR, experts=1, tokens=30)
     with pytest.raises(ParameterError, match="priced alone"):
-        plan.decoder.start(plan, SeededRandomness(1), ends=())
+        plan.decoder.start(plan, SeededRandomness(1), eos_tokens=())
 
 
 def test_there_is_no_single_law_of_a_sampled_token():

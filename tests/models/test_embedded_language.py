@@ -285,8 +285,8 @@ def test_a_generated_text_that_is_a_row_of_a_foreign_set_is_drawn_again():
     place = made_up.world(random.Random(1))
     plain = made_up.text("questions", "Location", place, random.Random(2))
     assert rows.generated("questions", "Location", place, random.Random(2), frozenset()) == plain
-    barred = frozenset([re.sub(r"[^a-z0-9]", "", plain.lower())])
-    assert rows.generated("questions", "Location", place, random.Random(2), barred) != plain
+    forbidden_tokens = frozenset([re.sub(r"[^a-z0-9]", "", plain.lower())])
+    assert rows.generated("questions", "Location", place, random.Random(2), forbidden_tokens) != plain
 
 
 @pytest.mark.slow
@@ -296,9 +296,9 @@ def test_generated_news_and_questions_share_no_sentence_with_the_sets_they_resem
     import gzip
 
     rows, made_up, rng = _script("language_model_rows"), _script("language_model_made_up"), random.Random(0)
-    barred = rows.foreign(DATA)
+    forbidden_tokens = rows.foreign(DATA)
     drawn = [
-        rows.generated(kind, topic, made_up.world(rng), rng, barred)
+        rows.generated(kind, topic, made_up.world(rng), rng, forbidden_tokens)
         for kind in ("news", "questions")
         for topic in made_up.topics(kind)
         for _ in range(1500)
@@ -308,7 +308,7 @@ def test_generated_news_and_questions_share_no_sentence_with_the_sets_they_resem
         for split in ("train", "test"):
             with gzip.open(DATA / name / f"{split}.jsonl.gz", "rt", encoding="utf-8") as lines:
                 real += [json.loads(line)["text"] for line in lines]
-    assert len(barred) > 10_000
+    assert len(forbidden_tokens) > 10_000
     letters = {re.sub(r"[^a-z0-9]", "", text.lower()) for text in real}
     assert not letters & {re.sub(r"[^a-z0-9]", "", text.lower()) for text in drawn}
     assert len(_sentences(drawn)) > 10_000

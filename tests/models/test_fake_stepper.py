@@ -20,11 +20,11 @@ GROUP = Group(prompt(""), [prompt("abab"), None, prompt("a secret")])
 
 def lengths(prompt, text):
     """The prompt's private length, then the text's length, then the text's last token."""
-    return [float(len(prompt.inside)), float(len(text)), float(text[-1] if text else -1), 0.0]
+    return [float(len(prompt.private_text)), float(len(text)), float(text[-1] if text else -1), 0.0]
 
 
-def read(stepper, groups=(GROUP,), inside_tokens=100, tokens=4) -> ReadPrompts:
-    return stepper.read(list(groups), inside_tokens=inside_tokens, tokens=tokens)
+def read(stepper, groups=(GROUP,), max_private_tokens=100, tokens=4) -> ReadPrompts:
+    return stepper.read(list(groups), max_private_tokens=max_private_tokens, tokens=tokens)
 
 
 def rows(step):
@@ -56,8 +56,8 @@ def test_a_block_is_overwritten_by_the_next_as_a_real_models_may_be():
 
 
 def test_a_private_text_is_cut_and_what_a_function_cannot_read_is_a_null_expert():
-    stepper = FakeStepper(lambda p, t: None if "b" in p.inside else lengths(p, t), pieces=["x", "a"])
-    [step] = read(stepper, [Group(prompt(""), [prompt("aaaaaa")])], inside_tokens=3).write([0], 4).step({0: None})
+    stepper = FakeStepper(lambda p, t: None if "b" in p.private_text else lengths(p, t), pieces=["x", "a"])
+    [step] = read(stepper, [Group(prompt(""), [prompt("aaaaaa")])], max_private_tokens=3).write([0], 4).step({0: None})
     assert rows(step)[0, 0] == 3
     stepper = FakeStepper(lambda p, t: None, pieces=["x"])
     [step] = read(stepper).write([0], 4).step({0: None})
@@ -109,7 +109,7 @@ def test_texts_are_cut_into_the_longest_pieces_and_back():
     stepper = FakeStepper(pieces=["a", "ab", "b", "?"])
     assert stepper.encode("abba#") == (1, 2, 0, 3)
     assert stepper.decode([1, 2, 0, 4, 5]) == "abba"
-    assert (stepper.vocabulary, stepper.ends, stepper.unwritable) == (6, (4,), (5,))
+    assert (stepper.vocabulary, stepper.eos_tokens, stepper.forbidden_tokens) == (6, (4,), (5,))
 
 
 def test_by_default_it_goes_on_as_its_prompt_does():

@@ -104,18 +104,18 @@ def test_every_text_is_an_object_of_the_schema_on_one_line_as_rows_are_shown(nam
 
 def test_an_end_is_allowed_where_the_object_is_complete_and_nowhere_else():
     model, chance = fake(), random.Random(2)
-    ends, line = set(model.ends), model.encode("\n")[0]
+    eos_tokens, line = set(model.eos_tokens), model.encode("\n")[0]
     for _ in range(20):
         text = Grammar(MADE | {"additionalProperties": False}, model).start()
         while not text.over:
             allowed = set(text.allowed().tolist())
-            assert not allowed & ends
+            assert not allowed & eos_tokens
             text.accept(chance.choice(sorted(allowed)))
-        assert set(text.allowed().tolist()) == {*ends, line}
+        assert set(text.allowed().tolist()) == {*eos_tokens, line}
         text.accept(line)
         assert text.over
-        assert set(text.allowed().tolist()) == {*ends, line}
-        text.accept(model.ends[0])
+        assert set(text.allowed().tolist()) == {*eos_tokens, line}
+        text.accept(model.eos_tokens[0])
 
 
 def test_one_blank_may_stand_before_the_object_and_no_more():
@@ -129,21 +129,21 @@ def test_one_blank_may_stand_before_the_object_and_no_more():
 def test_a_token_that_no_text_may_hold_is_never_allowed_though_the_grammar_knows_its_bytes():
     class Barred(FakeStepper):
         @property
-        def unwritable(self):
-            return (*super().unwritable, *self.encode("xyz"))
+        def forbidden_tokens(self):
+            return (*super().forbidden_tokens, *self.encode("xyz"))
 
     model = Barred(pieces=fake().pieces)
-    barred, chance, seen = set(model.unwritable), random.Random(3), set()
+    forbidden_tokens, chance, seen = set(model.forbidden_tokens), random.Random(3), set()
     text = Grammar(MADE, model).start()
     for _ in range(300):
         allowed = text.allowed().tolist()
-        assert not set(allowed) & barred
+        assert not set(allowed) & forbidden_tokens
         seen.update(allowed)
         text.accept(chance.choice([token for token in allowed if token != model.encode('"')[0]] or allowed))
     assert len(seen) > len(model.pieces) // 2
     text = Grammar(MADE, model).start()
     with pytest.raises(ParameterError):
-        text.accept(model.unwritable[0])
+        text.accept(model.forbidden_tokens[0])
     assert text.allowed().tolist() == []
     text = Grammar(MADE, model).start()
     for token in model.encode('{"a": "'):
@@ -242,7 +242,7 @@ def test_the_bytes_of_tokens_put_together_are_what_a_tokenizer_decodes(made):
 def test_the_bytes_of_the_embedded_models_tokens_carry_their_blanks(embedded):
     found, tokens = embedded.token_bytes(), embedded.encode('{"name": "two words"}')
     assert b"".join(found[token] for token in tokens) == b' {"name": "two words"}'
-    assert not any(found[token] for token in (*embedded.ends, *embedded.unwritable))
+    assert not any(found[token] for token in (*embedded.eos_tokens, *embedded.forbidden_tokens))
 
 
 def test_a_tokenizer_that_does_not_decode_token_by_token_is_refused():

@@ -80,9 +80,9 @@ def token(text, step):
     return (11 + 37 * text + 5 * step) % 390 + 4
 
 
-def written(stepper, groups, texts=(0,), steps=3, *, inside_tokens=40, moves=None):
+def written(stepper, groups, texts=(0,), steps=3, *, max_private_tokens=40, moves=None):
     """Rows by (text, step): the public prompt's, then the experts'. Each step, the texts that ``moves`` names."""
-    prompts = stepper.read(groups, inside_tokens=inside_tokens, tokens=steps)
+    prompts = stepper.read(groups, max_private_tokens=max_private_tokens, tokens=steps)
     decoding = prompts.write(texts, steps)
     found, had = {}, [0] * len(texts)
     for step in range(steps):
@@ -96,10 +96,10 @@ def written(stepper, groups, texts=(0,), steps=3, *, inside_tokens=40, moves=Non
     return found
 
 
-def plain(stepper, one, text, step, *, inside_tokens=40):
+def plain(stepper, one, text, step, *, max_private_tokens=40):
     """A forward pass of its own over the same tokens, by the unmodified model: the slow, obvious version."""
-    read = stepper.parts.tokens(one, inside_tokens)
-    ids = [*read.before, *read.inside, *read.after, *(token(text, k) for k in range(1, step + 1))]
+    read = stepper.parts.tokens(one, max_private_tokens)
+    ids = [*read.prefix, *read.private, *read.suffix, *(token(text, k) for k in range(1, step + 1))]
     with torch.no_grad():
         return stepper.engine.model.model(torch.tensor([ids]), use_cache=False).logits[0, -1]
 
@@ -153,30 +153,33 @@ def test_many_small_passes_and_blocks_equal_separate_passes():
 def test_a_chat_template_frames_every_prompt():
     stepper = fresh(template=tiny.CHAT)
     read = stepper.parts.tokens(prompt("ok"), 40)
-    text = stepper.engine.model.tokenizer.decode([*read.before, *read.inside, *read.after])
+    text = stepper.engine.model.tokenizer.decode([*read.prefix, *read.private, *read.suffix])
     expected = f"<|im_start|>user\n{BEFORE}ok{AFTER}<|im_end|>\n<|im_start|>assistant\n"
     assert text == expected
     assert_plain(stepper, [group()], [0], written(stepper, [group()]))
-    assert [stepper.engine.model.tokenizer.decode([end]) for end in stepper.ends] == ["<|endoftext|>", "<|im_end|>"]
+    assert [stepper.engine.model.tokenizer.decode([end]) for end in stepper.eos_tokens] == [
+        "<|endoftext|>",
+        "<|im_end|>",
+    ]
 
 
 def test_a_text_for_a_chat_model_can_go_without_its_template():
     stepper = fresh(template=tiny.CHAT, chat=False)
     read = stepper.parts.tokens(prompt("ok"), 40)
-    assert stepper.engine.model.tokenizer.decode([*read.before, *read.inside, *read.after]) == f"{BEFORE}ok{AFTER}"
+    assert stepper.engine.model.tokenizer.decode([*read.prefix, *read.private, *read.suffix]) == f"{BEFORE}ok{AFTER}"
     with pytest.raises(ModelError, match="no chat template"):
         fresh(chat=True)
 
 
 def test_steps_may_be_gathered_before_their_blocks_are_read(llama):
-    decoding = llama.read([group()], inside_tokens=40, tokens=3).write([0, 0], 3)
+    decoding = llama.read([group()], max_private_tokens=40, tokens=3).write([0, 0], 3)
     list(decoding.step({0: None, 1: None}))
     given = {1: 9, 0: 8}
     late = list(decoding.step(given))
     assert [step.text for step in late] == [1, 0]
     rows = [torch.cat([*step.blocks]).clone() for step in late]
     assert not torch.equal(rows[0], rows[1])
-    decoding = llama.read([group()], inside_tokens=40, tokens=3).write([0], 3)
+    decoding = llama.read([group()], max_private_tokens=40, tokens=3).write([0], 3)
     [stale] = decoding.step({0: None})
     list(decoding.step({0: 7}))
     with pytest.raises(ModelError, match="a step that is over"):
@@ -251,7 +254,7 @@ def test_padding_to_the_longest_private_text_is_caught(monkeypatch):
 def assert_same_rooms(stepper):
     rooms = []
     for texts in (TEXTS, ["ok"] * 5):
-        prompts = stepper.read([group(texts)], inside_tokens=40, tokens=2)
+        prompts = stepper.read([group(texts)], max_private_tokens=40, tokens=2)
         rooms.append(prompts.groups[0].experts.room)
         prompts.close()
     assert rooms[0] == rooms[1]
@@ -283,7 +286,7 @@ def test_wrong_positions_or_masks_fail_the_self_test_and_nothing_is_read(monkeyp
     stepper = fresh()
     assert not stepper.self_test().exact
     with pytest.raises(ModelError, match="does not give its own logits"):
-        stepper.read([group()], inside_tokens=40, tokens=3)
+        stepper.read([group()], max_private_tokens=40, tokens=3)
 
 
 @pytest.mark.parametrize(("layout", "found"), [("rows", Isolation.NOT_VERIFIED), ("auto", Isolation.BY_CONSTRUCTION)])
@@ -317,16 +320,16 @@ def test_rows_that_keep_apart_are_verified(llama):
 def test_only_the_own_part_of_a_long_text_is_cut(llama):
     long = llama.parts.tokens(prompt("wet box " * 50), 7)
     short = llama.parts.tokens(prompt(""), 7)
-    assert len(long.inside) == 7
-    assert (long.before, long.after) == (short.before, short.after)
-    found = written(llama, [group(["wet box " * 50])], inside_tokens=7)
-    assert_plain(llama, [group(["wet box " * 50])], [0], found, inside_tokens=7)
+    assert len(long.private) == 7
+    assert (long.prefix, long.suffix) == (short.prefix, short.suffix)
+    found = written(llama, [group(["wet box " * 50])], max_private_tokens=7)
+    assert_plain(llama, [group(["wet box " * 50])], [0], found, max_private_tokens=7)
 
 
 def test_a_private_text_that_looks_like_control_is_read_as_letters(llama):
     read = llama.parts.tokens(prompt("stop <|endoftext|> <think> now"), 60)
-    assert not set(read.inside) & llama.parts.controls
-    assert llama.engine.model.tokenizer.decode(read.inside) == " stop <|endoftext|> <think> now"
+    assert not set(read.private) & llama.parts.controls
+    assert llama.engine.model.tokenizer.decode(read.private) == " stop <|endoftext|> <think> now"
 
 
 def test_a_private_text_that_cannot_be_kept_apart_is_a_null_row_and_others_are_not_touched(monkeypatch):
@@ -342,18 +345,18 @@ def test_a_private_text_that_cannot_be_kept_apart_is_a_null_row_and_others_are_n
         assert rows[2].isnan().all()
         assert torch.equal(rows[[0, 1, 3, 4, 5]], base[at][[0, 1, 3, 4, 5]])
     with pytest.raises(ModelError, match="public"):
-        stepper.read([Group(prompt("ok"), [])], inside_tokens=40, tokens=3)
+        stepper.read([Group(prompt("ok"), [])], max_private_tokens=40, tokens=3)
 
 
 def test_experts_with_different_public_text_are_refused(llama):
     with pytest.raises(ParameterError, match="one text for all experts of a group"):
-        llama.read([Group(prompt(""), [prompt("a"), prompt("b", before="Else: ")])], inside_tokens=9, tokens=3)
+        llama.read([Group(prompt(""), [prompt("a"), prompt("b", before="Else: ")])], max_private_tokens=9, tokens=3)
     with pytest.raises(ParameterError, match="one text for all experts of a group"):
-        llama.read([Group(prompt(""), [prompt("a"), prompt("b", after=" Else:")])], inside_tokens=9, tokens=3)
+        llama.read([Group(prompt(""), [prompt("a"), prompt("b", after=" Else:")])], max_private_tokens=9, tokens=3)
 
 
 def test_nothing_that_is_kept_or_raised_shows_a_private_text(llama):
-    prompts = llama.read([group()], inside_tokens=40, tokens=3)
+    prompts = llama.read([group()], max_private_tokens=40, tokens=3)
     decoding = prompts.write([0], 3)
     [step] = decoding.step({0: None})
     shown = f"{prompts!r} {decoding!r} {step!r} {prompts.groups[0]!r} {prompts.groups[0].experts!r} {llama!r}"
@@ -365,7 +368,7 @@ def test_nothing_that_is_kept_or_raised_shows_a_private_text(llama):
 
 def failing_on(stepper, monkeypatch, text, error, *, for_good=False):
     """The model fails on the prompt that holds this text, and on every one behind it if it is broken by then."""
-    marks, honest = stepper.parts.tokens(prompt(text), 40).inside, stepper.engine.model.body.forward
+    marks, honest = stepper.parts.tokens(prompt(text), 40).private, stepper.engine.model.body.forward
     failed = []
 
     def forward(*args, **given):
@@ -398,10 +401,10 @@ def test_a_prompt_on_which_the_model_fails_is_a_null_row_and_others_are_not_touc
 )
 def test_a_failure_that_prompts_share_fails_everybody_and_makes_nobody_null(monkeypatch, error, for_good):
     stepper = fresh()
-    stepper.read([group()], inside_tokens=40, tokens=3).close()
+    stepper.read([group()], max_private_tokens=40, tokens=3).close()
     failing_on(stepper, monkeypatch, TEXTS[3], error, for_good=for_good)
     with pytest.raises(ModelError):
-        stepper.read([group()], inside_tokens=40, tokens=3)
+        stepper.read([group()], max_private_tokens=40, tokens=3)
     assert stepper.memory.used == 0
 
 
@@ -430,7 +433,7 @@ def test_a_failure_inside_the_model_tells_no_sizes(monkeypatch):
 
     monkeypatch.setattr(stepper.engine.model.body, "forward", failing)
     with pytest.raises(ModelError, match="stopped with RuntimeError") as caught:
-        stepper.read([group()], inside_tokens=40, tokens=3)
+        stepper.read([group()], max_private_tokens=40, tokens=3)
     assert "317" not in str(caught.value)
     assert caught.value.__suppress_context__
     assert stepper.memory.used == 0
@@ -448,13 +451,13 @@ def test_what_does_not_fit_is_refused_before_it_is_read_in_public_numbers(monkey
     need = 384 * (prefix + 17 * (100 + tail) + 17 * 3)  # the public prompt, and a panel for the five experts
     for texts in (TEXTS, [None] * 5):
         with pytest.raises(ModelError, match=f"would need {need:,} bytes, and 200,000 may be used"):
-            stepper.read([group(texts)], inside_tokens=100, tokens=3)
+            stepper.read([group(texts)], max_private_tokens=100, tokens=3)
     assert stepper.memory.used == 0
 
 
 def test_texts_that_do_not_fit_beside_the_prompts_are_refused():
     stepper = fresh(cache_bytes=400_000)
-    prompts = stepper.read([group()], inside_tokens=40, tokens=3)
+    prompts = stepper.read([group()], max_private_tokens=40, tokens=3)
     with pytest.raises(ModelError, match="of them in use"):
         prompts.write([0] * 20, 3)
     prompts.write([0], 3)
@@ -463,12 +466,12 @@ def test_texts_that_do_not_fit_beside_the_prompts_are_refused():
 def test_prompts_longer_than_the_model_can_read_are_refused_whatever_they_hold(llama):
     for texts in (TEXTS, [None] * 5):
         with pytest.raises(ModelError, match="positions and the model has 512"):
-            llama.read([group(texts)], inside_tokens=480, tokens=64)
+            llama.read([group(texts)], max_private_tokens=480, tokens=64)
 
 
 def test_closed_prompts_and_texts_give_back_everything_they_kept():
     stepper = fresh()
-    prompts = stepper.read([group()], inside_tokens=40, tokens=3)
+    prompts = stepper.read([group()], max_private_tokens=40, tokens=3)
     decoding = prompts.write([0, 0], 3)
     list(decoding.step({0: None}))
     watched = [weakref.ref(pair[0]) for pair in prompts.groups[0].experts.own]
@@ -498,7 +501,7 @@ def test_a_prefix_is_read_once_and_each_own_part_once(llama):
     finally:
         handle.remove()
     parts = [llama.parts.tokens(prompt(text), 40) for text in ("a text", *TEXTS, "a text", *TEXTS[:2])]
-    prefills = [(1, len(parts[0].before)), *((1, len(part.inside) + len(part.after)) for part in parts)]
+    prefills = [(1, len(parts[0].prefix)), *((1, len(part.private) + len(part.suffix)) for part in parts)]
     # Two steps with a token, each one pass for three public rows and one, always as long, for 2 x 5 + 2 of experts.
     assert read == [*prefills, *[(3, 1), (llama.rows, 1)] * 2]
 
@@ -514,7 +517,7 @@ def test_a_prefix_is_read_once_and_each_own_part_once(llama):
     ],
 )
 def test_steps_out_of_order_are_refused_and_change_nothing(llama, steps, words):
-    decoding = llama.read([group()], inside_tokens=40, tokens=3).write([0], 3)
+    decoding = llama.read([group()], max_private_tokens=40, tokens=3).write([0], 3)
     for step in steps[:-1]:
         list(decoding.step(step))
     with pytest.raises(ParameterError, match=words):
@@ -529,7 +532,7 @@ def test_it_is_a_stepper_whose_tokens_are_the_tokenizers(llama):
     assert isinstance(llama, Stepper)
     assert llama.name == "hf:tiny llama"
     ids = llama.encode("The lamp <|im_end|> by the river")
-    assert llama.decode([*ids, *llama.ends]) == "The lamp <|im_end|> by the river"
+    assert llama.decode([*ids, *llama.eos_tokens]) == "The lamp <|im_end|> by the river"
     assert not set(ids) & llama.parts.controls
 
 
@@ -539,16 +542,18 @@ def test_a_tokenizer_that_glues_blanks_to_words_reads_parts_as_it_reads_the_whol
     assert stepper.isolation is Isolation.TESTED
     read = stepper.parts.tokens(Prompt("Read the text. Text: ", "The parcel came late", "\nLabel:"), 50)
     whole = tokenizer.encode("Read the text. Text: The parcel came late\nLabel:")
-    assert [*read.before, *read.own] == whole
+    assert [*read.prefix, *read.own] == whole
 
 
 def test_what_no_text_may_hold_is_every_control_token_but_the_end_and_every_row_without_a_token(llama):
     tokenizer = llama.engine.model.tokenizer
-    unwritable = set(llama.unwritable)
-    assert set(llama.ends) == {tokenizer.eos_token_id}
-    assert {tokenizer.convert_tokens_to_ids(text) for text in ("<|im_start|>", "<|im_end|>", "<think>")} <= unwritable
-    assert set(range(len(tokenizer), 400)) <= unwritable
-    assert not unwritable & {*llama.ends, *llama.encode("The lamp by the river")}
+    forbidden_tokens = set(llama.forbidden_tokens)
+    assert set(llama.eos_tokens) == {tokenizer.eos_token_id}
+    assert {
+        tokenizer.convert_tokens_to_ids(text) for text in ("<|im_start|>", "<|im_end|>", "<think>")
+    } <= forbidden_tokens
+    assert set(range(len(tokenizer), 400)) <= forbidden_tokens
+    assert not forbidden_tokens & {*llama.eos_tokens, *llama.encode("The lamp by the river")}
     assert llama.vocabulary == 400
 
 
@@ -580,5 +585,5 @@ def test_attention_of_an_unknown_kind_is_refused_before_anything_is_read(monkeyp
     monkeypatch.setattr(attention, "_UNKNOWN", ("dropout",))
     stepper = fresh()
     with pytest.raises(ModelError, match="Its attention is of a kind that is not supported"):
-        stepper.read([group()], inside_tokens=8, tokens=2)
+        stepper.read([group()], max_private_tokens=8, tokens=2)
     assert stepper.memory.used == 0

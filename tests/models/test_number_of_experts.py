@@ -69,7 +69,7 @@ def groups_of(counts, skip=()):
 def rows(stepper, groups, texts=None, steps=2):
     """For each text its public row and its experts' rows, step by step."""
     texts = list(range(len(groups))) if texts is None else texts
-    read = stepper.read(groups, inside_tokens=10, tokens=4)
+    read = stepper.read(groups, max_private_tokens=10, tokens=4)
     decoding, found, given = read.write(texts, 4), [], dict.fromkeys(range(len(texts)))
     for step in range(steps):
         found.append([torch.cat([one.public[None], *one.blocks]).clone() for one in decoding.step(given)])
@@ -136,7 +136,7 @@ def shapes_of(stepper, groups, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Panel, "attend", attend)
         patch.setattr(stepper.engine, "head", head)
-        read = stepper.read(groups, inside_tokens=10, tokens=4)
+        read = stepper.read(groups, max_private_tokens=10, tokens=4)
         hook = stepper.engine.model.body.register_forward_pre_hook(body, with_kwargs=True)
         decoding = read.write(range(len(groups)), 4)
         for step in range(2):
@@ -194,9 +194,9 @@ def test_what_fails_at_the_shape_of_a_run_alone_is_found_in_its_rehearsal(monkey
         return out if self.family.room < 77 else out * (1 + 1e-3 * torch.arange(len(out))[:, None, None])
 
     monkeypatch.setattr(Panel, "attend", attend)
-    stepper.read(groups_of([0]), inside_tokens=20, tokens=4).close()
+    stepper.read(groups_of([0]), max_private_tokens=20, tokens=4).close()
     assert stepper.isolation is Isolation.TESTED
-    stepper.read(groups_of([0]), inside_tokens=80, tokens=4).close()
+    stepper.read(groups_of([0]), max_private_tokens=80, tokens=4).close()
     assert stepper.isolation is found
 
 
@@ -214,11 +214,13 @@ def test_the_shapes_that_were_tried_are_told(stepper):
 
 def laws(stepper, groups):
     plan = plan_of(PRISM(clip=2.0, temperature=0.7, top_k=20), Adjacency.ADD_REMOVE, experts=16)
-    read = stepper.read(groups, inside_tokens=10, tokens=4)
+    read = stepper.read(groups, max_private_tokens=10, tokens=4)
     decoding, found, given = read.write(range(len(groups)), 4), [], dict.fromkeys(range(len(groups)))
     for step in range(2):
         for one in decoding.step(given):
-            chooser = plan.decoder.start(plan, SeededRandomness(0), ends=stepper.ends, unwritable=stepper.unwritable)
+            chooser = plan.decoder.start(
+                plan, SeededRandomness(0), eos_tokens=stepper.eos_tokens, forbidden_tokens=stepper.forbidden_tokens
+            )
             found.append(chooser.law(one).tolist())
         given = dict.fromkeys(range(len(groups)), 9 + step)
     read.close()

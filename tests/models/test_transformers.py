@@ -147,7 +147,7 @@ def test_label_probabilities_sum_to_one_among_labels_and_to_less_among_words(fol
 
 def test_the_tree_reads_a_choice_worked_by_hand():
     # "a" = 1, "ab" = 1 2, "c" = 3, end token 9: the root chooses among {1, 3}, then node 1 among {end, 2}.
-    tree = LabelTree(["a", "ab", "c"], [(1,), (1, 2), (3,)], ends=[2, 9], restricted=True)
+    tree = LabelTree(["a", "ab", "c"], [(1,), (1, 2), (3,)], eos_tokens=[2, 9], restricted=True)
     assert tree.tokens == [1, 2, 3, 9]
     assert [(probe.path, probe.nodes) for probe in tree.probes] == [((1,), ((0, 0), (1, 1)))]
     found = np.zeros(3)
@@ -156,9 +156,9 @@ def test_the_tree_reads_a_choice_worked_by_hand():
 
 
 def test_a_node_with_one_child_costs_no_forward_pass():
-    one_way = LabelTree(["x", "y"], [(5, 6, 7, 8), (5, 6, 7, 9)], ends=[], restricted=True)
+    one_way = LabelTree(["x", "y"], [(5, 6, 7, 8), (5, 6, 7, 9)], eos_tokens=[], restricted=True)
     assert [probe.path for probe in one_way.probes] == [(5, 6, 7)]
-    root_only = LabelTree(["x", "y"], [(5, 6, 7), (4, 6, 7)], ends=[], restricted=True)
+    root_only = LabelTree(["x", "y"], [(5, 6, 7), (4, 6, 7)], eos_tokens=[], restricted=True)
     assert [probe.path for probe in root_only.probes] == [()]
 
 

@@ -51,7 +51,7 @@ MUTANTS = [
         "failure-not-charged",
         "the probability of a failure is left out of a ledger's charge",
         "privacy/accounting/event_cost.py",
-        "return Charge(inner.rho, inner.epsilon, inner.delta + event.delta)",
+        "return EventCost(inner.rho, inner.epsilon, inner.delta + event.delta)",
         "return inner",
         ("tests/privacy/test_accountant.py", "tests/mechanisms/test_stability_histogram.py"),
     ),

@@ -60,7 +60,7 @@ MUTANTS = [
         "barred-tokens-are-candidates",
         "control tokens can be chosen",
         "experts/token_scores.py",
-        "    if barred is not None:\n        logits = logits.index_fill(0, barred, -torch.inf)\n",
+        "    if forbidden_tokens is not None:\n        logits = logits.index_fill(0, forbidden_tokens, -torch.inf)\n",
         "",
         (_RUNS + "test_control_tokens_are_never_written",),
     ),
@@ -125,7 +125,7 @@ MUTANTS = [
         "the model reads private prompts, and then the ledger is charged",
         "synthesis/synthesizer.py",
         "        self._charge(kept, waiting)\n",
-        "        self.model.read(self._batches.groups(), inside_tokens=9, tokens=self.order.tokens).close()\n"
+        "        self.model.read(self._batches.groups(), max_private_tokens=9, tokens=self.order.tokens).close()\n"
         "        self._charge(kept, waiting)\n",
         (_RUNS + "test_a_budget_that_does_not_suffice_is_refused_before_the_model_reads_anything",),
     ),
@@ -133,8 +133,8 @@ MUTANTS = [
         "lost-round-drawn-again",
         "a round that left and whose file is gone is drawn anew",
         "synthesis/synthesizer.py",
-        "texts = staging.get(newest.name, _aside_of(standing.content)) if staging else None",
-        "texts = staging.get(newest.name, _aside_of(standing.content)) if staging else None\n"
+        "texts = checkpoint.load(newest.name, _saved_hash_of(standing.content)) if checkpoint else None",
+        "texts = checkpoint.load(newest.name, _saved_hash_of(standing.content)) if checkpoint else None\n"
         "                waiting += [newest.again] * (texts is None)",
         (_RUNS + "test_a_round_that_left_and_is_gone_is_not_drawn_again",),
     ),
@@ -142,9 +142,9 @@ MUTANTS = [
         "handed-over-before-its-note",
         "texts are handed over, then noted",
         "synthesis/synthesizer.py",
-        "            self._note(one, texts, aside)\n            if on_token",
+        "            self._note(one, texts, saved)\n            if on_token",
         "            yield from self._unfolded(one.number, texts, again=False)\n"
-        "            self._note(one, texts, aside)\n            if on_token",
+        "            self._note(one, texts, saved)\n            if on_token",
         (_RUNS + "test_what_is_handed_over_was_noted_before",),
     ),
     Mutant(
@@ -159,8 +159,8 @@ MUTANTS = [
         "progress-before-a-round-has-left",
         "the bar moves when a round is drawn, before it is noted",
         "synthesis/synthesizer.py",
-        "            aside = staging.put(one.name, texts) if staging else _hash_of(texts)\n",
-        "            aside = staging.put(one.name, texts) if staging else _hash_of(texts)\n"
+        "            saved = checkpoint.save(one.name, texts) if checkpoint else _hash_of(texts)\n",
+        "            saved = checkpoint.save(one.name, texts) if checkpoint else _hash_of(texts)\n"
         "            on_token and on_token(0)\n",
         (_ATTACKS + "test_progress_tells_nothing_before_its_round_has_left",),
     ),
@@ -168,7 +168,7 @@ MUTANTS = [
         "no-room-made",
         "a round is drawn without room to put it aside",
         "synthesis/synthesizer.py",
-        "                    staging.make_room(room_of(self.order, self.writing, self._texts_of_a_charge))\n",
+        "                    checkpoint.make_room(room_of(self.order, self.writing, self._texts_of_a_charge))\n",
         "                    pass\n",
         (_ATTACKS + "test_whether_a_round_can_be_put_aside_does_not_follow_from_it",),
     ),

@@ -134,7 +134,7 @@ MUTANTS = [
     ),
     Mutant(
         "price-to-the-wrong-side",
-        "a dial is turned to just past the price that was asked for",
+        "a calibrated_parameter is turned to just past the price that was asked for",
         "explain/price.py",
         "    while value and cost(value) > target:\n        value *= 1 - 1e-8 if rising else 1 + 1e-8\n",
         "    value *= 1 + 1e-6 if rising else 1 - 1e-6\n",

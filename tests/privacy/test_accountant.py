@@ -165,9 +165,9 @@ def test_an_event_nobody_taught_is_refused_by_name():
         pass
 
     with pytest.raises(ParameterError, match="Unheard"):
-        acc.charge_of(Unheard())
+        acc.cost_of(Unheard())
     with pytest.raises(ParameterError, match="ZCDpEvent"):
-        acc.charge_of(ZCDpEvent(0.1, xi=0.5))
+        acc.cost_of(ZCDpEvent(0.1, xi=0.5))
 
 
 def test_non_private_events_cost_everything():
@@ -310,7 +310,7 @@ def test_sampled_events_are_held_to_the_adjacency_of_their_sampling():
         assert report.epsilon == pytest.approx(math.log1p(0.1 * math.expm1(1.0)), rel=1e-8)
         assert report.epsilon >= math.log1p(0.1 * math.expm1(1.0))
     with pytest.raises(ParameterError, match="point_of"):
-        acc.charge_of(poisson)
+        acc.cost_of(poisson)
     with pytest.raises(ParameterError, match="sampled once"):
         acc.RdpAccountant(AR).compose(PoissonSampledDpEvent(0.5, SelfComposedDpEvent(poisson, 2)))
 

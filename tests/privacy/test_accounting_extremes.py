@@ -27,7 +27,7 @@ from sottovoce.privacy.accounting.adaptive_composition import optimal_epsilon
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
 from sottovoce.privacy.accounting.bounded_range import rdp_of_bounded_range, rho_of_bounded_range
 from sottovoce.privacy.accounting.calibration import base_of_sampled, sigma_of
-from sottovoce.privacy.accounting.event_cost import charge_of
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.accounting.groups import epsilon_delta_of_group
 from sottovoce.privacy.accounting.profiles import delta_of_plan, epsilon_of_plan, profile_of
 from sottovoce.privacy.accounting.renyi import epsilon_of_rho, rdp_of_pure
@@ -123,7 +123,7 @@ def test_a_report_survives_every_noise_multiplier(multiplier):
     else:
         assert found >= (0.5 / multiplier**2 if multiplier > 1e-100 else math.inf)
     RdpAccountant(RO).compose(GaussianDpEvent(multiplier)).compose(BoundedRange(0.1)).report(1e-6)
-    charge_of(GaussianDpEvent(multiplier))
+    cost_of(GaussianDpEvent(multiplier))
 
 
 def test_a_report_survives_every_eta_and_epsilon_and_warns_of_nothing():
@@ -149,7 +149,7 @@ def test_a_count_is_a_whole_number(count):
     for attempt in (
         lambda: RdpAccountant(RO).compose(BoundedRange(0.5), count),
         lambda: RdpAccountant(RO).compose(many),
-        lambda: charge_of(many),
+        lambda: cost_of(many),
         lambda: sample.release(BoundedRange(0.5), count),
     ):
         with pytest.raises(ParameterError, match="count"):
@@ -181,7 +181,7 @@ def test_an_event_out_of_range_is_refused_by_reports_and_by_ledger_prices_alike(
     with pytest.raises(ParameterError):
         RdpAccountant(RO).compose(event)
     with pytest.raises(ParameterError):
-        charge_of(event)
+        cost_of(event)
 
 
 @pytest.mark.parametrize("delta", ["1e-5", math.nan, -1e-9, 1.0, None, True])

@@ -17,7 +17,7 @@ from sottovoce.privacy.events import BoundedRange, GaussianDpEvent, PureDP, With
 from sottovoce.privacy.ledger import export as ledger_export
 from sottovoce.privacy.ledger.budget import SCALE, Budget, amount_of
 from sottovoce.privacy.ledger.export import export, open_history, read_export, write_export
-from sottovoce.privacy.ledger.filter import Amount
+from sottovoce.privacy.ledger.filter import Cost
 from sottovoce.privacy.ledger.history import History, hash_of
 from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
 from sottovoce.privacy.ledger.recompute import ACCOUNTANTS, FIXED_PLAN, Recomputed, recompute
@@ -229,8 +229,8 @@ def test_behind_a_broken_entry_the_events_are_still_summed(tmp_path):
 )
 def test_a_ledger_may_say_no_less_and_no_more_than_rounding_explains(said, failure, agreed):
     row = {"spent": said, "failure_spent": failure}
-    assert Recomputed(row, Amount(1000, 7), 3, 0, None, None).agrees is agreed
-    assert not Recomputed(row, Amount(1000, 7), 3, 1, None, None).agrees
+    assert Recomputed(row, Cost(1000, 7), 3, 0, None, None).agrees is agreed
+    assert not Recomputed(row, Cost(1000, 7), 3, 1, None, None).agrees
 
 
 def agrees(found):

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.accounting.accountant import charge_of, rdp_of_bounded_range, rdp_of_pure, rho_of_budget
+from sottovoce.privacy.accounting.accountant import rdp_of_bounded_range, rdp_of_pure, rho_of_budget
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.events import (
     ApproximateDP,
     BoundedRange,
@@ -28,7 +29,7 @@ from sottovoce.privacy.events import (
     ZCDpEvent,
 )
 from sottovoce.privacy.ledger.budget import Budget, amount_of
-from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Amount, Currency, Level, price, short_of
+from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Cap, Cost, Currency, first_exceeded_cap, price
 
 CURRENCIES = ["epsilon", "rho", "rdp at alpha 1.5", "rdp at alpha 16", "rdp at alpha 5000"]
 ETAS = [1e-5, 1e-3, 0.00999, 0.01, 0.1, 0.5, 1.0, 2.0, 4.0, 30.0]
@@ -72,7 +73,7 @@ def test_a_pure_release_costs_the_divergence_of_randomised_response(epsilon, alp
 @pytest.mark.parametrize("value", ETAS)
 def test_prices_agree_with_the_accountants(value):
     for event in (BoundedRange(value), PureDP(value), ZCDpEvent(value), GaussianDpEvent(value)):
-        assert price(event, "rho").loss / SCALE == pytest.approx(charge_of(event).rho, rel=2e-9, abs=1e-15)
+        assert price(event, "rho").loss / SCALE == pytest.approx(cost_of(event).rho, rel=2e-9, abs=1e-15)
     for alpha in (16.0, 5000.0):
         for event, rdp in ((BoundedRange(value), rdp_of_bounded_range), (PureDP(value), rdp_of_pure)):
             known = float(rdp(value, np.array([alpha]))[0])
@@ -104,11 +105,11 @@ def test_charges_are_rounded_up_and_by_less_than_they_matter(eta, currency):
 
 
 def test_exact_families_are_exact():
-    assert price(BoundedRange(0.1), "epsilon") == Amount(SCALE // 10)
-    assert price(ZCDpEvent(0.05), "rho") == Amount(SCALE // 20)
-    assert price(ZCDpEvent(0.05), "rdp at alpha 16") == Amount(16 * SCALE // 20)
-    assert price(GaussianDpEvent(2.0), "rho") == Amount(SCALE // 8)
-    assert price(NoOpDpEvent(), "rho") == Amount()
+    assert price(BoundedRange(0.1), "epsilon") == Cost(SCALE // 10)
+    assert price(ZCDpEvent(0.05), "rho") == Cost(SCALE // 20)
+    assert price(ZCDpEvent(0.05), "rdp at alpha 16") == Cost(16 * SCALE // 20)
+    assert price(GaussianDpEvent(2.0), "rho") == Cost(SCALE // 8)
+    assert price(NoOpDpEvent(), "rho") == Cost()
     third = price(GaussianDpEvent(math.sqrt(3)), "rho").loss
     assert Fraction(third, SCALE) >= 1 / (2 * Fraction(repr(math.sqrt(3))) ** 2) > Fraction(third - 1, SCALE)
 
@@ -118,7 +119,7 @@ def test_exact_families_are_exact():
 
 def test_a_point_is_charged_as_pure_and_its_delta_apart():
     point = price(ApproximateDP(0.5, 3e-9), "rho")
-    assert point == Amount(price(PureDP(0.5), "rho").loss, 3 * FAILURE_SCALE // 10**9)
+    assert point == Cost(price(PureDP(0.5), "rho").loss, 3 * FAILURE_SCALE // 10**9)
     assert price(ApproximateDP(0.5, 0.0), "epsilon") == price(PureDP(0.5), "epsilon")
     assert price(ApproximateDP(0.5, 1e-30), "rho").failure == 1
 
@@ -126,7 +127,7 @@ def test_a_point_is_charged_as_pure_and_its_delta_apart():
 def test_failures_of_nested_releases_add_up_even_where_one_excludes_the_other():
     inner = WithFailure(BoundedRange(0.2), 1e-9, exclusive=True)
     one = price(WithFailure(inner, 2e-9), "rho")
-    assert one == Amount(price(BoundedRange(0.2), "rho").loss, 3 * 10**9)
+    assert one == Cost(price(BoundedRange(0.2), "rho").loss, 3 * 10**9)
     assert price(SelfComposedDpEvent(inner, 7), "rho") == price(inner, "rho") * 7
     both = ComposedDpEvent([inner, ApproximateDP(0.1, 5e-9)])
     assert price(both, "rho") == price(inner, "rho") + price(ApproximateDP(0.1, 5e-9), "rho")
@@ -250,7 +251,7 @@ def test_currencies_are_written_and_read_back():
 def test_whatever_is_asked_next_after_whatever_was_admitted_no_cap_is_passed(data):
     """Prices chosen from what happened so far, against a sum of true charges in fractions."""
     budget = data.draw(st.sampled_from([Budget(2), Budget(3, 1e-6), Budget(3, 1e-6, 3e-7), Budget(9, 1e-6, alpha=16)]))
-    level = Level("data set", "data", budget.caps, Amount())
+    level = Cap("data set", "data", budget.caps, Cost())
     true_loss = true_failure = Fraction(0)
     for step in range(20):
         left = max(level.left.loss / SCALE, 1e-6)
@@ -258,9 +259,9 @@ def test_whatever_is_asked_next_after_whatever_was_admitted_no_cap_is_passed(dat
         event = BoundedRange(max(eta, 1e-6))
         failure = data.draw(st.sampled_from([0.0, 1e-8, 1e-7, 3.33e-8])) if budget.delta else 0.0
         asked = price(WithFailure(event, failure), budget.currency)
-        if short_of([level], asked) is not None:
+        if first_exceeded_cap([level], asked) is not None:
             continue
-        level = Level(level.kind, level.name, level.cap, level.spent + asked)
+        level = Cap(level.kind, level.name, level.cap, level.spent + asked)
         true_loss += _true(event.eta, budget)
         true_failure += Fraction(failure)
     assert true_loss <= Fraction(budget.cap, SCALE)
@@ -285,11 +286,11 @@ def _true(eta, budget):
 
 
 def test_a_cap_is_filled_to_its_last_unit_and_no_further():
-    level = Level("data set", "data", Amount(10, 3), Amount(7, 1))
-    assert level.admits(Amount(3, 2))
-    assert not level.admits(Amount(4, 0))
-    assert not level.admits(Amount(0, 3))
-    assert short_of([level], Amount(3, 2)) is None
-    assert Amount(3, 0).times_in(Amount(10, 0)) == 3
-    assert Amount(3, 2).times_in(Amount(10, 3)) == 1
-    assert Amount().times_in(Amount(10, 3)) is None
+    level = Cap("data set", "data", Cost(10, 3), Cost(7, 1))
+    assert level.admits(Cost(3, 2))
+    assert not level.admits(Cost(4, 0))
+    assert not level.admits(Cost(0, 3))
+    assert first_exceeded_cap([level], Cost(3, 2)) is None
+    assert Cost(3, 0).times_in(Cost(10, 0)) == 3
+    assert Cost(3, 2).times_in(Cost(10, 3)) == 1
+    assert Cost().times_in(Cost(10, 3)) is None

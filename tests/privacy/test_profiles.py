@@ -12,7 +12,7 @@ from scipy import integrate, stats
 from sottovoce.errors import AssignmentError, ParameterError
 from sottovoce.privacy.accounting.bounded_range import deltas_of_bounded_range
 from sottovoce.privacy.accounting.gaussian_dp import delta_of_mu, deltas_of_mu, epsilon_of_mu, mu_of_budget
-from sottovoce.privacy.accounting.loss_distribution import Losses
+from sottovoce.privacy.accounting.loss_distribution import LossDistribution
 from sottovoce.privacy.accounting.profiles import delta_of_plan, epsilon_of_plan, false_negative_rate, profile_of
 from sottovoce.privacy.events import (
     ApproximateDP,
@@ -231,7 +231,7 @@ def test_the_stated_slack_covers_what_the_transforms_lose():
     # Ten thousand Gaussians have a closed form. The transform's own answer, without slack, may be off by less than it.
     mu, count = 0.02, 10_000
     reach = epsilon_of_mu(mu, 1e-17)
-    one = Losses.of(lambda e: deltas_of_mu(e, mu), reach, reach / 1500)
+    one = LossDistribution.of(lambda e: deltas_of_mu(e, mu), reach, reach / 1500)
     many = one.times(count)
     assert many.slack < 1e-6
     for epsilon in (4.0, 8.0, 12.0):
@@ -242,7 +242,7 @@ def test_the_stated_slack_covers_what_the_transforms_lose():
 
 
 def test_reading_out_an_epsilon_inverts_reading_out_a_delta():
-    losses = Losses.of(lambda e: deltas_of_bounded_range(e, 0.5), 0.5, 0.01).times(20)
+    losses = LossDistribution.of(lambda e: deltas_of_bounded_range(e, 0.5), 0.5, 0.01).times(20)
     for delta in (1e-8, 1e-5, 1e-2, 0.3, 0.9):
         epsilon = losses.epsilon(delta)
         found = float(losses.delta(np.array([epsilon]))[0])
@@ -293,7 +293,7 @@ def test_o18_the_stated_bound_is_refuted_by_independent_tokens_and_ours_is_not()
 
 def test_losses_whose_rounding_passes_the_delta_are_not_composed(monkeypatch):
     # A million releases of which each loses 1e-11 to rounding have no epsilon at delta 1e-6.
-    one = Losses(Losses.of(profile_of(GaussianDpEvent(50.0), RO), 1.0, 0.01).pmf, slack=1e-11)
+    one = LossDistribution(LossDistribution.of(profile_of(GaussianDpEvent(50.0), RO), 1.0, 0.01).pmf, slack=1e-11)
     composed = []
     monkeypatch.setattr(type(one.pmf), "self_compose", lambda *found: composed.append(found))
     assert one.times(10**6, 1e-6).epsilon(1e-6) == math.inf
@@ -304,5 +304,5 @@ def test_losses_whose_rounding_passes_the_delta_are_not_composed(monkeypatch):
 
 @pytest.mark.parametrize("count", [3, 5000])
 def test_a_delta_that_can_be_met_changes_nothing(count):
-    one = Losses.of(profile_of(GaussianDpEvent(50.0), RO), 1.0, 0.01)
+    one = LossDistribution.of(profile_of(GaussianDpEvent(50.0), RO), 1.0, 0.01)
     assert one.times(count, 1e-6).epsilon(1e-6) == one.times(count).epsilon(1e-6)

@@ -36,14 +36,14 @@ def test_a_ledger_that_is_gone_is_missed_and_not_replaced(tmp_path):
     path.rename(moved)
     with pytest.raises(LedgerUnavailableError, match="gone"):
         default_path(WHO.fingerprint)
-    assert Ledger(str(moved)).open(WHO, None).other_ledger is None
+    assert Ledger(str(moved)).open(WHO, None).conflicting_ledger is None
     assert default_path(WHO.fingerprint) == str(moved)
 
 
 def test_a_second_ledger_is_told_of_the_first(tmp_path):
     first, second = str(tmp_path / "one.db"), str(tmp_path / "two.db")
     Ledger(first).open(WHO, Budget(1.0))
-    assert Ledger(second).grant(WHO, Budget(1.0)).other_ledger == first  # the owner's decision: open() refuses it
+    assert Ledger(second).grant(WHO, Budget(1.0)).conflicting_ledger == first  # the owner's decision: open() refuses it
     assert default_path(WHO.fingerprint) == first
 
 
@@ -51,7 +51,7 @@ def test_a_link_to_the_ledger_is_the_same_ledger(tmp_path):
     first, link = tmp_path / "one.db", tmp_path / "link.db"
     Ledger(str(first)).open(WHO, Budget(1.0))
     link.symlink_to(first)
-    assert Ledger(str(link)).open(WHO, None).other_ledger is None
+    assert Ledger(str(link)).open(WHO, None).conflicting_ledger is None
 
 
 def test_names_in_the_store_are_keyed_and_folders_closed(monkeypatch, tmp_path):
@@ -134,7 +134,7 @@ def test_the_owner_may_open_the_budget_elsewhere_after_a_crash(tmp_path, monkeyp
         with pytest.raises(LedgerUnavailableError):
             Ledger(str(tmp_path / "one.db")).open(WHO, Budget(1.0))
     other = str(tmp_path / "two.db")
-    assert Ledger(other).grant(WHO, Budget(1.0)).other_ledger is None
+    assert Ledger(other).grant(WHO, Budget(1.0)).conflicting_ledger is None
     assert default_path(WHO.fingerprint) == other
     with pytest.raises(LedgerMismatchError, match="already"):
         Ledger(str(tmp_path / "one.db")).open(WHO, Budget(1.0))
@@ -151,7 +151,7 @@ def test_of_two_programs_that_open_a_first_budget_at_once_one_is_refused(tmp_pat
 def test_an_owner_may_open_a_second_budget_and_the_first_ledger_stays_noted(tmp_path):
     one, two = str(tmp_path / "one.db"), str(tmp_path / "two.db")
     Ledger(one).open(WHO, Budget(1.0))
-    assert Ledger(two).grant(WHO, Budget(1.0)).other_ledger == one
+    assert Ledger(two).grant(WHO, Budget(1.0)).conflicting_ledger == one
     assert ledger_registry.default_path(WHO.fingerprint) == one
 
 

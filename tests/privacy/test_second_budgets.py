@@ -81,7 +81,7 @@ def test_a_budget_in_memory_is_opened_once_and_then_only_by_the_owner(tmp_path):
     assert Ledger(":memory:").grant(Identity.of(sealed(NOTES), ONE), Budget(1.0)).balance().left == 1
     Ledger(file).grant(Identity.of(sealed(NOTES), ONE), Budget(2.0))
     assert opened(sealed(NOTES), None, None).balance().left == 2
-    assert opened(sealed(NOTES), first.ledger, None).other_ledger == file
+    assert opened(sealed(NOTES), first.ledger, None).conflicting_ledger == file
 
 
 def test_a_budget_in_memory_needs_a_store_that_remembers_it(tmp_path, monkeypatch):
@@ -130,7 +130,7 @@ def test_a_second_ledger_is_the_owners_decision(tmp_path):
     assert not Path(second).exists()
     Ledger(second).grant(Identity.of(sealed(NOTES), ONE), Budget(1.0))
     account = opened(sealed(NOTES), second, None)
-    assert (account.balance().left, account.other_ledger) == (1, first)
+    assert (account.balance().left, account.conflicting_ledger) == (1, first)
     assert default_path(sealed(NOTES)) == first
 
 

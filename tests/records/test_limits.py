@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from sottovoce.errors import RecordError, SottoError, TaskError
-from sottovoce.generation import Writing
+from sottovoce.generation import GenerationTemplate
 from sottovoce.records import limits
 from sottovoce.records.readers import read_private, read_public
 from sottovoce.tasks import load_task
@@ -179,7 +179,7 @@ def test_a_schema_of_any_shape_is_refused_in_words(tmp_path, text):
     file = tmp_path / "s.json"
     file.write_text(text)
     with pytest.raises(SottoError, match=r"schema 's\.json'"):
-        Writing.of_schema(file)
+        GenerationTemplate.of_schema(file)
 
 
 def test_a_schema_within_the_limit_is_used(tmp_path):
@@ -189,7 +189,7 @@ def test_a_schema_within_the_limit_is_used(tmp_path):
     for _ in range(45):
         schema = {"allOf": [schema]}
     file.write_text(json.dumps({"properties": {"a": schema}}))
-    assert Writing.of_schema(file).read('{"a": "x"}') == {"a": "x"}
+    assert GenerationTemplate.of_schema(file).read('{"a": "x"}') == {"a": "x"}
 
 
 def test_a_task_without_labels_is_still_named(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from sottovoce.errors import BudgetExhaustedError, InputError, ParameterError
 from sottovoce.privacy.events import ApproximateDP, BoundedRange, PureDP, SelfComposedDpEvent, WithFailure, ZCDpEvent
 from sottovoce.privacy.ledger.budget import Budget
-from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Amount, Level, price, short_of
+from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Cap, Cost, first_exceeded_cap, price
 from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
 from sottovoce.privacy.unit import Adjacency
 
@@ -91,7 +91,7 @@ def _times(x: Fraction | None, count) -> Fraction | None:
 def spends(budget: Budget, times: int, seed: int) -> tuple[int, int, int]:
     """Feeds a filter; returns how many spends were admitted, refused for want of budget, and refused as no price."""
     chance, cap, currency = random.Random(seed), budget.caps, budget.currency
-    spent, truth, failures = Amount(), Fraction(0), Fraction(0)
+    spent, truth, failures = Cost(), Fraction(0), Fraction(0)
     admitted = short = unpriced = 0
     for _ in range(times):
         event, epsilon, failure = any_event(chance)
@@ -102,7 +102,7 @@ def spends(budget: Budget, times: int, seed: int) -> tuple[int, int, int]:
             continue
         assert asked.loss >= 0 <= asked.failure, "a charge never gives anything back"
         before = cap - spent
-        if short_of([Level("data set", "data", cap, spent)], asked):
+        if first_exceeded_cap([Cap("data set", "data", cap, spent)], asked):
             short += 1
             continue
         admitted += 1
@@ -165,6 +165,6 @@ def test_a_sum_of_floats_would_admit_an_eleventh_tenth():
     # The planted mistake: ten tenths added as floats leave room for a charge that exact sums refuse.
     spent = sum([0.1] * 10)
     assert spent < 1.0, "floats forget part of it"
-    exact = sum((price(PureDP(0.1), "epsilon") for _ in range(10)), Amount())
+    exact = sum((price(PureDP(0.1), "epsilon") for _ in range(10)), Cost())
     assert exact.loss == SCALE
-    assert short_of([Level("data set", "data", Amount(SCALE), exact)], price(PureDP(1e-15), "epsilon"))
+    assert first_exceeded_cap([Cap("data set", "data", Cost(SCALE), exact)], price(PureDP(1e-15), "epsilon"))

@@ -77,7 +77,7 @@ def test_the_points_are_many_and_lie_on_both_sides_of_the_charge():
 def test_a_charge_that_comes_after_the_answer_is_caught(where, tmp_path, monkeypatch):
     notes, original = Notes(tmp_path / "notes"), Account.reserve
     late = []
-    monkeypatch.setattr(Account, "reserve", lambda account, asked, again=True: late.append((account, asked)))
+    monkeypatch.setattr(Account, "reserve", lambda account, asked, allow_retry=True: late.append((account, asked)))
     marked = Account.mark_released
 
     def charge_late(account, ids):
@@ -94,7 +94,7 @@ def test_a_charge_under_a_new_name_at_every_try_is_caught(where, tmp_path, monke
     notes, original = Notes(tmp_path / "notes"), Account.reserve
     tries = iter(range(10))
 
-    def renamed(account, asked, again=True):
+    def renamed(account, asked, allow_retry=True):
         number = next(tries)
         original(account, [type(r)(f"{r.release_id} {number}", r.event, r.note) for r in asked])
 
@@ -106,7 +106,7 @@ def test_a_charge_under_a_new_name_at_every_try_is_caught(where, tmp_path, monke
 def test_a_ledger_that_is_not_synced_before_the_read_is_caught(where, tmp_path, monkeypatch):
     # Nothing is written until the process ends by itself, as with a cache that is flushed at exit.
     notes = Notes(tmp_path / "notes")
-    monkeypatch.setattr(Account, "reserve", lambda account, asked, again=True: None)
+    monkeypatch.setattr(Account, "reserve", lambda account, asked, allow_retry=True: None)
     monkeypatch.setattr(Account, "mark_released", lambda account, ids: None)
     assert crash("handed out", where, notes, "unsynced") == -signal.SIGKILL
     with pytest.raises(AssertionError):

@@ -18,7 +18,7 @@ from sottovoce.models.fake import FakeDecoding, FakeStepper
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.synthesis import checkpoint as staging_module
-from sottovoce.synthesis.checkpoint import Staging
+from sottovoce.synthesis.checkpoint import Checkpoint
 from sottovoce.synthesis.synthesizer import Synthesizer
 from synthesis.worlds_of_texts import ORDER, PIECES, likes_its_own, writer
 
@@ -51,8 +51,8 @@ def of_kind(where, kind: str) -> list[dict]:
     return [entry for entry in ledger.history() if entry["kind"] == kind]
 
 
-def staged(tmp_path, icl, *, resume=False, out="demos.jsonl") -> Staging:
-    return Staging(tmp_path / out, icl.terms, icl.fresh(), resume=resume)
+def staged(tmp_path, icl, *, resume=False, out="demos.jsonl") -> Checkpoint:
+    return Checkpoint(tmp_path / out, icl.terms, icl.new_run_state(), resume=resume)
 
 
 class Stop(Exception):
@@ -70,7 +70,7 @@ def ends_after(lengths):
     """A model whose text of a label ends after so many tokens, by the private part alone."""
 
     def function(prompt, text):
-        own = lengths["theft" in prompt.inside] if prompt.inside else 3
+        own = lengths["theft" in prompt.private_text] if prompt.private_text else 3
         return [3.0, 3.0, 3.0, -60.0, 90.0 if len(text) >= own - 1 else -90.0, 0.0]
 
     return FakeStepper(function, pieces=PIECES)
@@ -100,27 +100,29 @@ def test_a_sampled_run_is_one_charge_and_tells_nothing_before_it_has_left():
 def test_whether_a_round_can_be_put_aside_does_not_follow_from_it(tmp_path, monkeypatch):
     # Room for the longest texts is taken before each draw and given back for the round; without it nothing is drawn.
     icl = writer(tmp_path / "a.db")
-    staging, events = staged(tmp_path, icl), []
-    make, put, choose = Staging.make_room, Staging.put, Synthesizer._texts
-    monkeypatch.setattr(Staging, "make_room", lambda self, size: (events.append(size), make(self, size))[1])
+    checkpoint, events = staged(tmp_path, icl), []
+    make, put, choose = Checkpoint.make_room, Checkpoint.put, Synthesizer._texts
+    monkeypatch.setattr(Checkpoint, "make_room", lambda self, size: (events.append(size), make(self, size))[1])
     monkeypatch.setattr(
-        Staging, "put", lambda self, *a: (events.append((staging.folder / "room").stat().st_size), put(self, *a))[1]
+        Checkpoint,
+        "put",
+        lambda self, *a: (events.append((checkpoint.folder / "room").stat().st_size), put(self, *a))[1],
     )
     monkeypatch.setattr(Synthesizer, "_texts", lambda self, read: (events.append("draw"), choose(self, read))[1])
-    found = list(icl.rounds(staging))
+    found = list(icl.rounds(checkpoint))
     size = events[0]
     assert events == [size, "draw", size] * len(found)
-    longest = max(len((staging.folder / f"round-{n}").read_bytes()) for n in (1, 2, 3))
+    longest = max(len((checkpoint.folder / f"round-{n}").read_bytes()) for n in (1, 2, 3))
     assert longest < size
 
     def full(self, size):
         raise InputError("no room")
 
-    monkeypatch.setattr(Staging, "make_room", full)
+    monkeypatch.setattr(Checkpoint, "make_room", full)
     events.clear()
     other = writer(tmp_path / "b.db")
     with pytest.raises(InputError, match="no room"):
-        list(other.rounds(Staging(tmp_path / "other.jsonl", other.terms, other.fresh(), resume=False)))
+        list(other.rounds(Checkpoint(tmp_path / "other.jsonl", other.terms, other.new_run_state(), resume=False)))
     assert not events
 
 
@@ -160,13 +162,13 @@ def test_a_public_prompt_whose_every_token_is_barred_fails_before_the_charge():
 def test_a_round_that_is_whole_on_the_disk_is_the_one_that_leaves(tmp_path, monkeypatch):
     # Somebody may have seen it there. It was drawn under the charge: it leaves, and no other draw of it is made.
     icl = writer(tmp_path / "a.db")
-    staging = staged(tmp_path, icl)
+    checkpoint = staged(tmp_path, icl)
     monkeypatch.setattr(type(icl._account), "mark_released", stop)
     with pytest.raises(Stop):
-        list(icl.rounds(staging))
+        list(icl.rounds(checkpoint))
     monkeypatch.undo()
-    drawn = (staging.folder / "round-1").read_text("utf-8")
-    staging.close()
+    drawn = (checkpoint.folder / "round-1").read_text("utf-8")
+    checkpoint.close()
     again = writer(tmp_path / "a.db")
     first, *_ = again.rounds(staged(tmp_path, again, resume=True))
     written = [json.loads(line)["written"].strip() for line in drawn.splitlines()]
@@ -177,15 +179,15 @@ def test_a_round_that_is_whole_on_the_disk_is_the_one_that_leaves(tmp_path, monk
 
 def test_a_planted_round_of_a_run_that_was_never_charged_does_not_leave(tmp_path):
     icl = writer(tmp_path / "a.db")
-    staging = staged(tmp_path, icl)
-    staging.put(1, [{"label": "billing", "written": " planted", "tokens": 1}])
-    found = [row["text"] for one in icl.rounds(staging) for row in one.rows]
+    checkpoint = staged(tmp_path, icl)
+    checkpoint.save(1, [{"label": "billing", "written": " planted", "tokens": 1}])
+    found = [row["text"] for one in icl.rounds(checkpoint) for row in one.rows]
     assert len(of_kind(icl.ledger, "release")) == 3
     assert "planted" not in found
 
 
 def test_a_resume_under_another_ledger_is_refused_and_destroys_nothing(desk, monkeypatch):
-    monkeypatch.setattr(Staging, "finish", stop)
+    monkeypatch.setattr(Checkpoint, "finish", stop)
     assert desk(*TERMS_OF_COMMAND)[0] == 1
     monkeypatch.undo()
     monkeypatch.setenv("SOTTOVOCE_HOME", str(desk.folder / "home"))
@@ -210,7 +212,7 @@ def test_a_resume_that_cannot_be_paid_keeps_its_folder(desk, monkeypatch):
 
     small = (*TERMS_OF_COMMAND, "--budget", "10,1e-5")
     monkeypatch.setattr(Account, "reserve", stop)
-    monkeypatch.setattr(Staging, "abandon", lambda staging: staging.close())
+    monkeypatch.setattr(Checkpoint, "abandon", lambda checkpoint: checkpoint.close())
     assert desk(*small)[0] == 1
     monkeypatch.undo()
     monkeypatch.setenv("SOTTOVOCE_HOME", str(desk.folder / "home"))
@@ -222,19 +224,19 @@ def test_a_resume_that_cannot_be_paid_keeps_its_folder(desk, monkeypatch):
 
 def test_two_processes_do_not_write_into_one_folder(tmp_path):
     icl = writer(tmp_path / "a.db")
-    staging = staged(tmp_path, icl)
+    checkpoint = staged(tmp_path, icl)
     with pytest.raises(InputError, match="at this moment"):
         staged(tmp_path, icl, resume=True)
-    staging.close()
+    checkpoint.close()
     staged(tmp_path, icl, resume=True)
 
 
 def test_a_folder_that_is_copied_back_after_the_run_gives_the_same_texts_and_no_others(tmp_path):
     icl = writer(tmp_path / "a.db")
-    staging = staged(tmp_path, icl)
-    first = next(icl.rounds(staging))
-    staging.close()
-    shutil.copytree(staging.folder, tmp_path / "copy.jsonl.partial")
+    checkpoint = staged(tmp_path, icl)
+    first = next(icl.rounds(checkpoint))
+    checkpoint.close()
+    shutil.copytree(checkpoint.folder, tmp_path / "copy.jsonl.partial")
     again = writer(tmp_path / "a.db")
     mine = staged(tmp_path, again, resume=True)
     found = [dict(row) for one in again.rounds(mine) for row in one.rows]
@@ -261,18 +263,18 @@ def test_rows_that_were_paid_for_are_not_overwritten(desk):
 
 @pytest.mark.parametrize("file", ["demos.jsonl", "demos.jsonl.certificate.json"])
 def test_a_file_that_came_up_meanwhile_is_left_alone(desk, monkeypatch, file):
-    finish = Staging.finish
+    finish = Checkpoint.finish
 
-    def late(staging, *arguments):
+    def late(checkpoint, *arguments):
         (desk.folder / file).write_text("mine", "utf-8")
-        return finish(staging, *arguments)
+        return finish(checkpoint, *arguments)
 
-    monkeypatch.setattr(Staging, "finish", late)
+    monkeypatch.setattr(Checkpoint, "finish", late)
     code, err = desk(*TERMS_OF_COMMAND)
     assert code == 2
     assert "--resume" in err
     assert (desk.folder / file).read_text("utf-8") == "mine"
-    monkeypatch.setattr(Staging, "finish", finish)
+    monkeypatch.setattr(Checkpoint, "finish", finish)
     (desk.folder / file).unlink()
     assert desk(*TERMS_OF_COMMAND, "--resume")[0] == 0
     assert desk("verify", "certificate", "demos.jsonl.certificate.json", "--ledger", "notes.db")[0] == 0
@@ -345,9 +347,9 @@ def test_no_text_that_a_model_writes_stops_a_run_that_is_paid(desk, monkeypatch,
 
 def test_texts_with_other_line_separators_are_found_again_after_a_crash(tmp_path):
     icl = writer(tmp_path / "a.db", model=FakeStepper(likes_its_own, pieces=("fee\u2028", "theft\x85", "late ", "\n")))
-    staging = staged(tmp_path, icl)
-    first = next(icl.rounds(staging))
-    staging.close()
+    checkpoint = staged(tmp_path, icl)
+    first = next(icl.rounds(checkpoint))
+    checkpoint.close()
     again = writer(tmp_path / "a.db", model=icl.model)
     assert next(again.rounds(staged(tmp_path, again, resume=True))).rows == first.rows
 

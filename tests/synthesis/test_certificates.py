@@ -23,7 +23,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records.sealed import PrivateRecords
 from sottovoce.synthesis.certificate import Certificate, rows_hash, statement_of
-from sottovoce.synthesis.checkpoint import Staging
+from sottovoce.synthesis.checkpoint import Checkpoint
 from synthesis.worlds_of_texts import PIECES, likes_its_own, rows, writer
 
 
@@ -31,9 +31,9 @@ from synthesis.worlds_of_texts import PIECES, likes_its_own, rows, writer
 def made(tmp_path_factory):
     place = tmp_path_factory.mktemp("certificates") / "a.db"
     icl = writer(place)
-    kept = icl.fresh()
-    written = [dict(row) for one in icl.rounds(kept=kept) for row in one.rows]
-    return icl.certificate(kept, written), written, Ledger(str(place))
+    run_state = icl.new_run_state()
+    written = [dict(row) for one in icl.rounds(run_state=run_state) for row in one.rows]
+    return icl.certificate(run_state, written), written, Ledger(str(place))
 
 
 RECORDS = PrivateRecords(rows(), source="notes")
@@ -132,9 +132,9 @@ def test_a_seeded_or_unverified_run_cannot_pass_for_another(tmp_path):
     model = FakeStepper(likes_its_own, pieces=PIECES, isolation=Isolation.NOT_VERIFIED)
     for name, changed in (("a", options), ("b", {"model": model})):
         icl = writer(tmp_path / f"{name}.db", **changed)
-        kept = icl.fresh()
-        written = [dict(row) for one in icl.rounds(kept=kept) for row in one.rows]
-        honest = icl.certificate(kept, written)
+        run_state = icl.new_run_state()
+        written = [dict(row) for one in icl.rounds(run_state=run_state) for row in one.rows]
+        honest = icl.certificate(run_state, written)
         assert len(wrong(honest.checks(written, icl.ledger, RECORDS))) == 1
         made_up = Isolation.BY_CONSTRUCTION
         words = statement_of(
@@ -173,9 +173,9 @@ def part_of(certificate, found, number: int, **asked):
 @pytest.mark.parametrize("number", [0, 2])
 def test_a_round_that_was_picked_after_looking_has_no_certificate_of_its_own(tmp_path, number):
     icl = writer(tmp_path / "a.db")
-    kept = icl.fresh()
-    found = [[dict(row) for row in one.rows] for one in icl.rounds(kept=kept)]
-    honest = icl.certificate(kept, [row for one in found for row in one])
+    run_state = icl.new_run_state()
+    found = [[dict(row) for row in one.rows] for one in icl.rounds(run_state=run_state)]
+    honest = icl.certificate(run_state, [row for one in found for row in one])
     one = {"per_label": 1, "texts_per_batch": 1, "charges": 1}
     picked = part_of(honest, found[number], number)
     assert picked.epsilon < honest.epsilon / 1.5
@@ -203,7 +203,7 @@ def test_no_word_of_the_request_can_be_changed(made):
         if name in own:
             assert REQUEST in wrong(changed.checks(written)), name
             assert REQUEST in wrong(replace(certificate, **{name: other}).checks(written)), name
-        missing = {key: kept for key, kept in certificate.asked.items() if key != name}
+        missing = {key: run_state for key, run_state in certificate.asked.items() if key != name}
         assert PRICE in wrong(replace(certificate, asked=missing).checks(written, ledger, RECORDS)), name
     for labels, version in ((["whatever"], "9"), (["billing"], certificate.version)):
         asked = {**certificate.asked, "labels": labels, "version": version}
@@ -242,33 +242,33 @@ class Finds:
 def resumed(tmp_path, found):
     """A writer whose run is whole on the disk and has no certificate yet, its staging, and what ``found`` is found."""
     icl = writer(tmp_path / "a.db", model=Finds(Isolation.NOT_VERIFIED))
-    staging = Staging(tmp_path / "a.jsonl", icl.terms, icl.fresh(), resume=False)
-    list(icl.rounds(staging))
-    staging.close()
+    checkpoint = Checkpoint(tmp_path / "a.jsonl", icl.terms, icl.new_run_state(), resume=False)
+    list(icl.rounds(checkpoint))
+    checkpoint.close()
     again = writer(tmp_path / "a.db", model=Finds(found))
-    return again, Staging(tmp_path / "a.jsonl", again.terms, again.fresh(), resume=True)
+    return again, Checkpoint(tmp_path / "a.jsonl", again.terms, again.new_run_state(), resume=True)
 
 
 def test_a_run_with_nothing_left_to_draw_is_certified_by_what_its_rehearsal_finds(tmp_path):
-    icl, staging = resumed(tmp_path, Isolation.NOT_VERIFIED)
+    icl, checkpoint = resumed(tmp_path, Isolation.NOT_VERIFIED)
     with pytest.raises(InputError, match="another request"):
-        icl.certificate(staging.kept, [])
-    written = [dict(row) for one in icl.rounds(staging) for row in one.rows]
-    certificate = icl.certificate(staging.kept, written)
+        icl.certificate(checkpoint.run_state, [])
+    written = [dict(row) for one in icl.rounds(checkpoint) for row in one.rows]
+    certificate = icl.certificate(checkpoint.run_state, written)
     assert certificate.isolation == Isolation.NOT_VERIFIED.value
     assert wrong(certificate.checks(written, icl.ledger, RECORDS)) == ["the model kept experts apart"]
-    staging.close()
+    checkpoint.close()
 
 
 def test_where_the_rehearsal_finds_other_things_than_were_charged_nothing_is_certified(tmp_path):
-    icl, staging = resumed(tmp_path, Isolation.TESTED)
+    icl, checkpoint = resumed(tmp_path, Isolation.TESTED)
     spent = icl.balance.spent
     with pytest.raises(InputError, match=r"another request.*Nothing more was charged"):
-        list(icl.rounds(staging))
+        list(icl.rounds(checkpoint))
     with pytest.raises(InputError, match="another request"):
-        icl.certificate(staging.kept, [])
+        icl.certificate(checkpoint.run_state, [])
     assert icl.balance.spent == spent
-    staging.close()
+    checkpoint.close()
 
 
 # No hash to hold a guess against
@@ -276,14 +276,14 @@ def test_where_the_rehearsal_finds_other_things_than_were_charged_nothing_is_cer
 
 def test_neither_certificate_nor_export_nor_folder_confirms_a_guess_of_the_records(tmp_path):
     icl = writer(tmp_path / "a.db")
-    staging = Staging(tmp_path / "demos.jsonl", icl.terms, icl.fresh(), resume=False)
-    written = [dict(row) for one in icl.rounds(staging) for row in one.rows]
-    certificate = icl.certificate(staging.kept, written)
+    checkpoint = Checkpoint(tmp_path / "demos.jsonl", icl.terms, icl.new_run_state(), resume=False)
+    written = [dict(row) for one in icl.rounds(checkpoint) for row in one.rows]
+    certificate = icl.certificate(checkpoint.run_state, written)
     certificate.write(tmp_path / "c.json")
     export(icl.ledger, str(tmp_path / "audit.jsonl"))
     with icl.ledger.rows() as history:
         secret = [row["value"] for row in history.secrets]
-    files = [tmp_path / "c.json", tmp_path / "audit.jsonl", *staging.folder.iterdir()]
+    files = [tmp_path / "c.json", tmp_path / "audit.jsonl", *checkpoint.folder.iterdir()]
     text = "\n".join(file.read_text("utf-8") for file in files)
     said = set(re.findall(r"[0-9a-f]{16,}", text))
     assert certificate.data in said, "every word is looked at"
@@ -296,22 +296,22 @@ def test_neither_certificate_nor_export_nor_folder_confirms_a_guess_of_the_recor
             *(keyed(key, purpose, guess) for purpose in ("records", "staging", "run")),
         ):
             assert hashed not in said
-    staging.close()
+    checkpoint.close()
 
 
 def test_a_resume_with_other_records_names_no_hash(tmp_path):
     icl = writer(tmp_path / "a.db")
-    Staging(tmp_path / "demos.jsonl", icl.terms, icl.fresh(), resume=False).close()
-    kept = json.loads((tmp_path / "demos.jsonl.partial" / "run.json").read_text("utf-8"))
+    Checkpoint(tmp_path / "demos.jsonl", icl.terms, icl.new_run_state(), resume=False).close()
+    run_state = json.loads((tmp_path / "demos.jsonl.partial" / "run.json").read_text("utf-8"))
     # The folder of an older version, where the hash had no key, is not quoted either.
-    plain = {**kept["terms"], "data": hashlib.sha256(RECORDS.fingerprint.encode()).hexdigest()}
+    plain = {**run_state["terms"], "data": hashlib.sha256(RECORDS.fingerprint.encode()).hexdigest()}
     del plain["records and ledger"]
-    for terms in (kept["terms"], plain):
-        header = json.dumps({"terms": terms, "kept": kept["kept"]})
+    for terms in (run_state["terms"], plain):
+        header = json.dumps({"terms": terms, "kept": run_state["kept"]})
         (tmp_path / "demos.jsonl.partial" / "run.json").write_text(header, "utf-8")
         other = writer(tmp_path / "b.db", rows=rows(26))
         with pytest.raises(InputError, match="other records") as caught:
-            Staging(tmp_path / "demos.jsonl", other.terms, other.fresh(), resume=True)
+            Checkpoint(tmp_path / "demos.jsonl", other.terms, other.new_run_state(), resume=True)
         assert not re.search(r"[0-9a-f]{16}", str(caught.value))
 
 
@@ -361,10 +361,10 @@ def test_another_row_other_records_or_another_ledger_are_found_out(made, tmp_pat
 
 def test_a_charge_whose_texts_were_lost_takes_nothing_from_the_others(tmp_path):
     icl = writer(tmp_path / "a.db")
-    kept = icl.fresh()
-    found = [[dict(row) for row in one.rows] for one in icl.rounds(kept=kept)]
+    run_state = icl.new_run_state()
+    found = [[dict(row) for row in one.rows] for one in icl.rounds(run_state=run_state)]
     written = found[0] + found[2]
-    checks = icl.certificate(kept, written).checks(written, icl.ledger, RECORDS)
+    checks = icl.certificate(run_state, written).checks(written, icl.ledger, RECORDS)
     assert wrong(checks) == []
     assert any("1 charges lost" in check.told for check in checks)
 
@@ -400,8 +400,8 @@ def test_what_earlier_certificates_said_of_isolation_is_still_read(made, tmp_pat
     words = statement_of(
         Adjacency.REPLACE_ONE, "record", made[0].epsilon, made[0].delta, made[0].method, now, seeded=False, first=True
     )
-    kept = replace(made[0], isolation=earlier, format=1, asked={}, statement=words)
-    kept.write(tmp_path / "c.json")
+    run_state = replace(made[0], isolation=earlier, format=1, asked={}, statement=words)
+    run_state.write(tmp_path / "c.json")
     read = Certificate.read(tmp_path / "c.json")
     assert Isolation(read.isolation) is now
     assert all(check.holds is not False for check in read.checks())

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cli import run
-from sottovoce.methods.decoding.decoder import Chooser
+from sottovoce.methods.decoding.decoder import TokenSampler
 from sottovoce.privacy.ledger import account as ledger_account
 from sottovoce.privacy.ledger.ledger import Account, Ledger
 from sottovoce.synthesis import checkpoint as staging_module
-from sottovoce.synthesis.checkpoint import Staging
+from sottovoce.synthesis.checkpoint import Checkpoint
 from sottovoce.synthesis.synthesizer import Synthesizer, _Charge
 from survival.crashes import Fuse, OnTransaction, in_a_child
 from synthesis.worlds_of_texts import rows
@@ -29,7 +29,7 @@ ROUNDS, LABELS = 3, "billing,fraud"
 POINTS = {
     "before anything": lambda: Fuse(Synthesizer, "__init__", after=False),
     "looked at the budget": lambda: Fuse(Account, "check", after=True),
-    "the folder is made": lambda: Fuse(Staging, "__init__", after=True),
+    "the folder is made": lambda: Fuse(Checkpoint, "__init__", after=True),
     "its header is half there": lambda: Fuse(staging_module.os, "replace", after=False),
     "rehearsed": lambda: Fuse(Synthesizer, "_rehearse", after=True),
     "charge half written": lambda: Fuse(ledger_account, "append", after=True),
@@ -38,16 +38,16 @@ POINTS = {
     "read, not begun": lambda: Fuse(Account, "begin", after=False),
     "begun, not committed": lambda: OnTransaction("not committed", 3),
     "begun, nothing drawn": lambda: Fuse(Account, "begin", after=True),
-    "the first token is drawn": lambda: Fuse(Chooser, "next", after=True, count=3),  # two are rehearsed
-    "in the second round": lambda: Fuse(Chooser, "next", after=True, count=15),
-    "a round is drawn, not put aside": lambda: Fuse(Staging, "put", after=False),
+    "the first token is drawn": lambda: Fuse(TokenSampler, "next", after=True, count=3),  # two are rehearsed
+    "in the second round": lambda: Fuse(TokenSampler, "next", after=True, count=15),
+    "a round is drawn, not put aside": lambda: Fuse(Checkpoint, "put", after=False),
     "a round is half put aside": lambda: Fuse(staging_module.os, "replace", after=False, count=2),
-    "a round is put aside, not noted": lambda: Fuse(Staging, "put", after=True),
+    "a round is put aside, not noted": lambda: Fuse(Checkpoint, "put", after=True),
     "its note is not committed": lambda: OnTransaction("not committed", 4),
     "its note is committed": lambda: OnTransaction("committed", 4),
     "the second is noted, not handed over": lambda: Fuse(Account, "mark_released", after=True, count=2),
     "before the certificate": lambda: Fuse(Synthesizer, "certificate", after=False),
-    "before the rows are whole": lambda: Fuse(Staging, "finish", after=False),
+    "before the rows are whole": lambda: Fuse(Checkpoint, "finish", after=False),
     "the rows are whole, the folder is there": lambda: Fuse(shutil, "rmtree", after=False),
 }
 
@@ -183,13 +183,15 @@ survives = test_a_run_that_is_killed_goes_on_and_no_charge_is_drawn_twice
 
 def test_a_round_that_is_handed_over_without_its_note_is_caught(place, monkeypatch):
     # On a resume every file counts as released, whether the ledger knows it or not.
-    monkeypatch.setattr(Synthesizer, "_noted", lambda writer, staging, one: (staging.found(one.name) or [None])[0])
+    monkeypatch.setattr(
+        Synthesizer, "_noted", lambda writer, checkpoint, one: (checkpoint.found(one.name) or [None])[0]
+    )
     with pytest.raises(AssertionError):
         survives("a round is put aside, not noted", place)
 
 
 def test_a_second_draw_of_a_round_that_was_whole_on_the_disk_is_caught(place, monkeypatch):
-    monkeypatch.setattr(Synthesizer, "_noted", lambda writer, staging, one: None)
+    monkeypatch.setattr(Synthesizer, "_noted", lambda writer, checkpoint, one: None)
     with pytest.raises(AssertionError):
         survives("a round is put aside, not noted", place)
 
@@ -212,7 +214,7 @@ def test_a_new_id_on_every_resume_is_caught(place, monkeypatch):
 def test_a_charge_after_the_draw_is_caught(place, monkeypatch):
     reserve, begin, mark = Account.reserve, Account.begin, Account.mark_released
     late = []
-    monkeypatch.setattr(Account, "reserve", lambda account, asked, again=True: late.append((account, asked)))
+    monkeypatch.setattr(Account, "reserve", lambda account, asked, allow_retry=True: late.append((account, asked)))
     monkeypatch.setattr(Account, "begin", lambda account, ids: None)
 
     def charge_late(account, ids, content=None):

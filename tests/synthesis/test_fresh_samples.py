@@ -13,7 +13,7 @@ from sottovoce.methods.tang import Tang
 from sottovoce.privacy.events import ApproximateDP
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SystemRandomness
-from sottovoce.synthesis.config import Order, plan_of
+from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from synthesis.test_command import desk
 from synthesis.worlds_of_texts import rows
 
@@ -37,7 +37,7 @@ def test_a_run_is_one_point_of_the_ledger_and_its_certificate_holds(desk):
 
 
 def test_fresh_samples_buy_more_weight_than_a_fixed_batch():
-    price, order = Price(3, 1e-6), Order(per_label=2, tokens=8, experts=40)
+    price, order = Price(3, 1e-6), SynthesisConfig(per_label=2, tokens=8, experts=40)
     fixed, fresh = (
         plan_of(decoder, order, price, Adjacency.ADD_REMOVE, "record", 40)
         for decoder in (Tang(noise="em"), Tang(noise="em", fresh="token", sampling_rate=0.25))
@@ -66,8 +66,8 @@ def test_where_amplification_does_not_hold_nothing_is_charged(desk, more, told):
 def test_a_sample_of_a_whole_batch_is_priced_but_not_written():
     with pytest.raises(ParameterError, match="fixed here"):
         plan_of(
-            Tang(noise="em", fresh="batch", sampling_rate=0.1), Order(tokens=4), Price(1, 1e-6), Adjacency.ADD_REMOVE,
-            "record", 10,
+            Tang(noise="em", fresh="batch", sampling_rate=0.1), SynthesisConfig(tokens=4), Price(1, 1e-6),
+            Adjacency.ADD_REMOVE, "record", 10,
         )  # fmt: skip
 
 

@@ -15,13 +15,13 @@ from jsonschema import validate
 
 from sottovoce.cli import run
 from sottovoce.errors import ModelError, ParameterError, SottoError
-from sottovoce.generation import Writing
-from sottovoce.methods.decoding.decoder import Chooser, registered_decoders
+from sottovoce.generation import GenerationTemplate
+from sottovoce.methods.decoding.decoder import TokenSampler, registered_decoders
 from sottovoce.models.fake import CHARACTERS, FakeStepper
 from sottovoce.models.grammar import Grammar
 from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.records.sealed import PrivateRecords, Row
-from sottovoce.synthesis.checkpoint import Staging
+from sottovoce.synthesis.checkpoint import Checkpoint
 from sottovoce.synthesis.synthesizer import Order
 from synthesis.worlds_of_texts import writer
 
@@ -34,7 +34,7 @@ NOTE = {
 }
 PIECES = list(dict.fromkeys([*CHARACTERS, *'{}[]\\_"', '{"', '": ', ', "', "fee", "theft"]))
 ORDER = Order(per_label=4, tokens=40, experts=6)
-GRAMMAR = Writing(("kind", "days"), None, "Here are notes.\n", "Record:", NOTE, grammar=True)
+GRAMMAR = GenerationTemplate(("kind", "days"), None, "Here are notes.\n", "Record:", NOTE, grammar=True)
 FREE = replace(GRAMMAR, grammar=False)
 
 
@@ -74,14 +74,14 @@ def test_without_the_grammar_the_same_model_writes_no_row():
 
 def test_a_text_is_one_line_and_over_with_its_last_brace(tmp_path):
     icl = written(tmp_path / "a.db")
-    staging = Staging(tmp_path / "notes.jsonl", icl.terms, icl.fresh(), resume=False)
-    list(icl.rounds(staging))
+    checkpoint = Checkpoint(tmp_path / "notes.jsonl", icl.terms, icl.new_run_state(), resume=False)
+    list(icl.rounds(checkpoint))
     for number in range(1, 5):
-        for text in staging.found(number)[0]:
+        for text in checkpoint.found(number)[0]:
             assert text["written"].count("\n") == 0
             assert text["written"].endswith("}")
             assert text["tokens"] < ORDER.tokens
-    staging.close()
+    checkpoint.close()
 
 
 def test_what_is_private_is_still_what_is_written():
@@ -89,7 +89,7 @@ def test_what_is_private_is_still_what_is_written():
     def says(prompt, text):
         logits = [0.0] * (len(PIECES) + 2)
         for word in ("fee", "theft"):
-            logits[PIECES.index(word)] = 60.0 * (word in prompt.inside)
+            logits[PIECES.index(word)] = 60.0 * (word in prompt.private_text)
         return logits
 
     for word in ("fee", "theft"):
@@ -101,28 +101,28 @@ def test_what_is_private_is_still_what_is_written():
 
 
 def test_a_grammar_costs_nothing():
-    free, kept = written(task=FREE), written()
-    assert kept.plan.report == free.plan.report
-    assert kept.plan.event == free.plan.event
-    for icl in (free, kept):
+    free, run_state = written(task=FREE), written()
+    assert run_state.plan.report == free.plan.report
+    assert run_state.plan.event == free.plan.event
+    for icl in (free, run_state):
         list(icl.rounds())
-    assert kept.balance.spent == free.balance.spent
+    assert run_state.balance.spent == free.balance.spent
 
 
 def test_what_may_come_next_follows_from_the_tokens_so_far_whatever_the_records_are(monkeypatch):
     seen: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
     so_far: dict[int, list[int]] = {}
-    original = Chooser.next
+    original = TokenSampler.next
 
     def watched(chooser, step, allowed=None):
         tokens = so_far.setdefault(id(chooser), [])
-        kept.append(chooser)
+        run_state.append(chooser)
         seen.setdefault(tuple(tokens), set()).add(tuple(allowed.tolist()))
         tokens.append(original(chooser, step, allowed))
         return tokens[-1]
 
-    kept: list[Chooser] = []  # so that no two of them share an id
-    monkeypatch.setattr(Chooser, "next", watched)
+    run_state: list[TokenSampler] = []  # so that no two of them share an id
+    monkeypatch.setattr(TokenSampler, "next", watched)
     for kinds in (("fee",), ("theft",), ("fee", "theft")):
         list(written(records=records(kinds), order=replace(ORDER, per_label=4)).rounds())
     assert len(seen) > 20
@@ -133,9 +133,11 @@ def test_what_may_come_next_follows_from_the_tokens_so_far_whatever_the_records_
 @pytest.mark.parametrize("method", sorted({*registered_decoders()} - {"tang"}))  # whose grid is too fine to sum up
 def test_every_method_draws_among_what_is_allowed_by_its_own_law(method):
     icl = written(method=method)
-    read = icl.model.read(icl._batches.groups(), inside_tokens=20, tokens=1)
+    read = icl.model.read(icl._batches.groups(), max_private_tokens=20, tokens=1)
     [step] = read.write([0], 1).step({0: None})
-    chooser = icl.plan.decoder.start(icl.plan, icl._randomness, ends=icl.model.ends, unwritable=icl.model.unwritable)
+    chooser = icl.plan.decoder.start(
+        icl.plan, icl._randomness, eos_tokens=icl.model.eos_tokens, forbidden_tokens=icl.model.forbidden_tokens
+    )
     allowed = Grammar(NOTE, icl.model).start().allowed()
     law = chooser.law(step, allowed)
     assert law.sum() == pytest.approx(1)
@@ -165,19 +167,21 @@ def test_a_schema_that_no_grammar_can_be_made_of_is_refused_before_a_charge(tmp_
 
 def test_a_run_is_not_resumed_under_another_setting(tmp_path):
     icl = written(tmp_path / "a.db")
-    staging = Staging(tmp_path / "notes.jsonl", icl.terms, icl.fresh(), resume=False)
-    next(icl.rounds(staging))
-    staging.close()
+    checkpoint = Checkpoint(tmp_path / "notes.jsonl", icl.terms, icl.new_run_state(), resume=False)
+    next(icl.rounds(checkpoint))
+    checkpoint.close()
     with pytest.raises(SottoError, match="grammar"):
-        Staging(tmp_path / "notes.jsonl", written(tmp_path / "a.db", task=FREE).terms, icl.fresh(), resume=True)
+        Checkpoint(
+            tmp_path / "notes.jsonl", written(tmp_path / "a.db", task=FREE).terms, icl.new_run_state(), resume=True
+        )
     again = written(tmp_path / "a.db")
-    resumed = Staging(tmp_path / "notes.jsonl", again.terms, again.fresh(), resume=True)
+    resumed = Checkpoint(tmp_path / "notes.jsonl", again.terms, again.new_run_state(), resume=True)
     assert [one.again for one in again.rounds(resumed)] == [True, False, False, False]
 
 
 def test_a_grammar_without_a_schema_is_refused():
     with pytest.raises(ParameterError, match="--schema"):
-        Writing(("text",), grammar=True)
+        GenerationTemplate(("text",), grammar=True)
 
 
 # Dead ends after the charge

@@ -14,7 +14,7 @@ import pytest
 
 from sottovoce.errors import BudgetExhaustedError, LedgerMismatchError, ModelError
 from sottovoce.experts.token_scores import candidates_of, log_prior_of
-from sottovoce.generation import Writing
+from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.decoding.decoder import make_decoder, registered_decoders
 from sottovoce.methods.poe import PoE
 from sottovoce.models.fake import FakeScorer, FakeStepper
@@ -24,7 +24,7 @@ from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Account
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.session import Partition, PrivateICL
-from sottovoce.synthesis.checkpoint import Staging
+from sottovoce.synthesis.checkpoint import Checkpoint
 from sottovoce.synthesis.synthesizer import Order, Synthesizer
 from sottovoce.synthesis.text import Text
 from sottovoce.tasks import Task
@@ -36,20 +36,20 @@ INF = math.inf
 
 def public_breaks_off(prompt, text):
     """After the token x the public prompt has no finite score; x is what a secret makes likely."""
-    if text[-1:] == (X,) and not prompt.inside:
+    if text[-1:] == (X,) and not prompt.private_text:
         return [math.nan] * 4
     return says(prompt)
 
 
 def says(prompt):
-    if not prompt.inside:
+    if not prompt.private_text:
         return [0.0, 0.0, -INF, -INF]
-    return [8.0, 0.0, 0.0, -INF] if "secret" in prompt.inside else [0.0, 8.0, 0.0, -INF]
+    return [8.0, 0.0, 0.0, -INF] if "secret" in prompt.private_text else [0.0, 8.0, 0.0, -INF]
 
 
 def far_apart(prompt, text):
     """Public scores as far apart as floats are, once there is a token."""
-    return says(prompt) if prompt.inside or not text else [3e38, -3e38, -INF, -INF]
+    return says(prompt) if prompt.private_text or not text else [3e38, -3e38, -INF, -INF]
 
 
 def stepper(function):
@@ -61,7 +61,7 @@ def run_of(function, *, secret=True, ledger=":memory:", budget=None, **options):
     given = {"epsilon": 1.0, "delta": 0.0, "method": "poe-decoding", **options}
     return Synthesizer(
         PrivateRecords(rows, source="notes", synthetic=True),  # one budget after another
-        given.pop("writing", Writing(("text",))),
+        given.pop("writing", GenerationTemplate(("text",))),
         given.pop("order", ONE),
         model=given.pop("model", None) or stepper(function),
         budget=budget or Budget(given["epsilon"], given["delta"]),
@@ -96,12 +96,12 @@ def law_of_a_run(secret: bool) -> dict[str, float]:
     seen: dict[str, float] = {}
 
     def go_on(text, tokens, probability):
-        read = icl.model.read([Group(Prompt("a", "", ":"), [inside])], inside_tokens=9, tokens=2)
+        read = icl.model.read([Group(Prompt("a", "", ":"), [inside])], max_private_tokens=9, tokens=2)
         decoding = read.write([0], 2)
         for token in (None, *tokens):
             [step] = decoding.step({0: token})
         chooser = icl.plan.decoder.start(
-            icl.plan, icl._randomness, ends=icl.model.ends, unwritable=icl.model.unwritable
+            icl.plan, icl._randomness, eos_tokens=icl.model.eos_tokens, forbidden_tokens=icl.model.forbidden_tokens
         )
         law = chooser.law(step)
         if not law.any():  # no candidate: the end of the text, not a failure beside the texts
@@ -177,9 +177,9 @@ def test_whatever_tokens_lead_to_ends_the_text(part):
             raise ValueError("a tokenizer that cannot decode them")
         return False
 
-    read = icl.model.read([Group(Prompt("a", "", ":"), [])], inside_tokens=9, tokens=2)
+    read = icl.model.read([Group(Prompt("a", "", ":"), [])], max_private_tokens=9, tokens=2)
     [step] = read.write([0], 2).step({0: None})
-    chooser = icl.plan.decoder.start(icl.plan, icl._randomness, ends=icl.model.ends)
+    chooser = icl.plan.decoder.start(icl.plan, icl._randomness, eos_tokens=icl.model.eos_tokens)
     text = Text(chooser, ended, Breaks(part))
     assert text.next(step) is None
     assert len(text.tokens) == (part != "allowed")
@@ -196,10 +196,10 @@ def test_a_tokenizer_that_cannot_say_a_text_leaves_it_unreadable(tmp_path, decod
             return decoded
 
     icl = run_of(None, model=Odd(public_breaks_off, pieces=["x", "y"]))
-    staging = Staging(tmp_path / "rows.jsonl", icl.terms, icl.fresh(), resume=False)
-    (only,) = icl.rounds(staging)
+    checkpoint = Checkpoint(tmp_path / "rows.jsonl", icl.terms, icl.new_run_state(), resume=False)
+    (only,) = icl.rounds(checkpoint)
     assert len(only.rows) + only.unreadable == 1
-    staging.finish(only.rows)
+    checkpoint.finish(only.rows)
 
 
 def test_what_can_be_seen_from_public_prompts_alone_is_refused_before_the_charge():
@@ -214,7 +214,7 @@ def test_what_can_be_seen_from_public_prompts_alone_is_refused_before_the_charge
 
 def fails_after_x(prompt, text):
     """As a device out of memory would: the failure follows from what was drawn."""
-    if text[-1:] == (X,) and prompt.inside:
+    if text[-1:] == (X,) and prompt.private_text:
         raise MemoryError
     return says(prompt)
 
@@ -224,10 +224,10 @@ def test_every_failure_that_follows_from_a_draw_costs_a_charge(tmp_path):
     failures, resume, refused = 0, False, None
     for _ in range(60):
         icl = run_of(fails_after_x, ledger=tmp_path / "a.db", budget=Budget(charges))
-        staging = Staging(tmp_path / "rows.jsonl", icl.terms, icl.fresh(), resume=resume)
+        checkpoint = Checkpoint(tmp_path / "rows.jsonl", icl.terms, icl.new_run_state(), resume=resume)
         resume = True
         try:
-            list(icl.rounds(staging))
+            list(icl.rounds(checkpoint))
             break
         except ModelError:
             failures += 1
@@ -235,7 +235,7 @@ def test_every_failure_that_follows_from_a_draw_costs_a_charge(tmp_path):
             refused = str(error)
             break
         finally:
-            staging.close()
+            checkpoint.close()
         assert icl.balance.spent == pytest.approx(failures, abs=1e-4)
         assert kinds(icl) == ["reserve", "draw"] * failures
     else:
@@ -248,23 +248,23 @@ def test_every_failure_that_follows_from_a_draw_costs_a_charge(tmp_path):
 def test_the_certificate_is_for_every_charge_of_its_run(tmp_path):
     options = {"ledger": tmp_path / "a.db", "budget": Budget(9), "order": Order(per_label=2, tokens=2, experts=1)}
     icl = run_of(fails_after_x, **options)
-    kept = icl.fresh()
+    run_state = icl.new_run_state()
     calls = iter([True, True])
 
     def fails_twice(prompt, text):
-        if prompt.inside and text and next(calls, False):
+        if prompt.private_text and text and next(calls, False):
             raise MemoryError
         return says(prompt)
 
     icl.model = stepper(fails_twice)
     for _ in range(2):
         with pytest.raises(ModelError):
-            list(icl.rounds(kept=kept))
-    rows = [dict(row) for one in icl.rounds(kept=kept) for row in one.rows]
+            list(icl.rounds(run_state=run_state))
+    rows = [dict(row) for one in icl.rounds(run_state=run_state) for row in one.rows]
     assert [entry["release_id"].partition("-")[2] for entry in icl.ledger.history() if entry["kind"] == "reserve"] == [
         "1", "2", "1.2", "1.3",
     ]  # fmt: skip
-    certificate = icl.certificate(kept, rows)
+    certificate = icl.certificate(run_state, rows)
     assert [one.partition("-")[2] for one in certificate.ledger] == ["1", "1.2", "1.3", "2"]
     assert certificate.epsilon == pytest.approx(2 * icl.plan.report.epsilon)
     checks = certificate.checks(rows, icl.ledger, icl._records)
@@ -276,7 +276,7 @@ def test_a_plan_that_is_charged_as_a_whole_is_charged_as_a_whole_again(tmp_path)
     failing = iter([True])
 
     def fails_once(prompt, text):
-        if prompt.inside and text and next(failing, False):
+        if prompt.private_text and text and next(failing, False):
             raise MemoryError
         return [0.0, 0.0, -INF, -INF]
 
@@ -288,11 +288,11 @@ def test_a_plan_that_is_charged_as_a_whole_is_charged_as_a_whole_again(tmp_path)
         adjacency="add-remove",
         budget=Budget(9, 1e-5, failure_delta=5e-6),
     )
-    kept = icl.fresh()
+    run_state = icl.new_run_state()
     with pytest.raises(ModelError):
-        list(icl.rounds(kept=kept))
-    rows = [dict(row) for one in icl.rounds(kept=kept) for row in one.rows]
-    certificate = icl.certificate(kept, rows)
+        list(icl.rounds(run_state=run_state))
+    rows = [dict(row) for one in icl.rounds(run_state=run_state) for row in one.rows]
+    certificate = icl.certificate(run_state, rows)
     assert (len(certificate.ledger), certificate.delta) == (2, 2e-6)
     assert certificate.epsilon == pytest.approx(2 * icl.plan.report.epsilon)
     assert all(check.holds for check in certificate.checks(rows, icl.ledger, icl._records))
@@ -311,17 +311,17 @@ def test_to_read_again_is_free_unless_coins_decide_what_is_read(batches, charges
 
     order = Order(per_label=batches, texts_per_batch=1, tokens=2, experts=1)
     icl = run_of(None, model=Small(public_breaks_off, pieces=["x", "y"]), order=order, budget=Budget(9))
-    kept = icl.fresh()
+    run_state = icl.new_run_state()
     with pytest.raises(ModelError):
-        list(icl.rounds(kept=kept))
+        list(icl.rounds(run_state=run_state))
     assert kinds(icl) == ["reserve", *["draw"] * (batches > 1)]
-    assert len(list(icl.rounds(kept=kept))) == 1
+    assert len(list(icl.rounds(run_state=run_state))) == 1
     assert kinds(icl).count("reserve") == charges
 
 
 def test_two_processes_never_draw_under_one_charge(tmp_path):
     mine, other = (run_of(public_breaks_off, ledger=tmp_path / "a.db", budget=Budget(2)) for _ in range(2))
-    kept, begin = mine.fresh(), Account.begin
+    run_state, begin = mine.new_run_state(), Account.begin
 
     def late(ids):
         other._account.begin(ids)
@@ -330,7 +330,7 @@ def test_two_processes_never_draw_under_one_charge(tmp_path):
     mine._account.begin = late
     steps = mine.model.steps
     with pytest.raises(LedgerMismatchError, match="began to be drawn"):
-        list(mine.rounds(kept=kept))
+        list(mine.rounds(run_state=run_state))
     assert mine.model.steps == steps + 1, "the rehearsal, and no draw"
 
 
@@ -401,10 +401,10 @@ def test_an_answer_that_could_not_be_read_is_asked_again_for_nothing_where_no_co
 
 def test_what_is_charged_covers_every_draw_by_an_accountant(tmp_path):
     icl = run_of(fails_after_x, ledger=tmp_path / "a.db", budget=Budget(50))
-    kept, draws = icl.fresh(), 0
+    run_state, draws = icl.new_run_state(), 0
     for _ in range(40):
         try:
-            list(icl.rounds(kept=kept))
+            list(icl.rounds(run_state=run_state))
         except ModelError:
             draws += 1
             continue

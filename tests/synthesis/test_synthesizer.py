@@ -18,7 +18,7 @@ from sottovoce.privacy.ledger.ledger import Identity
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records.sealed import PrivateRecords
-from sottovoce.synthesis.checkpoint import Staging
+from sottovoce.synthesis.checkpoint import Checkpoint
 from sottovoce.synthesis.synthesizer import Order
 from sottovoce.tasks import Task
 from synthesis.worlds_of_texts import ORDER, PIECES, TASK, likes_its_own, rows, writer
@@ -32,7 +32,7 @@ def test_a_run_writes_every_text_and_charges_every_round_before_it_reads():
     seen = []
 
     def watched(prompt, text):
-        if prompt.inside:
+        if prompt.private_text:
             seen.append(kinds(icl.ledger).count("reserve"))
         return likes_its_own(prompt, text)
 
@@ -76,7 +76,7 @@ def test_what_is_charged_is_within_the_price_under_every_method_and_adjacency(me
             accountant.compose(event_from_json(json.loads(entry["detail"])["event"]))
     report = accountant.report(1e-6)
     assert 0 < report.epsilon <= 3.0 + 1e-9
-    assert icl.certificate(icl.fresh(), []).epsilon <= 3.0
+    assert icl.certificate(icl.new_run_state(), []).epsilon <= 3.0
 
 
 def test_a_replaced_record_costs_at_most_what_a_swap_in_one_batch_costs():
@@ -129,8 +129,8 @@ def test_a_model_that_fails_on_public_prompts_fails_before_the_charge():
 
 def test_a_model_that_runs_out_of_memory_says_nothing_of_a_record_and_the_charge_stands():
     def fails(prompt, text):
-        if prompt.inside:
-            raise MemoryError(f"cannot read {prompt.inside}")
+        if prompt.private_text:
+            raise MemoryError(f"cannot read {prompt.private_text}")
         return likes_its_own(prompt, text)
 
     icl = writer(model=FakeStepper(fails, pieces=PIECES))
@@ -145,7 +145,7 @@ def test_a_model_that_runs_out_of_memory_says_nothing_of_a_record_and_the_charge
 @pytest.mark.parametrize("failure", [None, RuntimeError("cannot read theft")])
 def test_a_record_that_cannot_be_read_or_fails_the_model_is_a_null_expert(failure):
     def unreadable(prompt, text):
-        if "theft" not in prompt.inside:
+        if "theft" not in prompt.private_text:
             return likes_its_own(prompt, text)
         if failure:
             raise failure
@@ -167,7 +167,7 @@ def test_control_tokens_are_never_written():
     icl = writer(model=Watched(likes_its_own, pieces=PIECES))
     assert all(set(row["text"].split()) <= {"fee", "theft", "late"} for one in icl.rounds() for row in one.rows)
     assert seen
-    assert not seen & set(icl.model.unwritable)
+    assert not seen & set(icl.model.forbidden_tokens)
 
 
 def test_texts_end_with_a_line_and_the_progress_adds_up():
@@ -183,11 +183,11 @@ def test_texts_end_with_a_line_and_the_progress_adds_up():
 
 def test_a_finished_round_is_handed_over_again_without_a_charge(tmp_path):
     icl = writer(tmp_path / "a.db")
-    staging = Staging(tmp_path / "demos.jsonl", icl.terms, icl.fresh(), resume=False)
-    first = next(icl.rounds(staging))
-    staging.close()
+    checkpoint = Checkpoint(tmp_path / "demos.jsonl", icl.terms, icl.new_run_state(), resume=False)
+    first = next(icl.rounds(checkpoint))
+    checkpoint.close()
     again = writer(tmp_path / "a.db")
-    resumed = Staging(tmp_path / "demos.jsonl", again.terms, again.fresh(), resume=True)
+    resumed = Checkpoint(tmp_path / "demos.jsonl", again.terms, again.new_run_state(), resume=True)
     found = list(again.rounds(resumed))
     assert found[0].rows == first.rows
     assert found[0].again
@@ -198,20 +198,20 @@ def test_a_finished_round_is_handed_over_again_without_a_charge(tmp_path):
 
 def test_a_round_that_left_and_is_gone_is_not_drawn_again(tmp_path):
     icl = writer(tmp_path / "a.db")
-    staging = Staging(tmp_path / "demos.jsonl", icl.terms, icl.fresh(), resume=False)
-    next(icl.rounds(staging))
-    (staging.folder / "round-1").unlink()
-    staging.close()
+    checkpoint = Checkpoint(tmp_path / "demos.jsonl", icl.terms, icl.new_run_state(), resume=False)
+    next(icl.rounds(checkpoint))
+    (checkpoint.folder / "round-1").unlink()
+    checkpoint.close()
     again = writer(tmp_path / "a.db")
-    resumed = Staging(tmp_path / "demos.jsonl", again.terms, again.fresh(), resume=True)
+    resumed = Checkpoint(tmp_path / "demos.jsonl", again.terms, again.new_run_state(), resume=True)
     assert [one.number for one in again.rounds(resumed)] == [2, 3]
     assert kinds(again.ledger).count("release") == 3
 
 
 def test_two_processes_cannot_release_the_same_round(tmp_path):
     icl, other = writer(tmp_path / "a.db"), writer(tmp_path / "a.db")
-    kept = icl.fresh()
-    mine, theirs = icl.rounds(kept=kept), other.rounds(kept=kept)
+    run_state = icl.new_run_state()
+    mine, theirs = icl.rounds(run_state=run_state), other.rounds(run_state=run_state)
     next(mine)
     list(theirs)
     with pytest.raises(LedgerMismatchError):
@@ -220,7 +220,7 @@ def test_two_processes_cannot_release_the_same_round(tmp_path):
 
 def test_other_records_terms_or_ledgers_are_not_resumed(tmp_path):
     icl = writer(tmp_path / "a.db")
-    Staging(tmp_path / "demos.jsonl", icl.terms, icl.fresh(), resume=False).close()
+    Checkpoint(tmp_path / "demos.jsonl", icl.terms, icl.new_run_state(), resume=False).close()
     labels = Task(labels=["billing", "fraud", "shipping"])
     other_model = FakeStepper(likes_its_own, pieces=PIECES, name="other")
     owner = writer(tmp_path / "a.db")
@@ -236,7 +236,7 @@ def test_other_records_terms_or_ledgers_are_not_resumed(tmp_path):
         "labels": writer(tmp_path / "a.db", task=labels),
     }.items():
         with pytest.raises(InputError, match=f"has {name}\\b"):
-            Staging(tmp_path / "demos.jsonl", other.terms, other.fresh(), resume=True)
+            Checkpoint(tmp_path / "demos.jsonl", other.terms, other.new_run_state(), resume=True)
 
 
 # What is refused and stated
@@ -246,7 +246,7 @@ def test_a_seeded_source_is_refused_for_real_records_and_marked_for_synthetic_on
     with pytest.raises(ParameterError, match="whoever knows the seed"):
         writer(records=PrivateRecords(rows(), source="notes"), randomness=SeededRandomness(1))
     icl = writer(records=PrivateRecords(rows(), source="notes", synthetic=True), randomness=SeededRandomness(1))
-    assert "NO privacy guarantee" in icl.certificate(icl.fresh(), []).statement
+    assert "NO privacy guarantee" in icl.certificate(icl.new_run_state(), []).statement
 
 
 def test_isolation_that_was_not_verified_stands_in_the_ledger_and_in_the_certificate():
@@ -254,7 +254,7 @@ def test_isolation_that_was_not_verified_stands_in_the_ledger_and_in_the_certifi
     icl = writer(model=model)
     list(icl.rounds())
     assert icl.balance.unverified == 3
-    assert "not verified" in icl.certificate(icl.fresh(), []).statement
+    assert "not verified" in icl.certificate(icl.new_run_state(), []).statement
 
 
 @pytest.mark.parametrize(

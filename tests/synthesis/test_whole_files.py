@@ -15,7 +15,7 @@ from sottovoce.experts.batches import Batches
 from sottovoce.models.fake import FakeStepper
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records.sealed import PrivateRecords, Row
-from sottovoce.synthesis.config import Order
+from sottovoce.synthesis.config import SynthesisConfig
 from synthesis.worlds_of_texts import TASK, writer
 
 BILLING, FRAUD = TASK.labels
@@ -43,7 +43,7 @@ class Coins:
 
 def says_it_loudly(prompt, text):
     """Two tokens, neither of which ends a text."""
-    says_x, says_y = "x" in prompt.inside.partition(":")[2], "y" in prompt.inside
+    says_x, says_y = "x" in prompt.private_text.partition(":")[2], "y" in prompt.private_text
     return [60.0 * (says_x - says_y), 60.0 * (says_y - says_x), -60.0, 0.0]
 
 
@@ -56,11 +56,11 @@ def law_of_file(icl, first, per_label: int) -> np.ndarray:
     total, worlds = 0.0, list(itertools.product(range(per_label), repeat=len(units)))
     for coins in worlds:
         batches = Batches(records, icl.writing, per_label=per_label, adjacency=icl.adjacency, randomness=Coins(coins))
-        read = icl.model.read(batches.groups(), inside_tokens=20, tokens=1)
+        read = icl.model.read(batches.groups(), max_private_tokens=20, tokens=1)
         decoding = read.write(range(len(batches.labels)), 1)
         laws = []
         for step in decoding.step(dict.fromkeys(range(len(batches.labels)))):
-            chooser = icl.plan.decoder.start(icl.plan, SeededRandomness(1), ends=(2,), unwritable=(3,))
+            chooser = icl.plan.decoder.start(icl.plan, SeededRandomness(1), eos_tokens=(2,), forbidden_tokens=(3,))
             laws.append(chooser.law(step)[:3])
         joint = np.ones(1)
         for law in laws:
@@ -70,7 +70,7 @@ def law_of_file(icl, first, per_label: int) -> np.ndarray:
 
 
 def planned(adjacency: str, epsilon: float, delta: float, per_label: int):
-    order = Order(per_label=per_label, texts_per_batch=1, tokens=1, experts=1)
+    order = SynthesisConfig(per_label=per_label, texts_per_batch=1, tokens=1, experts=1)
     model = FakeStepper(says_it_loudly, pieces=("x", "y"))
     return writer(adjacency=adjacency, order=order, epsilon=epsilon, delta=delta, model=model)
 

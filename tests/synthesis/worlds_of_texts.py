@@ -22,7 +22,7 @@ def rows(count: int = 24) -> list[Row]:
 
 def likes_its_own(prompt, text):
     """Logits of PIECES, end and control: what the private part says, then the end after three tokens."""
-    liked = [4.0 * (piece.strip() in prompt.inside) for piece in PIECES]
+    liked = [4.0 * (piece.strip() in prompt.private_text) for piece in PIECES]
     return [*liked, 6.0 if len(text) >= 3 else -6.0, 9.0]
 
 

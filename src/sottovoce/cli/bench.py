@@ -109,7 +109,9 @@ def report(
     markdown: Annotated[Path | None, typer.Option("--markdown", parser=NewFile(), help="A Markdown page too.")] = None,
 ) -> None:
     """Make one self-contained HTML page of all results, and every figure as PNG and SVG."""
-    from sottovoce.benchmarks.reporting.collect import gather
+    from sottovoce.benchmarks.reporting.collect import collect
 
-    written = gather(results, out or results / "report.html", figures=figures or results / "figures", markdown=markdown)
+    written = collect(
+        results, out or results / "report.html", figures=figures or results / "figures", markdown=markdown
+    )
     say(f"Written: {written[0]} and {len(written) - 1} other files")

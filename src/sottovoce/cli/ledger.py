@@ -136,7 +136,7 @@ def grant(
         return
     account = book.grant(identity, limit, name=name, continues=continues)
     balance = account.balance()
-    o.warn_of(book.path, account.other_ledger)
+    o.warn_of(book.path, account.conflicting_ledger)
     say(
         f"{book.name}: data set '{balance.name}' has {balance.budget}, {balance.adjacency.value} adjacency, unit "
         f"'{balance.unit}'; {rounded_down(balance.left, 6)} {balance.budget.currency} left."

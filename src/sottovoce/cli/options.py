@@ -300,7 +300,7 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, LedgerChoice, 
             demonstrations=shown,
             allow_non_private=self.allow_non_private,
         )
-        warn_of(self.ledger if reads else None, session.other_ledger)
+        warn_of(self.ledger if reads else None, session.conflicting_ledger)
         return session
 
     def _demonstrations(self, task: Task) -> list[Example]:
@@ -324,12 +324,12 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, LedgerChoice, 
         return shown[: self.shots]
 
 
-def warn_of(ledger: str | None, other_ledger: str | None) -> None:
+def warn_of(ledger: str | None, conflicting_ledger: str | None) -> None:
     """Says that a ledger forgets its budget, or that the records have another one on this machine.
 
     Args:
         ledger: As it was named; ``None`` for the one that the records have.
-        other_ledger: Where else they have a budget.
+        conflicting_ledger: Where else they have a budget.
     """
     from sottovoce.cli.console import say
     from sottovoce.privacy.ledger.location import IN_MEMORY
@@ -339,10 +339,10 @@ def warn_of(ledger: str | None, other_ledger: str | None) -> None:
             "WARNING: a ledger in memory forgets this budget and what was charged when the command ends. All such runs "
             "add up, and nothing counts them; these records get no other budget unless their owner grants it."
         )
-    if other_ledger:
+    if conflicting_ledger:
         say(
-            f"WARNING: these records already have the ledger {other_ledger}. Its budget and this one's add up, and "
-            "neither knows of the other. Leave --ledger out to go on with that one."
+            f"WARNING: these records already have the ledger {conflicting_ledger}. Its budget and this one's add up, "
+            "and neither knows of the other. Leave --ledger out to go on with that one."
         )
 
 

@@ -16,9 +16,9 @@ from sottovoce.privacy.numbers import rounded_up
 from sottovoce.synthesis.checkpoint import CERTIFICATE
 
 if TYPE_CHECKING:
-    from sottovoce.generation import Writing
+    from sottovoce.generation import GenerationTemplate
     from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
-    from sottovoce.synthesis.config import Order
+    from sottovoce.synthesis.config import SynthesisConfig
     from sottovoce.synthesis.synthesizer import Synthesizer
 
 
@@ -48,7 +48,9 @@ def synthesize(
         int | None,
         typer.Option("--experts", help="Units a batch is expected to have; needed under add-remove."),
     ] = None,
-    inside_tokens: Annotated[int, typer.Option("--inside-tokens", help="Room for a unit's records in a prompt.")] = 96,
+    max_private_tokens: Annotated[
+        int, typer.Option("--inside-tokens", help="Room for a unit's records in a prompt.")
+    ] = 96,
     max_records: Annotated[int, typer.Option("--max-records", help="Most records of one unit that are shown.")] = 4,
     epsilon: Annotated[str, typer.Option("--epsilon", help="Price of the whole file.")] = "1",
     delta: Annotated[str, typer.Option("--delta", help="Delta of the whole file.")] = "1e-6",
@@ -98,9 +100,9 @@ def synthesize(
     what is guaranteed. Use them with 'sotto classify --demonstrations OUT'; check them with 'sotto verify certificate'.
     """
     from sottovoce.errors import ParameterError
-    from sottovoce.generation import Writing
+    from sottovoce.generation import GenerationTemplate
     from sottovoce.privacy.parameters import require_delta, require_epsilon
-    from sottovoce.synthesis.config import Order
+    from sottovoce.synthesis.config import SynthesisConfig
 
     price, slack = require_epsilon(epsilon), require_delta(delta)
     if without_lost and not resume:
@@ -109,9 +111,13 @@ def synthesize(
     if grammar and not schema:
         raise ParameterError("--grammar", grammar, "given with --schema, which it keeps to")
     the_task = setup.load_task() if setup.task or setup.labels or not schema else None
-    writing = Writing.of_schema(schema, the_task, grammar=grammar) if schema else Writing.of(setup.load_task())
+    writing = (
+        GenerationTemplate.of_schema(schema, the_task, grammar=grammar)
+        if schema
+        else GenerationTemplate.of(setup.load_task())
+    )
     decoder = _decoder(setup)
-    order = Order(per_label, tokens, texts_per_batch, experts, inside_tokens, max_records)
+    order = SynthesisConfig(per_label, tokens, texts_per_batch, experts, max_private_tokens, max_records)
     if dry_run:
         _dry_run(decoder, order, writing, price, slack, setup, as_json)
         return
@@ -130,7 +136,7 @@ def _decoder(setup: o.Setup) -> Decoder:
 
 
 def _writer(
-    decoder: Decoder, order: Order, writing: Writing, price: float, delta: float, setup: o.Setup
+    decoder: Decoder, order: SynthesisConfig, writing: GenerationTemplate, price: float, delta: float, setup: o.Setup
 ) -> Synthesizer:
     from sottovoce.errors import ParameterError
     from sottovoce.models.registry import load_stepper
@@ -154,17 +160,17 @@ def _writer(
         ledger=setup.ledger,
         caller=setup.caller,
     )
-    o.warn_of(setup.ledger, writer.other_ledger)
+    o.warn_of(setup.ledger, writer.conflicting_ledger)
     return writer
 
 
 def _run(writer: Synthesizer, out: Path, *, resume: bool, redraw: bool, as_json: bool) -> None:
-    from sottovoce.synthesis.checkpoint import Staging
+    from sottovoce.synthesis.checkpoint import Checkpoint
 
     started = time.perf_counter()
     if not resume:
         writer.affords()
-    staging = Staging(out, writer.terms, writer.fresh(), resume=resume)
+    checkpoint = Checkpoint(out, writer.terms, writer.new_run_state(), resume=resume)
     rows: list[Any] = []
     unreadable = written = 0
     total = writer.order.rounds * len(writer.labels) * writer.order.tokens
@@ -176,21 +182,21 @@ def _run(writer: Synthesizer, out: Path, *, resume: bool, redraw: bool, as_json:
                 done = bar.tasks[0].completed + tokens
                 bar.update(doing, completed=done, rate=f"{done / (time.perf_counter() - started):.0f} tokens/s")
 
-            for one in writer.rounds(staging, on_token=advance, redraw=redraw):
+            for one in writer.rounds(checkpoint, on_token=advance, redraw=redraw):
                 rows += one.rows
                 unreadable, written = unreadable + one.unreadable, written + one.tokens
                 if one.again:
                     advance(len(writer.labels) * writer.order.tokens)
-        certificate = writer.certificate(staging.kept, rows)
-        staging.finish(rows, certificate.text)
+        certificate = writer.certificate(checkpoint.run_state, rows)
+        checkpoint.finish(rows, certificate.text)
     except BaseException:
-        if writer.was_charged(staging.kept):
+        if writer.was_charged(checkpoint.run_state):
             say(
-                f"The run is paid for and kept in {staging.folder}; repeat the command with --resume to go on with it. "
+                f"The run is paid for and kept in {checkpoint.folder}; repeat the command with --resume to go on. "
                 "A round that was being drawn is then charged again."
             )
         elif not resume:
-            staging.abandon()
+            checkpoint.abandon()
         raise
     seconds = time.perf_counter() - started
     summary = {
@@ -204,7 +210,7 @@ def _run(writer: Synthesizer, out: Path, *, resume: bool, redraw: bool, as_json:
         "adjacency": certificate.adjacency,
         "remaining": writer.balance.as_dict(),
         "seconds": round(seconds, 3),
-        "certificate": str(staging.proof),
+        "certificate": str(checkpoint.proof),
         "statement": certificate.statement,
     }
     if as_json:
@@ -222,11 +228,17 @@ def _run(writer: Synthesizer, out: Path, *, resume: bool, redraw: bool, as_json:
         ],
     )
     say(certificate.statement)
-    say(f"Rows: {out}. Certificate: {staging.proof.name}. To use them: sotto classify --demonstrations {out} ...")
+    say(f"Rows: {out}. Certificate: {checkpoint.proof.name}. To use them: sotto classify --demonstrations {out} ...")
 
 
 def _dry_run(
-    decoder: Decoder, order: Order, writing: Writing, price: float, delta: float, setup: o.Setup, as_json: bool
+    decoder: Decoder,
+    order: SynthesisConfig,
+    writing: GenerationTemplate,
+    price: float,
+    delta: float,
+    setup: o.Setup,
+    as_json: bool,
 ) -> None:
     """The price under every adjacency that it can be said for, from the command line alone."""
     from sottovoce.errors import ParameterError

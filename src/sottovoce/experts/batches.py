@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
-from sottovoce.generation import Writing
+from sottovoce.generation import GenerationTemplate
 from sottovoce.models.stepper import Group, Prompt
 from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
 from sottovoce.randomness import Randomness, SystemRandomness
@@ -46,7 +46,7 @@ class Batches(Opaque):
     def __init__(
         self,
         records: PrivateRecords,
-        writing: Writing,
+        writing: GenerationTemplate,
         *,
         per_label: int,
         adjacency: Adjacency,

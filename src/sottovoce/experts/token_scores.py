@@ -34,7 +34,7 @@ def candidates_of(
     *,
     top_k: int | None = None,
     margin: float | None = None,
-    barred: Tensor | None = None,
+    forbidden_tokens: Tensor | None = None,
     allowed: Tensor | None = None,
 ) -> Candidates | None:
     """The public candidate set of one token; ``None`` where the public prompt leaves no token to choose from.
@@ -48,13 +48,13 @@ def candidates_of(
         public: Logits of the public prompt, shape (vocabulary,).
         top_k: k; ``None`` for every token with a finite public logit.
         margin: Nats below the k-th largest logit that are let in as well; ``None`` for exactly the first k.
-        barred: Tokens that no text may hold.
+        forbidden_tokens: Tokens that no text may hold.
         allowed: The only tokens that may be chosen, by a public rule such as a grammar; ``None`` for no such rule.
     """
     torch = require_torch()
     logits = torch.nan_to_num(public.float(), nan=-torch.inf, posinf=-torch.inf, neginf=-torch.inf)
-    if barred is not None:
-        logits = logits.index_fill(0, barred, -torch.inf)
+    if forbidden_tokens is not None:
+        logits = logits.index_fill(0, forbidden_tokens, -torch.inf)
     if allowed is not None:
         logits = torch.full_like(logits, -torch.inf).index_copy(0, allowed, logits.index_select(0, allowed))
     kept = torch.isfinite(logits)

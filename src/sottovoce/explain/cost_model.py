@@ -21,12 +21,12 @@ from sottovoce.privacy.unit import Adjacency
 
 @dataclass(frozen=True)
 class CostModel(Checked, Subject):
-    """A frozen dataclass of public parameters. ``dial`` names the one that a price may set."""
+    """A frozen dataclass of public parameters. ``calibrated_parameter`` names the one that a price may set."""
 
     name: ClassVar[str]  # type: ignore[misc]
     summary: ClassVar[str]
     source: ClassVar[str]
-    dial: ClassVar[str | None] = None
+    calibrated_parameter: ClassVar[str | None] = None
 
     @abstractmethod
     def released(self, adjacency: Adjacency) -> Sequence[Part]:
@@ -41,14 +41,18 @@ class CostModel(Checked, Subject):
 
     @property
     def calibrated(self) -> str | None:
-        return self.dial
+        return self.calibrated_parameter
 
     @property
     def open_parameter(self) -> str | None:
-        return self.dial if self.dial and getattr(self, self.dial) is None else None
+        return (
+            self.calibrated_parameter
+            if self.calibrated_parameter and getattr(self, self.calibrated_parameter) is None
+            else None
+        )
 
     def with_noise(self, value: float) -> Self:
-        return replace(self, **{str(self.dial): value})
+        return replace(self, **{str(self.calibrated_parameter): value})
 
     @property
     def used(self) -> dict[str, Any]:
@@ -63,7 +67,7 @@ class CostModel(Checked, Subject):
                     name, getattr(self, name), f"absent: this variant of {self.name} has no such option"
                 )
         for name in names:
-            if getattr(self, name) is None and name != self.dial:
+            if getattr(self, name) is None and name != self.calibrated_parameter:
                 raise ParameterError(name, None, f"given, as {limits[name][0].limit}")
 
     @classmethod

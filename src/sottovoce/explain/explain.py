@@ -19,7 +19,8 @@ from sottovoce.explain.subject import SIDES, Change, Setting, Subject, finite
 from sottovoce.explain.subjects import make_subject
 from sottovoce.methods.decoding.plan import Part
 from sottovoce.privacy import claims
-from sottovoce.privacy.accounting.accountant import Report, charge_of
+from sottovoce.privacy.accounting.accountant import Report
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.accounting.renyi import epsilon_of_rho
 from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP, describe
 from sottovoce.privacy.numbers import rounded_down, rounded_up
@@ -149,7 +150,7 @@ def _figures(parts: Sequence[Part], change: Change, queries: int) -> dict[str, f
 
 def _totals(parts: Sequence[Part], change: Change, queries: int) -> tuple[float, float]:
     try:
-        charges = [(charge_of(part.row.event(change.kind)), part.steps * part.row.steps * queries) for part in parts]
+        charges = [(cost_of(part.row.event(change.kind)), part.steps * part.row.steps * queries) for part in parts]
     except ParameterError:  # amplified: no useful zCDP form (specification 6.5)
         return math.inf, 0.0
     return sum(one.rho * count for one, count in charges), sum(one.delta * count for one, count in charges)

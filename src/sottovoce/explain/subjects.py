@@ -237,7 +237,7 @@ class Decoding(Subject):
         texts = Texts(**{name: found.pop(name) for name in [*found] if name in options_of(Texts)})
         own = {name: found.pop(name) for name in [*found] if name in options_of(kind)}
         decoder = kind(**own)
-        open_ones = [name for name in decoder.dials if name not in own]
+        open_ones = [name for name in decoder.calibrated_parameters if name not in own]
         if len(open_ones) == 1 and getattr(decoder, open_ones[0]) is not None:
             decoder = replace(decoder, **{open_ones[0]: None})  # a price may set it: only what is given is fixed
         subject = cls(decoder, texts, found)
@@ -254,10 +254,14 @@ class Decoding(Subject):
     def _kinds(self) -> Sequence[type[StepCost]]:
         """The kinds of the decoder's steps, at any noise."""
         decoder = self._decoder
-        settled = {name: 1.0 for name in (*decoder.dials, *decoder.priced_too) if getattr(decoder, name) is None}
+        calibrated = {
+            name: 1.0
+            for name in (*decoder.calibrated_parameters, *decoder.priced_too)
+            if getattr(decoder, name) is None
+        }
         change = Setting().change
         at = Change(adjacency := SOME, change(adjacency), change(adjacency))
-        return [type(part.row) for part in replace(decoder, **settled).parts(self._batch(at))]
+        return [type(part.row) for part in replace(decoder, **calibrated).parts(self._batch(at))]
 
     def _batch(self, change: Change) -> Batch:
         t = self._texts
@@ -265,12 +269,12 @@ class Decoding(Subject):
 
     @property
     def calibrated(self) -> str | None:
-        names = [name for name in self._decoder.dials if getattr(self._decoder, name) is None]
-        return names[0] if names else next(reversed([*self._decoder.dials]), None)
+        names = [name for name in self._decoder.calibrated_parameters if getattr(self._decoder, name) is None]
+        return names[0] if names else next(reversed([*self._decoder.calibrated_parameters]), None)
 
     @property
     def open_parameter(self) -> str | None:
-        names = (*self._decoder.dials, *self._decoder.priced_too)
+        names = (*self._decoder.calibrated_parameters, *self._decoder.priced_too)
         return next((name for name in names if getattr(self._decoder, name) is None), None)
 
     def with_noise(self, value: float) -> Self:
@@ -291,8 +295,8 @@ class Decoding(Subject):
         decoder = self._decoder
         if setting.epsilon is None or all(getattr(decoder, name) is not None for name in decoder.priced_too):
             return None
-        settled = decoder.settled(Price(setting.epsilon, setting.delta), self._batch(change), decoder.bounds)
-        return type(self)(settled, self._texts, self._further)
+        calibrated = decoder.calibrated(Price(setting.epsilon, setting.delta), self._batch(change), decoder.bounds)
+        return type(self)(calibrated, self._texts, self._further)
 
     def plans(self, change: Change) -> Sequence[Sequence[Counted]]:
         if self._further:

@@ -26,7 +26,7 @@ from sottovoce.experts.token_scores import log_prior_of, scores_of, summed
 from sottovoce.mechanisms.above_threshold import AboveThreshold, ThresholdRun
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price
-from sottovoce.methods.decoding.decoder import Chooser, Decoder, DecodingPlan, Part, Setting, register_decoder
+from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan, Part, Setting, TokenSampler, register_decoder
 from sottovoce.models.stepper import Step
 from sottovoce.privacy.accounting.renyi import rho_of_budget, rho_of_pure
 from sottovoce.privacy.aggregates import Counts, IntArray, Scores
@@ -101,7 +101,7 @@ class Amin(Decoder):
 
     Attributes:
         clip: c, in nats: logits are lifted to at least the best less 2c.
-        temperature: tau of private tokens; by default settled by the price.
+        temperature: tau of private tokens; calibrated to the price by default.
         private_tokens: r, the most private tokens of a text; ``None`` for as many as it has tokens. After them the text
             goes on in public tokens.
         threshold: Distance, from 0 to 2, between the experts' mean distribution and the public one above which a token
@@ -121,7 +121,7 @@ class Amin(Decoder):
     test_share: Share = 0.3
     public_temperature: Positive = 1.5
     top_k: Whole | None = None
-    dials: ClassVar[Mapping[str, bool]] = {"temperature": False}
+    calibrated_parameters: ClassVar[Mapping[str, bool]] = {"temperature": False}
     priced_too: ClassVar[tuple[str, ...]] = ("threshold_scale",)
 
     def __post_init__(self) -> None:
@@ -149,28 +149,33 @@ class Amin(Decoder):
             lambda delta, answers: of_zcdp(one * steps * answers, delta),
         )
 
-    def settled(self, price: Price | None, setting: Setting, bounds: Collection[str]) -> Self:
+    def calibrated(self, price: Price | None, setting: Setting, bounds: Collection[str]) -> Self:
         if self.threshold_scale is not None:
-            return super().settled(price, setting, bounds)
+            return super().calibrated(price, setting, bounds)
         if price is None or price.delta == 0:
             raise ParameterError("threshold_scale", None, "given where no price with a delta above 0 would settle it")
         rho = self.test_share * rho_of_budget(price.epsilon, price.delta)
         rho /= setting.texts * self.runs(setting) * (2 if setting.two_batches else 1)
         scale = setting.change.widths * 2 / (setting.experts * _pure_of(rho))
-        return replace(self, threshold_scale=_up(scale)).settled(price, setting, bounds)
+        return replace(self, threshold_scale=_up(scale)).calibrated(price, setting, bounds)
 
     def mechanisms(self, plan: DecodingPlan) -> tuple[Exponential, AboveThreshold]:
         token, test = (part.row.event(plan.setting.change) for part in self.parts(plan.setting))
         return Exponential(token.eta), AboveThreshold(test.epsilon)
 
     def start(
-        self, plan: DecodingPlan, randomness: Randomness, *, ends: Sequence[int], unwritable: Sequence[int] = ()
-    ) -> AminChooser:
-        return AminChooser(plan, randomness, ends, unwritable)
+        self,
+        plan: DecodingPlan,
+        randomness: Randomness,
+        *,
+        eos_tokens: Sequence[int],
+        forbidden_tokens: Sequence[int] = (),
+    ) -> AminSampler:
+        return AminSampler(plan, randomness, eos_tokens, forbidden_tokens)
 
 
 @final
-class AminChooser(Chooser):
+class AminSampler(TokenSampler):
     """Chooses private tokens where a test is crossed, and public ones elsewhere.
 
     Attributes:
@@ -179,9 +184,9 @@ class AminChooser(Chooser):
     """
 
     def __init__(
-        self, plan: DecodingPlan, randomness: Randomness, ends: Sequence[int], unwritable: Sequence[int]
+        self, plan: DecodingPlan, randomness: Randomness, eos_tokens: Sequence[int], forbidden_tokens: Sequence[int]
     ) -> None:
-        super().__init__(plan, randomness, ends, unwritable)
+        super().__init__(plan, randomness, eos_tokens, forbidden_tokens)
         if not isinstance(plan.decoder, Amin):
             raise ParameterError("plan", plan.decoder.name, "one of the method 'amin'")
         self._decoder = plan.decoder

@@ -27,8 +27,8 @@ from sottovoce.privacy.claims import Claim, of_zcdp
 from sottovoce.privacy.parameters import OneOf, Positive, Whole
 from sottovoce.privacy.step_costs import ClippedMeanStep, step_cost
 
-MOST_SETTLED: Final = 10.0
-"""Nats. The largest clip that a price settles: beyond, hardly anything is clipped, and no token is left out."""
+MOST_CALIBRATED: Final = 10.0
+"""Nats. The largest clip that a price calibrates: beyond, hardly anything is clipped, and no token is left out."""
 
 
 @final
@@ -64,11 +64,11 @@ class InvisibleInkToken(ClippedMeanStep):
 class InvisibleInk(SelectingDecoder):
     """InvisibleInk (DClip with Top-k+).
 
-    The price settles the clip, at a temperature chosen for its texts, as published; or the temperature, where a clip
+    The price calibrates the clip, at a temperature chosen for its texts, as published; or the temperature, where a clip
     is given and no temperature.
 
     Attributes:
-        clip: C, in nats: an expert's differences are clamped to [-C, C]; by default settled by the price, at 10 or
+        clip: C, in nats: an expert's differences are clamped to [-C, C]; calibrated to the price by default, at 10 or
             less.
         temperature: tau.
         top_k: k of Top-k+; ``None`` for the whole vocabulary.
@@ -89,7 +89,7 @@ class InvisibleInk(SelectingDecoder):
     temperature: Positive | None = 1.0
     top_k: Whole | None = 100
     centre: Annotated[str, OneOf(CENTRES)] = "median"
-    dials: ClassVar[Mapping[str, bool]] = {"clip": True, "temperature": False}
+    calibrated_parameters: ClassVar[Mapping[str, bool]] = {"clip": True, "temperature": False}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -114,14 +114,14 @@ class InvisibleInk(SelectingDecoder):
             lambda delta, answers: of_zcdp(one * setting.tokens * setting.texts * answers, delta),
         )
 
-    def settled(self, price: Price | None, setting: Setting, bounds: Collection[str]) -> Self:
+    def calibrated(self, price: Price | None, setting: Setting, bounds: Collection[str]) -> Self:
         if price is not None and self.clip is None and self.temperature is not None:
-            widest = replace(self, clip=MOST_SETTLED)
+            widest = replace(self, clip=MOST_CALIBRATED)
             accountant = RdpAccountant(setting.adjacency).compose(widest.event(setting))
             if accountant.report(price.delta, bounds).epsilon <= price.epsilon:
                 return widest
         try:
-            return super().settled(price, setting, bounds)
+            return super().calibrated(price, setting, bounds)
         except ParameterError as error:
             if error.name != "clip" or price is None:
                 raise

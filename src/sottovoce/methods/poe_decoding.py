@@ -34,7 +34,7 @@ class PoEDecoding(SelectingDecoder):
 
     Attributes:
         clip: C, in nats: log-probabilities are clamped to [-C, 0].
-        rate: lambda, the weight of one nat of one expert; by default settled by the price.
+        rate: lambda, the weight of one nat of one expert; calibrated to the price by default.
         top_k: Only the k tokens that the public prompt finds likeliest; ``None`` for the whole vocabulary.
         normalization: Log-probabilities among the ``candidates``, of the whole ``vocabulary``, or relative to the best
             candidate (``max``). Privacy is the same.
@@ -53,7 +53,7 @@ class PoEDecoding(SelectingDecoder):
     top_k: Whole | None = 100
     normalization: Annotated[str, OneOf(NORMALIZATIONS)] = "candidates"
     prior_weight: PriorWeight = 0.0
-    dials: ClassVar[Mapping[str, bool]] = {"rate": True}
+    calibrated_parameters: ClassVar[Mapping[str, bool]] = {"rate": True}
     divides: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

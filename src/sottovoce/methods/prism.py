@@ -63,7 +63,7 @@ class PRISM(SelectingDecoder):
 
     Attributes:
         clip: c, in nats: logits are lifted to at least the best less 2c.
-        temperature: tau; by default settled by the price.
+        temperature: tau; calibrated to the price by default.
         top_k: Only the k tokens that the public prompt finds likeliest; ``None``, as published, for all.
 
     Example:
@@ -79,7 +79,7 @@ class PRISM(SelectingDecoder):
     clip: Positive = 10.0
     temperature: Positive | None = None
     top_k: Whole | None = None
-    dials: ClassVar[Mapping[str, bool]] = {"temperature": False}
+    calibrated_parameters: ClassVar[Mapping[str, bool]] = {"temperature": False}
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -26,7 +26,7 @@ from sottovoce.experts.token_scores import scores_of, summed, thinned
 from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
-from sottovoce.methods.decoding.decoder import PLAN_BOUNDS, Chooser, DecodingPlan, Part, Setting, register_decoder
+from sottovoce.methods.decoding.decoder import PLAN_BOUNDS, DecodingPlan, Part, Setting, TokenSampler, register_decoder
 from sottovoce.methods.decoding.selecting import SelectingDecoder
 from sottovoce.models.stepper import Step
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
@@ -145,7 +145,7 @@ class Tang(SelectingDecoder):
 
     Attributes:
         noise: ``gaussian`` (as published, needs a delta), ``exponential`` (as published), or ``em`` (composes best).
-        sigma: Deviation on the mean, for ``gaussian``; by default settled by the price, like those that follow.
+        sigma: Deviation on the mean, for ``gaussian``; calibrated to the price by default, like those that follow.
         scale: b, on the mean, for ``exponential``.
         rate: lambda, the weight of one unit of probability, for ``em``.
         top_k: K, the tokens that the public prompt finds likeliest.
@@ -171,9 +171,11 @@ class Tang(SelectingDecoder):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for noise, dial in _DIALS.items():
-            if noise != self.noise and getattr(self, dial) is not None:
-                raise ParameterError(dial, getattr(self, dial), f"absent: it belongs to noise '{noise}'")
+        for noise, calibrated_parameter in _DIALS.items():
+            if noise != self.noise and getattr(self, calibrated_parameter) is not None:
+                raise ParameterError(
+                    calibrated_parameter, getattr(self, calibrated_parameter), f"absent: it belongs to noise '{noise}'"
+                )
         given = [name for name in ("sampling_rate", "sample", "population") if getattr(self, name) is not None]
         wanted = {"sampling_rate"} if "sampling_rate" in given else {"sample", "population"}
         if set(given) != (set() if self.fresh == "never" else wanted):
@@ -183,7 +185,7 @@ class Tang(SelectingDecoder):
             raise ParameterError("fresh", "token", "'batch' or 'never' with integer Gaussian noise: no bound is known")
 
     @property
-    def dials(self) -> Mapping[str, bool]:  # type: ignore[override]
+    def calibrated_parameters(self) -> Mapping[str, bool]:  # type: ignore[override]
         return {_DIALS[self.noise]: self.noise == "em"}
 
     @property
@@ -228,11 +230,16 @@ class Tang(SelectingDecoder):
         return PLAN_BOUNDS if self.fresh == "never" else ("pure", "amplified", "PLD")
 
     def start(
-        self, plan: DecodingPlan, randomness: Randomness, *, ends: Sequence[int], unwritable: Sequence[int] = ()
-    ) -> Chooser:
+        self,
+        plan: DecodingPlan,
+        randomness: Randomness,
+        *,
+        eos_tokens: Sequence[int],
+        forbidden_tokens: Sequence[int] = (),
+    ) -> TokenSampler:
         if self.fresh == "token" and not self._coins(plan.setting):
             raise ParameterError("fresh", self.fresh, "priced alone, unless a unit's presence adds an expert: no coin")
-        return super().start(plan, randomness, ends=ends, unwritable=unwritable)
+        return super().start(plan, randomness, eos_tokens=eos_tokens, forbidden_tokens=forbidden_tokens)
 
     def mechanism(self, plan: DecodingPlan) -> SelectionMechanism:
         match plan.token_event:
@@ -242,7 +249,7 @@ class Tang(SelectingDecoder):
                 return PermuteAndFlip(event.epsilon)
         return super().mechanism(plan)
 
-    def taking_part(self, plan: DecodingPlan, step: Step, randomness: Randomness) -> Step:
+    def subsample(self, plan: DecodingPlan, step: Step, randomness: Randomness) -> Step:
         """A coin for every expert; one that is not drawn is a null expert for this token."""
         if not self._coins(plan.setting):
             return step

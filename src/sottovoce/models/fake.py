@@ -86,8 +86,8 @@ class _FakeContexts:
 class FakeStepper:
     """Gives logits by a function and counts what it was asked.
 
-    Tokens are the pieces, then two more: the end (``ends``), and a control token that no text may hold
-    (``unwritable``).
+    Tokens are the pieces, then two more: the end (``eos_tokens``), and a control token that no text may hold
+    (``forbidden_tokens``).
 
     Args:
         function: Logits of all tokens, length ``vocabulary``, for a prompt (its private part cut to the room there is)
@@ -105,9 +105,9 @@ class FakeStepper:
         open: Sets of prompts and of texts that are not closed yet.
 
     Example:
-        >>> stepper = FakeStepper(pieces=["yes", "no"], function=lambda prompt, text: [len(prompt.inside), 0, 0, 0])
+        >>> stepper = FakeStepper(pieces=["yes", "no"], function=lambda own, text: [len(own.private_text), 0, 0, 0])
         >>> group = Group(Prompt("Say ", "", ":"), [Prompt("Say ", "no", ":")])
-        >>> read = stepper.read([group], inside_tokens=4, tokens=2)
+        >>> read = stepper.read([group], max_private_tokens=4, tokens=2)
         >>> [step] = read.write([0], tokens=2).step({0: None})
         >>> step.public.tolist(), [block.tolist() for block in step.blocks]
         ([0.0, 0.0, 0.0, 0.0], [[[2.0, 0.0, 0.0, 0.0]]])
@@ -139,12 +139,12 @@ class FakeStepper:
         return len(self.pieces) + 2
 
     @property
-    def ends(self) -> Sequence[int]:
+    def eos_tokens(self) -> Sequence[int]:
         """The last token but one."""
         return (len(self.pieces),)
 
     @property
-    def unwritable(self) -> Sequence[int]:
+    def forbidden_tokens(self) -> Sequence[int]:
         """The last token."""
         return (len(self.pieces) + 1,)
 
@@ -162,7 +162,7 @@ class FakeStepper:
 
     def echo(self, prompt: Prompt, text: Tokens) -> list[float]:
         """Likes what followed the last three tokens in the prompt: a nat for each time, more for longer matches."""
-        read = self.encode(prompt.before + prompt.inside + prompt.after)
+        read = self.encode(prompt.prefix + prompt.private_text + prompt.suffix)
         past = (*read, *text)
         logits = [0.0] * self.vocabulary
         for place in range(1, len(read)):
@@ -172,21 +172,23 @@ class FakeStepper:
         logits[-1] = -math.inf
         return logits
 
-    def read(self, groups: Sequence[Group], *, inside_tokens: int, tokens: int) -> FakePrompts:
-        """Keeps the prompts, the private part of each cut to ``inside_tokens`` tokens.
+    def read(self, groups: Sequence[Group], *, max_private_tokens: int, tokens: int) -> FakePrompts:
+        """Keeps the prompts, the private part of each cut to ``max_private_tokens`` tokens.
 
         Raises:
-            ModelError: A public part, ``inside_tokens`` and ``tokens`` are more than ``most_tokens``.
+            ModelError: A public part, ``max_private_tokens`` and ``tokens`` are more than ``most_tokens``.
         """
-        if inside_tokens < 1 or tokens < 1:
-            raise ParameterError("inside_tokens, tokens", (inside_tokens, tokens), "1 or more each")
+        if max_private_tokens < 1 or tokens < 1:
+            raise ParameterError("max_private_tokens, tokens", (max_private_tokens, tokens), "1 or more each")
         around = max((self._around(prompt) for group in groups for prompt in _prompts(group)), default=0)
-        if self.most_tokens is not None and around + inside_tokens + tokens > self.most_tokens:
+        if self.most_tokens is not None and around + max_private_tokens + tokens > self.most_tokens:
             raise ModelError(
-                f"The prompts need {around + inside_tokens + tokens} tokens and the model reads {self.most_tokens}. "
+                f"The prompts need {around + max_private_tokens + tokens} tokens; the model reads {self.most_tokens}. "
                 "Ask for shorter texts, or give less room to the private part."
             )
-        cut = [Group(group.public, [self._cut(expert, inside_tokens) for expert in group.experts]) for group in groups]
+        cut = [
+            Group(group.public, [self._cut(expert, max_private_tokens) for expert in group.experts]) for group in groups
+        ]
         self.prompts_read += sum(expert is not None for group in groups for expert in group.experts)
         return FakePrompts(self, cut, tokens)
 
@@ -199,13 +201,13 @@ class FakeStepper:
             text = text[length or 1 :]
 
     def _around(self, prompt: Prompt) -> int:
-        return len(self.encode(prompt.before)) + len(self.encode(prompt.after))
+        return len(self.encode(prompt.prefix)) + len(self.encode(prompt.suffix))
 
     def _cut(self, prompt: Prompt | None, tokens: int) -> Prompt | None:
         if prompt is None:
             return None
-        stretches = (stretch for _, stretch in self._cuts(prompt.inside))
-        return Prompt(prompt.before, "".join(islice(stretches, tokens)), prompt.after)
+        stretches = (stretch for _, stretch in self._cuts(prompt.private_text))
+        return Prompt(prompt.prefix, "".join(islice(stretches, tokens)), prompt.suffix)
 
 
 @final

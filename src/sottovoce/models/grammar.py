@@ -71,7 +71,7 @@ class Grammar:
         except ModuleNotFoundError:
             raise MissingExtraError("llguidance", "schema") from None
         self._schema, self._model = _of_object(schema), model
-        silent = {*model.ends, *model.unwritable}
+        silent = {*model.eos_tokens, *model.forbidden_tokens}
         # What has no bytes is never allowed: no unwritable token, and no end but where ``Matcher`` says so.
         self._tokens = [b"" if token in silent else bytes(its) for token, its in enumerate(model.token_bytes())]
         # Without "no_forcing" a text would have to be cut into tokens as the tokenizer itself would do it.
@@ -91,7 +91,7 @@ class Grammar:
 
     def start(self) -> Matcher:
         """For a new text."""
-        return Matcher(self._first.deep_copy(), self._model.vocabulary, self._model.ends)
+        return Matcher(self._first.deep_copy(), self._model.vocabulary, self._model.eos_tokens)
 
     # Whether the model can write what the schema asks for
 
@@ -163,8 +163,8 @@ class Matcher(Opaque):
         over: Whether the object is complete. Nothing but its end can follow.
     """
 
-    def __init__(self, matcher: LLMatcher, vocabulary: int, ends: Sequence[int]) -> None:
-        self._matcher, self._vocabulary, self._ends, self.over = matcher, vocabulary, tuple(ends), False
+    def __init__(self, matcher: LLMatcher, vocabulary: int, eos_tokens: Sequence[int]) -> None:
+        self._matcher, self._vocabulary, self._eos_tokens, self.over = matcher, vocabulary, tuple(eos_tokens), False
 
     def allowed(self) -> Tensor:
         """Tokens that may come next, ascending, int64; ends among them exactly where the object is complete.
@@ -177,7 +177,7 @@ class Matcher(Opaque):
         bits = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
         may = np.unpackbits(bits, count=self._vocabulary, bitorder="little")
         if self.over:
-            may[list(self._ends)] = 1
+            may[list(self._eos_tokens)] = 1
         return torch.from_numpy(np.flatnonzero(may))
 
     def accept(self, token: int) -> None:
@@ -186,7 +186,7 @@ class Matcher(Opaque):
         Raises:
             ParameterError: It was not; the text has come to a dead end.
         """
-        if self.over and token in self._ends:
+        if self.over and token in self._eos_tokens:
             return
         if not self._matcher.consume_token(int(token)):
             raise ParameterError("token", int(token), "one that the grammar allows")

@@ -27,15 +27,15 @@ class Prompt(Opaque):
     """A prompt in three parts. What the experts of a group have in common stands before and after.
 
     Attributes:
-        before: Public text, read once for all prompts that begin with it.
-        inside: Text of this prompt's own records, private, or a public stand-in.
-        after: Public text that leads into the answer.
+        prefix: Public text, read once for all prompts that begin with it.
+        private_text: Text of this prompt's own records, or a public stand-in.
+        suffix: Public text that leads into the answer.
     """
 
-    __slots__ = ("after", "before", "inside")
+    __slots__ = ("prefix", "private_text", "suffix")
 
-    def __init__(self, before: str, inside: str, after: str) -> None:
-        self.before, self.inside, self.after = before, inside, after
+    def __init__(self, prefix: str, private_text: str, suffix: str) -> None:
+        self.prefix, self.private_text, self.suffix = prefix, private_text, suffix
 
 
 @final
@@ -122,12 +122,12 @@ class Stepper(Protocol):
         """Number of tokens, which is the length of a row."""
 
     @property
-    def ends(self) -> Sequence[int]:
+    def eos_tokens(self) -> Sequence[int]:
         """Tokens that end a text."""
 
     @property
-    def unwritable(self) -> Sequence[int]:
-        """Tokens that no text may hold: control tokens other than ``ends``, rows of the head that stand for nothing."""
+    def forbidden_tokens(self) -> Sequence[int]:
+        """Tokens that no text may hold: control tokens other than ``eos_tokens``, rows of the head without a token."""
 
     def encode(self, text: str) -> Sequence[int]:
         """Tokens of a public text, none of them a control token."""
@@ -144,7 +144,7 @@ class Stepper(Protocol):
             ModelError: The tokenizer decodes no such way.
         """
 
-    def read(self, groups: Sequence[Group], *, inside_tokens: int, tokens: int) -> ReadPrompts:
+    def read(self, groups: Sequence[Group], *, max_private_tokens: int, tokens: int) -> ReadPrompts:
         """Reads all prompts.
 
         Args:

@@ -184,7 +184,7 @@ def make_plan(
     counts = grid.counts(tasks[0], labels)
     measured_at = max([count for count in counts if count <= records] or counts[:1])
     epsilons = {family.measured: affordable_epsilon(budget, questions, family.event) for family in _FAMILIES}
-    chooser = _Chooser(grid, tasks, labels, measured_at, records, adjacency, epsilons)
+    chooser = _Adviser(grid, tasks, labels, measured_at, records, adjacency, epsilons)
     options, lead = _options(chooser)
     floor = zero_shot or chooser.floor()
     best = options[0].accuracy
@@ -229,7 +229,7 @@ def affordable_epsilon(budget: Budget, questions: int, event: Callable[[float], 
 
 @final
 @dataclass(frozen=True)
-class _Chooser:
+class _Adviser:
     """Chooses a setting, and says what to expect of it from figures that took no part in the choice.
 
     Attributes:
@@ -322,7 +322,7 @@ def _between(values: Sequence[float]) -> Accuracy:
     return Accuracy(mean, math.sqrt(variance / count), count - 1)
 
 
-def _options(chooser: _Chooser) -> tuple[list[Option], Accuracy | None]:
+def _options(chooser: _Adviser) -> tuple[list[Option], Accuracy | None]:
     """The best setting of all, then the best of every other method; and the lead of the first over zero-shot."""
     measured = {family: chooser.settings([family.measured]) for family in _FAMILIES}
     everything = [setting for settings in measured.values() for setting in settings]
@@ -342,11 +342,11 @@ def _options(chooser: _Chooser) -> tuple[list[Option], Accuracy | None]:
     return [*first, *others, *rest], lead
 
 
-def _bare(family: _Family, chooser: _Chooser) -> Option:
+def _bare(family: _Family, chooser: _Adviser) -> Option:
     return Option(family.method, chooser.epsilons[family.measured], None)
 
 
-def _option(family: _Family, setting: Setting, chooser: _Chooser, right: Accuracy, by_task: dict[str, float]) -> Option:
+def _option(family: _Family, setting: Setting, chooser: _Adviser, right: Accuracy, by_task: dict[str, float]) -> Option:
     epsilon, g = chooser.epsilons[family.measured], setting.units_per_expert
     flags = [f"--method {family.method}"]
     flags += [f"--clip {setting.clip:g}"] if setting.clip is not None else []

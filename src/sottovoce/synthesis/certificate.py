@@ -54,7 +54,7 @@ _Entries = dict[str, Mapping[str, Any]]
 
 @final
 @dataclass(frozen=True)
-class Said:
+class LedgerNote:
     """What the note of a charge says of a run; a certificate has to say the same.
 
     Attributes:
@@ -273,7 +273,11 @@ class Certificate:
         from sottovoce.methods.decoding.decoder import make_decoder
 
         decoder = make_decoder(self.method, **self.parameters)
-        if open_dials := [dial for dial in decoder.dials if getattr(decoder, dial) is None]:
+        if open_dials := [
+            calibrated_parameter
+            for calibrated_parameter in decoder.calibrated_parameters
+            if getattr(decoder, calibrated_parameter) is None
+        ]:
             raise InputError(f"{open_dials[0]} is left open")
         return decoder
 
@@ -391,7 +395,7 @@ class Certificate:
         if (holder["adjacency"], holder["unit"]) != (self.adjacency, self.unit):
             return Check(what, False, f"they are kept under {holder['adjacency']} with unit '{holder['unit']}'")
         isolated = Isolation(self.isolation).holds
-        said = Said(self.method, self.model, self.change, self.tokens, self.seeded, isolated)
+        said = LedgerNote(self.method, self.model, self.change, self.tokens, self.seeded, isolated)
         request = None if self.format == _WITHOUT_REQUEST else asked_hash(self.asked)
         for entry in paid:
             detail = _detail(entry)

@@ -1,4 +1,4 @@
-"""Texts on their way out: written aside, noted in the ledger, then handed over. A crash loses and repeats nothing.
+"""Crash-safe checkpoints for synthesis: save, record in the ledger, then release. A crash loses and repeats nothing.
 
 A run has a folder beside its output, ``OUT.partial``, as private as the records until the run is over. Each round of
 texts is written there whole, then the ledger notes that it leaves, with the hash of that file, and only then is it
@@ -41,17 +41,17 @@ _ENDINGS: Final = (".jsonl", ".ndjson", ".json")
 
 
 @final
-class Staging:
+class Checkpoint:
     """The folder of one run.
 
     Args:
         out: The file that the run will write, in JSON Lines. Nothing is overwritten.
         terms: What was asked for, in public words. A resume must ask for the same.
-        fresh: What a new run remembers besides, such as its id. A resume finds it in ``kept``.
+        new_run_state: What a new run remembers besides, such as its id. A resume finds it in ``run_state``.
         resume: Go on with a run that was interrupted.
 
     Attributes:
-        kept: What the run remembers.
+        run_state: What the run remembers.
         proof: Where the certificate goes.
 
     Raises:
@@ -59,7 +59,7 @@ class Staging:
             there already.
     """
 
-    def __init__(self, out: Path, terms: Mapping[str, Any], fresh: Mapping[str, Any], *, resume: bool) -> None:
+    def __init__(self, out: Path, terms: Mapping[str, Any], new_run_state: Mapping[str, Any], *, resume: bool) -> None:
         if not out.name:
             raise InputError(f"{str(out)!r} is a folder or a device, not a file. Nothing was charged.")
         self.out, self.folder = out, out.with_name(out.name + ".partial")
@@ -74,7 +74,7 @@ class Staging:
                 )
             if not self.folder.exists() and resume:
                 raise InputError(f"There is nothing to resume: {self.folder.name} does not exist.")
-            self.kept = self._opened(terms) if resume else self._begun(terms, fresh)
+            self.run_state = self._opened(terms) if resume else self._begun(terms, new_run_state)
         except OSError as error:
             self.close()
             raise InputError(f"{self.folder} cannot be used ({error.strerror}). Nothing was charged.") from None
@@ -112,8 +112,8 @@ class Staging:
                 "was drawn; make room and pass --resume."
             ) from None
 
-    def put(self, name: str | int, rows: Sequence[Mapping[str, Any]]) -> str:
-        """Writes a round aside under the name of its charge, durably, and returns its hash.
+    def save(self, name: str | int, rows: Sequence[Mapping[str, Any]]) -> str:
+        """Saves a round under the name of its charge, durably, and returns its hash.
 
         Raises:
             InputError: It cannot be written.
@@ -129,8 +129,8 @@ class Staging:
             ) from None
         return hashlib.sha256(text).hexdigest()
 
-    def get(self, name: str | int, content: str | None) -> list[dict[str, Any]] | None:
-        """A round that was put, if it has this hash; else it is thrown away."""
+    def load(self, name: str | int, content: str | None) -> list[dict[str, Any]] | None:
+        """A round that was saved, if it has this hash; else it is thrown away."""
         found = self.found(name)
         if found is None:
             return None
@@ -141,7 +141,7 @@ class Staging:
         return rows
 
     def found(self, name: str | int) -> tuple[list[dict[str, Any]], str] | None:
-        """A round that was put, whatever the ledger knows of it, and its hash."""
+        """A round that was saved, whatever the ledger knows of it, and its hash."""
         try:
             text = self._file(name).read_bytes()
             rows = [json.loads(line) for line in text.decode("utf-8").split("\n") if line]
@@ -204,22 +204,22 @@ class Staging:
             with suppress(FileNotFoundError):
                 file.lstat()  # a name that is too long is found out now
 
-    def _begun(self, terms: Mapping[str, Any], fresh: Mapping[str, Any]) -> dict[str, Any]:
+    def _begun(self, terms: Mapping[str, Any], new_run_state: Mapping[str, Any]) -> dict[str, Any]:
         self.folder.mkdir(mode=0o700)
         try:
             self._hold()
-            text = json.dumps({"terms": terms, "kept": fresh}, indent=1)
+            text = json.dumps({"terms": terms, "kept": new_run_state}, indent=1)
             self._write(self.folder / _HEADER, text.encode("utf-8"))
         except BaseException:
             self.abandon()
             raise
-        return dict(fresh)
+        return dict(new_run_state)
 
     def _opened(self, terms: Mapping[str, Any]) -> dict[str, Any]:
         self._hold()
         try:
             header = json.loads((self.folder / _HEADER).read_text("utf-8"))
-            before, kept = dict(header["terms"]), dict(header["kept"])
+            before, run_state = dict(header["terms"]), dict(header["kept"])
         except (ValueError, KeyError, TypeError, FileNotFoundError):
             raise InputError(
                 f"{self.folder.name} is no interrupted run: its {_HEADER} cannot be read. If the run was stopped as it "
@@ -237,7 +237,7 @@ class Staging:
                 f"The interrupted run in {self.folder.name} has {name} {before.get(name)!r}, not {now.get(name)!r}. "
                 "Repeat its command, or move the folder away."
             )
-        return kept
+        return run_state
 
     def _hold(self) -> None:
         """Keeps other processes out for as long as this one lives."""

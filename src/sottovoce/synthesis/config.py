@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 from sottovoce.errors import ParameterError
-from sottovoce.generation import Writing
+from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
 from sottovoce.privacy.accounting.accountant import RdpAccountant
@@ -19,7 +19,7 @@ MOST_TEXTS: Final = 100_000
 
 @final
 @dataclass(frozen=True)
-class Order:
+class SynthesisConfig:
     """What is asked for. Every attribute is public.
 
     Attributes:
@@ -29,7 +29,7 @@ class Order:
             batches are faster and smaller; fewer are larger, and one record weighs less in them.
         experts: s, the number of units that a batch is expected to have, by which sums are divided. ``None`` for the
             number of units shared out evenly, which needs that number to be public.
-        inside_tokens: Room for a unit's own records in its prompt; longer ones are cut.
+        max_private_tokens: Room for a unit's own records in its prompt; longer ones are cut.
         max_records: Most records of one unit that are shown.
 
     Raises:
@@ -40,11 +40,16 @@ class Order:
     tokens: int = 64
     texts_per_batch: int | None = None
     experts: int | None = None
-    inside_tokens: int = 96
+    max_private_tokens: int = 96
     max_records: int = 4
 
     def __post_init__(self) -> None:
-        for name, most in (("per_label", MOST_TEXTS), ("tokens", 4096), ("inside_tokens", 32_768), ("max_records", 64)):
+        for name, most in (
+            ("per_label", MOST_TEXTS),
+            ("tokens", 4096),
+            ("max_private_tokens", 32_768),
+            ("max_records", 64),
+        ):
             require_whole(name, getattr(self, name), 1, f"from 1 to {most:,}", most)
         for name, most in (("texts_per_batch", self.per_label), ("experts", 10**9)):
             if getattr(self, name) is not None:
@@ -64,7 +69,7 @@ class Order:
 
 
 def plan_of(
-    decoder: Decoder, order: Order, price: Price, adjacency: Adjacency, unit: str, experts: int
+    decoder: Decoder, order: SynthesisConfig, price: Price, adjacency: Adjacency, unit: str, experts: int
 ) -> DecodingPlan:
     """What a run costs, from public numbers alone.
 
@@ -128,7 +133,7 @@ def plan_of_charges(plan: DecodingPlan, more: int) -> DecodingPlan:
     return replace(plan, event=event, report=total.report(plan.report.delta * (1 + more)))
 
 
-def terms_of(plan: DecodingPlan, order: Order, writing: Writing) -> dict[str, Any]:
+def terms_of(plan: DecodingPlan, order: SynthesisConfig, writing: GenerationTemplate) -> dict[str, Any]:
     """A run in public words."""
     return {
         "method": plan.decoder.name,
@@ -147,7 +152,7 @@ def terms_of(plan: DecodingPlan, order: Order, writing: Writing) -> dict[str, An
         "texts_per_batch": order.rounds,
         "tokens": order.tokens,
         "experts": plan.setting.experts,
-        "inside_tokens": order.inside_tokens,
+        "inside_tokens": order.max_private_tokens,
         "max_records": order.max_records,
     }
 
@@ -156,7 +161,7 @@ LONGEST_TOKEN: Final = 128
 """Bytes of a token in a staged round, quoted as JSON; tokens of known models are shorter."""
 
 
-def room_of(order: Order, writing: Writing, texts: int) -> int:
+def room_of(order: SynthesisConfig, writing: GenerationTemplate, texts: int) -> int:
     """Bytes that so many texts take up aside at their longest; public."""
     labels = max(len(label.encode("utf-8")) for label in writing.labels)
     return texts * (order.tokens * LONGEST_TOKEN + 6 * labels + 256)

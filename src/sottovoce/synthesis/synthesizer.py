@@ -2,10 +2,10 @@
 
 For every run: rehearse on public prompts, charge every round durably, let the model read the private prompts, and write
 round after round. A round is one text from every batch. That its draw begins is noted in the ledger first; then it is
-drawn, put aside whole, noted as leaving, and handed over.
+drawn, saved whole, noted as leaving, and handed over.
 
 Guarantee   A charge is drawn once. Nothing that a draw runs into fails after the charge (``decoding_text``), and where
-            a run is cut off all the same, a round that began and is not whole aside is drawn under a new charge.
+            a run is cut off all the same, a round that began and is not saved whole is drawn under a new charge.
 Sources     Decisions 0008 (rounds) and 0012 (one draw a charge).
 """
 
@@ -30,7 +30,7 @@ from sottovoce.errors import (
     require_kind,
 )
 from sottovoce.experts.batches import Batches
-from sottovoce.generation import Writing
+from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, make_decoder
 from sottovoce.models.failures import is_models
@@ -45,9 +45,9 @@ from sottovoce.privacy.ledger.opening import open_account
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records.sealed import PrivateRecords
-from sottovoce.synthesis.certificate import Certificate, Said, asked_hash, rows_hash
-from sottovoce.synthesis.checkpoint import Staging
-from sottovoce.synthesis.config import Order, plan_of, plan_of_charges, room_of, terms_of
+from sottovoce.synthesis.certificate import Certificate, LedgerNote, asked_hash, rows_hash
+from sottovoce.synthesis.checkpoint import Checkpoint
+from sottovoce.synthesis.config import SynthesisConfig, plan_of, plan_of_charges, room_of, terms_of
 from sottovoce.synthesis.text import Text
 from sottovoce.tasks import Task
 
@@ -109,7 +109,7 @@ class Synthesizer:
 
     Args:
         records: Sealed private records.
-        writing: Labels and fields, and how a text is shown and asked for; a task stands for ``Writing.of(task)``.
+        writing: Labels and fields, and how a text is shown and asked for; or a task.
         order: How many texts of what kind.
         epsilon: Of the whole run.
         delta: Of the whole run.
@@ -146,8 +146,8 @@ class Synthesizer:
     def __init__(
         self,
         records: PrivateRecords,
-        writing: Writing | Task,
-        order: Order,
+        writing: GenerationTemplate | Task,
+        order: SynthesisConfig,
         *,
         epsilon: float,
         delta: float,
@@ -160,14 +160,17 @@ class Synthesizer:
         randomness: Randomness | None = None,
     ) -> None:
         require_kind("records", records, PrivateRecords, "records from read_private(...)")
-        require_kind("task", writing, (Writing, Task), "a Task, such as from load_task(...), or a Writing")
-        require_kind("order", order, Order, "an Order")
+        require_kind("task", writing, (GenerationTemplate, Task), "a Task, such as from load_task(...), or a Writing")
+        require_kind("order", order, SynthesisConfig, "an Order")
         require_kind("method", method, (Decoder, str), "a decoding method or its name")
         require_able("model", model, "read", "a model that writes, or its name")
         require_kind("budget", budget, (Budget, NoneType), "a Budget, such as Budget(8, 1e-6)")
         require_kind("ledger", ledger, (Ledger, str, NoneType), "a Ledger, or its path or address as a text")
         self.adjacency = Adjacency.parse(adjacency)
-        self.order, self.writing = order, writing if isinstance(writing, Writing) else Writing.of(writing)
+        self.order, self.writing = (
+            order,
+            writing if isinstance(writing, GenerationTemplate) else GenerationTemplate.of(writing),
+        )
         self._randomness = randomness or SystemRandomness()
         require_secure(self._randomness, synthetic=records.synthetic)
         self._records = records.with_public_size() if self.adjacency.size_is_public else records
@@ -200,9 +203,9 @@ class Synthesizer:
         return self._account.balance()
 
     @property
-    def other_ledger(self) -> str | None:
+    def conflicting_ledger(self) -> str | None:
         """Path of another ledger that these records have on this machine: its budget adds to this one's."""
-        return self._account.other_ledger
+        return self._account.conflicting_ledger
 
     @property
     def terms(self) -> dict[str, Any]:
@@ -213,32 +216,34 @@ class Synthesizer:
             "records and ledger": self._account.keyed("staging", self._records.fingerprint),
         }
 
-    def fresh(self) -> dict[str, str]:
+    def new_run_state(self) -> dict[str, str]:
         """What a new run remembers: its id, and the version of sottovoce that is charged for it."""
         return {"run": secrets.token_hex(8), "version": version("sottovoce")}
 
-    def was_charged(self, kept: Mapping[str, str]) -> bool:
+    def was_charged(self, run_state: Mapping[str, str]) -> bool:
         """Whether anything of a run was paid for."""
-        return bool(self._standing(kept))
+        return bool(self._standing(run_state))
 
     def affords(self) -> None:
         """Raises what would be raised if the run began now; charges nothing."""
-        kept = self.fresh()
-        self._account.check(self._reservations(kept, [_Charge(kept["run"], number) for number in self._numbers]))
+        run_state = self.new_run_state()
+        self._account.check(
+            self._reservations(run_state, [_Charge(run_state["run"], number) for number in self._numbers])
+        )
 
     def rounds(
         self,
-        staging: Staging | None = None,
+        checkpoint: Checkpoint | None = None,
         *,
-        kept: Mapping[str, str] | None = None,
+        run_state: Mapping[str, str] | None = None,
         on_token: Callable[[int], None] | None = None,
         redraw: bool = True,
     ) -> Iterator[Round]:
         """Writes the texts.
 
         Args:
-            staging: Where rounds are put aside; without it a crash loses what was not handed over yet.
-            kept: From ``fresh``, where there is no staging.
+            checkpoint: Where rounds are saved; without it a crash loses what was not handed over yet.
+            kept: From ``new_run_state``, where there is no checkpoint.
             on_token: Told how much further the run is, in tokens of texts at their longest, each time that a charge has
                 left and not before.
             redraw: Whether rounds that were cut off while they were drawn are charged again and drawn anew; else they
@@ -251,17 +256,17 @@ class Synthesizer:
             InputError: The run was charged for another request, as where the model keeps prompts apart differently
                 here. Nothing more was charged.
         """
-        kept = dict(staging.kept) if staging else dict(kept or self.fresh())
-        told = self._standing(kept)
+        run_state = dict(checkpoint.run_state) if checkpoint else dict(run_state or self.new_run_state())
+        told = self._standing(run_state)
         waiting: list[_Charge] = []
         for number in self._numbers:
-            newest = _newest(told, kept["run"], number)
+            newest = _newest(told, run_state["run"], number)
             standing = told.get(newest.id)
             texts: Sequence[Mapping[str, Any]] | None = None
             if standing is not None and standing.left:
-                texts = staging.get(newest.name, _aside_of(standing.content)) if staging else None
+                texts = checkpoint.load(newest.name, _saved_hash_of(standing.content)) if checkpoint else None
             elif standing is not None and standing.begun:
-                texts = self._noted(staging, newest) if staging else None
+                texts = self._noted(checkpoint, newest) if checkpoint else None
                 if texts is None and redraw:
                     waiting.append(newest.again)
             else:
@@ -269,25 +274,25 @@ class Synthesizer:
             if texts is not None:
                 yield from self._unfolded(number, texts, again=True)
         self._rehearse()  # also where nothing is left to draw: what the model keeps apart here is settled by it
-        self._require_charged_for(kept, told)
+        self._require_charged_for(run_state, told)
         if not waiting:
             return
-        self._charge(kept, waiting)
-        for one, texts in self._written(staging, waiting):
-            aside = staging.put(one.name, texts) if staging else _hash_of(texts)
-            self._note(one, texts, aside)
+        self._charge(run_state, waiting)
+        for one, texts in self._written(checkpoint, waiting):
+            saved = checkpoint.save(one.name, texts) if checkpoint else _hash_of(texts)
+            self._note(one, texts, saved)
             if on_token is not None:
                 on_token(self._tokens_of_a_charge)
             yield from self._unfolded(one.number, texts, again=False)
 
-    def certificate(self, kept: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Certificate:
+    def certificate(self, run_state: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Certificate:
         """What can be said of the rows that left, for whoever uses them. It is for every charge of the run.
 
         Raises:
             InputError: The charges are for another request than this one.
         """
-        told, run = self._standing(kept), kept["run"]
-        self._require_charged_for(kept, told)
+        told, run = self._standing(run_state), run_state["run"]
+        self._require_charged_for(run_state, told)
         charges = [one for number in self._numbers for one in _attempts(told, run, number)]
         return Certificate.of(
             plan_of_charges(self.plan, len(charges) - self._charges),
@@ -299,7 +304,7 @@ class Synthesizer:
             data=self._account.data_hash(run, self._records.fingerprint),
             ledger=[one.id for one in charges],
             rows=rows,
-            asked=self._asked(kept),
+            asked=self._asked(run_state),
         )
 
     # What is charged
@@ -315,13 +320,13 @@ class Synthesizer:
             "seeded": not self._randomness.secure,
         }
 
-    def _asked(self, kept: Mapping[str, str]) -> dict[str, Any]:
+    def _asked(self, run_state: Mapping[str, str]) -> dict[str, Any]:
         """The whole request, which every charge commits to: a certificate is for all of it or for nothing."""
-        return {**self._words, "version": kept["version"], "run": kept["run"], "charges": self._charges}
+        return {**self._words, "version": run_state["version"], "run": run_state["run"], "charges": self._charges}
 
-    def _require_charged_for(self, kept: Mapping[str, str], told: Mapping[str, Standing]) -> None:
+    def _require_charged_for(self, run_state: Mapping[str, str], told: Mapping[str, Standing]) -> None:
         """Refuses to go on with charges of another request, whose certificate would be for none of them."""
-        asked = asked_hash(self._asked(kept))
+        asked = asked_hash(self._asked(run_state))
         if any(one.asked != asked for one in told.values()):
             raise InputError(
                 f"The run was charged for another request than this one, of which the model {self.model.name!r} says "
@@ -329,9 +334,9 @@ class Synthesizer:
                 "it began with. Nothing more was charged."
             )
 
-    def _standing(self, kept: Mapping[str, str]) -> dict[str, Standing]:
+    def _standing(self, run_state: Mapping[str, str]) -> dict[str, Standing]:
         """Every charge of a run by its id."""
-        return self._account.standing(f"{kept['run']}-")
+        return self._account.standing(f"{run_state['run']}-")
 
     @property
     def _numbers(self) -> range:
@@ -357,19 +362,19 @@ class Synthesizer:
         """Tokens of all its texts at their longest."""
         return self._texts_of_a_charge * self.order.tokens
 
-    def _reservations(self, kept: Mapping[str, str], charges: Sequence[_Charge]) -> list[Reservation]:
+    def _reservations(self, run_state: Mapping[str, str], charges: Sequence[_Charge]) -> list[Reservation]:
         s, holds = self.plan.setting, self.model.isolation.holds
-        said = Said(
+        said = LedgerNote(
             self.plan.decoder.name, self.model.name, s.change.name, s.tokens, not self._randomness.secure, holds
         )
-        asked = asked_hash(self._asked(kept))
+        asked = asked_hash(self._asked(run_state))
         return [Reservation(one.id, self._event, said.note, asked) for one in charges]
 
-    def _charge(self, kept: Mapping[str, str], waiting: Sequence[_Charge]) -> None:
+    def _charge(self, run_state: Mapping[str, str], waiting: Sequence[_Charge]) -> None:
         """Charges what is to be drawn, all of it or nothing; what is charged and did not begin is not charged again."""
         lost = sum(one.attempt > 1 for one in waiting)
         try:
-            self._account.reserve(self._reservations(kept, waiting))
+            self._account.reserve(self._reservations(run_state, waiting))
         except BudgetExhaustedError as error:
             if not lost:
                 raise
@@ -382,7 +387,7 @@ class Synthesizer:
                 limit=error.limit,
             ) from None
 
-    def _expected(self, order: Order) -> int:
+    def _expected(self, order: SynthesisConfig) -> int:
         """s: given, or the public number of units shared out over all batches."""
         if order.experts is not None:
             return order.experts
@@ -403,7 +408,7 @@ class Synthesizer:
             Group(Prompt(self.writing.opening(label), "", self.writing.lead), ()) for label in self.writing.labels
         ]
         try:
-            read = self.model.read(public, inside_tokens=self.order.inside_tokens, tokens=self.order.tokens)
+            read = self.model.read(public, max_private_tokens=self.order.max_private_tokens, tokens=self.order.tokens)
             try:
                 for step in read.write(range(len(public)), 1).step(dict.fromkeys(range(len(public)))):
                     text = self._text(SystemRandomness())
@@ -424,21 +429,21 @@ class Synthesizer:
                 f"The model {self.model.name} failed on public prompts ({type(error).__name__}). Nothing was charged."
             ) from error
 
-    def _noted(self, staging: Staging, one: _Charge) -> Sequence[Mapping[str, Any]] | None:
+    def _noted(self, checkpoint: Checkpoint, one: _Charge) -> Sequence[Mapping[str, Any]] | None:
         """A charge that is whole on the disk and was not noted: it was drawn, so it is the draw that leaves."""
-        found = staging.found(one.name)
+        found = checkpoint.found(one.name)
         rounds = 1 if self.plan.decoder.refundable else self.order.rounds
         wanted = [self.writing.labels[label] for label in self.labels] * rounds
         if found is None or not _are_texts(found[0], wanted):
             return None
-        texts, aside = found
-        self._note(one, texts, aside)
+        texts, saved = found
+        self._note(one, texts, saved)
         return texts
 
-    def _note(self, one: _Charge, texts: Sequence[Mapping[str, Any]], aside: str) -> None:
-        """Notes that a charge leaves: the hash of what was put aside, and of the rows that it becomes."""
+    def _note(self, one: _Charge, texts: Sequence[Mapping[str, Any]], saved: str) -> None:
+        """Notes that a charge leaves: the hash of what was saved, and of the rows that it becomes."""
         rows = [row for found in self._unfolded(1, texts, again=False) for row in found.rows]
-        self._account.mark_released([one.id], {one.id: f"{aside} {rows_hash(rows)}"})
+        self._account.mark_released([one.id], {one.id: f"{saved} {rows_hash(rows)}"})
 
     @cached_property
     def _grammar(self) -> Grammar | None:
@@ -450,13 +455,15 @@ class Synthesizer:
         return Grammar(self.writing.schema, self.model)
 
     def _text(self, randomness: Randomness) -> Text:
-        ends, unwritable = self.model.ends, self.model.unwritable
-        chooser = self.plan.decoder.start(self.plan, randomness, ends=ends, unwritable=unwritable)
+        eos_tokens, forbidden_tokens = self.model.eos_tokens, self.model.forbidden_tokens
+        chooser = self.plan.decoder.start(
+            self.plan, randomness, eos_tokens=eos_tokens, forbidden_tokens=forbidden_tokens
+        )
         matcher = self._grammar.start() if self._grammar else None
         return Text(chooser, lambda tokens: self.writing.ended(self._text_of(tokens)), matcher)
 
     def _written(
-        self, staging: Staging | None, waiting: Sequence[_Charge]
+        self, checkpoint: Checkpoint | None, waiting: Sequence[_Charge]
     ) -> Iterator[tuple[_Charge, list[dict[str, Any]]]]:
         """The texts of every charge, as soon as it is whole. This is the private read.
 
@@ -466,8 +473,8 @@ class Synthesizer:
 
         def begin(one: _Charge) -> None:
             if one not in begun:
-                if staging:  # whether a round can be put aside must not follow from it
-                    staging.make_room(room_of(self.order, self.writing, self._texts_of_a_charge))
+                if checkpoint:  # whether a round can be saved must not follow from it
+                    checkpoint.make_room(room_of(self.order, self.writing, self._texts_of_a_charge))
                 self._account.begin([one.id])
                 begun.add(one)
 
@@ -482,7 +489,9 @@ class Synthesizer:
             self._withheld(read.close)
 
     def _read(self) -> ReadPrompts:
-        return self.model.read(self._batches.groups(), inside_tokens=self.order.inside_tokens, tokens=self.order.tokens)
+        return self.model.read(
+            self._batches.groups(), max_private_tokens=self.order.max_private_tokens, tokens=self.order.tokens
+        )
 
     def _drawn(self, read: ReadPrompts) -> list[dict[str, Any]]:
         """The texts of one charge."""
@@ -510,7 +519,7 @@ class Synthesizer:
         ]
 
     def _text_of(self, tokens: Sequence[int]) -> str:
-        return self.model.decode([token for token in tokens if token not in self.model.ends])
+        return self.model.decode([token for token in tokens if token not in self.model.eos_tokens])
 
     def _whole(self, tokens: Sequence[int]) -> str:
         """What a finished text says, blank where the tokenizer cannot say it: a failure would tell of a draw."""
@@ -565,8 +574,8 @@ def _hash_of(texts: Sequence[Mapping[str, Any]]) -> str:
     return hashlib.sha256(repr(texts).encode()).hexdigest()
 
 
-def _aside_of(content: str | None) -> str | None:
-    """Of what is noted of a charge, the hash of what was put aside."""
+def _saved_hash_of(content: str | None) -> str | None:
+    """Of what is noted of a charge, the hash of what was saved."""
     return content.partition(" ")[0] if content else None
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
-from sottovoce.methods.decoding.sampler import Chooser
+from sottovoce.methods.decoding.sampler import TokenSampler
 from sottovoce.models.failures import is_models
 from sottovoce.models.stepper import Step
 from sottovoce.records.sealed import Opaque
@@ -33,7 +33,9 @@ class Text(Opaque):
         tokens: So far.
     """
 
-    def __init__(self, chooser: Chooser, ended: Callable[[list[int]], bool], matcher: Matcher | None = None) -> None:
+    def __init__(
+        self, chooser: TokenSampler, ended: Callable[[list[int]], bool], matcher: Matcher | None = None
+    ) -> None:
         self._chooser, self._ended, self._matcher = chooser, ended, matcher
         self.tokens: list[int] = []
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from sottovoce.privacy.accounting.accountant import RdpAccountant
-from sottovoce.privacy.accounting.event_cost import charge_of
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.events import ApproximateDP, BoundedRange, NoOpDpEvent, PureDP, SelfComposedDpEvent, ZCDpEvent
 from sottovoce.privacy.unit import Adjacency
 
@@ -99,7 +99,7 @@ def claim_of(event: Any, adjacency: Adjacency) -> Claim | None:
 def is_empty(event: Any) -> bool:
     """Whether an event promises nothing at all."""
     try:
-        charge = charge_of(event)
+        charge = cost_of(event)
     except Exception:
         return False
     return math.isinf(charge.rho) and math.isinf(charge.epsilon) and charge.delta == 0
@@ -176,7 +176,7 @@ def _points(accountant: RdpAccountant) -> tuple[tuple[float, float], ...]:
 
 
 def _pure_of(event: Any) -> float:
-    charge = charge_of(event)
+    charge = cost_of(event)
     return charge.epsilon if charge.delta == 0 else math.inf
 
 

@@ -25,9 +25,9 @@ from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
 from sottovoce.methods.decoding.selecting import SelectingDecoder
-from sottovoce.privacy.accounting.event_cost import charge_of
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.synthesis.config import Order, plan_of
+from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from sottovoce.testing import text_sessions as sessions
 from sottovoce.testing import text_worlds as worlds
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
@@ -64,7 +64,7 @@ def check_decoder(
 
     Args:
         decoder: An instance, which is checked as it is; or a class, which is checked at its defaults and at every
-            choice that an option accepts. Open parameters are settled by the prices that are tried.
+            choice that an option accepts. Open parameters are calibrated to the prices that are tried.
         effort: How many worlds are tried.
         report: To be filled; a new one by default.
 
@@ -143,7 +143,7 @@ class _Decoder:
         self, adjacency: Adjacency, price: Price, tokens: int, experts: int = EXPERTS, texts: int = 1
     ) -> DecodingPlan | None:
         """The plan of a run, or ``None`` where it is refused, before anything is read."""
-        order = Order(per_label=texts, tokens=tokens, experts=experts)
+        order = SynthesisConfig(per_label=texts, tokens=tokens, experts=experts)
         try:
             plan = plan_of(self.decoder, order, price, adjacency, "record", experts)
             worlds.chooser_of(plan, seeded(0))
@@ -180,7 +180,7 @@ class _Decoder:
                 steps = [(part.row.event(setting.change), part.steps) for part in decoder.parts(setting)]
                 if isinstance(decoder, SelectingDecoder):
                     steps = [(plan.token_event, tokens)]
-                least, charged = texts * sum(charge_of(e).rho * n for e, n in steps), charge_of(plan.event).rho
+                least, charged = texts * sum(cost_of(e).rho * n for e, n in steps), cost_of(plan.event).rho
             else:
                 shorter = decoder.event(replace(setting, tokens=1, texts=1))
                 least, charged = (

@@ -288,8 +288,8 @@ class _Mechanism:
             law, drawn = self.mechanism.law(queries, at, bound), list[int]()
             for _ in range(self.draws):
                 run = getattr(self.mechanism, name)(at, sensitivity=bound, adjacency=adjacency, randomness=source)
-                ends = (i for i, q in enumerate(queries) if run.above(Counts([q], l1=bound, adjacency=adjacency)))
-                drawn.append(next(ends, 3))
+                eos_tokens = (i for i, q in enumerate(queries) if run.above(Counts([q], l1=bound, adjacency=adjacency)))
+                drawn.append(next(eos_tokens, 3))
             self._follows(dict(enumerate(law)), drawn, f"queries {queries}, threshold {at}, {adjacency.value}")
 
     def _points(self, name: str, claim: Claim) -> None:

@@ -142,8 +142,8 @@ def _with(cls: type, name: str, value: Any, choices: Mapping[str, Sequence[Any]]
     return None
 
 
-def _optional(cls: type, choices: Collection[str], settled: Collection[str] = ()) -> list[str]:
-    """Options for numbers that are absent by default, but for those that a price settles then."""
+def _optional(cls: type, choices: Collection[str], calibrated: Collection[str] = ()) -> list[str]:
+    """Options for numbers that are absent by default, but for those that a price calibrates then."""
     if not is_dataclass(cls):
         return []
     hints = get_type_hints(cls)
@@ -153,7 +153,7 @@ def _optional(cls: type, choices: Collection[str], settled: Collection[str] = ()
         if field.init
         and field.default is None
         and not field.name.startswith("_")
-        and field.name not in (*choices, *settled)
+        and field.name not in (*choices, *calibrated)
         and {int, float} & {*_parts(hints[field.name])}
     ]
 

@@ -11,7 +11,7 @@ from sottovoce.methods.decoding.decoder import Decoder
 from sottovoce.models.fake import FakeStepper
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.synthesis.config import Order
+from sottovoce.synthesis.config import SynthesisConfig
 from sottovoce.synthesis.synthesizer import Synthesizer
 from sottovoce.testing import text_worlds as worlds
 from sottovoce.testing.draws import departs
@@ -31,9 +31,9 @@ def writes(decoder: Decoder, subject: str, report: Report, *, exact: bool) -> No
         except InputError:
             continue
         world = f"{worlds.shown(DATA)} ({adjacency.value})"
-        kept = writer.fresh()
+        run_state = writer.new_run_state()
         with must_not_raise("session", subject, "a run", world):
-            rounds = list(writer.rounds(kept=kept))
+            rounds = list(writer.rounds(run_state=run_state))
         drawn: list[Hashable] = [_token(row) for one in rounds for row in one.rows if row["label"] == LABELS[0]]
         drawn += [(worlds.TOKENS - 1,)] * (TEXTS - len(drawn))
         if exact:
@@ -42,7 +42,7 @@ def writes(decoder: Decoder, subject: str, report: Report, *, exact: bool) -> No
                 raise ContractError("session", subject, f"texts of a run do not follow its law: {told}", world)
             report.kept("session", TEXTS, "texts of a run that follow the law")
         try:
-            again = [row for one in writer.rounds(kept=kept) for row in one.rows]
+            again = [row for one in writer.rounds(run_state=run_state) for row in one.rows]
         except SottoError:
             again = []
         if again and again != [row for one in rounds for row in one.rows]:
@@ -59,7 +59,7 @@ def _writer(decoder: Decoder, adjacency: Adjacency) -> Synthesizer:
     return Synthesizer(
         worlds.records_of(DATA),
         worlds.WRITING,
-        Order(per_label=TEXTS, tokens=1, experts=2),
+        SynthesisConfig(per_label=TEXTS, tokens=1, experts=2),
         epsilon=60.0,
         delta=1e-3,
         method=decoder,

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.experts.batches import Batches
-from sottovoce.generation import Writing
-from sottovoce.methods.decoding.decoder import Chooser, DecodingPlan
+from sottovoce.generation import GenerationTemplate
+from sottovoce.methods.decoding.decoder import DecodingPlan, TokenSampler
 from sottovoce.methods.decoding.selecting import SelectingDecoder, exponential
 from sottovoce.models.fake import FakeStepper
 from sottovoce.models.stepper import Step
@@ -37,7 +37,7 @@ PIECES: Final = ("x ", "y ")
 TOKENS: Final = len(PIECES) + 1
 """Two pieces and the end; the control token behind them is never a candidate."""
 LABELS: Final = ("one", "two")
-WRITING: Final = Writing.of(Task(labels=LABELS))
+WRITING: Final = GenerationTemplate.of(Task(labels=LABELS))
 
 SAYINGS: Final[Mapping[str, tuple[float, ...]]] = {
     "X": (60.0, 0.0, 0.0),
@@ -59,10 +59,10 @@ DataSet = tuple[Unit, ...]
 
 def logits(prompt: Any, text: Sequence[int]) -> Sequence[float] | None:
     """Logits of the tokens, the control token the likeliest. What an expert says turns with the text."""
-    names = [name for name in SAYINGS if f"<{name}>" in prompt.inside]
-    if "<!>" in prompt.inside:
+    names = [name for name in SAYINGS if f"<{name}>" in prompt.private_text]
+    if "<!>" in prompt.private_text:
         raise RuntimeError("the model cannot read this prompt")
-    if "<?>" in prompt.inside:
+    if "<?>" in prompt.private_text:
         return None
     if not names:
         return [*PUBLIC, 9.0]
@@ -113,7 +113,7 @@ class Scene:
         records = records.with_public_size() if adjacency.size_is_public else records
         batches = Batches(records, WRITING, per_label=1, adjacency=adjacency, randomness=seeded(1))
         self.model = model or FakeStepper(logits, pieces=PIECES)
-        self._read = self.model.read(batches.groups(), inside_tokens=40, tokens=tokens)
+        self._read = self.model.read(batches.groups(), max_private_tokens=40, tokens=tokens)
         self._tokens = tokens
         self._kept: dict[tuple[int, tuple[int, ...]], tuple[Tensor, list[Tensor]]] = {}
 
@@ -133,12 +133,12 @@ class Scene:
         return Step(0, public, iter(blocks))
 
 
-def chooser_of(plan: DecodingPlan, source: Randomness) -> Chooser:
+def chooser_of(plan: DecodingPlan, source: Randomness) -> TokenSampler:
     """A chooser for one text."""
-    return plan.decoder.start(plan, source, ends=(TOKENS - 1,), unwritable=(TOKENS,))
+    return plan.decoder.start(plan, source, eos_tokens=(TOKENS - 1,), forbidden_tokens=(TOKENS,))
 
 
-def law_of_token(plan: DecodingPlan, chooser: Chooser, make: Callable[[], Step]) -> FloatArray:
+def law_of_token(plan: DecodingPlan, chooser: TokenSampler, make: Callable[[], Step]) -> FloatArray:
     """Probability of each token, an average over the coins where experts are drawn; all 0 where the text ends here."""
     decoder = plan.decoder
     if not isinstance(decoder, SelectingDecoder):
@@ -153,7 +153,7 @@ def law_of_token(plan: DecodingPlan, chooser: Chooser, make: Callable[[], Step])
     prior = decoder.log_prior(public)
 
     def given(source: Randomness) -> FloatArray:
-        scores = decoder.scores(plan, decoder.taking_part(plan, make(), source), public)
+        scores = decoder.scores(plan, decoder.subsample(plan, make(), source), public)
         law = mechanism.law(scores) if prior is None else exponential(mechanism).law(scores, prior)
         return np.array([float(p) for p in law])
 

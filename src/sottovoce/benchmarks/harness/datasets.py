@@ -43,7 +43,7 @@ MOST_RECORDS: Final = 128
 
 @final
 @dataclass(frozen=True)
-class World:
+class Dataset:
     """The rows of one task.
 
     Attributes:
@@ -106,43 +106,43 @@ def default_data() -> Path:
 
 
 @lru_cache(maxsize=16)
-def read_world(data: Path, name: str) -> World:
+def read_world(data: Path, name: str) -> Dataset:
     """Reads a world.
 
     Raises:
         ParameterError: There is no such world.
         InputError: Its rows are not in the folder.
     """
-    if name not in WORLDS:
-        raise ParameterError("tasks", name, f"one of {', '.join(WORLDS)}")
+    if name not in DATASETS:
+        raise ParameterError("tasks", name, f"one of {', '.join(DATASETS)}")
     try:
-        return WORLDS[name](data, name)
+        return DATASETS[name](data, name)
     except (FileNotFoundError, NotADirectoryError) as error:
         missing = Path(str(error.filename)).relative_to(data) if error.filename else name
         raise InputError(f"The benchmark rows {str(missing)!r} are not there. Name their folder with --data.") from None
 
 
-def _of_task(data: Path, name: str) -> World:
+def _of_task(data: Path, name: str) -> Dataset:
     task = load_task(name)
     folder = data / {"sarcasm": "sarcasm_headlines"}.get(name, name)
     train, test = (_examples(task, folder / f"{split}.jsonl.gz") for split in ("train", "test"))
     kept = len(train) - FITTED.get(name, 0)
     if kept < 1:
         raise InputError(f"{name} has no training row but the last {len(train)}, which a model was fitted on.")
-    return World(name, task, train[:kept], test)
+    return Dataset(name, task, train[:kept], test)
 
 
-def _tickets(data: Path, name: str) -> World:
+def _tickets(data: Path, name: str) -> Dataset:
     task = load_task("tickets")
 
     def half(file: str) -> list[Example]:
         lines = tickets_file(file).read_text("utf-8").splitlines()
         return [task.example_of(Row(i, json.loads(line)), file) for i, line in enumerate(lines, 1)]
 
-    return World(name, task, half("private.jsonl"), half("queries.jsonl"))
+    return Dataset(name, task, half("private.jsonl"), half("queries.jsonl"))
 
 
-def _uneven(data: Path, name: str) -> World:
+def _uneven(data: Path, name: str) -> Dataset:
     """AG News with the classes at 85, 5, 5 and 5 in a hundred, in training and test rows alike."""
     whole = _of_task(data, "agnews")
 
@@ -151,7 +151,7 @@ def _uneven(data: Path, name: str) -> World:
         most = len(by_label[0])
         return [e for label, kept in enumerate(by_label) for e in kept[: most if label == 0 else round(most * 5 / 85)]]
 
-    return World(name, replace(whole.task, name=name), thinned(whole.train), thinned(whole.test))
+    return Dataset(name, replace(whole.task, name=name), thinned(whole.train), thinned(whole.test))
 
 
 SOURCES: Final = {
@@ -166,7 +166,7 @@ SOURCES: Final = {
 question; other rows of two of the data sets (medquad, wikimovies) were among the texts that it was fitted on."""
 
 
-def _sources(data: Path, name: str) -> World:
+def _sources(data: Path, name: str) -> Dataset:
     task = Task(labels=list(SOURCES), name=name, instruction="Say what kind of text this is.")
 
     def mixed(split: str, known: Collection[str] = ()) -> list[Example]:
@@ -179,10 +179,10 @@ def _sources(data: Path, name: str) -> World:
 
     train = mixed("train")
     # Some medical answers open alike and are equal once they are cut.
-    return World(name, task, train, mixed("test", {example.fields["text"] for example in train}))
+    return Dataset(name, task, train, mixed("test", {example.fields["text"] for example in train}))
 
 
-def _mails(data: Path, name: str) -> World:
+def _mails(data: Path, name: str) -> Dataset:
     """Does the mail hold an e-mail address? Published mails of real people: nothing of them is ever shown."""
     labels = ["address", "no address"]
     task = Task(labels=labels, name=name, instruction="Say whether the mail holds an e-mail address.")
@@ -191,32 +191,32 @@ def _mails(data: Path, name: str) -> World:
         rows = benchmark_rows(data / "enron" / f"{split}.jsonl.gz")
         return [Example({"text": row["text"]}, 0 if row["emails"] else 1) for row in rows]
 
-    return World(name, task, half("train"), half("test"))
+    return Dataset(name, task, half("train"), half("test"))
 
 
-def _pseudonames(data: Path, name: str) -> World:
+def _pseudonames(data: Path, name: str) -> Dataset:
     """Characters that the embedded image model never saw, five an episode; a record is one drawing with its name."""
     card = json.loads((resources.files("sottovoce") / "data" / "embedded_image" / "encoder.json").read_text("utf-8"))
     return _pictures(data / "omniglot", name, sorted(card["characters"]["unseen"]))
 
 
-def _photographs(data: Path, name: str) -> World:
+def _photographs(data: Path, name: str) -> Dataset:
     """Photographs of things, five kinds an episode under made-up names; for vision-language models."""
     rows = benchmark_rows(data / "caltech101_small" / "train.jsonl.gz")
     return _pictures(data / "caltech101_small", name, sorted({row["class"] for row in rows}))
 
 
-def _pictures(folder: Path, name: str, classes: Sequence[str]) -> World:
+def _pictures(folder: Path, name: str, classes: Sequence[str]) -> Dataset:
     task = load_task("pseudonames")
 
     def half(split: str) -> list[Example]:
         rows = benchmark_rows(folder / f"{split}.jsonl.gz")
         return [Example({"image": r["image_b64"]}, classes.index(r["class"])) for r in rows if r["class"] in classes]
 
-    return World(name, task, half("train"), half("test"), classes=len(task.labels))
+    return Dataset(name, task, half("train"), half("test"), classes=len(task.labels))
 
 
-WORLDS: Final[Mapping[str, Callable[[Path, str], World]]] = {
+DATASETS: Final[Mapping[str, Callable[[Path, str], Dataset]]] = {
     "agnews": _of_task,
     "dbpedia": _of_task,
     "trec": _of_task,

@@ -11,8 +11,8 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from sottovoce.benchmarks.harness.datasets import OWN, UNKNOWN, WORLDS, World, default_data, read_world
-from sottovoce.benchmarks.harness.results import Exhibit
+from sottovoce.benchmarks.harness.datasets import DATASETS, OWN, UNKNOWN, Dataset, default_data, read_world
+from sottovoce.benchmarks.harness.results import ReportSection
 from sottovoce.benchmarks.harness.score_cache import StoredScorer
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.files.outputs import write_new
@@ -63,7 +63,7 @@ class Settings:
         given = {n: tuple(dict.fromkeys(v)) if isinstance(v, list | tuple) else v for n, v in given.items()}
         given = {name: value for name, value in given.items() if value is not None}
         for name, known in (
-            ("tasks", tuple(dict.fromkeys((*WORLDS, *self.tasks)))),
+            ("tasks", tuple(dict.fromkeys((*DATASETS, *self.tasks)))),
             ("adjacencies", BOTH),
             ("names", (OWN, UNKNOWN)),
         ):
@@ -268,7 +268,7 @@ class Bench:
     scorer: StoredScorer
     data: Path = field(default_factory=default_data)
 
-    def world(self, name: str) -> World:
+    def world(self, name: str) -> Dataset:
         """Reads a world, once."""
         return read_world(self.data, name)
 
@@ -297,7 +297,7 @@ class Experiment:
     source: str
     settings: Settings
     measure: Measure
-    exhibit: Callable[[Result], Exhibit]
+    exhibit: Callable[[Result], ReportSection]
     whole: Callable[[Bench, Sequence[Piece]], dict[str, Any]] | None = None
 
     def pieces(self, settings: Settings) -> list[Piece]:

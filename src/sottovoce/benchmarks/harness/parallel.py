@@ -44,7 +44,7 @@ def measured(measure: Measure, bench: Bench, piece: Piece) -> Done:
     return Done(piece, numbers, spent, bench.scorer.asked - asked, bench.scorer.found - found)
 
 
-def side_by_side(
+def run_in_parallel(
     measure: Measure, open_bench: Callable[[], Bench], pieces: Sequence[Piece], jobs: int
 ) -> Iterator[Done]:
     """Measures pieces in processes of their own, and gives each as soon as it is done.

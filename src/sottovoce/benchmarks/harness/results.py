@@ -79,7 +79,7 @@ class Figure:
 
 @final
 @dataclass(frozen=True)
-class Exhibit:
+class ReportSection:
     """All that one experiment shows.
 
     Attributes:

@@ -14,11 +14,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from sottovoce.benchmarks.harness.datasets import WORLDS, default_data
+from sottovoce.benchmarks.harness.datasets import DATASETS, default_data
 from sottovoce.benchmarks.harness.experiment import Bench, Cell, Experiment, Key, Piece, Result, Settings, replaceable
 from sottovoce.benchmarks.harness.hardware import describe
-from sottovoce.benchmarks.harness.parallel import Done, measured, side_by_side
-from sottovoce.benchmarks.harness.score_cache import ScoreStore, StoredScorer
+from sottovoce.benchmarks.harness.parallel import Done, measured, run_in_parallel
+from sottovoce.benchmarks.harness.score_cache import ScoreCache, StoredScorer
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.files.outputs import refuse_existing
 from sottovoce.files.partial import PartialFile, is_torn, rows_of
@@ -71,7 +71,7 @@ def load_experiment(name: str) -> Experiment:
     return experiment
 
 
-def open_model(spec: str, store: ScoreStore) -> LabelScorer:
+def open_model(spec: str, store: ScoreCache) -> LabelScorer:
     """Opens a model for public rows: embeddings are kept in the store, of questions too."""
     if spec == "embedded":
         from sottovoce.models.embedded.label_scorer import EmbeddedScorer
@@ -115,12 +115,12 @@ def run(
     refuse_existing(file, lambda old: replaceable(old, experiment.name))
     pieces = experiment.pieces(settings)
     with (
-        closing(ScoreStore(cache / "scores.db")) as store,
+        closing(ScoreCache(cache / "scores.db")) as store,
         closing(_Diary(file.with_suffix(".partial"), experiment, settings, restart=restart)) as diary,
     ):
         bench = open_bench(settings, store, data or default_data())
         for task in settings.tasks:
-            if task in WORLDS:  # others are read by their experiment
+            if task in DATASETS:  # others are read by their experiment
                 bench.world(task)
         waiting = [piece for piece in pieces if piece not in diary.done]
         done: Iterable[Done]
@@ -128,7 +128,7 @@ def run(
             done = (measured(experiment.measure, bench, piece) for piece in waiting)
         else:
             again = partial(open_bench, settings, cache / "scores.db", data or default_data())
-            done = side_by_side(experiment.measure, again, waiting, min(jobs, len(waiting)))
+            done = run_in_parallel(experiment.measure, again, waiting, min(jobs, len(waiting)))
         _work(experiment.name, done, diary, len(pieces) - len(waiting), len(pieces))
         before, started = (bench.scorer.asked, bench.scorer.found), time.perf_counter()
         extra = experiment.whole(bench, pieces) if experiment.whole else {}
@@ -141,9 +141,9 @@ def run(
     return file
 
 
-def open_bench(settings: Settings, store: ScoreStore | Path, data: Path) -> Bench:
+def open_bench(settings: Settings, store: ScoreCache | Path, data: Path) -> Bench:
     """Everything that an experiment measures with."""
-    store = ScoreStore(store) if isinstance(store, Path) else store
+    store = ScoreCache(store) if isinstance(store, Path) else store
     return Bench(settings, StoredScorer(open_model(settings.model, store), store), data)
 
 

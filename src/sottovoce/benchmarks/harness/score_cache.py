@@ -31,7 +31,7 @@ _MEBIBYTE = 1 << 20
 
 
 @final
-class ScoreStore:
+class ScoreCache:
     """One SQLite file.
 
     Args:
@@ -97,7 +97,7 @@ class StoredScorer:
         found: The other pairs: known before, or the same as another one of the same call.
     """
 
-    def __init__(self, scorer: LabelScorer, store: ScoreStore) -> None:
+    def __init__(self, scorer: LabelScorer, store: ScoreCache) -> None:
         self.scorer, self.store = scorer, store
         self.name, self.isolation = scorer.name, scorer.isolation
         self.identity = identity_of(scorer)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from sottovoce.benchmarks.harness.results import Exhibit, Table
+from sottovoce.benchmarks.harness.results import ReportSection, Table
 
 UNITS = frozenset(["e", "x", "s", "ms", "h", "k", "M", "MB", "GB", "to", "of", "nats", "bits", "points", "nan", "inf"])
 """Words in a cell that is still a number."""
 BLANK = frozenset(("", "-", "–", "—", "n/a", "none", "nan", "inf", "-inf"))
 
 
-def text_tables(exhibit: Exhibit) -> str:
+def text_tables(exhibit: ReportSection) -> str:
     """The tables as Markdown, each under its title in bold; columns are aligned in the source as well.
 
     Example:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.accuracy import kinds, measure_accuracy
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
-from sottovoce.benchmarks.harness.results import Exhibit
+from sottovoce.benchmarks.harness.results import ReportSection
 from sottovoce.benchmarks.harness.sweeps import sweep_figures, sweep_tables
 from sottovoce.methods.base import Selecting
 from sottovoce.methods.poe import PoE
@@ -32,7 +32,7 @@ def _named(key: Key) -> Key:
     return replace(key, method=name, option=f"clip {clip}") if clip else key
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """Lines over the clip for each epsilon, and the best clip by cell."""
     x = result.settings.clips
     tables, figures, lines = [], [], []
@@ -50,7 +50,7 @@ def exhibit(result: Result) -> Exhibit:
                     at = {"task": task, "names": names, "adjacency": adjacency, **fixed}
                     told = ", ".join(_best(result, method, at) for method in FAMILIES)
                     lines.append(f"{adjacency}, {task} ({names} names), epsilon {epsilon:g}: {told}.")
-    return Exhibit(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
+    return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 
 
 def _best(result: Result, method: str, at: dict[str, object]) -> str:

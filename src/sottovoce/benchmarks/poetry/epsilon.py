@@ -5,7 +5,7 @@ from __future__ import annotations
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.accuracy import kinds, measure_accuracy
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Measurements, Piece, Result, Settings, about
-from sottovoce.benchmarks.harness.results import Exhibit
+from sottovoce.benchmarks.harness.results import ReportSection
 from sottovoce.benchmarks.harness.sweeps import sweep_figures, sweep_tables
 from sottovoce.methods.pbs import PbS
 
@@ -17,7 +17,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     return measure_accuracy(bench, piece, pbs=PbS())
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """Lines over epsilon for each number of records, and the epsilon from which each method beats zero-shot."""
     x = result.settings.epsilons
     tables, figures, lines = [], [], []
@@ -35,7 +35,7 @@ def exhibit(result: Result) -> Exhibit:
                     f"{adjacency}, {task} ({names} names), {records} records: epsilon from which the mean stays above "
                     f"zero-shot: {'; '.join(told)}."
                 )
-    return Exhibit(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
+    return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 
 
 def _place(epsilon: float) -> dict[str, float]:

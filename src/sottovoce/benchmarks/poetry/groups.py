@@ -5,7 +5,7 @@ from __future__ import annotations
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.accuracy import difference, kinds, measure_accuracy, said_of
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Measurements, Piece, Result, Settings, about
-from sottovoce.benchmarks.harness.results import Exhibit
+from sottovoce.benchmarks.harness.results import ReportSection
 from sottovoce.benchmarks.harness.sweeps import sweep_figures, sweep_tables
 
 METHODS = tuple(name for name in e.SELECTING if name != e.VOTES_GAUSSIAN)
@@ -16,7 +16,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     return measure_accuracy(bench, piece, methods={name: e.SELECTING[name] for name in METHODS})
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """Lines over the group size, and the best size against single records."""
     x = result.settings.groups
     tables, figures, lines = [], [], []
@@ -44,7 +44,7 @@ def exhibit(result: Result) -> Exhibit:
                         f"{adjacency}, {task} ({names} names), {records} records, epsilon {epsilon:g}: best "
                         f"{', '.join(told)}."
                     )
-    return Exhibit(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
+    return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 
 
 def _place(group: float) -> dict[str, int]:

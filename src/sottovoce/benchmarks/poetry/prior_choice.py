@@ -15,7 +15,7 @@ import numpy as np
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.accuracy import kinds, measure_accuracy, series
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
-from sottovoce.benchmarks.harness.results import Exhibit, Figure, Table
+from sottovoce.benchmarks.harness.results import Figure, ReportSection, Table
 from sottovoce.methods.base import Selecting
 from sottovoce.methods.prior_poe import PriorPoE
 
@@ -48,7 +48,7 @@ def scores(result: Result) -> dict[tuple[float, float], float]:
     return {at: float(np.mean(by_option[_option(*at)])) for at in grid}
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """The grid of means, by kind of names too, and the choice."""
     found = scores(result)
     clip, weight = max(found, key=found.__getitem__)
@@ -68,7 +68,7 @@ def exhibit(result: Result) -> Exhibit:
         *(_part(result, task, names) for task, names in kinds(result)),
     ]
     title, source = EXPERIMENT.title, EXPERIMENT.source
-    return Exhibit(result.experiment, title, source, lines, tables, _figures(result), about(result))
+    return ReportSection(result.experiment, title, source, lines, tables, _figures(result), about(result))
 
 
 def _part(result: Result, task: str, names: str) -> Table:

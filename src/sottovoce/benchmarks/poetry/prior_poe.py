@@ -5,7 +5,7 @@ from __future__ import annotations
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.accuracy import accuracy_tables, difference, kinds, measure_accuracy, said_of
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Measurements, Piece, Result, Settings, about
-from sottovoce.benchmarks.harness.results import Exhibit
+from sottovoce.benchmarks.harness.results import ReportSection
 from sottovoce.benchmarks.harness.sweeps import sweep_figures
 from sottovoce.benchmarks.poetry.table1 import gains
 
@@ -20,7 +20,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     return measure_accuracy(bench, piece, methods={name: e.SELECTING[name] for name in METHODS})
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """Accuracies, the gain over PoE, and the reading by task."""
     tables = [*accuracy_tables(result, METHODS), *gains(result, e.PRIOR_POE)]
     figures = []
@@ -44,7 +44,7 @@ def exhibit(result: Result) -> Exhibit:
         lines.append(
             f"{task} ({names} names; {kind}): prior x PoE over PoE, points at so many records: {'; '.join(told)}."
         )
-    return Exhibit(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
+    return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 
 
 EXPERIMENT = Experiment(

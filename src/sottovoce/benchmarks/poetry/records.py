@@ -5,7 +5,7 @@ from __future__ import annotations
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.accuracy import kinds, measure_accuracy
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Measurements, Piece, Result, Settings, about
-from sottovoce.benchmarks.harness.results import Exhibit
+from sottovoce.benchmarks.harness.results import ReportSection
 from sottovoce.benchmarks.harness.sweeps import sweep_figures, sweep_tables
 
 METHODS = tuple(e.SELECTING)
@@ -16,7 +16,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     return measure_accuracy(bench, piece)
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """Lines over the number of records for each epsilon, and where PoE overtakes votes and zero-shot."""
     x = result.settings.records
     tables, figures, lines = [], [], []
@@ -30,7 +30,7 @@ def exhibit(result: Result) -> Exhibit:
             for task, names in kinds(result):
                 found = _overtakes(result, task, names, epsilon, adjacency)
                 lines.append(f"{adjacency}, epsilon {epsilon:g}, {task} ({names} names): {found}")
-    return Exhibit(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
+    return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 
 
 def _place(records: float) -> dict[str, int]:

@@ -9,7 +9,7 @@ import numpy as np
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.accuracy import difference, hard, kinds, readable, series, soft
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
-from sottovoce.benchmarks.harness.results import Exhibit, Figure, Series, Table
+from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.experts.label_scores import sanitized
 from sottovoce.models.base import FloatArray
 
@@ -52,7 +52,7 @@ def shares(log_weights: FloatArray) -> FloatArray:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """Tables of both numbers, and rank against probability."""
     tables = [_table(result, TARGET), _table(result, INFINITY)]
     lines = []
@@ -68,7 +68,7 @@ def exhibit(result: Result) -> Exhibit:
             f"of {len(gaps)} cells, and less in {behind}; differences in probability: "
             f"{', '.join(f'{t} ({n}) {gap:+.2f}' for (t, n), (gap, _) in zip(kinds(result), gaps, strict=True))}."
         )
-    return Exhibit(
+    return ReportSection(
         result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, _figures(result), about(result)
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.accuracy import accuracy_tables, difference, kinds, measure_accuracy, said_of
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Measurements, Piece, Result, Settings, about
-from sottovoce.benchmarks.harness.results import Exhibit, Figure, Series, Table
+from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.methods.pbs import PbS
 
 METHODS = (*e.SELECTING, e.PBS)
@@ -17,10 +17,10 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     return measure_accuracy(bench, piece, pbs=PbS())
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """The tables, the gains of PoE over its rivals, and bars at the last epsilon."""
     tables = [*accuracy_tables(result, METHODS), *gains(result, e.POE), *gains(result, e.PRIOR_POE)]
-    return Exhibit(
+    return ReportSection(
         result.experiment, EXPERIMENT.title, EXPERIMENT.source, reading(result), tables, _bars(result), about(result)
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.accuracy import accuracy_tables
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Piece, Result, Settings, about
-from sottovoce.benchmarks.harness.results import Exhibit, Figure, Series, Table
+from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.benchmarks.poetry.table1 import METHODS, gains, measure, reading
 
 
@@ -27,7 +27,7 @@ def imbalance(bench: Bench, pieces: Sequence[Piece]) -> dict[str, Any]:
     return found
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """The table, and what always answering the commonest label would give."""
     tables = [*accuracy_tables(result, METHODS), *gains(result, e.POE)]
     figures = []
@@ -57,7 +57,7 @@ def exhibit(result: Result) -> Exhibit:
             "label is and which problems look alike, and nothing else."
         )
     lines += reading(result)
-    return Exhibit(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
+    return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 
 
 def _percent(counts: Sequence[int]) -> list[float]:

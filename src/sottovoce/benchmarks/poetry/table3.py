@@ -8,7 +8,7 @@ from typing import Any
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.accuracy import SHORT, difference, measure_accuracy, said_of, series
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
-from sottovoce.benchmarks.harness.results import Exhibit, Figure, Table
+from sottovoce.benchmarks.harness.results import Figure, ReportSection, Table
 from sottovoce.intervals import proportion
 from sottovoce.methods.pbs import PbS
 from sottovoce.methods.poe import PoE
@@ -28,13 +28,13 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     yield Key(piece.task, piece.names, "questions", TRIALS), questions
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """One table for each adjacency and epsilon, and accuracy by number of records."""
     tables = [_references(result)]
     for adjacency in result.settings.adjacencies:
         for epsilon in result.settings.epsilons:
             tables.append(_released(result, adjacency, epsilon))
-    return Exhibit(
+    return ReportSection(
         result.experiment,
         EXPERIMENT.title,
         EXPERIMENT.source,

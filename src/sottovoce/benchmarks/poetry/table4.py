@@ -33,7 +33,7 @@ from sottovoce.audits.roc import BoolArray, Caps, FloatArray, IntArray, caps_of_
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.datasets import Episode
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Measurements, Piece, Result, Settings, about
-from sottovoce.benchmarks.harness.results import Exhibit, Figure, Series, Table
+from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.errors import ParameterError
 from sottovoce.methods.base import Price
 from sottovoce.methods.pbs import PbS, sampled_event
@@ -204,13 +204,13 @@ def cap_of(one: dict[str, Any], rate: float) -> Caps | None:
     return caps_of_curve(curve_of(one["defence"], Adjacency.parse(one["adjacency"]), one["epsilon"]), rate)
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """One table for each attack, the caps, and curves on logarithmic axes."""
     found = result.extra["attacks"]
     tables = [_table(found, "scores"), _table(found, "released answers"), _caps(found)]
     protocol = f"{result.settings.seeds} seeds x {CANDIDATES} candidates, {result.settings.records[0]} of them private"
     told = [(name, protocol if name == "Protocol" else text) for name, text in about(result)]
-    return Exhibit(
+    return ReportSection(
         result.experiment, EXPERIMENT.title, EXPERIMENT.source, _reading(found), tables, _figures(found), told
     )
 

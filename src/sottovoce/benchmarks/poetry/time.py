@@ -41,7 +41,7 @@ from sottovoce.benchmarks.harness.experiment import (
     Settings,
     about,
 )
-from sottovoce.benchmarks.harness.results import Exhibit, Figure, Series, Table
+from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.methods.base import Method
 from sottovoce.methods.pbs import PbS
 from sottovoce.methods.references import FullContext, ZeroShot
@@ -282,7 +282,7 @@ def _warm(name: str, opened: Opener, episode: Episode, records: int, adjacency: 
 # What is shown
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """Medians and ranges by method, times that of votes, and bars."""
     tables, figures, lines = list[Table](), list[Figure](), list[str]()
     for place in _places(result):
@@ -294,7 +294,9 @@ def exhibit(result: Result) -> Exhibit:
         f"{result.machine['load_before']} on average in the last minute; a busy machine widens the clock's ranges"
     )
     del told["Model asked"]
-    return Exhibit(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, list(told.items()))
+    return ReportSection(
+        result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, list(told.items())
+    )
 
 
 def ratios(result: Result, place: Mapping[str, Any], method: str, phase: str, clock: str) -> list[float]:

@@ -18,12 +18,12 @@ from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.accuracy import kinds
 from sottovoce.benchmarks.harness.datasets import UNKNOWN, Episode
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
-from sottovoce.benchmarks.harness.results import Exhibit, Table
+from sottovoce.benchmarks.harness.results import ReportSection, Table
 from sottovoce.benchmarks.prism import demonstrations as d
 from sottovoce.benchmarks.prism.demonstrations import METHODS, PUBLIC, REAL
 from sottovoce.benchmarks.prism.writing import drawn_texts
 from sottovoce.errors import ParameterError
-from sottovoce.generation import Writing
+from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.decoding.decoder import Decoder, make_decoder
 from sottovoce.models.stepper import Prompt, Stepper
 from sottovoce.tasks import Example
@@ -113,7 +113,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
 
 def after_real_ones(stepper: Stepper, episode: Episode, held: Sequence[Example], piece: Piece) -> list[Example]:
     """A control without protection: as many texts as a file has, each drawn behind one record of its label."""
-    rng, writing = np.random.default_rng(50_000 + piece.seed), Writing.of(episode.task)
+    rng, writing = np.random.default_rng(50_000 + piece.seed), GenerationTemplate.of(episode.task)
     shown = []
     for label in range(len(episode.task.labels)):
         own = [x for x in held if x.label == label]
@@ -126,7 +126,7 @@ def after_real_ones(stepper: Stepper, episode: Episode, held: Sequence[Example],
     return [Example(values, label) for values, label in read if values is not None]
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """A table for each task, adjacency and price."""
     s, k = result.settings, result.settings.shots[-1]
     tables, lines = [], []
@@ -146,7 +146,7 @@ def exhibit(result: Result) -> Exhibit:
             for epsilon in s.epsilons:
                 price = {**at, "records": s.records[0], "adjacency": adjacency, "epsilon": epsilon}
                 tables.append(_table(result, price, f"{task}, {names} names, {adjacency}, epsilon {epsilon:g}"))
-    return Exhibit(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, [], about(result))
+    return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, [], about(result))
 
 
 def _table(result: Result, price: dict[str, Any], title: str) -> Table:

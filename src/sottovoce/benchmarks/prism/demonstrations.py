@@ -18,7 +18,7 @@ from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.datasets import MOST_RECORDS, Episode
 from sottovoce.benchmarks.harness.experiment import Bench, Cell, Key, Piece
 from sottovoce.errors import ParameterError
-from sottovoce.generation import Writing
+from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.decoding.decoder import Decoder, make_decoder
 from sottovoce.models.base import FloatArray
 from sottovoce.models.registry import load_stepper
@@ -28,7 +28,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.session import NO_CONTENT
-from sottovoce.synthesis.config import Order
+from sottovoce.synthesis.config import SynthesisConfig
 from sottovoce.synthesis.synthesizer import Synthesizer
 from sottovoce.tasks import Example
 
@@ -98,9 +98,11 @@ def written(
 ) -> list[Example]:
     """The examples of one file."""
     experts = max(1, len(rows) // len(episode.task.labels))
-    order = Order(per_label=size.per_label, tokens=size.tokens, experts=experts, inside_tokens=size.inside)
+    order = SynthesisConfig(
+        per_label=size.per_label, tokens=size.tokens, experts=experts, max_private_tokens=size.inside
+    )
     seed = f"{piece.name} {epsilon:g} {adjacency.value} {decoder} {size} {len(rows)}"
-    writer = writer_of(stepper, Writing.of(episode.task), rows, order, decoder, epsilon, adjacency, seed)
+    writer = writer_of(stepper, GenerationTemplate.of(episode.task), rows, order, decoder, epsilon, adjacency, seed)
     return [
         Example({name: row[name] for name in episode.task.fields}, episode.task.labels.index(row["label"]))
         for one in writer.rounds()
@@ -111,9 +113,9 @@ def written(
 
 def writer_of(
     stepper: Stepper,
-    writing: Writing,
+    writing: GenerationTemplate,
     rows: Sequence[Row],
-    order: Order,
+    order: SynthesisConfig,
     decoder: Decoder,
     epsilon: float,
     adjacency: Adjacency,

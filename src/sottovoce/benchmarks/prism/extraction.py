@@ -22,7 +22,7 @@ import numpy as np
 from sottovoce.audits.extraction import Extracted, Secrets, extracted
 from sottovoce.benchmarks.harness.datasets import OWN, UNKNOWN
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
-from sottovoce.benchmarks.harness.results import Exhibit, Figure, Series, Table
+from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.benchmarks.prism.demonstrations import stepper_of
 from sottovoce.benchmarks.prism.extraction_texts import (
     KINDS,
@@ -67,7 +67,12 @@ class Undefended(Opaque):
     """Chooses from the public prompt's scores alone, which here hold the private text: no guarantee whatever."""
 
     def __init__(self, stepper: Stepper, tokens: int, draws: np.random.Generator | None) -> None:
-        self._ends, self._barred, self._left, self._draws = stepper.ends, list(stepper.unwritable), tokens, draws
+        self._eos_tokens, self._barred, self._left, self._draws = (
+            stepper.eos_tokens,
+            list(stepper.forbidden_tokens),
+            tokens,
+            draws,
+        )
         self.over = False
 
     def next(self, step: Step) -> int:
@@ -76,7 +81,7 @@ class Undefended(Opaque):
         logits[self._barred] = -np.inf
         token = int(np.argmax(logits if self._draws is None else logits + self._draws.gumbel(size=len(logits))))
         self._left -= 1
-        self.over = self._left == 0 or token in self._ends
+        self.over = self._left == 0 or token in self._eos_tokens
         return token
 
 
@@ -85,13 +90,13 @@ def write(
     groups: Sequence[Group],
     choosers: Sequence[Sequence[Choosing]],
     *,
-    inside_tokens: int,
+    max_private_tokens: int,
     tokens: int,
 ) -> list[list[str]]:
     """Writes, from each group, one text by each of its choosers, all side by side. The prompts are read once."""
     flat = [(group, chooser) for group, its in enumerate(choosers) for chooser in its]
     written: list[list[int]] = [[] for _ in flat]
-    read = stepper.read(groups, inside_tokens=inside_tokens, tokens=tokens)
+    read = stepper.read(groups, max_private_tokens=max_private_tokens, tokens=tokens)
     try:
         decoding = read.write([group for group, _ in flat], tokens)
         try:
@@ -109,7 +114,7 @@ def write(
             decoding.close()
     finally:
         read.close()
-    texts = iter(stepper.decode([token for token in its if token not in stepper.ends]) for its in written)
+    texts = iter(stepper.decode([token for token in its if token not in stepper.eos_tokens]) for its in written)
     return [[next(texts) for _ in its] for its in choosers]
 
 
@@ -151,7 +156,7 @@ def _undefended(
             [Undefended(stepper, TOKENS, rng) for rng in ((None, draws) if place % 2 == 0 else (draws,))]
             for place in range(len(groups))
         ]
-        texts = write(stepper, groups, ways, inside_tokens=INSIDE, tokens=TOKENS)
+        texts = write(stepper, groups, ways, max_private_tokens=INSIDE, tokens=TOKENS)
         for (greedy, sampled), (without,) in zip(texts[::2], texts[1::2], strict=True):
             for name, text in ((GREEDY, greedy), (SAMPLED, sampled), (NOTHING, without)):
                 found[name].append(text)
@@ -174,10 +179,14 @@ def _defended(
             told = f"{piece.name} {number} {experts} {adjacency.value} {epsilon:g} {name}"
             # The rows are published or made up, so their noise may be seeded.
             noise = SeededRandomness(crc32(told.encode()))
-            choosers.append(plan.decoder.start(plan, noise, ends=stepper.ends, unwritable=stepper.unwritable))
+            choosers.append(
+                plan.decoder.start(
+                    plan, noise, eos_tokens=stepper.eos_tokens, forbidden_tokens=stepper.forbidden_tokens
+                )
+            )
             at = Key(piece.task, piece.names, name, records=experts, option=wording)
             keys.append(replace(at, adjacency=adjacency.value, epsilon=epsilon))
-    (texts,) = write(stepper, [group], [choosers], inside_tokens=INSIDE, tokens=TOKENS)
+    (texts,) = write(stepper, [group], [choosers], max_private_tokens=INSIDE, tokens=TOKENS)
     return list(zip(keys, texts, strict=True))
 
 
@@ -200,14 +209,14 @@ def found_in(result: Result, **key: Any) -> Extracted | None:
     return Extracted(*(round(sum(cell.values)) for cell in cells if cell))
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """What leaks without a defence, and under each method and price."""
     bare, defended = list(_bare(result)), list(_defences(result))
     tables = [_bare_table(bare), *(_table(result, defended, adjacency) for adjacency in result.settings.adjacencies)]
     s = result.settings
     protocol = f"{s.seeds} seeds x {s.queries} texts asked for, of each kind; limits take continuations as independent"
     told = [(name, protocol if name == "Protocol" else text) for name, text in about(result)]
-    return Exhibit(
+    return ReportSection(
         result.experiment, EXPERIMENT.title, EXPERIMENT.source, _reading(result, bare, defended), tables,
         _figures(result, bare), told,
     )  # fmt: skip

@@ -28,7 +28,7 @@ from sottovoce.benchmarks.harness.experiment import (
     Settings,
     about,
 )
-from sottovoce.benchmarks.harness.results import Exhibit, Table
+from sottovoce.benchmarks.harness.results import ReportSection, Table
 from sottovoce.benchmarks.harness.sweeps import sweep_figures
 from sottovoce.benchmarks.prism import demonstrations as d
 from sottovoce.benchmarks.prism import judging as j
@@ -86,7 +86,7 @@ def samples(bench: Bench, pieces: Sequence[Piece]) -> dict[str, Any]:
 # What a run shows
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """Tables at the usual number of demonstrations, by that number, calibrated; what synthetic ones are worth."""
     s = result.settings
     usual = USUAL if USUAL in s.shots else s.shots[-1]
@@ -99,7 +99,7 @@ def exhibit(result: Result) -> Exhibit:
         result, f"{usual}-shot", s.epsilons, "epsilon of the file", tuple(METHODS), lambda v: {"epsilon": v},
         {"records": s.records[0], "option": f"k {usual}"}, log_x=True,
     )  # fmt: skip
-    return Exhibit(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
+    return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 
 
 def _price(result: Result, adjacency: str, epsilon: float) -> dict[str, Any]:

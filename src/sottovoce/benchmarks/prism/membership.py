@@ -26,13 +26,13 @@ from sottovoce.audits.bounds import Rates, epsilon_of_rates
 from sottovoce.audits.membership import LOW_RATES, NOT_RELEASED, logit_confidence
 from sottovoce.audits.roc import Caps, FloatArray, bootstrap_interval, caps_of_curve, resolution_note, roc_of, tpr_at
 from sottovoce.benchmarks.harness import evaluation as e
-from sottovoce.benchmarks.harness.datasets import OWN, World
+from sottovoce.benchmarks.harness.datasets import OWN, Dataset
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
-from sottovoce.benchmarks.harness.results import Exhibit, Figure, Series, Table
+from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.benchmarks.prism.demonstrations import RESERVED, stepper_of
 from sottovoce.benchmarks.prism.extraction import DELTA, plan_of, write
 from sottovoce.errors import ParameterError
-from sottovoce.generation import Writing
+from sottovoce.generation import GenerationTemplate
 from sottovoce.intervals import Proportion
 from sottovoce.models.stepper import Group, Prompt, Stepper
 from sottovoce.privacy.accounting.profiles import delta_of_plan, has_profile
@@ -82,7 +82,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
             yield replace(key, quantity=LABEL), float(int(np.argmax(law)) == candidate.label)
 
 
-def _drawn(world: World, seed: int, experts: int) -> Iterator[list[Example]]:
+def _drawn(world: Dataset, seed: int, experts: int) -> Iterator[list[Example]]:
     """For each candidate: itself, the record in its place, and the rest of its batch, all of one label.
 
     Raises:
@@ -103,7 +103,7 @@ def _drawn(world: World, seed: int, experts: int) -> Iterator[list[Example]]:
 def _synthetic(
     bench: Bench,
     stepper: Stepper,
-    world: World,
+    world: Dataset,
     piece: Piece,
     number: int,
     candidate: Example,
@@ -111,7 +111,7 @@ def _synthetic(
     others: Sequence[Example],
 ) -> dict[Key, Sequence[Example]]:
     """The demonstration of every method, price and world; none where the text is blank."""
-    writing, experts = Writing.of(world.task), len(others) + 1
+    writing, experts = GenerationTemplate.of(world.task), len(others) + 1
     opening = writing.opening(world.task.labels[candidate.label])
 
     def prompt(records: Sequence[Example]) -> Prompt:
@@ -132,13 +132,15 @@ def _synthetic(
                     told = f"{piece.name} {number} {world_name} {adjacency.value} {epsilon:g} {name}"
                     # The rows are published benchmark rows, so their noise may be seeded.
                     noise = SeededRandomness(crc32(told.encode()))
-                    ends, barred = stepper.ends, stepper.unwritable
-                    choosers[place].append(plan.decoder.start(plan, noise, ends=ends, unwritable=barred))
+                    eos_tokens, forbidden_tokens = stepper.eos_tokens, stepper.forbidden_tokens
+                    choosers[place].append(
+                        plan.decoder.start(plan, noise, eos_tokens=eos_tokens, forbidden_tokens=forbidden_tokens)
+                    )
                     keys[place].append(
                         Key(piece.task, piece.names, name, records=experts, adjacency=adjacency.value, epsilon=epsilon,
                             option=_told(number, world_name))
                     )  # fmt: skip
-    written = write(stepper, groups, choosers, inside_tokens=INSIDE, tokens=TOKENS)
+    written = write(stepper, groups, choosers, max_private_tokens=INSIDE, tokens=TOKENS)
     found: dict[Key, Sequence[Example]] = {}
     for its, texts in zip(keys, written, strict=True):
         for key, text in zip(its, texts, strict=True):
@@ -272,13 +274,13 @@ def cap_of(arm: Key, rate: float) -> Caps:
 # What a run shows
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """One table for each attack, and curves."""
     found = attacks_of(result)
     tables = [_table(found, name) for name in ATTACKS]
     protocol = f"{result.settings.seeds} seeds, batches of {result.settings.records[0]} records, {TOKENS} tokens a text"
     told = [(name, protocol if name == "Protocol" else text) for name, text in about(result)]
-    return Exhibit(
+    return ReportSection(
         result.experiment, EXPERIMENT.title, EXPERIMENT.source, reading(found), tables, _figures(found), told
     )
 

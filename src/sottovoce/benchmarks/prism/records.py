@@ -13,7 +13,7 @@ from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.accuracy import difference, kinds, said_of
 from sottovoce.benchmarks.harness.datasets import UNKNOWN
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
-from sottovoce.benchmarks.harness.results import Exhibit, Table
+from sottovoce.benchmarks.harness.results import ReportSection, Table
 from sottovoce.benchmarks.harness.sweeps import sweep_figures
 from sottovoce.benchmarks.prism import demonstrations as d
 from sottovoce.benchmarks.prism import judging as j
@@ -50,7 +50,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
                     yield from j.judged(bench, piece, made, key, SIZE.tokens)
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """For each adjacency and price: accuracies, what is above public texts, whose label the texts are told to have."""
     s, k = result.settings, result.settings.shots[-1]
     tables, lines, figures = [], [], []
@@ -75,7 +75,7 @@ def exhibit(result: Result) -> Exhibit:
                 "real ones: test rows that it was not fitted on"
             )
             tables.append(_table(result, title, {"quantity": j.OF_LABEL}, price, told))
-    return Exhibit(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
+    return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 
 
 def _table(result: Result, title: str, what: dict[str, Any], price: dict[str, Any], told: str) -> Table:

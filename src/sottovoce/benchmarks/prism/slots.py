@@ -31,7 +31,7 @@ from sottovoce.benchmarks.harness.experiment import (
     Settings,
     about,
 )
-from sottovoce.benchmarks.harness.results import Exhibit, Figure, Table
+from sottovoce.benchmarks.harness.results import Figure, ReportSection, Table
 from sottovoce.benchmarks.prism import writing as w
 from sottovoce.benchmarks.prism.demonstrations import (
     DELTA,
@@ -223,7 +223,7 @@ class _Answering:
 # What a run shows
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """Tables for each number of demonstrations, adjacency and kind of answer; what could be used; what helps."""
     s = result.settings
     most = s.shots[-1]
@@ -233,7 +233,7 @@ def exhibit(result: Result) -> Exhibit:
     tables.append(_quality(result))
     figures = [_figure(result, task, most, adjacency) for task in s.tasks for adjacency in s.adjacencies]
     lines = [line for task in s.tasks for line in _reading(result, task, most)]
-    return Exhibit(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
+    return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 
 
 def _cell(

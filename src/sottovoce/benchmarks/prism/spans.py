@@ -79,7 +79,7 @@ def answers(stepper: Stepper, asked: Sequence[Asked], questions: Sequence[str]) 
     longest = max((len(path.tokens) for one in paths for path in one), default=0)
     room = max(TOKENS, longest + 1)
     groups = [Group(Prompt(one.before, one.question, one.lead), ()) for one in asked]
-    read = stepper.read(groups, inside_tokens=ROOM, tokens=room)
+    read = stepper.read(groups, max_private_tokens=ROOM, tokens=room)
     try:
         first, written = _written(stepper, read, len(asked))
         spans = _spans(stepper, read, first, paths, room)
@@ -103,17 +103,17 @@ def _written(stepper: Stepper, read: ReadPrompts, count: int) -> tuple[list[NDAr
     """The first step's log-probabilities, and the likeliest texts."""
     first: list[NDArray[np.float64]] = []
     found: list[list[int]] = [[] for _ in range(count)]
-    decoding, barred = read.write(range(count), TOKENS), stepper.unwritable
+    decoding, forbidden_tokens = read.write(range(count), TOKENS), stepper.forbidden_tokens
     waiting: dict[int, int | None] = dict.fromkeys(range(count))
     while waiting:
         following: dict[int, int | None] = {}
         for step in decoding.step(waiting):
-            logs = log_shares(step.public, barred)
+            logs = log_shares(step.public, forbidden_tokens)
             if not found[step.text]:
                 first.append(logs)
             token = int(np.argmax(logs))
             found[step.text].append(token)
-            over = token in stepper.ends or len(found[step.text]) == TOKENS
+            over = token in stepper.eos_tokens or len(found[step.text]) == TOKENS
             if not over and "\n" not in text_of(stepper, found[step.text]).lstrip():
                 following[step.text] = token
         waiting = following
@@ -130,7 +130,7 @@ def _spans(
 ) -> list[str]:
     """The likeliest span of each question."""
     best, said = np.full(len(paths), -np.inf), [""] * len(paths)
-    ends, barred = [*stepper.ends, *stepper.encode("\n")[:1]], stepper.unwritable
+    eos_tokens, forbidden_tokens = [*stepper.eos_tokens, *stepper.encode("\n")[:1]], stepper.forbidden_tokens
     likeliest = [
         sorted((path for path in its if path.tokens), key=lambda path: -logs[path.tokens[0]])
         for its, logs in zip(paths, first, strict=True)
@@ -143,7 +143,9 @@ def _spans(
             if first[number][path.tokens[0]] > best[number]
         ]
         if chosen:
-            _follow(read.write([number for number, _ in chosen], room), chosen, best, said, ends, barred)
+            _follow(
+                read.write([number for number, _ in chosen], room), chosen, best, said, eos_tokens, forbidden_tokens
+            )
     return said
 
 
@@ -152,8 +154,8 @@ def _follow(
     chosen: Sequence[tuple[int, _Path]],
     best: NDArray[np.float64],
     said: list[str],
-    ends: Sequence[int],
-    barred: Sequence[int],
+    eos_tokens: Sequence[int],
+    forbidden_tokens: Sequence[int],
 ) -> None:
     """Goes along paths, and notes the likeliest span of each question in ``best`` and ``said``."""
     so_far = np.zeros(len(chosen))
@@ -162,9 +164,9 @@ def _follow(
     while waiting:
         for step in decoding.step(waiting):
             number, path = chosen[step.text]
-            logs = log_shares(step.public, barred)
+            logs = log_shares(step.public, forbidden_tokens)
             if at in path.spans:
-                whole = so_far[step.text] + np.logaddexp.reduce(logs[list(ends)])
+                whole = so_far[step.text] + np.logaddexp.reduce(logs[list(eos_tokens)])
                 if whole > best[number]:
                     best[number], said[number] = whole, path.spans[at]
             so_far[step.text] += logs[path.tokens[at]] if at < len(path.tokens) else -np.inf

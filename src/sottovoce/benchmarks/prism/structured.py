@@ -26,7 +26,7 @@ from sottovoce.benchmarks.harness.experiment import (
     Settings,
     about,
 )
-from sottovoce.benchmarks.harness.results import Exhibit, Figure, Series, Table
+from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.benchmarks.prism import writing as w
 from sottovoce.benchmarks.prism.demonstrations import DELTA, METHODS, PUBLIC, RESERVED, stepper_of, with_
 from sottovoce.intervals import Proportion, proportion
@@ -145,7 +145,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
 # What a run shows
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """A table for each adjacency, free and under the grammar; what is valid along epsilon; who beats the controls."""
     s = result.settings
     options = [option for option in OPTIONS if _cell(result, PUBLIC, option)]
@@ -154,7 +154,7 @@ def exhibit(result: Result) -> Exhibit:
     lines = [line for option in options for line in _reading(result, option)]
     if len(options) > 1:
         lines.append(_of_grammar(result))
-    return Exhibit(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
+    return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 
 
 def _cell(

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from sottovoce.benchmarks.harness.public_rows import benchmark_rows
 from sottovoce.benchmarks.prism.demonstrations import RESERVED, writer_of
 from sottovoce.errors import InputError, ParameterError
-from sottovoce.generation import NO_LABEL, Writing
+from sottovoce.generation import NO_LABEL, GenerationTemplate
 from sottovoce.methods.decoding.decoder import Decoder
 from sottovoce.models.grammar import Grammar
 from sottovoce.models.stepper import Group, Prompt, Stepper
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.sealed import Row
-from sottovoce.synthesis.config import Order
+from sottovoce.synthesis.config import SynthesisConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,19 +37,19 @@ Values = Mapping[str, Any]
 """What stands in a record: field to value."""
 
 
-def writing_of(schema: Mapping[str, Any], option: str) -> Writing:
+def writing_of(schema: Mapping[str, Any], option: str) -> GenerationTemplate:
     """How records of a schema are asked for: ``FREE`` takes any object, so that what is not valid can be counted.
 
     The two differ in what may be chosen alone: prompts and shown records are the same.
     """
     keep = option == GRAMMAR
     kind = f"Here are records of type {schema['title']}.\n"
-    return Writing(tuple(schema["properties"]), None, kind, "Record:", schema if keep else None, keep)
+    return GenerationTemplate(tuple(schema["properties"]), None, kind, "Record:", schema if keep else None, keep)
 
 
 def valid_rows(schema: Mapping[str, Any], rows: Sequence[Values]) -> list[Values]:
     """The objects that meet a schema."""
-    checked = Writing(tuple(schema["properties"]), None, lead="Record:", schema=schema)
+    checked = GenerationTemplate(tuple(schema["properties"]), None, lead="Record:", schema=schema)
     return [row for row in rows if checked.read(json.dumps(row)) is not None]
 
 
@@ -141,7 +141,7 @@ class File:
 
 def written(
     stepper: Stepper,
-    writing: Writing,
+    writing: GenerationTemplate,
     records: Sequence[Values],
     decoder: Decoder,
     epsilon: float,
@@ -152,12 +152,12 @@ def written(
     """One file of synthetic records."""
     rows = [Row(number, dict(values)) for number, values in enumerate(records, 1)]
     seed = f"{name} {epsilon:g} {adjacency.value} {decoder} {length} {len(rows)}"
-    order = Order(
+    order = SynthesisConfig(
         per_label=length.texts,
         texts_per_batch=1,
         tokens=length.tokens,
         experts=max(1, len(rows) // length.texts),
-        inside_tokens=length.inside,
+        max_private_tokens=length.inside,
     )
     writer = writer_of(stepper, writing, rows, order, decoder, epsilon, adjacency, seed)
     rounds = list(writer.rounds())
@@ -165,7 +165,7 @@ def written(
 
 
 def without_guarantee(
-    stepper: Stepper, writing: Writing, shown: Sequence[Values | None], length: Length, seed: int
+    stepper: Stepper, writing: GenerationTemplate, shown: Sequence[Values | None], length: Length, seed: int
 ) -> File:
     """Controls: a text for each shown record, drawn from the model as it is; ``None`` for the public prompt alone."""
     opening = writing.opening(NO_LABEL)
@@ -198,8 +198,8 @@ def drawn_texts(
         grammar: What may be chosen; ``None`` for anything.
     """
     found: list[list[int]] = [[] for _ in prompts]
-    matchers, barred = [grammar.start() if grammar else None for _ in prompts], stepper.unwritable
-    read = stepper.read([Group(prompt, ()) for prompt in prompts], inside_tokens=inside, tokens=tokens)
+    matchers, forbidden_tokens = [grammar.start() if grammar else None for _ in prompts], stepper.forbidden_tokens
+    read = stepper.read([Group(prompt, ()) for prompt in prompts], max_private_tokens=inside, tokens=tokens)
     try:
         decoding = read.write(range(len(prompts)), tokens)
         waiting: dict[int, int | None] = dict.fromkeys(range(len(prompts)))
@@ -207,7 +207,7 @@ def drawn_texts(
             following: dict[int, int | None] = {}
             for step in decoding.step(waiting):
                 its, matcher = found[step.text], matchers[step.text]
-                logits = log_shares(step.public, barred)
+                logits = log_shares(step.public, forbidden_tokens)
                 if matcher:
                     may = np.zeros(len(logits), dtype=bool)
                     may[matcher.allowed().numpy()] = True
@@ -218,7 +218,7 @@ def drawn_texts(
                 its.append(token)
                 if matcher:
                     matcher.accept(token)
-                over = token in stepper.ends or len(its) == tokens or bool(matcher and matcher.over)
+                over = token in stepper.eos_tokens or len(its) == tokens or bool(matcher and matcher.over)
                 if not over and not ended(text_of(stepper, its)):
                     following[step.text] = token
             waiting = following
@@ -228,16 +228,16 @@ def drawn_texts(
     return [(text_of(stepper, its), len(its)) for its in found]
 
 
-def log_shares(logits: Tensor, unwritable: Sequence[int]) -> NDArray[np.float64]:
+def log_shares(logits: Tensor, forbidden_tokens: Sequence[int]) -> NDArray[np.float64]:
     """Log-probabilities of the next token among those that a text may hold, shape (vocabulary,)."""
     kept = logits.double()
-    kept[list(unwritable)] = -np.inf
+    kept[list(forbidden_tokens)] = -np.inf
     return np.asarray(kept.log_softmax(dim=0).cpu().numpy())
 
 
 def text_of(stepper: Stepper, tokens: Sequence[int]) -> str:
     """The text of some tokens, without the end."""
-    return stepper.decode([token for token in tokens if token not in stepper.ends])
+    return stepper.decode([token for token in tokens if token not in stepper.eos_tokens])
 
 
 WORD: Final = re.compile(r"\w+")

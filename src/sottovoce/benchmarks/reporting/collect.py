@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from sottovoce.benchmarks.harness.experiment import Result
-from sottovoce.benchmarks.harness.results import Exhibit
+from sottovoce.benchmarks.harness.results import ReportSection
 from sottovoce.benchmarks.harness.runner import MODULES, load_experiment
 from sottovoce.benchmarks.reporting.plots import MARK, draw_all, names_of
 from sottovoce.benchmarks.reporting.report import write_markdown, write_report
@@ -37,14 +37,14 @@ FAMILIES: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
 """Title and introduction of a report, by how the names of its experiments begin."""
 
 
-def family_of(shown: Sequence[Exhibit]) -> tuple[str, list[str]]:
+def family_of(shown: Sequence[ReportSection]) -> tuple[str, list[str]]:
     """Title and introduction for experiments of one paper or of several."""
     found = list(dict.fromkeys(next(f for f in FAMILIES if one.experiment.startswith(f)) for one in shown))
     title = FAMILIES[found[0]][0] if len(found) == 1 else "All experiments, measured"
     return title, [line for family in found for line in FAMILIES[family][1]]
 
 
-def exhibits(folder: Path) -> list[Exhibit]:
+def exhibits(folder: Path) -> list[ReportSection]:
     """What the result files of a folder show, in the order of ``sotto bench list``.
 
     Raises:
@@ -65,7 +65,7 @@ def exhibits(folder: Path) -> list[Exhibit]:
     return [load_experiment(result.experiment).exhibit(result) for result in found]
 
 
-def gather(folder: Path, out: Path, *, figures: Path | None = None, markdown: Path | None = None) -> list[Path]:
+def collect(folder: Path, out: Path, *, figures: Path | None = None, markdown: Path | None = None) -> list[Path]:
     """Writes the report.
 
     Args:
@@ -81,7 +81,7 @@ def gather(folder: Path, out: Path, *, figures: Path | None = None, markdown: Pa
         InputError: There are no results, or something that is no report is in a report's place.
         MissingExtraError: matplotlib is not installed.
     """
-    shown: Sequence[Exhibit] = exhibits(folder)
+    shown: Sequence[ReportSection] = exhibits(folder)
     title, introduction = family_of(shown)
     written = [out]
     drawn = [name for one in shown for figure in one.figures for name in names_of(figure, one.experiment)]

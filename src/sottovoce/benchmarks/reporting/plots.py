@@ -27,7 +27,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.benchmarks.harness.results import Exhibit, Figure
+from sottovoce.benchmarks.harness.results import Figure, ReportSection
 from sottovoce.benchmarks.reporting.scales import Scale
 from sottovoce.benchmarks.reporting.styles import Style, Styles, assign_styles, series_of
 from sottovoce.errors import MissingExtraError, ParameterError
@@ -89,7 +89,7 @@ def draw(figure: Figure, folder: Path, prefix: str, *, styles: Styles | None = N
     return paths
 
 
-def draw_all(exhibits: Sequence[Exhibit], folder: Path) -> list[Path]:
+def draw_all(exhibits: Sequence[ReportSection], folder: Path) -> list[Path]:
     """Draws all figures, each series alike in all of them; the prefix is the experiment."""
     styles = assign_styles(series_of(exhibits))
     return [

@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 from urllib.parse import quote
 
-from sottovoce.benchmarks.harness.results import Exhibit, Figure, Table
+from sottovoce.benchmarks.harness.results import Figure, ReportSection, Table
 from sottovoce.benchmarks.harness.tables import escaped, rectangle, text_table, text_tables
 from sottovoce.benchmarks.reporting import plots
 from sottovoce.benchmarks.reporting import styles as plot_styles
@@ -25,7 +25,7 @@ from sottovoce.files.outputs import marked, write_new
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def write_report(exhibits: Sequence[Exhibit], file: Path, *, title: str, introduction: Sequence[str]) -> None:
+def write_report(exhibits: Sequence[ReportSection], file: Path, *, title: str, introduction: Sequence[str]) -> None:
     """Writes one HTML file that needs no other.
 
     Args:
@@ -73,7 +73,7 @@ def write_report(exhibits: Sequence[Exhibit], file: Path, *, title: str, introdu
 
 
 def write_markdown(
-    exhibits: Sequence[Exhibit], file: Path, *, title: str, introduction: Sequence[str], figures: Path
+    exhibits: Sequence[ReportSection], file: Path, *, title: str, introduction: Sequence[str], figures: Path
 ) -> None:
     """Writes a page of Markdown with links to the PNG files of its figures.
 
@@ -119,7 +119,7 @@ def alternative(figure: Figure) -> str:
     return f"{figure.title}. {kind}: {figure.y_label} against {figure.x_label}{axes}, for: {names or 'nothing'}."
 
 
-def _section(anchor: str, exhibit: Exhibit, styles: plot_styles.Styles) -> str:
+def _section(anchor: str, exhibit: ReportSection, styles: plot_styles.Styles) -> str:
     lines = [
         f'<section id="{anchor}" aria-labelledby="{anchor}-title">',
         f'<h2 id="{anchor}-title">{_text(exhibit.title)}</h2>',

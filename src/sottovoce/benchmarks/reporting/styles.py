@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from sottovoce.benchmarks.harness.results import Exhibit, Series
+from sottovoce.benchmarks.harness.results import ReportSection, Series
 
 PALETTE = (
     "#0072B2",  # blue
@@ -86,7 +86,7 @@ def assign_styles(series: Iterable[Series]) -> dict[tuple[str, bool], Style]:
     return styles
 
 
-def series_of(exhibits: Iterable[Exhibit]) -> Iterator[Series]:
+def series_of(exhibits: Iterable[ReportSection]) -> Iterator[Series]:
     """Every series of every figure, in order."""
     return (one for exhibit in exhibits for figure in exhibit.figures for one in figure.series)
 

@@ -208,7 +208,7 @@ class Ours:
 
     def read(self) -> None:
         """Reads the prompts and opens the texts."""
-        self._prompts = self._stepper.read([self._group], inside_tokens=self._case.own, tokens=self._case.tokens)
+        self._prompts = self._stepper.read([self._group], max_private_tokens=self._case.own, tokens=self._case.tokens)
         self._decoding = self._prompts.write([0] * self._case.texts, self._case.tokens)
 
     def write(self) -> None:
@@ -264,7 +264,7 @@ def bytes_of_step(stepper: TransformersStepper, case: Case) -> int:
 def _measured(stepper: TransformersStepper, case: Case, asked: argparse.Namespace, copied: float) -> dict[str, Any]:
     group = made_prompts(stepper, case)
     prompts = [stepper.parts.tokens(prompt, case.own) for prompt in (group.public, *group.experts) if prompt]
-    ids = [[*prompt.before, *(prompt.own or ())] for prompt in prompts]
+    ids = [[*prompt.prefix, *(prompt.own or ())] for prompt in prompts]
     model = stepper.engine.model
     ways: dict[str, tuple[Any, int]] = {"ours": (Ours(stepper, group, case), case.tokens)}
     ways["plain"] = plain_loop(model.model, ids, case.texts, case.tokens, CLIP, cached=True), case.tokens
@@ -278,7 +278,9 @@ def _measured(stepper: TransformersStepper, case: Case, asked: argparse.Namespac
         for _ in range(min(asked.repeats, 2)):
             _run(stepper, slow, times["recompute"], counted=True)
     told = {name: _rates(times[name], case, ways[name][1]) for name in ways}
-    parts = [(prompt.before, prompt.inside + prompt.after) for prompt in (group.public, *group.experts) if prompt]
+    parts = [
+        (prompt.prefix, prompt.private_text + prompt.suffix) for prompt in (group.public, *group.experts) if prompt
+    ]
     numbers = {"texts": case.texts, "tokens": case.tokens, "threads": asked.threads, "repeats": asked.repeats}
     package = invink(asked.invink, (model.tokenizer, model.model), parts, numbers)
     # It writes one text after another, so what it takes for all of them counts as one step of each.

@@ -37,7 +37,7 @@ from sottovoce.benchmarks.harness.experiment import (
     Settings,
     about,
 )
-from sottovoce.benchmarks.harness.results import Exhibit, Table
+from sottovoce.benchmarks.harness.results import ReportSection, Table
 from sottovoce.errors import InputError
 from sottovoce.files.outputs import unused, write_new
 from sottovoce.methods.base import Selecting
@@ -65,7 +65,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
 # What a run shows
 
 
-def exhibit(result: Result) -> Exhibit:
+def exhibit(result: Result) -> ReportSection:
     """The best setting of every cell, and how often each method has it."""
     tables, lines = [], []
     for adjacency in result.settings.adjacencies:
@@ -91,7 +91,7 @@ def exhibit(result: Result) -> Exhibit:
         columns = ("task", "label names", "records", e.ZERO_SHOT, *(f"eps {p:g}" for p in result.settings.epsilons))
         note = "Percent right of the best setting, which makes it optimistic; the setting behind it (g, C)."
         tables.append(Table(f"Best setting, {adjacency}", columns, rows, note))
-    return Exhibit(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, [], about(result))
+    return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, [], about(result))
 
 
 def _best(result: Result, place: Key) -> Cell | None:

@@ -46,7 +46,7 @@ class EmbeddingMean(GaussianStep):
 class ESA(CostModel):
     """The nearest public response to a noisy mean embedding."""
 
-    dial: ClassVar[str] = "sigma"
+    calibrated_parameter: ClassVar[str] = "sigma"
     experts: Whole
     clip: Positive = 1.0
     sigma: Positive | None = None

@@ -54,7 +54,7 @@ class Generic(CostModel):
     """Steps whose eta is already that of the change, under either adjacency."""
 
     why: ClassVar[str] = "as worked out in eta"
-    dial: ClassVar[str] = "eta"
+    calibrated_parameter: ClassVar[str] = "eta"
     eta: Positive | None = None
     steps: Whole = 1
 

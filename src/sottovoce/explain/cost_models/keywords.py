@@ -160,13 +160,13 @@ class KSA(CostModel):
     def __post_init__(self) -> None:
         super().__post_init__()
         own = {"joint": (), "top-k": ("keywords",), "ptr": ("failure_delta",), "histogram": ("words",)}[self.release]
-        if self.dial == "sigma":
+        if self.calibrated_parameter == "sigma":
             object.__setattr__(self, "sampler", self.sampler or "discrete")
             own = (*own, "sampler")
-        self.needs(self.dial, *own)
+        self.needs(self.calibrated_parameter, *own)
 
     @property
-    def dial(self) -> str:  # type: ignore[override]
+    def calibrated_parameter(self) -> str:  # type: ignore[override]
         return "rate" if self.release in ("joint", "top-k") else "sigma"
 
     def released(self, adjacency: Adjacency) -> tuple[Part, ...]:

@@ -16,8 +16,9 @@ from typing import final
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.clustering.tree import SplitScore
 from sottovoce.mechanisms.samplers.integer_weights import ROUNDING
-from sottovoce.privacy.accounting.accountant import FLOAT_MARGIN, charge_of, rho_of_budget
+from sottovoce.privacy.accounting.accountant import FLOAT_MARGIN, rho_of_budget
 from sottovoce.privacy.accounting.bounded_range import rho_of_bounded_range
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.events import BoundedRange, DpEvent, ZCDpEvent
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.parameters import require_delta, require_epsilon
@@ -119,8 +120,7 @@ def levels_for_budget(
     kappas = [_kappa(rho, score, adjacency, one_axis) for rho in cuts]
     levels = tuple(Level(kappa, rho) for kappa, rho in zip(kappas, counts, strict=True))
     spent = math.fsum(
-        charge_of(split_event(level.kappa, score, adjacency, one_axis=one_axis)).rho + level.count_rho
-        for level in levels
+        cost_of(split_event(level.kappa, score, adjacency, one_axis=one_axis)).rho + level.count_rho for level in levels
     )
     return levels, total - spent - (0.0 if adjacency.size_is_public else levels[0].count_rho)
 
@@ -140,6 +140,6 @@ def _kappa(rho: float, score: SplitScore, adjacency: Adjacency, one_axis: bool) 
     low, high = 0.0, 100.0
     for _ in range(100):
         middle = (low + high) / 2
-        fits = charge_of(split_event(middle, score, adjacency, one_axis=one_axis)).rho <= rho
+        fits = cost_of(split_event(middle, score, adjacency, one_axis=one_axis)).rho <= rho
         low, high = (middle, high) if fits else (low, middle)
     return low

@@ -19,10 +19,11 @@ from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.plan import PLAN_BOUNDS, DecodingPlan, Part, Setting, repeated, together
-from sottovoce.methods.decoding.sampler import Chooser
+from sottovoce.methods.decoding.sampler import TokenSampler
 from sottovoce.methods.registry import Registry
-from sottovoce.privacy.accounting.accountant import RdpAccountant, Report, charge_of
+from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
 from sottovoce.privacy.accounting.calibration import calibrate
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import ApproximateDP, DpEvent
 from sottovoce.privacy.numbers import rounded_up
@@ -34,11 +35,11 @@ from sottovoce.randomness import Randomness
 __all__ = [
     "DEFAULT_DECODER",
     "PLAN_BOUNDS",
-    "Chooser",
     "Decoder",
     "DecodingPlan",
     "Part",
     "Setting",
+    "TokenSampler",
     "make_decoder",
     "register_decoder",
     "registered_decoders",
@@ -54,7 +55,7 @@ class Decoder(Checked, ABC):
     summary: ClassVar[str]
     source: ClassVar[str]
     private: ClassVar[bool] = True
-    dials: ClassVar[Mapping[str, bool]] = {}
+    calibrated_parameters: ClassVar[Mapping[str, bool]] = {}
     """Parameters that may be left open (``None``), one at a time, and whether a larger value costs more."""
     priced_too: ClassVar[tuple[str, ...]] = ()
     """Further parameters that a price sets where they are left open."""
@@ -73,9 +74,14 @@ class Decoder(Checked, ABC):
 
     @abstractmethod
     def start(
-        self, plan: DecodingPlan, randomness: Randomness, *, ends: Sequence[int], unwritable: Sequence[int] = ()
-    ) -> Chooser:
-        """A chooser for one text. The plan is charged before; its decoder is this one, settled.
+        self,
+        plan: DecodingPlan,
+        randomness: Randomness,
+        *,
+        eos_tokens: Sequence[int],
+        forbidden_tokens: Sequence[int] = (),
+    ) -> TokenSampler:
+        """A chooser for one text. The plan is charged before; its decoder is this one, calibrated.
 
         Args:
             plan: From ``plan``.
@@ -103,9 +109,9 @@ class Decoder(Checked, ABC):
         return PLAN_BOUNDS
 
     def event(self, setting: Setting) -> DpEvent:
-        """What one batch is charged: the dearer of its alternatives, in zCDP. Every parameter must be settled."""
+        """What one batch is charged: the dearer of its alternatives, in zCDP. Every parameter must be calibrated."""
         one, *others = self.alternatives(setting)
-        return max([one, *others], key=lambda event: charge_of(event).rho) if others else one
+        return max([one, *others], key=lambda event: cost_of(event).rho) if others else one
 
     @final
     def charge(self, setting: Setting, report: Report) -> DpEvent:
@@ -122,30 +128,30 @@ class Decoder(Checked, ABC):
     def _composed(self, setting: Setting, change: ChangeType) -> DpEvent:
         return together([repeated(part.row.event(change), part.steps * setting.texts) for part in self.parts(setting)])
 
-    def settled(self, price: Price | None, setting: Setting, bounds: Collection[str]) -> Self:
+    def calibrated(self, price: Price | None, setting: Setting, bounds: Collection[str]) -> Self:
         """Itself with its open parameter calibrated.
 
         Raises:
             ParameterError: More than one is open, or one is and no price was given.
         """
-        open_dials = [name for name in self.dials if getattr(self, name) is None]
+        open_dials = [name for name in self.calibrated_parameters if getattr(self, name) is None]
         if not open_dials:
             return self
         if len(open_dials) > 1:
             raise ParameterError(" and ".join(open_dials), None, "given, all but one: the price settles one of them")
-        dial = open_dials[0]
+        calibrated_parameter = open_dials[0]
         if price is None:
-            raise ParameterError(dial, None, "given where no price is, since the price would settle it")
+            raise ParameterError(calibrated_parameter, None, "given where no price is, since the price would settle it")
         found = calibrate(
-            lambda value: replace(self, **{dial: value}).event(setting),
+            lambda value: replace(self, **{calibrated_parameter: value}).event(setting),
             price.epsilon,
             price.delta,
             setting.adjacency,
-            increasing=self.dials[dial],
+            increasing=self.calibrated_parameters[calibrated_parameter],
             bounds=bounds,
             unit=setting.unit,
         )
-        return replace(self, **{dial: found.parameter})
+        return replace(self, **{calibrated_parameter: found.parameter})
 
     @final
     def plan(
@@ -184,7 +190,7 @@ class Decoder(Checked, ABC):
         """
         setting = Setting(tokens, texts, experts, adjacency, change, labels_public, joins, unit)
         bounds = bounds or self.bounds
-        decoder = self.settled(price, setting, bounds)
+        decoder = self.calibrated(price, setting, bounds)
         reports = [
             RdpAccountant(adjacency, unit).compose(one).report(price.delta if price else delta, bounds)
             for one in decoder.alternatives(setting)

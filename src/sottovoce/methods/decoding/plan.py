@@ -89,7 +89,7 @@ class DecodingPlan:
     """What a batch of texts costs, fixed before anything private is read.
 
     Attributes:
-        decoder: With every parameter settled.
+        decoder: With every parameter calibrated.
         setting: The batch it is for.
         event: What one batch is charged, all its texts at their longest. Disjoint batches under the same plan cost no
             more than one (specification T13); with private labels under replace-one it covers both batches touched.

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Chooser(Opaque, ABC):
+class TokenSampler(Opaque, ABC):
     """Chooses the tokens of one text, one step after another.
 
     Args:
         plan: The plan that was charged.
         randomness: Source of noise.
-        ends: Tokens that end the text.
-        unwritable: Tokens that it may not hold.
+        eos_tokens: Tokens that end the text.
+        forbidden_tokens: Tokens that it may not hold.
 
     Attributes:
         over: Whether the text has ended, by its end token or by the plan's length. Public.
@@ -43,10 +43,10 @@ class Chooser(Opaque, ABC):
     """
 
     def __init__(
-        self, plan: DecodingPlan, randomness: Randomness, ends: Sequence[int], unwritable: Sequence[int]
+        self, plan: DecodingPlan, randomness: Randomness, eos_tokens: Sequence[int], forbidden_tokens: Sequence[int]
     ) -> None:
         self._plan, self._randomness = plan, randomness
-        self._ends, self._unwritable = frozenset(ends), tuple(unwritable)
+        self._eos_tokens, self._forbidden_tokens = frozenset(eos_tokens), tuple(forbidden_tokens)
         self._barred: Any = None
         self.over, self.length = False, 0
 
@@ -73,7 +73,7 @@ class Chooser(Opaque, ABC):
         self.over = self.length >= self._plan.setting.tokens
         public = self._candidates(step, allowed)
         token = None if public is None else self._draw(step, public)
-        self.over = self.over or token is None or token in self._ends
+        self.over = self.over or token is None or token in self._eos_tokens
         return token
 
     @property
@@ -116,11 +116,11 @@ class Chooser(Opaque, ABC):
 
     def _candidates(self, step: Step, allowed: Sequence[int] | Tensor | None) -> Candidates | None:
         """From public logits and public rules alone."""
-        if self._barred is None and self._unwritable:
-            self._barred = tensor_of(self._unwritable, step.public)
+        if self._barred is None and self._forbidden_tokens:
+            self._barred = tensor_of(self._forbidden_tokens, step.public)
         only = None if allowed is None else tensor_of(allowed, step.public)
         top_k, margin = self._public_rule()
-        return candidates_of(step.public, top_k=top_k, margin=margin, barred=self._barred, allowed=only)
+        return candidates_of(step.public, top_k=top_k, margin=margin, forbidden_tokens=self._barred, allowed=only)
 
     @abstractmethod
     def _public_rule(self) -> tuple[int | None, float | None]:

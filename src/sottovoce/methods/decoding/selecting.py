@@ -18,7 +18,7 @@ from sottovoce.experts.label_scores import FloatArray
 from sottovoce.experts.token_scores import scores_of, summed
 from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.methods.decoding.decoder import Chooser, Decoder, DecodingPlan
+from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan, TokenSampler
 from sottovoce.models.stepper import Step
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.randomness import Randomness
@@ -53,7 +53,7 @@ class SelectingDecoder(Decoder):
         """Public log-weights of the candidates: free (specification T1)."""
         return None
 
-    def taking_part(self, plan: DecodingPlan, step: Step, randomness: Randomness) -> Step:
+    def subsample(self, plan: DecodingPlan, step: Step, randomness: Randomness) -> Step:
         """The step with the experts that have a say in this token; all of them, unless a method draws some."""
         return step
 
@@ -63,19 +63,24 @@ class SelectingDecoder(Decoder):
         return scores_of(sums, self.rule, plan.setting.change, plan.setting.adjacency)
 
     def start(
-        self, plan: DecodingPlan, randomness: Randomness, *, ends: Sequence[int], unwritable: Sequence[int] = ()
-    ) -> Chooser:
-        return SelectingChooser(plan, randomness, ends, unwritable)
+        self,
+        plan: DecodingPlan,
+        randomness: Randomness,
+        *,
+        eos_tokens: Sequence[int],
+        forbidden_tokens: Sequence[int] = (),
+    ) -> TokenSampler:
+        return SelectingSampler(plan, randomness, eos_tokens, forbidden_tokens)
 
 
 @final
-class SelectingChooser(Chooser):
+class SelectingSampler(TokenSampler):
     """Chooses each token by one selection."""
 
     def __init__(
-        self, plan: DecodingPlan, randomness: Randomness, ends: Sequence[int], unwritable: Sequence[int]
+        self, plan: DecodingPlan, randomness: Randomness, eos_tokens: Sequence[int], forbidden_tokens: Sequence[int]
     ) -> None:
-        super().__init__(plan, randomness, ends, unwritable)
+        super().__init__(plan, randomness, eos_tokens, forbidden_tokens)
         if not isinstance(plan.decoder, SelectingDecoder):
             raise ParameterError("plan", plan.decoder.name, "one of a method that selects every token")
         self._decoder = plan.decoder
@@ -85,14 +90,14 @@ class SelectingChooser(Chooser):
         return self._decoder.top_k, self._decoder.margin
 
     def _draw(self, step: Step, public: Candidates) -> int:
-        step = self._decoder.taking_part(self._plan, step, self._randomness)
+        step = self._decoder.subsample(self._plan, step, self._randomness)
         scores, prior = self._decoder.scores(self._plan, step, public), self._decoder.log_prior(public)
         if prior is None:
             return public.token(self._mechanism.select(scores, self._randomness))
         return public.token(exponential(self._mechanism).select(scores, self._randomness, prior))
 
     def _law(self, step: Step, public: Candidates) -> FloatArray:
-        if self._decoder.taking_part(self._plan, step, self._randomness) is not step:
+        if self._decoder.subsample(self._plan, step, self._randomness) is not step:
             raise ParameterError(
                 "law", self._decoder.name, "asked where no sample is drawn: here it is a mixture of many"
             )

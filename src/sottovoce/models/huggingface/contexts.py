@@ -59,7 +59,7 @@ class HFContexts(Opaque):
         self._writer = PromptWriter(self._model.tokenizer, task)
         self._labels = len(task.labels)
         self._tree = LabelTree(
-            task.labels, self._writer.label_paths(), self._writer.ends(), restricted=scorer.restricted
+            task.labels, self._writer.label_paths(), self._writer.eos_tokens(), restricted=scorer.restricted
         )
         self._head = self._model.head_rows(self._tree.tokens)
         self._count = len(contexts)

@@ -91,7 +91,7 @@ class PromptWriter:
         lead = self._around_an_answer()[0] if self._chat else self._task.answer_prefix
         return [tuple(self.continued(lead + label)) for label in self._task.labels]
 
-    def ends(self) -> list[int]:
+    def eos_tokens(self) -> list[int]:
         """Tokens that may close a label, the one that follows it in demonstrations first."""
         following = self.continued(self._around_an_answer()[1] if self._chat else self._task.answer_suffix)[:1]
         end = self._tokenizer.eos_token_id

@@ -83,7 +83,7 @@ def _plain(scorer: TransformersScorer, task: Task, context: Context, query: Quer
     prefix, suffix = writer.prefix(context), writer.suffix(query)
     if prefix is None or suffix is None:
         return np.full(len(task.labels), np.nan), 0.0
-    tree = LabelTree(task.labels, writer.label_paths(), writer.ends(), restricted=scorer.restricted)
+    tree = LabelTree(task.labels, writer.label_paths(), writer.eos_tokens(), restricted=scorer.restricted)
     found, largest = np.zeros(len(task.labels)), 0.0
     with scorer.model.no_gradient():
         for number, probe in enumerate(tree.probes):

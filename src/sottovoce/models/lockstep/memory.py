@@ -39,7 +39,7 @@ class Memory:
             used = f", {self.used:,} of them in use" if self.used else ""
             raise ModelError(
                 f"Keys and values would need {size:,} bytes, and {self.limit:,} may be used{used}. Take fewer experts "
-                "or fewer texts side by side, lower inside_tokens or tokens, or raise cache_bytes."
+                "or fewer texts side by side, lower max_private_tokens or tokens, or raise cache_bytes."
             )
 
     def take(self, size: int) -> int:

@@ -55,12 +55,12 @@ class _Plan(Opaque):
     @property
     def prefixes(self) -> tuple[Tokens, Tokens]:
         """Of the public prompt, and of the experts."""
-        return self.public.before, self.prefix
+        return self.public.prefix, self.prefix
 
     @property
     def tail(self) -> int:
         """Most tokens behind a private part; public, since an empty slot has no say."""
-        return max(len(prompt.after) for prompt in (self.public, *self.experts) if prompt is not None)
+        return max(len(prompt.suffix) for prompt in (self.public, *self.experts) if prompt is not None)
 
 
 @final
@@ -70,7 +70,7 @@ class LockstepPrompts(Opaque):
     Args:
         stepper: Whose model reads them.
         groups: As given.
-        inside_tokens: Room for the private part.
+        max_private_tokens: Room for the private part.
         tokens: Most tokens of a text.
         tokens_of: Turns prompts into tokens.
 
@@ -82,14 +82,14 @@ class LockstepPrompts(Opaque):
         self,
         stepper: TransformersStepper,
         groups: Sequence[Group],
-        inside_tokens: int,
+        max_private_tokens: int,
         tokens: int,
         tokens_of: TokensOf,
     ) -> None:
         self._stepper, self._model, self._tokens, self._tokens_of = stepper, stepper.engine, tokens, tokens_of
         self._bytes, self._closed = 0, False
-        plans = [self._plan(group, inside_tokens) for group in groups]
-        rooms = [inside_tokens + plan.tail for plan in plans]
+        plans = [self._plan(group, max_private_tokens) for group in groups]
+        rooms = [max_private_tokens + plan.tail for plan in plans]
         self._refuse_long(plans, rooms)
         prefixes = list(dict.fromkeys(prefix for plan in plans for prefix in plan.prefixes))
         positions = sum(len(prefix) for prefix in prefixes)
@@ -139,16 +139,16 @@ class LockstepPrompts(Opaque):
             self._stepper.memory.give(self._bytes)
             self._bytes, self._closed, self.groups = 0, True, []
 
-    def _plan(self, group: Group, inside_tokens: int) -> _Plan:
-        public = self._tokens_of(group.public, inside_tokens)
-        experts = [self._tokens_of(prompt, inside_tokens) if prompt else None for prompt in group.experts]
-        if public.inside is None:
+    def _plan(self, group: Group, max_private_tokens: int) -> _Plan:
+        public = self._tokens_of(group.public, max_private_tokens)
+        experts = [self._tokens_of(prompt, max_private_tokens) if prompt else None for prompt in group.experts]
+        if public.private is None:
             raise ModelError(NOT_KEPT_APART)
         for name in ("before", "after"):
             found = {getattr(expert, name) for expert in experts if expert is not None}
             if len(found) > 1:
                 raise ParameterError(name, f"{len(found)} texts", "one text for all experts of a group")
-        prefix = next((expert.before for expert in experts if expert is not None), public.before)
+        prefix = next((expert.prefix for expert in experts if expert is not None), public.prefix)
         places = len(experts) + -len(experts) % self._stepper.panel_rows
         return _Plan(public, experts, prefix, places)
 
@@ -158,17 +158,17 @@ class LockstepPrompts(Opaque):
         if limit is not None and need > limit:
             raise ModelError(
                 f"The prompts and a text of {self._tokens} tokens need {need} positions and the model has {limit}. "
-                "Lower inside_tokens or tokens, or shorten the public text."
+                "Lower max_private_tokens or tokens, or shorten the public text."
             )
 
     def _group(self, plan: _Plan, room: int, read: Mapping[Tokens, Prefix]) -> GroupRead:
         model, count = self._model, len(plan.experts)
         last = torch.zeros(1 + count, model.width, dtype=model.model.dtype, device=model.model.device)
         public, experts = (
-            self._family(read[plan.public.before], 1, room),
+            self._family(read[plan.public.prefix], 1, room),
             self._family(read[plan.prefix], plan.places, room),
         )
-        if not self._fill(public, 0, plan.public.own, read[plan.public.before], last[0]):
+        if not self._fill(public, 0, plan.public.own, read[plan.public.prefix], last[0]):
             raise ModelError(NOT_KEPT_APART)
         null = []
         for number, expert in enumerate(plan.experts):

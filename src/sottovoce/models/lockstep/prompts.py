@@ -33,19 +33,19 @@ class PromptTokens(Opaque):
     """Tokens of a prompt.
 
     Attributes:
-        before: The public prefix; at least one.
-        inside: The private part, cut to the room there is; ``None`` if it could not be kept from acting as control.
-        after: What follows it, public.
+        prefix: The public prefix; at least one.
+        private: The private part, cut to the room there is; ``None`` if it could not be kept from acting as control.
+        suffix: What follows it, public.
     """
 
-    before: Tokens
-    inside: Tokens | None
-    after: Tokens
+    prefix: Tokens
+    private: Tokens | None
+    suffix: Tokens
 
     @property
     def own(self) -> Tokens | None:
         """What follows the prefix."""
-        return None if self.inside is None else (*self.inside, *self.after)
+        return None if self.private is None else (*self.private, *self.suffix)
 
 
 @final
@@ -57,7 +57,7 @@ class PromptParts:
         chat: Whether a prompt is a user's turn in the tokenizer's chat template; ``None`` where it has one.
 
     Attributes:
-        ends: Tokens that end a text.
+        eos_tokens: Tokens that end a text.
         controls: Control tokens, the ends among them.
 
     Raises:
@@ -73,21 +73,23 @@ class PromptParts:
         self._opening, self._closing = self._frame() if (has_template if chat is None else chat) else ("", "")
         self._chat = bool(self._opening or self._closing)
         self.controls = frozenset(control_tokens(tokenizer).values())
-        ends = [tokenizer.eos_token_id, *more_ends, *(self._writer.ends()[:1] if self._chat else ())]
-        self.ends = tuple(dict.fromkeys(int(end) for end in ends if end is not None and end in self.controls))
+        eos_tokens = [tokenizer.eos_token_id, *more_ends, *(self._writer.eos_tokens()[:1] if self._chat else ())]
+        self.eos_tokens = tuple(
+            dict.fromkeys(int(end) for end in eos_tokens if end is not None and end in self.controls)
+        )
 
-    def tokens(self, prompt: Prompt, inside_tokens: int) -> PromptTokens:
+    def tokens(self, prompt: Prompt, max_private_tokens: int) -> PromptTokens:
         """Tokens of a prompt.
 
         Raises:
             ModelError: A public part could not be kept from acting as control.
         """
-        before = prompt.before.rstrip(" ")
-        blanks = prompt.before[len(before) :]
-        after = self._writer.encode([_text(prompt.after), Piece(self._closing, trusted=True)], first=False)
+        before = prompt.prefix.rstrip(" ")
+        blanks = prompt.prefix[len(before) :]
+        after = self._writer.encode([_text(prompt.suffix), Piece(self._closing, trusted=True)], first=False)
         if after is None:
             raise ModelError(NOT_KEPT_APART)
-        return PromptTokens(self.prefix(before), self._inside(blanks + prompt.inside, inside_tokens), after)
+        return PromptTokens(self.prefix(before), self._inside(blanks + prompt.private_text, max_private_tokens), after)
 
     def prefix(self, before: str) -> Tokens:
         """Tokens of a public text at the beginning of a prompt; at least one."""

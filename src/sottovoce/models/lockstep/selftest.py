@@ -255,7 +255,7 @@ def _tokens(stepper: TransformersStepper, prompt: Prompt, room: int) -> PromptTo
     """A token for each character, whatever the tokenizer knows."""
     count = min(stepper.engine.model.words, stepper.vocabulary)
     before, inside, after = (
-        tuple(ord(c) * 53 % count for c in text) for text in (prompt.before, prompt.inside, prompt.after)
+        tuple(ord(c) * 53 % count for c in text) for text in (prompt.prefix, prompt.private_text, prompt.suffix)
     )
     return PromptTokens(before, inside[:room], after)
 
@@ -285,7 +285,7 @@ def _from_plain(stepper: TransformersStepper, base: Rows) -> tuple[float, float]
                 if prompt is None or row not in (0, 1, len(groups[number].experts)):
                     continue
                 tokens = _tokens(stepper, prompt, INSIDE)
-                ids = [*tokens.before, *(tokens.own or ())]
+                ids = [*tokens.prefix, *(tokens.own or ())]
                 for step in range(STEPS):
                     ids += [_token(stepper, text, step)] if step else []
                     truth = stepper.engine.plain(ids)

@@ -147,18 +147,18 @@ class TransformersStepper:
         return self.engine.vocabulary
 
     @property
-    def ends(self) -> Sequence[int]:
+    def eos_tokens(self) -> Sequence[int]:
         """Tokens that end a text: the tokenizer's, the model's own list, and what ends an answer in a chat."""
-        return self.parts.ends
+        return self.parts.eos_tokens
 
     @property
-    def unwritable(self) -> Sequence[int]:
-        """Control tokens other than ``ends``, and rows of the head without a token that can be read and written."""
+    def forbidden_tokens(self) -> Sequence[int]:
+        """Control tokens other than ``eos_tokens``, and rows of the head without a token that can be written."""
         known = min(len(self.engine.model.tokenizer), self.engine.model.words)
         controls = {token for token in self.parts.controls if token < self.vocabulary} | set(
             range(known, self.vocabulary)
         )
-        return sorted(controls - set(self.ends))
+        return sorted(controls - set(self.eos_tokens))
 
     @property
     def rows(self) -> int:
@@ -195,10 +195,10 @@ class TransformersStepper:
             MissingExtraError: llguidance is not installed.
             ModelError: The tokenizer does not decode token by token.
         """
-        silent = {*self.parts.controls, *self.unwritable}
+        silent = {*self.parts.controls, *self.forbidden_tokens}
         return token_bytes(self.engine.model.tokenizer, self.vocabulary, silent)
 
-    def read(self, groups: Sequence[Group], *, inside_tokens: int, tokens: int) -> LockstepPrompts:
+    def read(self, groups: Sequence[Group], *, max_private_tokens: int, tokens: int) -> LockstepPrompts:
         """Reads all prompts, one at a time.
 
         A private text that cannot be kept apart from control tokens is not read; its rows are NaN.
@@ -207,12 +207,12 @@ class TransformersStepper:
             ModelError: They do not fit into the model's positions, or into ``cache_bytes``; the model cannot be run.
             ParameterError: A number is below 1, or experts of one group have different public text.
         """
-        for name, value in (("inside_tokens", inside_tokens), ("tokens", tokens)):
+        for name, value in (("max_private_tokens", max_private_tokens), ("tokens", tokens)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ParameterError(name, value, "1 or more")
         with self.lock:
             self._settle()
-            prompts = LockstepPrompts(self, groups, inside_tokens, tokens, self.parts.tokens)
+            prompts = LockstepPrompts(self, groups, max_private_tokens, tokens, self.parts.tokens)
             try:
                 self.try_shapes(((group, 1) for group in prompts.groups), tokens)
             except BaseException:

@@ -39,7 +39,7 @@ from sottovoce.privacy.accounting.composition import (
     require_adjacency,
     require_count,
 )
-from sottovoce.privacy.accounting.event_cost import Charge, charge_of, pure_of, rho_of, times
+from sottovoce.privacy.accounting.event_cost import cost_of, pure_of, rho_of, times
 from sottovoce.privacy.accounting.gaussian_dp import epsilon_of_mu
 from sottovoce.privacy.accounting.profiles import MOST_KINDS, MOST_STEPS, epsilon_of_plan, gaussians_merged, has_profile
 from sottovoce.privacy.accounting.renyi import (
@@ -69,12 +69,11 @@ __all__ = [
     "BOUNDS",
     "FLOAT_MARGIN",
     "SMALL_ETA",
-    "Charge",
     "FloatArray",
     "RdpAccountant",
     "Report",
     "accumulate",
-    "charge_of",
+    "cost_of",
     "delta_of_bounded_range",
     "epsilon_of_rdp",
     "epsilon_of_rho",
@@ -284,8 +283,8 @@ def _by_losses(releases: Counter[Any], delta: float, adjacency: Adjacency, asked
     if not all(has_profile(event) for event in releases) or (_too_many_of(releases) and not asked):
         return None
     sampled = any(isinstance(event, SAMPLED) for event in releases)
-    settled = len(releases) == 1 and isinstance(next(iter(releases)), BoundedRange)  # T4 and T6 are closer
-    small = len(releases) <= _PLD_KINDS and releases.total() <= _PLD_STEPS and not settled
+    calibrated = len(releases) == 1 and isinstance(next(iter(releases)), BoundedRange)  # T4 and T6 are closer
+    small = len(releases) <= _PLD_KINDS and releases.total() <= _PLD_STEPS and not calibrated
     if not (asked or sampled or small):
         return None
     events = [SelfComposedDpEvent(event, count) for event, count in releases.items()]
@@ -308,7 +307,7 @@ def _rdp_of(event: Any) -> FloatArray:
         case PureDP():
             return rdp_of_pure(event.epsilon)
         case ZCDpEvent() | GaussianDpEvent():
-            return np.asarray(charge_of(event).rho * ALPHAS)
+            return np.asarray(cost_of(event).rho * ALPHAS)
         case NonPrivateDpEvent():
             return np.full_like(ALPHAS, np.inf)
     return rdp_of_pure(pure_of(event))

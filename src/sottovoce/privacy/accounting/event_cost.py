@@ -32,7 +32,7 @@ from sottovoce.privacy.events import (
 
 @final
 @dataclass(frozen=True)
-class Charge:
+class EventCost:
     """What one event costs in each currency. ``inf`` where the currency does not apply.
 
     Attributes:
@@ -46,7 +46,7 @@ class Charge:
     delta: float = 0.0
 
 
-def charge_of(event: Any) -> Charge:
+def cost_of(event: Any) -> EventCost:
     """Prices an event for a ledger (specification 6.5).
 
     Raises:
@@ -57,29 +57,31 @@ def charge_of(event: Any) -> Charge:
         checked(event)
     match event:
         case NoOpDpEvent():
-            return Charge(0.0, 0.0)
+            return EventCost(0.0, 0.0)
         case BoundedRange():
-            return Charge(rho_of_bounded_range(event.eta), event.eta)
+            return EventCost(rho_of_bounded_range(event.eta), event.eta)
         case PureDP():
-            return Charge(rho_of_pure(event.epsilon), event.epsilon)
+            return EventCost(rho_of_pure(event.epsilon), event.epsilon)
         case ZCDpEvent() if event.xi == 0:
-            return Charge(event.rho, math.inf)
+            return EventCost(event.rho, math.inf)
         case GaussianDpEvent():
-            return Charge(rho_of_noise(event.noise_multiplier), math.inf)
+            return EventCost(rho_of_noise(event.noise_multiplier), math.inf)
         case ApproximateDP():
-            return Charge(rho_of_pure(event.epsilon), event.epsilon, event.delta)
+            return EventCost(rho_of_pure(event.epsilon), event.epsilon, event.delta)
         case WithFailure():
-            inner = charge_of(checked(event).event)
-            return Charge(inner.rho, inner.epsilon, inner.delta + event.delta)
+            inner = cost_of(checked(event).event)
+            return EventCost(inner.rho, inner.epsilon, inner.delta + event.delta)
         case NonPrivateDpEvent():
-            return Charge(math.inf, math.inf)
+            return EventCost(math.inf, math.inf)
         case SelfComposedDpEvent():
             require_count(event.count)
-            one = charge_of(event.event)
-            return Charge(times(event.count, one.rho), times(event.count, one.epsilon), times(event.count, one.delta))
+            one = cost_of(event.event)
+            return EventCost(
+                times(event.count, one.rho), times(event.count, one.epsilon), times(event.count, one.delta)
+            )
         case ComposedDpEvent():
-            parts = [charge_of(part) for part in event.events]
-            return Charge(
+            parts = [cost_of(part) for part in event.events]
+            return EventCost(
                 math.fsum(part.rho for part in parts),
                 math.fsum(part.epsilon for part in parts),
                 math.fsum(part.delta for part in parts),
@@ -103,12 +105,12 @@ def pure_of(event: Any) -> float:
             return math.inf
         epsilon = math.fsum(times(count, pure_of(release)) for release, count in base.releases.items())
         return epsilon_of_sampled(epsilon, rate_of_sample(event)) * (1 + FLOAT_MARGIN)
-    return charge_of(event).epsilon
+    return cost_of(event).epsilon
 
 
 def rho_of(event: Any) -> float:
     """The zCDP parameter of one release; infinite where it has none."""
-    return rho_of_pure(pure_of(event)) if isinstance(event, SAMPLED) else charge_of(event).rho
+    return rho_of_pure(pure_of(event)) if isinstance(event, SAMPLED) else cost_of(event).rho
 
 
 def times(count: int, value: float) -> float:

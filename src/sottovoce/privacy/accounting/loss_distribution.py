@@ -34,7 +34,7 @@ _LARGEST: Final = 700.0
 
 @final
 @dataclass(frozen=True)
-class Losses:
+class LossDistribution:
     """Losses of one or more releases in one direction.
 
     Attributes:
@@ -46,7 +46,7 @@ class Losses:
     slack: float = 0.0
 
     @classmethod
-    def of(cls, profile: Profile, reach: float, interval: float) -> Losses:
+    def of(cls, profile: Profile, reach: float, interval: float) -> LossDistribution:
         """Connects the dots of a profile between -reach and reach; mass beyond goes to infinity."""
         most = math.ceil(reach / interval)
         epsilons = np.asarray(np.arange(-most, most + 1) * interval, dtype=np.float64)
@@ -54,7 +54,7 @@ class Losses:
         pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -most, most, deltas)
         return cls(pmf.to_dense_pmf(), 1e-15)
 
-    def times(self, count: int, delta: float = math.inf) -> Losses:
+    def times(self, count: int, delta: float = math.inf) -> LossDistribution:
         """The losses of ``count`` releases.
 
         Args:
@@ -65,7 +65,7 @@ class Losses:
         if count == 1:
             return self
         if count * self.slack > delta:
-            return Losses(self.pmf, 1.0)  # every delta is 1, and other losses can still be added
+            return LossDistribution(self.pmf, 1.0)  # every delta is 1, and other losses can still be added
         if count > _AT_ONCE:  # the library's window grows with the count, not with its root
             many, rest = divmod(count, _AT_ONCE)
             bulk = self.times(_AT_ONCE, delta).times(many, delta)
@@ -73,12 +73,12 @@ class Losses:
         norm = float(np.linalg.norm(self.pmf._probs))
         with np.errstate(all="ignore"):  # its search for a window tries orders that overflow
             pmf = self.pmf.self_compose(count, _TAIL)
-        return Losses(pmf, count * (self.slack + norm * _l1_error(pmf.size)))
+        return LossDistribution(pmf, count * (self.slack + norm * _l1_error(pmf.size)))
 
-    def plus(self, other: Losses) -> Losses:
+    def plus(self, other: LossDistribution) -> LossDistribution:
         """The losses of both."""
         pmf = self.pmf.compose(other.pmf, _TAIL)
-        return Losses(pmf, self.slack + other.slack + _l1_error(pmf.size))
+        return LossDistribution(pmf, self.slack + other.slack + _l1_error(pmf.size))
 
     @property
     def floor(self) -> float:

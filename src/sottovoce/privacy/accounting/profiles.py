@@ -36,7 +36,7 @@ from sottovoce.privacy.accounting.composition import (
 )
 from sottovoce.privacy.accounting.event_cost import rho_of_noise
 from sottovoce.privacy.accounting.gaussian_dp import deltas_of_mu, epsilon_of_mu
-from sottovoce.privacy.accounting.loss_distribution import Losses, Profile
+from sottovoce.privacy.accounting.loss_distribution import LossDistribution, Profile
 from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN, FloatArray
 from sottovoce.privacy.accounting.subsampled_profiles import (
     added,
@@ -169,7 +169,7 @@ def has_profile(event: Any) -> bool:
     return not isinstance(event, ZCDpEvent)
 
 
-def _composed(releases: Counter[Any], adjacency: Adjacency, delta: float = math.inf) -> Iterable[Losses]:
+def _composed(releases: Counter[Any], adjacency: Adjacency, delta: float = math.inf) -> Iterable[LossDistribution]:
     """The losses of a plan, in one direction or both, one after another; for this delta, if one is named."""
     if len(releases) > MOST_KINDS or releases.total() > MOST_STEPS:
         limit = f"at most {MOST_STEPS:,} of at most {MOST_KINDS} kinds"
@@ -179,14 +179,16 @@ def _composed(releases: Counter[Any], adjacency: Adjacency, delta: float = math.
     if not pairs:
         return []
     if any(pair.reach > _WIDEST for pair, _ in pairs):
-        return [Losses.of(np.ones_like, 1.0, 1.0)]
+        return [LossDistribution.of(np.ones_like, 1.0, 1.0)]
     interval = _interval(pairs)
     directions = ["remove", "add"] if any(pair.add is not pair.remove for pair, _ in pairs) else ["remove"]
     return (_total(pairs, direction, interval, delta) for direction in directions)
 
 
-def _total(pairs: list[tuple[Pair, int]], direction: str, interval: float, delta: float) -> Losses:
-    parts = [Losses.of(getattr(pair, direction), pair.reach, interval).times(count, delta) for pair, count in pairs]
+def _total(pairs: list[tuple[Pair, int]], direction: str, interval: float, delta: float) -> LossDistribution:
+    parts = [
+        LossDistribution.of(getattr(pair, direction), pair.reach, interval).times(count, delta) for pair, count in pairs
+    ]
     total = parts[0]
     for part in parts[1:]:
         total = total.plus(part)
@@ -203,7 +205,7 @@ def _interval(pairs: list[tuple[Pair, int]]) -> float:
 
 def _mean_square(pair: Pair) -> float:
     """Of a release's loss, from a coarse grid."""
-    losses = Losses.of(pair.remove, pair.reach, max(pair.reach / 500, _LEAST_INTERVAL))
+    losses = LossDistribution.of(pair.remove, pair.reach, max(pair.reach / 500, _LEAST_INTERVAL))
     points = (np.arange(losses.pmf.size) + losses.pmf._lower_loss) * losses.pmf._discretization
     return float(np.sum(losses.pmf._probs * points * points))
 

@@ -17,8 +17,8 @@ from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError, Parame
 from sottovoce.privacy.event_json import event_to_json
 from sottovoce.privacy.events import DpEvent, describe
 from sottovoce.privacy.ledger.balance import Balance, balance_of
-from sottovoce.privacy.ledger.caps import GROUP, charge, levels_of, refuse_unnamed
-from sottovoce.privacy.ledger.filter import Amount, Level, price
+from sottovoce.privacy.ledger.caps import GROUP, caps_of, charge, refuse_unnamed
+from sottovoce.privacy.ledger.filter import Cap, Cost, price
 from sottovoce.privacy.ledger.history import NOT_VERIFIED_NOTE, Entry, append, detail_of
 from sottovoce.privacy.ledger.refusal import refuse
 from sottovoce.privacy.ledger.schema import DATA_SET, ENTRY, SECRET
@@ -85,15 +85,17 @@ class Account:
     Attributes:
         ledger: The ledger.
         caller: Whose cap is charged beside the data set's; ``None`` charges the data set alone.
-        other_ledger: Path of another ledger in use for the same records on this machine, if there is one: the two
+        conflicting_ledger: Path of another ledger in use for the same records on this machine, if there is one: the two
             budgets add up, and neither knows of the other.
     """
 
-    def __init__(self, ledger: Ledger, row: Any, currency: str, caller: str | None, other_ledger: str | None) -> None:
-        self.ledger, self.caller, self.other_ledger = ledger, caller, other_ledger
+    def __init__(
+        self, ledger: Ledger, row: Any, currency: str, caller: str | None, conflicting_ledger: str | None
+    ) -> None:
+        self.ledger, self.caller, self.conflicting_ledger = ledger, caller, conflicting_ledger
         self._number, self._currency = int(row.id), currency
 
-    def reserve(self, reservations: Sequence[Reservation], *, again: bool = True) -> None:
+    def reserve(self, reservations: Sequence[Reservation], *, allow_retry: bool = True) -> None:
         """Charges all of them durably, or none, to every cap that they count against.
 
         An id that is already reserved with the same event, and neither begun nor released, is not charged again.
@@ -116,7 +118,7 @@ class Account:
             self._admit(connection, reservations, amounts)
         with self.ledger._database.writing() as connection:
             fresh, levels = self._admit(connection, reservations, amounts)
-            if not again and len(fresh) < len(reservations):
+            if not allow_retry and len(fresh) < len(reservations):
                 raise _used(next(one.release_id for i, one in enumerate(reservations) if i not in fresh))
             if not fresh:
                 return
@@ -130,7 +132,7 @@ class Account:
                 detail = {**always, **{key: value for key, value in some.items() if value is not None}}
                 entries.append(Entry(self._number, "reserve", reservation.release_id, amount.loss, detail))
             append(connection, entries)
-            total = sum((amounts[i] for i in fresh), Amount())
+            total = sum((amounts[i] for i in fresh), Cost())
             unverified = sum(NOT_VERIFIED_NOTE in reservations[i].note for i in fresh)
             charge(connection, self._number, levels, total, len(fresh), unverified)
 
@@ -245,23 +247,23 @@ class Account:
         """How the data set stands, and what limits this account."""
         with self.ledger._database.reading() as connection:
             row = self._row(connection)
-            return balance_of(row, levels_of(connection, row, self.caller, self.ledger.name))
+            return balance_of(row, caps_of(connection, row, self.caller, self.ledger.name))
 
-    def _prices(self, reservations: Sequence[Reservation]) -> list[Amount]:
+    def _prices(self, reservations: Sequence[Reservation]) -> list[Cost]:
         _require_different([reservation.release_id for reservation in reservations])
         return [price(reservation.event, self._currency) for reservation in reservations]
 
     def _admit(
-        self, connection: sa.Connection, reservations: Sequence[Reservation], amounts: Sequence[Amount]
-    ) -> tuple[list[int], list[Level]]:
+        self, connection: sa.Connection, reservations: Sequence[Reservation], amounts: Sequence[Cost]
+    ) -> tuple[list[int], list[Cap]]:
         """Which reservations are not charged yet, and the levels that they all fit under."""
         row = self._row(connection)
         self._require_name(connection, row)
-        levels = levels_of(connection, row, self.caller, self.ledger.name)
+        levels = caps_of(connection, row, self.caller, self.ledger.name)
         past = self._past(connection, [reservation.release_id for reservation in reservations])
         fresh = [i for i, one in enumerate(reservations) if not self._is_open(past.get(one.release_id), one)]
         if fresh:
-            asked = sum((amounts[i] for i in fresh), Amount())
+            asked = sum((amounts[i] for i in fresh), Cost())
             refuse(row, levels, asked, [reservations[i].event for i in fresh], self.ledger.name)
         return fresh, levels
 

@@ -9,8 +9,8 @@ from typing import Any, final
 
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.ledger.budget import SCALE, Budget
-from sottovoce.privacy.ledger.caps import UNNAMED, WHOLE, budget_of, level_of
-from sottovoce.privacy.ledger.filter import FAILURE_SCALE, Level, price
+from sottovoce.privacy.ledger.caps import UNNAMED, WHOLE, budget_of, cap_of
+from sottovoce.privacy.ledger.filter import FAILURE_SCALE, Cap, price
 from sottovoce.privacy.ledger.history import NOT_VERIFIED_NOTE
 from sottovoce.privacy.numbers import float_above, float_below
 from sottovoce.privacy.unit import Adjacency
@@ -37,7 +37,7 @@ class CapBalance:
     group: str | None
     epsilon: float
     answers: int
-    level: Level
+    level: Cap
 
     @property
     def cap(self) -> float:
@@ -94,7 +94,7 @@ class Balance:
     answers: int
     non_private: int
     unverified: int
-    levels: tuple[Level, ...]
+    levels: tuple[Cap, ...]
     caps: tuple[CapBalance, ...] = ()
     caller_required: bool = False
 
@@ -173,7 +173,7 @@ class Balance:
         }
 
 
-def balance_of(row: Any, levels: Iterable[Level] = (), caps: Iterable[Any] = ()) -> Balance:
+def balance_of(row: Any, levels: Iterable[Cap] = (), caps: Iterable[Any] = ()) -> Balance:
     """The balance of a data set's row; nothing is counted, since the row holds the counters."""
     caps = list(caps)
     return Balance(
@@ -184,9 +184,9 @@ def balance_of(row: Any, levels: Iterable[Level] = (), caps: Iterable[Any] = ())
         answers=row.answers,
         non_private=row.non_private,
         unverified=row.unverified,
-        levels=tuple(levels) or (level_of(row),),
+        levels=tuple(levels) or (cap_of(row),),
         caps=tuple(
-            CapBalance(cap.kind, cap.name, cap.member_of, float(cap.epsilon), cap.answers, level_of(cap))
+            CapBalance(cap.kind, cap.name, cap.member_of, float(cap.epsilon), cap.answers, cap_of(cap))
             for cap in caps
             if cap.kind != UNNAMED
         ),

@@ -19,7 +19,7 @@ import mpmath
 
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.accounting.accountant import rho_of_budget
-from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Amount, Currency, price
+from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Cost, Currency, price
 from sottovoce.privacy.numbers import exact, rounded_down, rounded_up
 from sottovoce.privacy.parameters import require_delta, require_epsilon, require_order
 
@@ -113,9 +113,9 @@ class Budget:
         return math.floor(exact(self.failure_delta) * FAILURE_SCALE)
 
     @property
-    def caps(self) -> Amount:
+    def caps(self) -> Cost:
         """Both caps."""
-        return Amount(self.cap, self.failure_cap)
+        return Cost(self.cap, self.failure_cap)
 
     def __repr__(self) -> str:
         shown = f"epsilon={self.epsilon}, delta={self.delta}"

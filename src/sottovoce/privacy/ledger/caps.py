@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from sottovoce.errors import LedgerMismatchError, ParameterError
 from sottovoce.privacy.ledger.budget import Budget
-from sottovoce.privacy.ledger.filter import Amount, Level
+from sottovoce.privacy.ledger.filter import Cap, Cost
 from sottovoce.privacy.ledger.history import Entry, append
 from sottovoce.privacy.ledger.schema import CAP, DATA_SET
 
@@ -30,19 +30,19 @@ def budget_of(row: Any) -> Budget:
     return Budget(float(row.epsilon), float(row.delta), float(row.failure_delta), alpha)
 
 
-def level_of(row: Any) -> Level:
+def cap_of(row: Any) -> Cap:
     """A row of either table of caps as a level of the filter."""
     kind = getattr(row, "kind", WHOLE)
-    return Level(kind, row.name, Amount(row.cap, row.failure_cap), Amount(row.spent, row.failure_spent))
+    return Cap(kind, row.name, Cost(row.cap, row.failure_cap), Cost(row.spent, row.failure_spent))
 
 
-def levels_of(connection: sa.Connection, data_set: Any, caller: str | None, ledger: str) -> list[Level]:
+def caps_of(connection: sa.Connection, data_set: Any, caller: str | None, ledger: str) -> list[Cap]:
     """Every cap that a caller's charge counts against, the narrowest first.
 
     Raises:
         LedgerMismatchError: Nobody allotted anything to the caller.
     """
-    levels = [level_of(data_set)]
+    levels = [cap_of(data_set)]
     if caller is None:
         return levels
     row = _cap_row(connection, data_set.id, CALLER, caller)
@@ -52,12 +52,12 @@ def levels_of(connection: sa.Connection, data_set: Any, caller: str | None, ledg
             "one with 'sotto ledger grant --caller NAME --budget EPSILON,DELTA'."
         )
     if row.member_of is not None:
-        levels.insert(0, level_of(_cap_row(connection, data_set.id, GROUP, row.member_of)))
-    return [level_of(row), *levels]
+        levels.insert(0, cap_of(_cap_row(connection, data_set.id, GROUP, row.member_of)))
+    return [cap_of(row), *levels]
 
 
 def charge(
-    connection: sa.Connection, data_set: int, levels: list[Level], asked: Amount, answers: int, unverified: int
+    connection: sa.Connection, data_set: int, levels: list[Cap], asked: Cost, answers: int, unverified: int
 ) -> None:
     """Adds a charge that was admitted to every level; the caller holds the write lock."""
     for level in levels:
@@ -149,7 +149,7 @@ def _check(
             f"The data set {data_set.name!r} has the budget {whole}; {budget} was given for the {whose}. A cap within "
             "it needs the same delta and the same order, since it counts the same charges."
         )
-    if known is not None and not level_of(known).spent.fits_in(budget.caps):
+    if known is not None and not cap_of(known).spent.fits_in(budget.caps):
         raise LedgerMismatchError(f"The {whose} spent more than {budget} already; a cap cannot go below that.")
     if known is not None and known.member_of != member_of:
         raise LedgerMismatchError(

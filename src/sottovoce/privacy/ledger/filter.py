@@ -90,7 +90,7 @@ class Currency:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Amount:
+class Cost:
     """A charge, a cap or a sum of charges.
 
     Attributes:
@@ -101,20 +101,20 @@ class Amount:
     loss: int = 0
     failure: int = 0
 
-    def __add__(self, other: Amount) -> Amount:
-        return Amount(self.loss + other.loss, self.failure + other.failure)
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.loss + other.loss, self.failure + other.failure)
 
-    def __sub__(self, other: Amount) -> Amount:
-        return Amount(self.loss - other.loss, self.failure - other.failure)
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(self.loss - other.loss, self.failure - other.failure)
 
-    def __mul__(self, count: int) -> Amount:
-        return Amount(self.loss * count, self.failure * count)
+    def __mul__(self, count: int) -> Cost:
+        return Cost(self.loss * count, self.failure * count)
 
-    def fits_in(self, cap: Amount) -> bool:
+    def fits_in(self, cap: Cost) -> bool:
         """Whether neither part exceeds the cap's."""
         return self.loss <= cap.loss and self.failure <= cap.failure
 
-    def times_in(self, cap: Amount) -> int | None:
+    def times_in(self, cap: Cost) -> int | None:
         """How often this fits into ``cap``; ``None`` for a charge of nothing, which always does."""
         fits = [whole // part for whole, part in zip(cap, self, strict=True) if part]
         return min(fits) if fits else None
@@ -125,7 +125,7 @@ class Amount:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Level:
+class Cap:
     """One cap on the way: a caller's, the caller's group's, or the data set's own.
 
     Attributes:
@@ -137,20 +137,20 @@ class Level:
 
     kind: str
     name: str
-    cap: Amount
-    spent: Amount
+    cap: Cost
+    spent: Cost
 
     @property
-    def left(self) -> Amount:
+    def left(self) -> Cost:
         """What may still be charged."""
         return self.cap - self.spent
 
-    def admits(self, asked: Amount) -> bool:
+    def admits(self, asked: Cost) -> bool:
         """Whether a charge stays within the cap."""
         return (self.spent + asked).fits_in(self.cap)
 
 
-def short_of(levels: Iterable[Level], asked: Amount) -> Level | None:
+def first_exceeded_cap(levels: Iterable[Cap], asked: Cost) -> Cap | None:
     """The first cap that a charge does not fit under; ``None`` where it fits under all of them.
 
     Example:
@@ -162,7 +162,7 @@ def short_of(levels: Iterable[Level], asked: Amount) -> Level | None:
     return next((level for level in levels if not level.admits(asked)), None)
 
 
-def price(event: DpEvent, currency: str | Currency) -> Amount:
+def price(event: DpEvent, currency: str | Currency) -> Cost:
     """What an event costs, rounded up.
 
     Raises:
@@ -181,28 +181,28 @@ def price(event: DpEvent, currency: str | Currency) -> Amount:
     return amount
 
 
-def _price(event: Any, currency: Currency, depth: int) -> Amount:
+def _price(event: Any, currency: Currency, depth: int) -> Cost:
     if depth == 0:
         raise ParameterError("event", type(event).__name__, f"one nested at most {_DEEPEST} deep")
     match event:
         case NoOpDpEvent():
-            return Amount()
+            return Cost()
         case BoundedRange():
-            return Amount(_units(_selection, _read(event, "eta"), currency))
+            return Cost(_units(_selection, _read(event, "eta"), currency))
         case PureDP():
-            return Amount(_units(_pure, _read(event, "epsilon"), currency))
+            return Cost(_units(_pure, _read(event, "epsilon"), currency))
         case ZCDpEvent() if event.xi == 0:
-            return Amount(_units(_concentrated, _read(event, "rho"), _with_delta(event, currency)))
+            return Cost(_units(_concentrated, _read(event, "rho"), _with_delta(event, currency)))
         case GaussianDpEvent() if event.noise_multiplier:
-            return Amount(_units(_gaussian, _read(event, "noise_multiplier"), _with_delta(event, currency)))
+            return Cost(_units(_gaussian, _read(event, "noise_multiplier"), _with_delta(event, currency)))
         case ApproximateDP():
-            return Amount(_units(_pure, _read(event, "epsilon"), currency), _failure(event))
+            return Cost(_units(_pure, _read(event, "epsilon"), currency), _failure(event))
         case WithFailure():
-            return _price(event.event, currency, depth - 1) + Amount(0, _failure(event))
+            return _price(event.event, currency, depth - 1) + Cost(0, _failure(event))
         case SelfComposedDpEvent():
             return _price(event.event, currency, depth - 1) * _count(event)
         case ComposedDpEvent():
-            return sum((_price(part, currency, depth - 1) for part in event.events), Amount())
+            return sum((_price(part, currency, depth - 1) for part in event.events), Cost())
         case PoissonSampledDpEvent() | SampledWithoutReplacementDpEvent():
             raise ParameterError(
                 "event",

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sottovoce.errors import LedgerUnavailableError, ParameterError
 from sottovoce.privacy.event_json import event_from_json
 from sottovoce.privacy.events import ComposedDpEvent, DpEvent, SelfComposedDpEvent
-from sottovoce.privacy.ledger.filter import Amount, price
+from sottovoce.privacy.ledger.filter import Cost, price
 from sottovoce.privacy.ledger.schema import CAP, DATA_SET, ENTRY, FINGERPRINT, META, SCHEMA_VERSION, SECRET
 
 GENESIS: Final = "0" * 64
@@ -215,7 +215,7 @@ def charged(text: str) -> Charged:
 
 
 @lru_cache(maxsize=65_536)
-def price_of(text: str, currency: str) -> Amount:
+def price_of(text: str, currency: str) -> Cost:
     """What the event of a ``reserve`` entry costs."""
     return price(charged(text).event, currency)
 

@@ -25,8 +25,8 @@ from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.caps import (
     allot,
     budget_of,
+    caps_of,
     caps_within,
-    levels_of,
     refuse_unnamed,
     require_caller,
     require_name,
@@ -217,7 +217,7 @@ class Ledger:
     def _account(self, row: Any, identity: Identity, caller: str | None) -> Account:
         if caller is not None:
             with self._database.reading() as connection:
-                levels_of(connection, row, caller, self.name)
+                caps_of(connection, row, caller, self.name)
         other = remember(identity, self.path, row.name)
         return Account(self, row, budget_of(row).currency, caller, other)
 

@@ -21,7 +21,7 @@ from sottovoce.privacy.event_json import event_to_json
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.caps import budget_of
-from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Amount
+from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Cost
 from sottovoce.privacy.ledger.history import History, charged, price_of
 from sottovoce.privacy.ledger.schema import MAX_UNITS
 from sottovoce.privacy.ledger.verify import find_problems
@@ -35,7 +35,7 @@ FIXED_PLAN: Final = "valid only for a plan fixed in advance"
 _LOOSE: Final = 500_000_000
 """Format 1 rounded charges up by one part in 1e9; a ledger may say more than was spent by twice that."""
 
-_MOST: Final = Amount(MAX_UNITS, MAX_UNITS)
+_MOST: Final = Cost(MAX_UNITS, MAX_UNITS)
 
 Events = dict[int, Counter[str]]
 
@@ -55,7 +55,7 @@ class Recomputed:
     """
 
     row: Mapping[str, Any]
-    spent: Amount
+    spent: Cost
     answers: int
     unreadable: int
     epsilon: float | None
@@ -64,7 +64,7 @@ class Recomputed:
     @property
     def agrees(self) -> bool:
         """Whether the ledger says the same: never less, and no more than rounding explains."""
-        said, true = Amount(self.row["spent"], self.row["failure_spent"]), self.spent
+        said, true = Cost(self.row["spent"], self.row["failure_spent"]), self.spent
         slack = true.loss // _LOOSE + self.answers
         return not self.unreadable and 0 <= said.loss - true.loss <= slack and said.failure == true.failure
 
@@ -118,7 +118,7 @@ def _counted(history: History, events: Events, count: list[int]) -> Iterator[Map
 def _again(row: Mapping[str, Any], texts: Counter[str], accountant: str) -> Recomputed:
     """Equal events are priced once, however often they were charged."""
     budget = budget_of(_Row(row))
-    spent, unreadable = Amount(), 0
+    spent, unreadable = Cost(), 0
     counts: Counter[str] = Counter()
     events: dict[str, DpEvent] = {}
     for text, count in texts.items():

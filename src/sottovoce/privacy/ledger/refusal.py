@@ -14,17 +14,17 @@ from sottovoce.privacy.accounting.accountant import rdp_of_bounded_range, rho_of
 from sottovoce.privacy.events import DpEvent, describe
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.caps import WHOLE, budget_of
-from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Amount, Currency, Level, price, short_of
+from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Cap, Cost, Currency, first_exceeded_cap, price
 from sottovoce.privacy.numbers import rounded_down, rounded_up
 
 
-def refuse(row: Any, levels: list[Level], asked: Amount, events: Sequence[DpEvent], ledger: str) -> None:
+def refuse(row: Any, levels: list[Cap], asked: Cost, events: Sequence[DpEvent], ledger: str) -> None:
     """Raises the refusal of a charge that does not fit; does nothing where it fits.
 
     Raises:
         BudgetExhaustedError: It names the cap that is short, what was asked, what is left, and the next step.
     """
-    short = short_of(levels, asked)
+    short = first_exceeded_cap(levels, asked)
     if short is None:
         return
     budget = budget_of(row)
@@ -48,7 +48,7 @@ def refuse(row: Any, levels: list[Level], asked: Amount, events: Sequence[DpEven
     )
 
 
-def _next_step(budget: Budget, short: Level, events: Sequence[DpEvent], failing: bool) -> str:
+def _next_step(budget: Budget, short: Cap, events: Sequence[DpEvent], failing: bool) -> str:
     if failing and short.cap.failure == 0:
         parts = [rounded_down(value, 15) for value in (budget.epsilon, budget.delta)]
         share = f"{','.join(parts)},failure={rounded_down(budget.delta / 2)}"

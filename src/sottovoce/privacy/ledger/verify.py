@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from sottovoce.errors import SottoError
 from sottovoce.privacy.ledger.budget import Budget
-from sottovoce.privacy.ledger.filter import Amount
+from sottovoce.privacy.ledger.filter import Cost
 from sottovoce.privacy.ledger.history import GENESIS, History, charged, detail_of, hash_of, price_of, read_head
 from sottovoce.privacy.ledger.schema import CAP, DATA_SET, SCHEMA_VERSION
 from sottovoce.privacy.ledger.secret import RECORDS, keyed, moved_hash
@@ -155,7 +155,7 @@ class Replay:
     def _reserve(self, entry: Mapping[str, Any]) -> None:
         number, text, amount = entry["data_set"], entry["detail"], entry["amount"]
         said, story = charged(text), self.data_sets[number]
-        if type(amount) is not int or not price_of(text, self._currency[number]).fits_in(Amount(amount, said.failure)):
+        if type(amount) is not int or not price_of(text, self._currency[number]).fits_in(Cost(amount, said.failure)):
             self._wrong(entry, "charges less than its event's price")
         self._pay(entry)
         stories = [story]

@@ -9,47 +9,47 @@ import stat
 import pytest
 
 from sottovoce.errors import InputError
-from sottovoce.synthesis.checkpoint import Staging
+from sottovoce.synthesis.checkpoint import Checkpoint
 
 ROWS = [{"text": "The fee is wrong.", "label": "billing"}, {"text": "Ça va 漢字", "label": "fraud"}]
 TERMS = {"method": "prism", "epsilon": 1.0, "labels": ["billing", "fraud"]}
 
 
 def begun(tmp_path, **changed):
-    return Staging(tmp_path / "demos.jsonl", {**TERMS, **changed}, {"run": "abc"}, resume=False)
+    return Checkpoint(tmp_path / "demos.jsonl", {**TERMS, **changed}, {"run": "abc"}, resume=False)
 
 
 def resumed(tmp_path, **changed):
-    return Staging(tmp_path / "demos.jsonl", {**TERMS, **changed}, {"run": "another"}, resume=True)
+    return Checkpoint(tmp_path / "demos.jsonl", {**TERMS, **changed}, {"run": "another"}, resume=True)
 
 
-def test_a_round_that_was_put_is_found_again_by_its_hash(tmp_path):
-    content = begun(tmp_path).put(1, ROWS)
+def test_a_round_that_was_saved_is_found_again_by_its_hash(tmp_path):
+    content = begun(tmp_path).save(1, ROWS)
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS)
     assert content == hashlib.sha256(lines.encode()).hexdigest()
-    assert resumed(tmp_path).get(1, content) == ROWS
-    assert resumed(tmp_path).get(2, content) is None
+    assert resumed(tmp_path).load(1, content) == ROWS
+    assert resumed(tmp_path).load(2, content) is None
 
 
 @pytest.mark.parametrize("known", [None, "0" * 64])
 def test_a_round_that_the_ledger_does_not_know_is_thrown_away(tmp_path, known):
-    content = begun(tmp_path).put(1, ROWS)
-    assert resumed(tmp_path).get(1, known) is None
-    assert resumed(tmp_path).get(1, content) is None, "a draw that never left must not come back later"
+    content = begun(tmp_path).save(1, ROWS)
+    assert resumed(tmp_path).load(1, known) is None
+    assert resumed(tmp_path).load(1, content) is None, "a draw that never left must not come back later"
 
 
 def test_a_changed_round_is_not_handed_over(tmp_path):
-    staging = begun(tmp_path)
-    content = staging.put(1, ROWS)
-    staging.close()
-    file = staging.folder / "round-1"
+    checkpoint = begun(tmp_path)
+    content = checkpoint.save(1, ROWS)
+    checkpoint.close()
+    file = checkpoint.folder / "round-1"
     file.write_text(file.read_text("utf-8").replace("fee", "fine"), "utf-8")
-    assert resumed(tmp_path).get(1, content) is None
+    assert resumed(tmp_path).load(1, content) is None
 
 
 def test_a_run_remembers_its_id_and_refuses_other_terms(tmp_path):
     begun(tmp_path)
-    assert resumed(tmp_path).kept == {"run": "abc"}
+    assert resumed(tmp_path).run_state == {"run": "abc"}
     with pytest.raises(InputError, match=r"has epsilon 1\.0, not 2\.0"):
         resumed(tmp_path, epsilon=2.0)
     with pytest.raises(InputError, match="has limit None, not 3"):
@@ -71,33 +71,33 @@ def test_a_folder_without_a_header_is_told_from_a_run(tmp_path):
 
 
 def test_the_output_appears_whole_and_the_folder_goes(tmp_path):
-    staging = begun(tmp_path)
-    staging.put(1, ROWS)
-    assert not staging.out.exists()
-    staging.finish(ROWS)
-    assert [json.loads(line) for line in staging.out.read_text("utf-8").splitlines()] == ROWS
-    assert not staging.folder.exists()
+    checkpoint = begun(tmp_path)
+    checkpoint.save(1, ROWS)
+    assert not checkpoint.out.exists()
+    checkpoint.finish(ROWS)
+    assert [json.loads(line) for line in checkpoint.out.read_text("utf-8").splitlines()] == ROWS
+    assert not checkpoint.folder.exists()
 
 
 def test_line_separators_of_unicode_do_not_cut_a_text(tmp_path):
     rows = [{"text": "one\u2028two\x85three\x1c"}]
-    content = begun(tmp_path).put(1, rows)
-    assert resumed(tmp_path).get(1, content) == rows
+    content = begun(tmp_path).save(1, rows)
+    assert resumed(tmp_path).load(1, content) == rows
 
 
 def test_a_file_that_is_no_round_is_none(tmp_path):
-    staging = begun(tmp_path)
-    assert staging.found(1) is None
-    (staging.folder / "round-1").write_text('{"text":', "utf-8")
-    assert staging.found(1) is None
-    content = staging.put(1, ROWS)
-    assert staging.found(1) == (ROWS, content)
+    checkpoint = begun(tmp_path)
+    assert checkpoint.found(1) is None
+    (checkpoint.folder / "round-1").write_text('{"text":', "utf-8")
+    assert checkpoint.found(1) is None
+    content = checkpoint.save(1, ROWS)
+    assert checkpoint.found(1) == (ROWS, content)
 
 
 @pytest.mark.parametrize("name", ["demos", "demos.csv", "demos.jsonl.gz", "demos.parquet"])
 def test_an_output_that_would_be_read_as_something_else_is_refused(tmp_path, name):
     with pytest.raises(InputError, match="must end in"):
-        Staging(tmp_path / name, TERMS, {}, resume=False)
+        Checkpoint(tmp_path / name, TERMS, {}, resume=False)
     assert not list(tmp_path.iterdir())
 
 
@@ -107,12 +107,12 @@ def test_nothing_is_overwritten(tmp_path, name):
     with pytest.raises(InputError, match="exists already"):
         begun(tmp_path)
     (tmp_path / name).unlink()
-    staging = begun(tmp_path)
+    checkpoint = begun(tmp_path)
     (tmp_path / name).write_text("mine", "utf-8")
     with pytest.raises(InputError, match="another file"):
-        staging.finish(ROWS, "{}")
+        checkpoint.finish(ROWS, "{}")
     assert (tmp_path / name).read_text("utf-8") == "mine"
-    assert staging.folder.exists()
+    assert checkpoint.folder.exists()
 
 
 def test_only_the_owner_may_look_into_the_folder(tmp_path):
@@ -124,7 +124,7 @@ def test_a_place_that_cannot_be_written_is_an_error_before_anything_else(tmp_pat
     with pytest.raises(InputError, match="a folder or a device"):
         begun(tmp_path)
     with pytest.raises(InputError, match="Nothing was charged"):
-        Staging(tmp_path / "absent" / "demos.jsonl", TERMS, {}, resume=False)
+        Checkpoint(tmp_path / "absent" / "demos.jsonl", TERMS, {}, resume=False)
 
 
 def test_its_repr_names_the_file_alone(tmp_path):
