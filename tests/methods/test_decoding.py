@@ -255,7 +255,7 @@ def test_experts_bring_what_they_hold_into_the_text():
 
 def test_a_chooser_shows_and_keeps_nothing_private():
     _, chooser, _ = write(Amin(10.0, 0.5, threshold_scale=0.1))
-    assert repr(chooser).startswith("AminChooser(amin, ")
+    assert repr(chooser).startswith("AminSampler(amin, ")
     with pytest.raises(OpaqueError):
         pickle.dumps(chooser)
 

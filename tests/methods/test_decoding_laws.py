@@ -216,7 +216,7 @@ def test_three_tokens_whose_law_depends_on_the_text_keep_the_plans_total(decoder
 
 
 def test_an_excess_is_measured_in_the_law_that_is_drawn_from():
-    # The law of ``TokenSampler.law`` is that of ``next``: a chi-square of 3,000 draws, 3 degrees of freedom. A right one
+    # ``TokenSampler.law`` is the law of ``next``: a chi-square of 3,000 draws, 3 degrees of freedom. A right sampler
     # is above 24 with probability 2e-5; drawing at half the temperature gives more than 100.
     plan = plan_of(PRISM(clip=2.0, temperature=0.7), Adjacency.ADD_REMOVE)
     public, rows = (0.0, 1.0, 0.5, -1.0), [(0.0, 2.0, 0.0, -2.0), (1.0, 0.0, 0.0, 0.0)]

@@ -204,7 +204,7 @@ def test_the_shapes_that_were_tried_are_told(stepper):
     rows(stepper, groups_of([3, 2]))
     told = [str(shape) for shape in stepper.shapes]
     assert all(f"passes of {ROWS} rows" in one for one in told)
-    wanted = {len(stepper.parts.tokens(prompt(label, ""), 10).before) for label in "AB"}
+    wanted = {len(stepper.parts.tokens(prompt(label, ""), 10).prefix) for label in "AB"}
     assert wanted <= {shape.prefix for shape in stepper.shapes}
     assert all(one != other for one, other in itertools.pairwise(told))
 

@@ -136,8 +136,8 @@ MUTANTS = [
         "plain-hash-in-the-folder-of-a-run",
         "the folder of a run says which records it is of by a hash without a key",
         "synthesis/synthesizer.py",
-        'self._account.keyed("checkpoint", self._records.fingerprint)',
-        'hashlib.sha256(b"sottovoce checkpoint" + self._records.fingerprint.encode()).hexdigest()',
+        'self._account.keyed("staging", self._records.fingerprint)',
+        'hashlib.sha256(b"sottovoce staging" + self._records.fingerprint.encode()).hexdigest()',
         (_PROOFS + "test_neither_certificate_nor_export_nor_folder_confirms_a_guess_of_the_records",),
     ),
     Mutant(

@@ -101,7 +101,7 @@ def test_whether_a_round_can_be_put_aside_does_not_follow_from_it(tmp_path, monk
     # Room for the longest texts is taken before each draw and given back for the round; without it nothing is drawn.
     icl = writer(tmp_path / "a.db")
     checkpoint, events = staged(tmp_path, icl), []
-    make, put, choose = Checkpoint.make_room, Checkpoint.put, Synthesizer._texts
+    make, put, choose = Checkpoint.make_room, Checkpoint.save, Synthesizer._texts
     monkeypatch.setattr(Checkpoint, "make_room", lambda self, size: (events.append(size), make(self, size))[1])
     monkeypatch.setattr(
         Checkpoint,

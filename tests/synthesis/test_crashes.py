@@ -40,9 +40,9 @@ POINTS = {
     "begun, nothing drawn": lambda: Fuse(Account, "begin", after=True),
     "the first token is drawn": lambda: Fuse(TokenSampler, "next", after=True, count=3),  # two are rehearsed
     "in the second round": lambda: Fuse(TokenSampler, "next", after=True, count=15),
-    "a round is drawn, not put aside": lambda: Fuse(Checkpoint, "put", after=False),
+    "a round is drawn, not put aside": lambda: Fuse(Checkpoint, "save", after=False),
     "a round is half put aside": lambda: Fuse(staging_module.os, "replace", after=False, count=2),
-    "a round is put aside, not noted": lambda: Fuse(Checkpoint, "put", after=True),
+    "a round is put aside, not noted": lambda: Fuse(Checkpoint, "save", after=True),
     "its note is not committed": lambda: OnTransaction("not committed", 4),
     "its note is committed": lambda: OnTransaction("committed", 4),
     "the second is noted, not handed over": lambda: Fuse(Account, "mark_released", after=True, count=2),

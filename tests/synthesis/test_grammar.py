@@ -22,7 +22,7 @@ from sottovoce.models.grammar import Grammar
 from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.synthesis.checkpoint import Checkpoint
-from sottovoce.synthesis.synthesizer import Order
+from sottovoce.synthesis.config import SynthesisConfig
 from synthesis.worlds_of_texts import writer
 
 NOTE = {
@@ -33,7 +33,7 @@ NOTE = {
     "additionalProperties": False,
 }
 PIECES = list(dict.fromkeys([*CHARACTERS, *'{}[]\\_"', '{"', '": ', ', "', "fee", "theft"]))
-ORDER = Order(per_label=4, tokens=40, experts=6)
+ORDER = SynthesisConfig(per_label=4, tokens=40, experts=6)
 GRAMMAR = GenerationTemplate(("kind", "days"), None, "Here are notes.\n", "Record:", NOTE, grammar=True)
 FREE = replace(GRAMMAR, grammar=False)
 

@@ -25,11 +25,12 @@ from sottovoce.privacy.ledger.ledger import Account
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.session import Partition, PrivateICL
 from sottovoce.synthesis.checkpoint import Checkpoint
-from sottovoce.synthesis.synthesizer import Order, Synthesizer
+from sottovoce.synthesis.config import SynthesisConfig
+from sottovoce.synthesis.synthesizer import Synthesizer
 from sottovoce.synthesis.text import Text
 from sottovoce.tasks import Task
 
-ONE = Order(per_label=1, tokens=2, experts=1)
+ONE = SynthesisConfig(per_label=1, tokens=2, experts=1)
 X, Y = 0, 1
 INF = math.inf
 
@@ -133,7 +134,12 @@ def test_everything_that_can_be_seen_of_a_run_is_within_its_charge_and_a_free_re
 @pytest.mark.parametrize("function", [public_breaks_off, far_apart], ids=["breaks off", "far apart"])
 def test_no_decoder_fails_over_what_it_drew(method, function):
     delta = 1e-6 if method in ("amin", "tang") else 0.0
-    options = {"epsilon": 60.0, "delta": delta, "method": method, "order": Order(per_label=4, tokens=3, experts=1)}
+    options = {
+        "epsilon": 60.0,
+        "delta": delta,
+        "method": method,
+        "order": SynthesisConfig(per_label=4, tokens=3, experts=1),
+    }
     icl = run_of(function, **options, budget=Budget(100, 1e-5 if delta else 0.0))
     found = list(icl.rounds())
     assert [one.number for one in found] == [1, 2, 3, 4]
@@ -246,7 +252,11 @@ def test_every_failure_that_follows_from_a_draw_costs_a_charge(tmp_path):
 
 
 def test_the_certificate_is_for_every_charge_of_its_run(tmp_path):
-    options = {"ledger": tmp_path / "a.db", "budget": Budget(9), "order": Order(per_label=2, tokens=2, experts=1)}
+    options = {
+        "ledger": tmp_path / "a.db",
+        "budget": Budget(9),
+        "order": SynthesisConfig(per_label=2, tokens=2, experts=1),
+    }
     icl = run_of(fails_after_x, **options)
     run_state = icl.new_run_state()
     calls = iter([True, True])
@@ -283,7 +293,7 @@ def test_a_plan_that_is_charged_as_a_whole_is_charged_as_a_whole_again(tmp_path)
     icl = run_of(
         fails_once,
         method=decoder,
-        order=Order(per_label=3, tokens=3, experts=4),
+        order=SynthesisConfig(per_label=3, tokens=3, experts=4),
         delta=1e-6,
         adjacency="add-remove",
         budget=Budget(9, 1e-5, failure_delta=5e-6),
@@ -309,7 +319,7 @@ def test_to_read_again_is_free_unless_coins_decide_what_is_read(batches, charges
                 raise MemoryError
             return super().read(groups, **options)
 
-    order = Order(per_label=batches, texts_per_batch=1, tokens=2, experts=1)
+    order = SynthesisConfig(per_label=batches, texts_per_batch=1, tokens=2, experts=1)
     icl = run_of(None, model=Small(public_breaks_off, pieces=["x", "y"]), order=order, budget=Budget(9))
     run_state = icl.new_run_state()
     with pytest.raises(ModelError):

@@ -19,7 +19,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records.sealed import PrivateRecords
 from sottovoce.synthesis.checkpoint import Checkpoint
-from sottovoce.synthesis.synthesizer import Order
+from sottovoce.synthesis.config import SynthesisConfig
 from sottovoce.tasks import Task
 from synthesis.worlds_of_texts import ORDER, PIECES, TASK, likes_its_own, rows, writer
 
@@ -90,7 +90,7 @@ def test_a_replaced_record_costs_at_most_what_a_swap_in_one_batch_costs():
 
 def test_the_divisor_is_public_and_must_be_named_where_the_number_is_private():
     assert writer(order=replace(ORDER, experts=None)).plan.setting.experts == 12
-    assert writer(order=Order(per_label=4, tokens=5, texts_per_batch=1)).plan.setting.experts == 3
+    assert writer(order=SynthesisConfig(per_label=4, tokens=5, texts_per_batch=1)).plan.setting.experts == 3
     with pytest.raises(ParameterError, match="--experts"):
         writer(adjacency="add-remove", order=replace(ORDER, experts=None))
 
@@ -262,7 +262,7 @@ def test_isolation_that_was_not_verified_stands_in_the_ledger_and_in_the_certifi
 )
 def test_an_order_that_cannot_be_met_is_refused(wrong):
     with pytest.raises(ParameterError):
-        Order(**wrong)
+        SynthesisConfig(**wrong)
 
 
 def test_nothing_private_is_in_its_repr():

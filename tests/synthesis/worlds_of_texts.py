@@ -7,12 +7,13 @@ from pathlib import Path
 from sottovoce.models.fake import FakeStepper
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.records.sealed import PrivateRecords, Row
-from sottovoce.synthesis.synthesizer import Order, Synthesizer
+from sottovoce.synthesis.config import SynthesisConfig
+from sottovoce.synthesis.synthesizer import Synthesizer
 from sottovoce.tasks import Task
 
 TASK = Task(labels=["billing", "fraud"])
 PIECES = ("fee ", "theft ", "late ", "\n")
-ORDER = Order(per_label=3, tokens=5, experts=6)
+ORDER = SynthesisConfig(per_label=3, tokens=5, experts=6)
 
 
 def rows(count: int = 24) -> list[Row]:

@@ -144,7 +144,7 @@ class LockstepPrompts(Opaque):
         experts = [self._tokens_of(prompt, max_private_tokens) if prompt else None for prompt in group.experts]
         if public.private is None:
             raise ModelError(NOT_KEPT_APART)
-        for name in ("before", "after"):
+        for name in ("prefix", "suffix"):
             found = {getattr(expert, name) for expert in experts if expert is not None}
             if len(found) > 1:
                 raise ParameterError(name, f"{len(found)} texts", "one text for all experts of a group")
