@@ -182,7 +182,7 @@ class Result:
         return found
 
     def write(self, file: Path) -> None:
-        """Writes one JSON file, a cell a line.
+        """Writes one JSON file: a cell a line, and of what else was measured an entry a line.
 
         Args:
             file: Where to. An earlier result of the experiment is replaced, and nothing else.
@@ -190,7 +190,7 @@ class Result:
         Raises:
             InputError: Something else is there, or it cannot be written.
         """
-        told = {**{f.name: getattr(self, f.name) for f in fields(self)}, "settings": asdict(self.settings), "cells": []}
+        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("cells", "extra")}
         short = [
             {
                 **_short(c.key),
@@ -200,8 +200,9 @@ class Result:
             }
             for c in self.cells
         ]
-        lines = ",\n".join(json.dumps(cell, separators=(",", ":"), allow_nan=False) for cell in short)
-        text = json.dumps(told, indent=1, allow_nan=False).replace('"cells": []', f'"cells": [\n{lines}\n]', 1)
+        head = json.dumps({**told, "settings": asdict(self.settings)}, indent=1, allow_nan=False).removesuffix("\n}")
+        extra = ",\n".join(f"{json.dumps(name)}: {_by_lines(value)}" for name, value in self.extra.items())
+        text = f'{head},\n "cells": {_by_lines(short)},\n "extra": {{{extra}}}\n}}'
         file.parent.mkdir(parents=True, exist_ok=True)
         write_new(file, text + "\n", replaces=lambda old: replaceable(old, self.experiment))
 
@@ -240,6 +241,15 @@ def replaceable(file: Path, experiment: str) -> bool:
 def _short(key: Key) -> dict[str, Any]:
     """The fields that differ from their defaults."""
     return {f.name: getattr(key, f.name) for f in fields(key) if getattr(key, f.name) != f.default}
+
+
+def _by_lines(value: Any) -> str:
+    """JSON without blanks, a list an item a line."""
+
+    def compact(item: Any) -> str:
+        return json.dumps(item, separators=(",", ":"), allow_nan=False)
+
+    return "[\n" + ",\n".join(map(compact, value)) + "\n]" if isinstance(value, list) and value else compact(value)
 
 
 def _finite(value: float, digits: int = 0) -> float | None:

@@ -12,7 +12,7 @@ replace-one are held against their own curve; those priced under add-remove agai
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -87,15 +87,36 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
 
 
 def whole(bench: Bench, pieces: Sequence[Piece]) -> dict[str, Any]:
-    """Every attack on every task: rates with intervals, and curves."""
+    """Every attack on every task: rates with intervals, and the curves that figures show."""
     attacks = []
     member = design(bench.settings)
+    drawn = (None, _middle(bench.settings.epsilons)), (None, bench.adjacencies[0].value)
     for task, names in dict.fromkeys((piece.task, piece.names) for piece in pieces):
         pool = _pool(bench, task, names)
         for defence, adjacency, epsilon, laws in _systems(bench, pool, member):
             told = {"task": task, "names": names, "defence": defence, "adjacency": adjacency, "epsilon": epsilon}
-            attacks += [told | result for result in _attacks(laws, member, pool.truth)]
+            for result in _attacks(laws, member, pool.truth):
+                if epsilon not in drawn[0] or adjacency not in drawn[1]:
+                    del result["roc"]
+                attacks.append(told | _six_digits(result))
     return {"attacks": attacks}
+
+
+def _middle(epsilons: Iterable[float]) -> float:
+    """The price whose curves are drawn."""
+    ordered = sorted(epsilons)
+    return ordered[len(ordered) // 2]
+
+
+def _six_digits(value: Any) -> Any:
+    """Measured figures as they are kept."""
+    if isinstance(value, dict):
+        return {key: _six_digits(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_six_digits(item) for item in value]
+    if isinstance(value, float) and math.isfinite(value):
+        return int(value) if value.is_integer() else float(f"{value:.6g}")
+    return value
 
 
 System = tuple[str, str | None, float | None, FloatArray]
@@ -295,8 +316,7 @@ def _figures(found: Sequence[dict[str, Any]]) -> list[Figure]:
     for task, names in dict.fromkeys((one["task"], one["names"]) for one in found):
         for attack in ("scores", "released answers"):
             here = [one for one in found if (one["task"], one["names"], one["name"]) == (task, names, attack)]
-            middle = sorted({one["epsilon"] for one in here if one["epsilon"]})
-            epsilon = middle[len(middle) // 2]
+            epsilon = _middle({one["epsilon"] for one in here if one["epsilon"]})
             lines = []
             adjacency = next(one["adjacency"] for one in here if one["epsilon"])
             for one in here:
