@@ -14,7 +14,19 @@ SOURCE = Path(sottovoce.__file__).parent
 PACKAGE = "sottovoce"
 
 FLOORS = (
-    {"errors", "records", "files", "tasks", "generation", "randomness", "store", "intervals", "terminal", "data"},
+    {
+        "deprecated",
+        "errors",
+        "records",
+        "files",
+        "tasks",
+        "generation",
+        "randomness",
+        "store",
+        "intervals",
+        "terminal",
+        "data",
+    },
     {"privacy", "models"},
     {"mechanisms", "experts"},
     {"methods"},

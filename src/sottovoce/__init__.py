@@ -8,6 +8,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sottovoce.deprecated import find_moved, old_arguments, warn
+
+find_moved()
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -73,6 +77,9 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name in {"errors", "methods"}:
         return import_module(f"sottovoce.{name}")
+    if name == "Order":
+        warn("sottovoce.Order", "sottovoce.SynthesisConfig")
+        return old_arguments(inside_tokens="max_private_tokens")(__getattr__("SynthesisConfig"))
     if name in _HOMES:
         return getattr(import_module(f"sottovoce.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'sottovoce' has no attribute {name!r}")

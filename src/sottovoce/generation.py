@@ -42,7 +42,7 @@ class GenerationTemplate:
         ParameterError: There is a grammar and no schema.
 
     Example:
-        >>> plain = Writing(("text",), Task(labels=["billing", "fraud"]))
+        >>> plain = GenerationTemplate(("text",), Task(labels=["billing", "fraud"]))
         >>> plain.opening("billing") + plain.show({"text": "Charged twice."}) + plain.lead
         'Here are texts of type billing.\\nText: Charged twice.\\nText:'
         >>> plain.read(" The fee is wrong.\\nText: another")

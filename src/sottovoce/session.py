@@ -14,6 +14,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
+from sottovoce.deprecated import renamed
 from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoError, require_able, require_kind
 from sottovoce.experts.ensemble import Ensemble
 from sottovoce.experts.label_scores import ExpertOutputs
@@ -154,6 +155,8 @@ class PrivateICL:
     def conflicting_ledger(self) -> str | None:
         """Path of another ledger that these records have on this machine: its budget adds to this one's."""
         return self._account.conflicting_ledger if self._account else None
+
+    other_ledger = renamed("other_ledger", "conflicting_ledger")
 
     @property
     def ledger(self) -> Ledger | None:

@@ -128,4 +128,4 @@ def test_a_place_that_cannot_be_written_is_an_error_before_anything_else(tmp_pat
 
 
 def test_its_repr_names_the_file_alone(tmp_path):
-    assert repr(begun(tmp_path)) == "Staging('demos.jsonl')"
+    assert repr(begun(tmp_path)) == "Checkpoint('demos.jsonl')"

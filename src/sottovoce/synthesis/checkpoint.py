@@ -83,7 +83,7 @@ class Checkpoint:
             raise
 
     def __repr__(self) -> str:
-        return f"Staging({self.out.name!r})"
+        return f"Checkpoint({self.out.name!r})"
 
     def close(self) -> None:
         """Lets another process go on with the run."""

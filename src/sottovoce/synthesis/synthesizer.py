@@ -20,6 +20,7 @@ from importlib.metadata import version
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
+from sottovoce.deprecated import old_arguments, renamed
 from sottovoce.errors import (
     BudgetExhaustedError,
     InputError,
@@ -135,7 +136,8 @@ class Synthesizer:
         >>> from sottovoce.records.sealed import Row
         >>> rows = [Row(i, {"text": "a fee", "label": "billing"}) for i in range(40)]
         >>> writer = Synthesizer(
-        ...     PrivateRecords(rows, source="notes"), Task(labels=["billing", "fraud"]), Order(per_label=1, tokens=8),
+        ...     PrivateRecords(rows, source="notes"), Task(labels=["billing", "fraud"]),
+        ...     SynthesisConfig(per_label=1, tokens=8),
         ...     epsilon=4, delta=1e-6, model=FakeStepper(), budget=Budget(8, 1e-6), ledger=":memory:",
         ... )
         >>> [only] = writer.rounds()
@@ -160,8 +162,8 @@ class Synthesizer:
         randomness: Randomness | None = None,
     ) -> None:
         require_kind("records", records, PrivateRecords, "records from read_private(...)")
-        require_kind("task", writing, (GenerationTemplate, Task), "a Task, such as from load_task(...), or a Writing")
-        require_kind("order", order, SynthesisConfig, "an Order")
+        require_kind("task", writing, (GenerationTemplate, Task), "a Task or a GenerationTemplate")
+        require_kind("order", order, SynthesisConfig, "a SynthesisConfig")
         require_kind("method", method, (Decoder, str), "a decoding method or its name")
         require_able("model", model, "read", "a model that writes, or its name")
         require_kind("budget", budget, (Budget, NoneType), "a Budget, such as Budget(8, 1e-6)")
@@ -220,6 +222,9 @@ class Synthesizer:
         """What a new run remembers: its id, and the version of sottovoce that is charged for it."""
         return {"run": secrets.token_hex(8), "version": version("sottovoce")}
 
+    other_ledger = renamed("other_ledger", "conflicting_ledger")
+    fresh = renamed("fresh", "new_run_state")
+
     def was_charged(self, run_state: Mapping[str, str]) -> bool:
         """Whether anything of a run was paid for."""
         return bool(self._standing(run_state))
@@ -231,6 +236,7 @@ class Synthesizer:
             self._reservations(run_state, [_Charge(run_state["run"], number) for number in self._numbers])
         )
 
+    @old_arguments(staging="checkpoint", kept="run_state")
     def rounds(
         self,
         checkpoint: Checkpoint | None = None,
@@ -243,7 +249,7 @@ class Synthesizer:
 
         Args:
             checkpoint: Where rounds are saved; without it a crash loses what was not handed over yet.
-            kept: From ``new_run_state``, where there is no checkpoint.
+            run_state: From ``new_run_state``, where there is no checkpoint.
             on_token: Told how much further the run is, in tokens of texts at their longest, each time that a charge has
                 left and not before.
             redraw: Whether rounds that were cut off while they were drawn are charged again and drawn anew; else they

@@ -17,7 +17,7 @@ def text_tables(exhibit: ReportSection) -> str:
 
     Example:
         >>> table = Table("Accuracy (%)", ("method", "accuracy"), [("PoE", "84.2"), ("a|b", "9.0")])
-        >>> print(text_tables(Exhibit("e", "t", "s", [], [table], [], [])), end="")
+        >>> print(text_tables(ReportSection("e", "t", "s", [], [table], [], [])), end="")
         **Accuracy (%)**
         <BLANKLINE>
         | method | accuracy |

@@ -1,0 +1,3 @@
+from sottovoce.deprecated import names_of
+
+__getattr__ = names_of("sottovoce.methods.decoding", "sottovoce.methods.decoding.decoder")

@@ -154,9 +154,9 @@ def first_exceeded_cap(levels: Iterable[Cap], asked: Cost) -> Cap | None:
     """The first cap that a charge does not fit under; ``None`` where it fits under all of them.
 
     Example:
-        >>> tight = Level("caller", "alice", cap=Amount(10), spent=Amount(7))
-        >>> wide = Level("data set", "data", cap=Amount(100), spent=Amount(7))
-        >>> short_of([tight, wide], Amount(3)) is None, short_of([tight, wide], Amount(4)).name
+        >>> tight = Cap("caller", "alice", cap=Cost(10), spent=Cost(7))
+        >>> wide = Cap("data set", "data", cap=Cost(100), spent=Cost(7))
+        >>> first_exceeded_cap([tight, wide], Cost(3)) is None, first_exceeded_cap([tight, wide], Cost(4)).name
         (True, 'alice')
     """
     return next((level for level in levels if not level.admits(asked)), None)
@@ -170,7 +170,7 @@ def price(event: DpEvent, currency: str | Currency) -> Cost:
 
     Example:
         >>> price(BoundedRange(0.1), "epsilon")
-        Amount(loss=100000000000000, failure=0)
+        Cost(loss=100000000000000, failure=0)
         >>> price(ApproximateDP(0.1, 1e-9), "rho").failure
         1000000000
     """
