@@ -3,7 +3,7 @@
 A ``Decoder`` holds public parameters, of which one may be left open. ``plan`` settles it from a price and says what one
 batch of experts is charged; ``start`` gives a chooser for one text, which turns each ``Step`` into a token.
 
-Guarantee   See ``decoding_plan`` and each method.
+Guarantee   See ``plan`` and each method.
 Assumes     Isolation of the rows; a fixed public divisor; batches that are disjoint by a rule that looks at no data.
 Sources     specification 1.5, 5.8 to 5.11, 6.2 to 6.5, T6, T13.
 """
@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Self, TypeVar, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism
 from sottovoce.methods.base import Price
-from sottovoce.methods.decoding.plan import PLAN_BOUNDS, DecodingPlan, Part, Setting, repeated, together
+from sottovoce.methods.decoding.plan import PLAN_BOUNDS, BatchPlan, Part, Setting, repeated, together
 from sottovoce.methods.decoding.sampler import TokenSampler
 from sottovoce.methods.registry import Registry
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
@@ -206,6 +206,14 @@ class Decoder(Checked, ABC):
         if charged != drawn:
             raise AssertionError(f"{decoder.name} is charged {charged} and draws from mechanisms that cost {drawn}")
         return plan
+
+
+@final
+@dataclass(frozen=True)
+class DecodingPlan(BatchPlan):
+    """What a batch costs, with the decoder that writes it."""
+
+    decoder: Decoder
 
 
 _DECODERS = Registry[Decoder]("decoder")

@@ -1,6 +1,6 @@
 """What a batch of texts is charged: its public facts, its steps, and the plan that both make.
 
-Guarantee   ``DecodingPlan.event`` covers every text of a batch, each token chosen in the knowledge of those before it.
+Guarantee   ``BatchPlan.event`` covers every text of a batch, each token chosen in the knowledge of those before it.
 Assumes     A fixed public divisor; batches that are disjoint by a rule that looks at no data.
 Sources     specification 1.5, 6.2 to 6.5, T13.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, ClassVar, Final, Protocol, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.accounting.accountant import Report
@@ -18,9 +18,6 @@ from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, DpEvent, NoO
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.step_costs import StepCost
 from sottovoce.privacy.unit import Adjacency, ChangeType, is_drop
-
-if TYPE_CHECKING:
-    from sottovoce.methods.decoding.decoder import Decoder
 
 PLAN_BOUNDS: Final = ("pure", "RDP", "zCDP")
 """Bounds that a plan is calibrated by unless told otherwise. A zCDP ledger wants ``("zCDP",)``."""
@@ -83,9 +80,22 @@ class Part:
     steps: int = 1
 
 
-@final
+class PricedDecoder(Protocol):
+    """What a plan knows of the method that it is for: a frozen dataclass of public parameters."""
+
+    name: ClassVar[str]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def refundable(self) -> bool:
+        """Whether a text that ends early costs its own steps alone."""
+
+    def parts(self, setting: Setting) -> Sequence[Part]:
+        """What one text consists of, the private token first."""
+
+
 @dataclass(frozen=True)
-class DecodingPlan:
+class BatchPlan:
     """What a batch of texts costs, fixed before anything private is read.
 
     Attributes:
@@ -96,7 +106,7 @@ class DecodingPlan:
         report: Its cost, for reports.
     """
 
-    decoder: Decoder
+    decoder: PricedDecoder
     setting: Setting
     event: DpEvent
     report: Report

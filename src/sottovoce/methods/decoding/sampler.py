@@ -18,7 +18,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.experts.clipping import Candidates
 from sottovoce.experts.label_scores import FloatArray
 from sottovoce.experts.token_scores import candidates_of, tensor_of
-from sottovoce.methods.decoding.plan import DecodingPlan
+from sottovoce.methods.decoding.plan import BatchPlan
 from sottovoce.models.stepper import Step
 from sottovoce.privacy.events import DpEvent
 from sottovoce.randomness import Randomness
@@ -43,7 +43,7 @@ class TokenSampler(Opaque, ABC):
     """
 
     def __init__(
-        self, plan: DecodingPlan, randomness: Randomness, eos_tokens: Sequence[int], forbidden_tokens: Sequence[int]
+        self, plan: BatchPlan, randomness: Randomness, eos_tokens: Sequence[int], forbidden_tokens: Sequence[int]
     ) -> None:
         self._plan, self._randomness = plan, randomness
         self._eos_tokens, self._forbidden_tokens = frozenset(eos_tokens), tuple(forbidden_tokens)

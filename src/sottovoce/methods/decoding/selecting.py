@@ -77,6 +77,8 @@ class SelectingDecoder(Decoder):
 class SelectingSampler(TokenSampler):
     """Chooses each token by one selection."""
 
+    _plan: DecodingPlan
+
     def __init__(
         self, plan: DecodingPlan, randomness: Randomness, eos_tokens: Sequence[int], forbidden_tokens: Sequence[int]
     ) -> None:
