@@ -26,7 +26,8 @@ def icl(**changed):
 
 def writer(**changed):
     given = {
-        "records": records(), "writing": TASK, "order": sv.Order(per_label=1, tokens=8), "epsilon": 4, "delta": 1e-6,
+        "records": records(), "writing": TASK, "order": sv.SynthesisConfig(per_label=1, tokens=8),
+        "epsilon": 4, "delta": 1e-6,
         "model": FakeStepper(), "budget": sv.Budget(8, 1e-6), "ledger": ":memory:",
     }  # fmt: skip
     merged = {**given, **changed}
@@ -95,7 +96,7 @@ def test_a_synthesizer_of_anything_else_is_refused(name, value):
         lambda file: sv.Ledger(3),
         lambda file: sv.Budget([1]),
         lambda file: sv.load_scorer(3),
-        lambda file: sv.Order(per_label="x", tokens=8),
+        lambda file: sv.SynthesisConfig(per_label="x", tokens=8),
         lambda file: sv.Partition(units_per_expert="x"),
         lambda file: sv.make_plan(records="x", questions=1, budget=sv.Budget(1)),
         lambda file: icl().affords("x", epsilon=1),

@@ -178,6 +178,6 @@ def test_shapes_have_the_sizes_that_they_are_named_after():
 def test_it_can_be_run_by_its_name():
     from sottovoce.cli.bench import OTHERS
 
-    assert OTHERS["lockstep"][0] == "lockstep"
+    assert OTHERS["lockstep"][0] == "speed.lockstep"
     with pytest.raises(SystemExit):
         main(["--shape", "unknown"])

@@ -63,7 +63,8 @@ def test_equal_numbers_give_equal_files_whatever_the_users_settings(tmp_path):
 
 def test_drawing_needs_no_pyplot_and_importing_no_matplotlib():
     program = (
-        "import sys; from sottovoce.benchmarks import plots, report, exhibits as e\n"
+        "import sys; from sottovoce.benchmarks.reporting import plots, report\n"
+        "from sottovoce.benchmarks.harness import results as e\n"
         "assert 'matplotlib' not in sys.modules\n"
         "plots.render(e.Figure('n', 't', 'x', 'y', [e.Series('a', [1, 2], [1, 2])]))\n"
         "assert 'matplotlib.figure' in sys.modules and 'matplotlib.pyplot' not in sys.modules\n"

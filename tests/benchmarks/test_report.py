@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.benchmarks.harness import tables
 from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.benchmarks.reporting import plots, report
 from sottovoce.errors import MissingExtraError
@@ -178,12 +179,12 @@ def test_numbers_stand_to_the_right_and_words_to_the_left(html):
     "cell", ["1", "-0.5", "−0.5", ".5", "84.2 %", "0.5 ± 0.1", "1e-05", "≥ 3", "12 s", "9 (7 to 11)"]
 )
 def test_a_cell_is_a_number_with_its_interval_or_unit(cell):
-    assert report._is_number(cell)
+    assert tables._is_number(cell)
 
 
 @pytest.mark.parametrize("cell", ["PoE", "4 experts", "5-shot", "", "x", "sst2"])
 def test_a_cell_of_words_is_none(cell):
-    assert not report._is_number(cell)
+    assert not tables._is_number(cell)
 
 
 def test_short_rows_are_filled_and_an_empty_report_is_still_a_page(tmp_path):

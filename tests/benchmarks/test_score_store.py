@@ -321,8 +321,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np
-from sottovoce.benchmarks.harness.score_cache import ScoreStore, digest
-store = ScoreStore(Path(sys.argv[1]))
+from sottovoce.benchmarks.harness.score_cache import ScoreCache, digest
+store = ScoreCache(Path(sys.argv[1]))
 store.add_scores({digest("kept"): np.array([-0.5, -1.0])})
 store._rows.execute("BEGIN IMMEDIATE")
 rows = ((digest(str(n)), bytes(4000)) for n in range(3000))

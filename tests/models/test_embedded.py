@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import sottovoce
 from sottovoce.errors import MissingExtraError, ModelError, OpaqueError, ParameterError, TaskError
 from sottovoce.models.base import Isolation, LabelScorer
 from sottovoce.models.embedded import label_scorer as module
@@ -346,7 +347,7 @@ def test_another_encoder_needs_a_head_of_its_own(tmp_path):
     folder = small_encoder(tmp_path)
     with pytest.raises(ParameterError, match="head file fitted for this encoder"):
         EmbeddedScorer(encoder=folder)
-    shipped = Path(module.__file__).parents[1] / "data" / "embedded" / "head.safetensors"
+    shipped = Path(sottovoce.__file__).parent / "data" / "embedded" / "head.safetensors"
     with pytest.raises(ModelError, match="384 dimensions, the encoder gives 16"):
         EmbeddedScorer(encoder=folder, head=shipped)
 

@@ -26,6 +26,7 @@ pytest.importorskip("safetensors")
 
 from PIL import Image, ImageDraw
 
+import sottovoce
 from sottovoce.errors import MissingExtraError, ModelError, OpaqueError, TaskError
 from sottovoce.models.base import Isolation, LabelScorer
 from sottovoce.models.embedded import image_encoder
@@ -41,7 +42,7 @@ from sottovoce.tasks import Example, Task, load_task
 
 TASK = load_task("pseudonames")
 ROOT = Path(__file__).resolve().parents[2]
-SHIPPED = Path(module.__file__).parents[1] / "data" / "embedded_image" / "encoder.safetensors"
+SHIPPED = Path(sottovoce.__file__).parent / "data" / "embedded_image" / "encoder.safetensors"
 OMNIGLOT = ROOT.parent / "shared" / "data" / "omniglot"
 KINDS = ("circle", "cross", "zigzag", "arrow", "stairs")
 CHANCE = 1 / len(KINDS)

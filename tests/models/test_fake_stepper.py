@@ -84,7 +84,7 @@ def test_steps_out_of_order_are_refused(steps):
 def test_prompts_that_do_not_fit_are_refused_in_public_numbers():
     # 6 + 7 characters around, 100 inside, 4 of the text.
     read(FakeStepper(most_tokens=117))
-    with pytest.raises(ModelError, match="need 117 tokens and the model reads 116"):
+    with pytest.raises(ModelError, match="need 117 tokens; the model reads 116"):
         read(FakeStepper(most_tokens=116))
 
 

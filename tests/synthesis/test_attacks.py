@@ -105,7 +105,7 @@ def test_whether_a_round_can_be_put_aside_does_not_follow_from_it(tmp_path, monk
     monkeypatch.setattr(Checkpoint, "make_room", lambda self, size: (events.append(size), make(self, size))[1])
     monkeypatch.setattr(
         Checkpoint,
-        "put",
+        "save",
         lambda self, *a: (events.append((checkpoint.folder / "room").stat().st_size), put(self, *a))[1],
     )
     monkeypatch.setattr(Synthesizer, "_texts", lambda self, read: (events.append("draw"), choose(self, read))[1])

@@ -40,8 +40,8 @@ class LabelTree:
     Args:
         labels: Names, for errors.
         paths: Tokens of each label.
-        ends: Tokens that can close a label, the preferred one first. One is added only to a label whose tokens are the
-            beginning of another's.
+        eos_tokens: Tokens that can close a label, the preferred one first. One is added only to a label whose tokens
+            are the beginning of another's.
         restricted: Whether choices are among labels only.
 
     Attributes:
@@ -53,14 +53,16 @@ class LabelTree:
         TaskError: A label has no tokens, or two labels have the same.
 
     Example:
-        >>> tree = LabelTree(["a", "bc", "bd"], [(1,), (2, 3), (2, 4)], ends=[], restricted=True)
+        >>> tree = LabelTree(["a", "bc", "bd"], [(1,), (2, 3), (2, 4)], eos_tokens=[], restricted=True)
         >>> [probe.path for probe in tree.probes], tree.tokens
         ([(2,)], [1, 2, 3, 4])
     """
 
-    def __init__(self, labels: Sequence[str], paths: Sequence[Path], ends: Sequence[int], *, restricted: bool) -> None:
+    def __init__(
+        self, labels: Sequence[str], paths: Sequence[Path], eos_tokens: Sequence[int], *, restricted: bool
+    ) -> None:
         self.restricted = restricted
-        closed = _close(labels, paths, ends)
+        closed = _close(labels, paths, eos_tokens)
         children: dict[Path, list[int]] = {}
         for path in closed:
             for depth, token in enumerate(path):
@@ -106,7 +108,7 @@ class LabelTree:
                         out[..., label] += choice[..., child]
 
 
-def _close(labels: Sequence[str], paths: Sequence[Path], ends: Sequence[int]) -> list[Path]:
+def _close(labels: Sequence[str], paths: Sequence[Path], eos_tokens: Sequence[int]) -> list[Path]:
     seen: dict[Path, str] = {}
     for label, path in zip(labels, paths, strict=True):
         if not path:
@@ -120,7 +122,7 @@ def _close(labels: Sequence[str], paths: Sequence[Path], ends: Sequence[int]) ->
         if not longer:
             closed.append(path)
             continue
-        end = next((token for token in ends if token not in longer), None)
+        end = next((token for token in eos_tokens if token not in longer), None)
         if end is None:
             raise TaskError(
                 f"The label {label!r} is the beginning of another one, and this model has no token that could end it. "

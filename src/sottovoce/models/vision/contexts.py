@@ -56,7 +56,7 @@ class VisionContexts(Opaque):
     def __init__(self, scorer: VisionScorer, task: Task, contexts: Sequence[Context], owner: int) -> None:
         self._scorer, self._model, self._task, self._owner = scorer, scorer.model, task, owner
         self._writer = VisionPromptWriter(self._model.tokenizer, self._model.template, self._model.placeholder, task)
-        self._tree = LabelTree(task.labels, self._writer.label_paths(), self._writer.ends(), restricted=True)
+        self._tree = LabelTree(task.labels, self._writer.label_paths(), self._writer.eos_tokens(), restricted=True)
         self._head = self._model.head_rows(self._tree.tokens)
         self._longest = max(len(probe.path) for probe in self._tree.probes)
         self._contexts: list[Context] = list(contexts)

@@ -79,7 +79,7 @@ class VisionPromptWriter:
         lead = self._lead + self._task.answer_prefix.lstrip()
         return [tuple(self._cutter.continued(lead + label)) for label in self._task.labels]
 
-    def ends(self) -> list[int]:
+    def eos_tokens(self) -> list[int]:
         """Tokens that may close a label, the one that follows it in demonstrations first."""
         end = self._tokenizer.eos_token_id
         return [*self._cutter.continued(self._after)[:1], *([] if end is None else [end])]

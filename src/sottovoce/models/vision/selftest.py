@@ -61,7 +61,7 @@ def _plain(scorer: VisionScorer, task: Task, context: Context, query: Query) -> 
     """``plain_scores``, and the largest logit that they rest on."""
     model = scorer.model
     writer = VisionPromptWriter(model.tokenizer, model.template, model.placeholder, task)
-    tree = LabelTree(task.labels, writer.label_paths(), writer.ends(), restricted=True)
+    tree = LabelTree(task.labels, writer.label_paths(), writer.eos_tokens(), restricted=True)
     fields = [*(example.fields for example in context), query]
     found, largest = np.zeros(len(task.labels)), 0.0
     with model.no_gradient():
