@@ -102,15 +102,16 @@ def test_an_answer_is_charged_then_read_then_noted_then_drawn_then_handed_out(mo
     trace.events.append("handed out")
     list(answers)
     # Noted before the draw: a draw after which the process dies is never made again under its charge.
-    first = ["rehearse", f"reserve {BATCH}", "read", f"mark_released {BATCH}", "draw", "handed out"]
-    assert trace.steps() == [*first, "rehearse", "reserve 1", "read", "mark_released 1", "draw"]
+    # Behind the read the bare question is asked again, whatever came of it.
+    first = ["rehearse", f"reserve {BATCH}", "read", "rehearse", f"mark_released {BATCH}", "draw", "handed out"]
+    assert trace.steps() == [*first, "rehearse", "reserve 1", "read", "rehearse", "mark_released 1", "draw"]
 
 
 def test_a_method_without_a_guarantee_is_noted_before_it_reads(monkeypatch):
     trace = Trace(monkeypatch)
     icl = session(FakeScorer(trace.scores), method="soft", allow_non_private=True)
     icl.ask("question", epsilon=1)
-    assert trace.steps() == ["rehearse", "record_non_private 1", "read", "mark_released 1"]
+    assert trace.steps() == ["rehearse", "record_non_private 1", "read", "rehearse", "mark_released 1"]
 
 
 def test_making_a_session_reads_nothing_into_the_model_and_charges_nothing():
@@ -235,7 +236,7 @@ def test_every_question_is_rehearsed_without_examples_and_the_records_are_read_o
     icl = session(model)
     list(icl.classify(["a", "b"], epsilon=0.1))
     icl.ask("c", epsilon=0.1)
-    assert model.calls == 3 + 3 * 5
+    assert model.calls == 3 * 3 + 3 * 5  # without examples: twice before the charge, and once behind the read
     assert model.contexts_read == 5
 
 
@@ -245,6 +246,19 @@ def test_a_question_that_no_model_can_answer_is_refused_before_a_charge_wherever
     with pytest.raises(ModelError, match="Nothing was charged"):
         list(answers)
     assert icl.balance.answers == BATCH
+
+
+def test_a_model_that_never_repeats_itself_is_refused_before_a_charge():
+    times = []
+
+    def score(task, context, query):
+        times.append(query)
+        return [0.0, 1e-12 * len(times)]
+
+    icl = session(FakeScorer(score))
+    with pytest.raises(ModelError, match=r"gave other numbers.*Nothing was charged"):
+        icl.ask("q", epsilon=1)
+    assert kinds(icl) == ["open"]
 
 
 def test_a_blank_record_is_a_null_expert_under_zero_out_and_refused_elsewhere():

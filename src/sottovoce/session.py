@@ -7,7 +7,7 @@ crash in between leaves the charge standing, and nothing is drawn twice under on
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import NoneType
 from typing import ClassVar, final
@@ -19,7 +19,7 @@ from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoE
 from sottovoce.experts.ensemble import Ensemble
 from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.partition import Partition
-from sottovoce.experts.reading import of_shape
+from sottovoce.experts.reading import bare_scores, of_shape
 from sottovoce.experts.subsample import SampledEnsemble
 from sottovoce.methods.base import Method, Price, Reads, Subsampling, make_method
 from sottovoce.methods.references import Demonstrations
@@ -369,7 +369,7 @@ class PrivateICL:
     def _rehearse(self, batch: Sequence[Query]) -> FloatArray:
         """The model's answer from public input alone, shape (questions, 1, labels): what fails for everybody fails
         before a charge, and some methods compare with it."""
-        scores = self._score_without_examples(batch)
+        scores = self._without_examples(lambda: self._score_without_examples(batch))
         if not np.isfinite(scores).all():
             raise ModelError(
                 f"The model {self.model.name} gave numbers that are not finite for a question without any private "
@@ -377,15 +377,28 @@ class PrivateICL:
                 "Nothing was charged for it. Shorten the question, show fewer demonstrations, check the model's "
                 "weights, or try --dtype float32."
             )
+        if self._ensemble is not None:
+            again = self._without_examples(lambda: bare_scores(self.model, self.task, batch))
+            if not np.array_equal(again, scores[:, 0]):
+                raise ModelError(
+                    f"The model {self.model.name} gave other numbers where it was asked a question without any private "
+                    "example once more. Whether it still gives the same is looked at after every private read, bit by "
+                    "bit, so that it cannot be used. Nothing was charged. Run it where it repeats itself, such as with "
+                    "--device cpu."
+                )
         return scores
 
     def _score_without_examples(self, batch: Sequence[Query]) -> FloatArray:
+        if self._public is None:
+            self._public = self.model.prepare(self.task, [self._shown])
+        if isinstance(self.method, Demonstrations) and self.method.calibrate:
+            return self._calibrated(self._public, batch)
+        return of_shape(self._public.score(batch), (len(batch), 1, len(self.task.labels)))
+
+    def _without_examples(self, work: Callable[[], FloatArray]) -> FloatArray:
+        """Lets the model work on public input; what fails here fails before a charge."""
         try:
-            if self._public is None:
-                self._public = self.model.prepare(self.task, [self._shown])
-            if isinstance(self.method, Demonstrations) and self.method.calibrate:
-                return self._calibrated(self._public, batch)
-            return of_shape(self._public.score(batch), (len(batch), 1, len(self.task.labels)))
+            return work()
         except SottoError:
             raise
         except BaseException as error:

@@ -11,16 +11,25 @@ import hashlib
 import hmac
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import platformdirs
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 SECRET_BYTES: Final = 32
 KEY: Final = "names.key"
 LEDGERS: Final = "ledgers"
 PROOF: Final = "names.check"
 """In the folder of ledgers: tells whether the key is the one that they were named under."""
+TURN: Final = "turn.lock"
+"""Empty; whoever has it locked decides whether records get a first budget."""
 
 
 class UnsafeStoreError(OSError):
@@ -110,15 +119,61 @@ def _secret() -> bytes:
 
 
 def write_once(file: Path, content: bytes) -> None:
-    """Writes a file that appears whole, and only if there is none yet."""
-    fresh = file.with_name(f".{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
+    """Writes a file that appears whole, and only if there is none yet; it is on the disk then, under its name."""
+    fresh = _write_fresh(file, content)
     try:
         os.link(fresh, file)
     except FileExistsError:
         pass
     finally:
         fresh.unlink()
+    _synchronise(file.parent)
+
+
+def write_anew(file: Path, content: bytes) -> None:
+    """Writes a file that appears whole, in place of one that is there; it is on the disk then, under its name."""
+    fresh = _write_fresh(file, content)
+    try:
+        fresh.replace(file)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+    _synchronise(file.parent)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Keeps other processes and threads that ask for the same out of the store until the end of the block.
+
+    Raises:
+        OSError: The store cannot be written.
+    """
+    with os.fdopen(os.open(private_folder() / TURN, os.O_CREAT | os.O_RDWR, 0o600), "rb") as turn:
+        if fcntl is not None:  # elsewhere the store cannot be locked
+            fcntl.flock(turn, fcntl.LOCK_EX)  # given back when the file is closed, also by a crash
+        yield
+
+
+def _write_fresh(file: Path, content: bytes) -> Path:
+    """A file beside the one that is to be written, with a name that no other process or thread has."""
+    fresh = file.with_name(f".{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+    return fresh
+
+
+def _synchronise(folder: Path) -> None:
+    """Puts the folder's names on the disk, where a folder can be opened for that."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

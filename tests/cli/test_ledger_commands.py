@@ -198,3 +198,25 @@ def test_what_cannot_be_done_is_exit_code_two(desk, monkeypatch, words, problem)
     assert (code, out) == (2, "")
     assert problem in err
     assert "secret" not in err
+
+
+@pytest.mark.parametrize("column", ["alpha", "failure_delta", "delta", "epsilon"])
+def test_a_cell_that_is_no_number_is_named_by_recompute(desk, column):
+    assert desk.grant("--budget", "4")[0] == 0
+    with sqlite3.connect(desk.ledger) as connection:
+        connection.execute(f"UPDATE sotto_data_set SET {column} = 'x'")
+    connection.close()
+    code, out, err = desk.run("ledger", "recompute", desk.ledger)
+    assert (code, out) == (2, "")
+    assert f"data set 'data': {column} is 'x', which is no number" in " ".join(err.split())
+
+
+@pytest.mark.parametrize("column", ["spent", "failure_spent"])
+def test_a_sum_that_is_no_number_is_named_by_recompute(desk, column):
+    assert desk.grant("--budget", "4")[0] == 0
+    with sqlite3.connect(desk.ledger) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute(f"UPDATE sotto_data_set SET {column} = 'x'")
+    connection.close()
+    code, _, err = desk.run("ledger", "recompute", desk.ledger)
+    assert (code, f"{column} is 'x'" in " ".join(err.split())) == (2, True)

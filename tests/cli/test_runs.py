@@ -406,6 +406,31 @@ def test_a_run_that_ends_without_answers_removes_its_own_file_alone(tmp_path):
     assert (tmp_path / "a.jsonl.run").exists()
 
 
+def test_a_run_that_ends_without_answers_leaves_the_header_of_one_that_begins_then(tmp_path, monkeypatch):
+    def begun():
+        return AnswerSink(
+            tmp_path / "a.jsonl", Run({}, {"records": "r"}), ["1"], lambda row: True, resume=False, hold=False
+        )
+
+    remove, others = partial_file.PartialFile.remove, []
+
+    def removed(file):
+        done = remove(file)
+        monkeypatch.undo()
+        others.append(begun())  # at exactly this moment: the name is free
+        others[0].add([{"id": "1"}])
+        return done
+
+    refused = begun()
+    monkeypatch.setattr(partial_file.PartialFile, "remove", removed)
+    refused.__exit__(InputError, InputError("refused"), None)
+    others[0].__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+    with AnswerSink(
+        tmp_path / "a.jsonl", Run({}, {"records": "r"}), ["1"], lambda row: True, resume=True, hold=False
+    ) as resumed:
+        assert resumed.rows == [{"id": "1"}]
+
+
 def test_answers_whose_file_lost_its_name_are_on_stdout(tmp_path, capsys):
     out = tmp_path / "a.jsonl"
 

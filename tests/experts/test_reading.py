@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 
 import numpy as np
@@ -106,7 +107,11 @@ def test_an_expert_is_null_for_the_questions_it_fails_on_alone():
     assert np.isfinite(found).all(axis=-1).tolist() == [[True] * 5, [False] + [True] * 4]
 
 
-class Panic(BaseException):
+class SoftTimeLimitExceeded(Exception):
+    """What a queue of tasks raises in whatever is running when its time is over."""
+
+
+class PanicException(BaseException):
     """What a library written in Rust raises: no ``Exception``."""
 
 
@@ -127,7 +132,11 @@ SHARED = [
     ModelError("busy", retryable=True),
     RuntimeError(ALLOCATOR),
     RuntimeError("can't start new thread"),
-    Panic("failed to spawn thread"),
+    PanicException("failed to spawn thread"),
+    RuntimeError("could not create a memory object"),
+    RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"),
+    OSError("out of memory when reading image file"),
+    SoftTimeLimitExceeded(),
     OSError(24, "Too many open files"),
     ConnectionError("gone"),
     wrapped(RuntimeError(ALLOCATOR)),
@@ -138,8 +147,25 @@ SHARED = [
 def test_the_processors_allocator_is_heard():
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 60, dtype=torch.uint8)
-    assert is_shared(caught.value)
-    assert not is_shared(RuntimeError("shapes do not fit"))
+    assert is_shared(caught.value, None)
+    assert not is_shared(RuntimeError("shapes do not fit"), None)
+
+
+def test_a_decoders_words_are_heard():
+    # Pillow has them for one of its decoders. As it raises them there, they would else count as damage.
+    pillow = pytest.importorskip("PIL.ImageFile")
+    with pytest.raises(OSError, match="out of memory") as caught:
+        raise_in(pillow, OSError("out of memory when reading image file"))
+    assert is_shared(caught.value, None)
+    with pytest.raises(OSError, match="broken") as caught:
+        raise_in(pillow, OSError("broken data stream when reading image file"))
+    assert not is_shared(caught.value, None)
+
+
+def raise_in(module, error):
+    """Raises an error as if code of this module did."""
+    exec("def raising(error):\n    raise error\n", made := {"__name__": module.__name__})
+    made["raising"](error)
 
 
 @pytest.mark.parametrize("error", SHARED, ids=repr)
@@ -193,11 +219,63 @@ def test_words_of_a_model_stay_here_and_only_whether_to_try_again_leaves(retryab
 
 
 def test_a_panic_is_a_failure_and_an_order_to_stop_is_none():
-    found = Reading(raises(Panic("no")), TASK, [*GOOD, BAD]).score(QUERIES)
+    found = Reading(raises(PanicException("no")), TASK, [*GOOD, BAD]).score(QUERIES)
     assert np.isfinite(found).all(axis=(0, 2)).tolist() == [True] * 4 + [False]
-    for stop in (KeyboardInterrupt, SystemExit, GeneratorExit):
-        with pytest.raises(stop):
-            Reading(raises(stop()), TASK, [*GOOD, BAD]).score(QUERIES)
+    for stop in (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError, Timeout):
+        for model in (raises, StopsReading):
+            with pytest.raises(stop):
+                Reading(model(stop()), TASK, [*GOOD, BAD]).score(QUERIES)
+
+
+class Timeout(BaseException):
+    """As that of gevent."""
+
+
+def hides_its_memory(task, context, query):
+    if poisoned(context):
+        try:
+            raise MemoryError
+        except MemoryError:
+            raise ModelError("stopped") from None
+    return one_shot(task, context, query)
+
+
+@pytest.mark.parametrize("handled", [FileNotFoundError(2, "no cache"), ModelError("busy", retryable=True)], ids=repr)
+@pytest.mark.parametrize("model", [lambda: raises(Stops()), StopsReading])
+def test_what_the_caller_is_handling_has_no_part_in_a_failure(model, handled):
+    # Python attaches it to whatever is raised meanwhile. A second try in an ``except`` is what ``retryable`` asks for.
+    base = Reading(model(), TASK, [*GOOD, BAD]).score(QUERIES)
+    try:
+        try:
+            raise MemoryError
+        except MemoryError:
+            raise handled from None
+    except Exception:
+        found = Reading(model(), TASK, [*GOOD, BAD]).score(QUERIES)
+        with pytest.raises(ModelError):  # what led to a failure still counts
+            Reading(FakeScorer(hides_its_memory), TASK, [*GOOD, BAD]).score(QUERIES)
+    assert found.tobytes() == base.tobytes()
+
+
+@pytest.mark.parametrize("others", [[], [BAD]])
+def test_a_model_that_never_repeats_itself_is_found_out_whether_or_not_anybody_is_null(others):
+    # Else "is anybody null?" would be told by whether an answer comes.
+    times = []
+
+    def score(task, context, query):
+        times.append(query)
+        return [math.nan] * 3 if poisoned(context) else [0.0, 1.0, 2.0 + 1e-12 * len(times)]
+
+    model = FakeScorer(score)
+    rehearsed = model.prepare(TASK, [()]).score(QUERIES)[:, 0]
+    with pytest.raises(ModelError, match=r"failed while it read private examples \(ModelError\)"):
+        Reading(model, TASK, [*GOOD, *others]).score(QUERIES, rehearsed)
+    sampled = SampledEnsemble(
+        records([*NOTES, *("poison" for _ in others)]), TASK, model, Adjacency.ADD_REMOVE,
+        sampling_probability=0.5, subsamples=4, randomness=SeededRandomness(3), max_records=4,
+    )  # fmt: skip
+    with pytest.raises(ModelError, match=r"failed while it read private examples \(ModelError\)"):
+        sampled.ask(QUERIES, rehearsed)
 
 
 def test_what_was_kept_of_a_prompt_is_freed_where_the_model_fails_on_it():
@@ -231,7 +309,7 @@ def test_a_model_without_failures_reads_everybody_together_and_once():
     reading = Reading(model, TASK, GOOD)
     reading.score(QUERIES)
     reading.score(QUERIES[:1])
-    assert (model.contexts_read, model.calls) == (4, 4 * 3)
+    assert (model.contexts_read, model.calls) == (4, (4 + 1) * 3)  # and the bare question behind each reading
 
 
 def test_prompts_by_themselves_are_read_once_too_and_freed():

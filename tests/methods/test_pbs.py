@@ -76,7 +76,8 @@ def drawn(ensemble, questions):
 
     ensemble.scorer = FakeScorer(keep)
     ensemble.ask([{"text": f"q{i}"} for i in range(questions)])
-    return seen
+    prompts = ensemble._subsamples  # of each question; behind them the bare question is asked
+    return [sample for place, sample in enumerate(seen) if place % (prompts + 1) < prompts]
 
 
 def coins(samples, count=6):

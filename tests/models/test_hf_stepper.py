@@ -408,6 +408,48 @@ def test_a_failure_that_prompts_share_fails_everybody_and_makes_nobody_null(monk
     assert stepper.memory.used == 0
 
 
+def test_a_model_that_recovers_before_the_last_prompt_fails_everybody_too(monkeypatch):
+    stepper = fresh()
+    stepper.read([group()], max_private_tokens=40, tokens=3).close()
+    behind, public, broken = stepper.engine.read_behind, stepper.engine.read, []
+
+    def read_behind(prefix, ids, own, row):
+        broken[:] = [row] if row == 3 and len(own[0][0]) > 1 else []
+        if broken:
+            raise RuntimeError("no")
+        return behind(prefix, ids, own, row)
+
+    def read(prefix):
+        pairs, end = public(prefix)
+        return pairs, end * torch.nan if broken else end
+
+    monkeypatch.setattr(stepper.engine, "read_behind", read_behind)
+    monkeypatch.setattr(stepper.engine, "read", read)
+    with pytest.raises(ModelError, match="any more as it did before it failed"):
+        stepper.read([group()], max_private_tokens=40, tokens=3)
+
+
+@pytest.mark.parametrize("failing", [True, False])
+def test_a_model_that_never_repeats_itself_is_found_out_whether_or_not_a_prompt_failed(monkeypatch, failing):
+    # Else "does any prompt fail?" would be told by whether an answer comes. The rehearsal, which reads too, finds it.
+    stepper = fresh()
+    stepper.read([group()], max_private_tokens=40, tokens=3).close()
+    honest, times = stepper.engine.read, []
+
+    def read(prefix):
+        pairs, end = honest(prefix)
+        times.append(prefix)
+        return pairs, end + 1e-3 * len(times)
+
+    monkeypatch.setattr(stepper.engine, "read", read)
+    if failing:
+        failing_on(stepper, monkeypatch, TEXTS[3], RuntimeError("no"), for_good=False)
+    for groups in ([group()], [group(())]):
+        with pytest.raises(ModelError, match="does not read public text as it did before"):
+            stepper.read(groups, max_private_tokens=40, tokens=3)
+    assert stepper.memory.used == 0
+
+
 def test_a_prompt_whose_numbers_are_not_finite_adds_nothing_and_others_are_not_touched(monkeypatch):
     stepper = fresh()
     base, honest = written(stepper, [group()]), stepper.engine.read_behind
@@ -502,8 +544,9 @@ def test_a_prefix_is_read_once_and_each_own_part_once(llama):
         handle.remove()
     parts = [llama.parts.tokens(prompt(text), 40) for text in ("a text", *TEXTS, "a text", *TEXTS[:2])]
     prefills = [(1, len(parts[0].prefix)), *((1, len(part.private) + len(part.suffix)) for part in parts)]
-    # Two steps with a token, each one pass for three public rows and one, always as long, for 2 x 5 + 2 of experts.
-    assert read == [*prefills, *[(3, 1), (llama.rows, 1)] * 2]
+    # The prefix once more, to see that it is still read as before. Two steps with a token, each one pass for three
+    # public rows and one, always as long, for 2 x 5 + 2 of experts.
+    assert read == [*prefills, prefills[0], *[(3, 1), (llama.rows, 1)] * 2]
 
 
 @pytest.mark.parametrize(

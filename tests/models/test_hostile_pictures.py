@@ -20,9 +20,14 @@ import pytest
 Image = pytest.importorskip("PIL.Image")
 
 from sottovoce.errors import ModelError  # noqa: E402
+from sottovoce.experts.reading import Reading  # noqa: E402
+from sottovoce.models import decoder_memory as _decoder_memory  # noqa: E402
 from sottovoce.models import images  # noqa: E402
+from sottovoce.models.decoder_memory import MADE_UP_SIDE, has_room_to_decode  # noqa: E402
 from sottovoce.models.embedded.image_encoder import MOST_PIXELS, MOST_SIDE, ink_of  # noqa: E402
 from sottovoce.models.embedded.image_scorer import EmbeddedImageScorer  # noqa: E402
+from sottovoce.models.failures import is_own, is_shared  # noqa: E402
+from sottovoce.models.fake import FakeScorer, one_shot  # noqa: E402
 from sottovoce.models.images import UnreadableError, read_picture  # noqa: E402
 from sottovoce.privacy.ledger.budget import Budget  # noqa: E402
 from sottovoce.records.sealed import PrivateRecords, Row  # noqa: E402
@@ -234,6 +239,129 @@ def test_the_largest_transparent_picture_is_not_held_several_times_over():
         )
         peaks.append(int(result.stdout) // 1024)
     assert peaks[1] - peaks[0] < 200
+
+
+# A decoder that lacks memory says that the file is damaged
+
+
+UNDER_A_LIMIT = r"""
+import base64, io, resource
+from PIL import Image
+from sottovoce.models.images import UnreadableError, read_picture
+
+def encoded(side, **options):
+    file = io.BytesIO()
+    Image.effect_noise((side // 10, side // 10), 90).resize((side, side)).convert("RGB").save(file, **options)
+    return file.getvalue()
+
+def read(content, room):
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (room << 20), resource.RLIM_INFINITY))
+    try:
+        read_picture(base64.b64encode(content).decode(), 1 << 16)
+        return "read"
+    except UnreadableError:
+        return "null"
+    except Exception as error:
+        return type(error).__name__
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+sound = encoded(1500, format="JPEG", progressive=True)
+read(sound, 2000)
+print(*(read(sound, room) for room in range(2, 40, 2)))
+print(*(read(sound[:300], room) for room in (20, 2000)))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_decoder_that_lacks_memory_makes_no_expert_null_and_damage_does():
+    run = subprocess.run(
+        [sys.executable, "-c", UNDER_A_LIMIT],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    sound, damaged = (line.split() for line in run.stdout.splitlines())
+    assert "OSError" in sound, "the decoder ran out of memory in its own words"
+    assert sound[-1] == "read"
+    assert "null" not in sound
+    assert damaged[0] != "null", "it cannot be told there"
+    assert damaged[1] == "null"
+
+
+def test_the_made_up_picture_needs_more_than_any_that_is_decoded():
+    # Decoders fill each side up to whole blocks, of 32 pixels at most. Four colours are the most that Pillow reads.
+    block = 32
+    sides = [*range(1, images.MAX_FILE_SIDE + 1, 7), images.MAX_FILE_SIDE]
+    others = [min(images.MAX_FILE_PIXELS // side, images.MAX_FILE_SIDE) for side in sides]
+    filled = [(-(-a // block) * block) * (-(-b // block) * block) for a, b in zip(sides, others, strict=True)]
+    assert images.MAX_FILE_PIXELS < max(filled) <= MADE_UP_SIDE**2
+    assert MADE_UP_SIDE % block == 0
+
+
+def test_that_there_was_memory_is_shown_whatever_the_process_allows_pillow(monkeypatch):
+    assert has_room_to_decode()
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1_000)
+    assert has_room_to_decode()
+    monkeypatch.setattr("PIL.JpegImagePlugin.JpegImageFile.load", lambda _: (_ for _ in ()).throw(MemoryError))
+    assert not has_room_to_decode()
+
+
+def of_the_decoder(picture=HOSTILE["JPEG start alone"]):
+    """What Pillow raises for a damaged file."""
+    with pytest.raises(OSError, match="cannot identify") as caught:
+        Image.open(BytesIO(base64.b64decode(picture)))
+    return caught.value
+
+
+def test_what_was_found_out_of_a_failure_once_stays(monkeypatch):
+    # It is looked at on every floor: memory that comes back in between must not make it an expert's own.
+    error = of_the_decoder()
+    assert is_own(error, None)
+    monkeypatch.setattr(_decoder_memory, "has_room_to_decode", lambda: False)
+    assert is_shared(error, None)
+    monkeypatch.undo()
+    assert is_shared(error, None)
+    assert is_own(of_the_decoder(), None)
+
+
+def test_damage_without_the_memory_for_any_picture_fails_the_whole_answer(scorer, monkeypatch):
+    contexts = [[NEIGHBOUR], [Example({"image": HOSTILE["half a file"]}, 0)]]
+    assert np.isfinite(Reading(scorer, TASK, contexts).score([QUESTION])).all(axis=-1).tolist() == [[True, False]]
+    monkeypatch.setattr(_decoder_memory, "has_room_to_decode", lambda: False)
+    with pytest.raises(ModelError):
+        Reading(scorer, TASK, contexts).score([QUESTION])
+    assert np.isfinite(Reading(scorer, TASK, contexts[:1]).score([QUESTION])).all()
+
+
+OWN = {
+    "is no picture": HOSTILE["JPEG start alone"],
+    "ends too early": HOSTILE["half a file"],
+    "is broken": base64.b64encode(base64.b64decode(encoded(bar(30, 9), "JPEG"))[:-200]).decode(),
+}
+
+
+@pytest.mark.parametrize("damaged", OWN.values(), ids=OWN.keys())
+def test_a_damaged_picture_is_null_for_a_model_of_ones_own_too(monkeypatch, damaged):
+    def score(task, context, query):
+        for example in context:
+            Image.open(BytesIO(base64.b64decode(example.fields["image"]))).load()
+        return one_shot(task, context, query)
+
+    contexts = [[NEIGHBOUR], [Example({"image": damaged}, 0)], [Example({"image": SOUND}, 1)]]
+    found = Reading(FakeScorer(score), TASK, contexts).score([QUESTION])
+    assert np.isfinite(found).all(axis=-1).tolist() == [[True, False, True]]
+    monkeypatch.setattr(_decoder_memory, "has_room_to_decode", lambda: False)
+    with pytest.raises(ModelError):
+        Reading(FakeScorer(score), TASK, contexts).score([QUESTION])
+
+
+def test_an_error_of_the_system_is_nobodys_own_though_pillow_hands_it_on(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        Image.open(tmp_path / "gone.png")
+    assert is_shared(caught.value, None)
 
 
 def test_sixteen_bits_of_grey_become_eight_in_proportion():

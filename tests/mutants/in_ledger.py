@@ -21,6 +21,7 @@ OWNER = (
     _LEDGER + "test_the_owner_may_raise_a_budget_and_let_a_new_version_share_it",
 )
 CHAIN = (
+    _LEDGER + "test_another_text_or_number_in_any_cell_is_found",
     _LEDGER + "test_no_single_cell_can_be_changed_unseen",
     _LEDGER + "test_no_row_can_be_lost_or_told_twice",
 )

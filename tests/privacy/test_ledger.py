@@ -555,6 +555,16 @@ def test_no_single_cell_can_be_changed_unseen(data):
     assert find_problems(replace(history, **parts, meta=copies[-1])) != []
 
 
+@pytest.mark.parametrize("table", ["entries", "data_sets", "fingerprints", "caps", "secrets"])
+def test_another_text_or_number_in_any_cell_is_found(table):
+    rows = list(getattr(HISTORY, table))
+    for place, row in enumerate(rows):
+        for column, old in row.items():
+            for new in (f"{old}x", "x", 77):
+                changed = [*rows[:place], {**row, column: new}, *rows[place + 1 :]]
+                assert find_problems(replace(HISTORY, **{table: changed})) != [], (place, column, new)
+
+
 def _eventful():
     ledger = Ledger(":memory:")
     account = ledger.grant(WHO, Budget(8, 1e-6, 1e-7))  # whatever ledger the importing process knows of

@@ -493,6 +493,48 @@ def test_a_file_that_would_change_or_hide_rows_by_itself_is_refused(account, pat
     assert problem in told.out + told.err
 
 
+FORGETS = "g INTEGER GENERATED ALWAYS AS (CASE WHEN {} THEN 1 END) VIRTUAL UNIQUE ON CONFLICT IGNORE"
+
+
+def rebuilt(path, table, change):
+    """Puts a table in the place of one of the ledger's, with the same rows."""
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA legacy_alter_table = ON")
+        ((made,),) = other.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,))
+        names = ", ".join(name for _, name, *_ in other.execute(f"PRAGMA table_info({table})"))
+        other.execute(f"ALTER TABLE {table} RENAME TO before")
+        other.execute(change(made))
+        other.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM before")
+        other.execute("DROP TABLE before")
+        other.commit()
+
+
+@pytest.mark.parametrize(
+    ("table", "old", "new"),
+    [
+        ("sotto_entry", "PRIMARY KEY", FORGETS.format("seq > 1") + ", PRIMARY KEY"),
+        ("sotto_meta", "PRIMARY KEY", FORGETS.format("key = 'head'") + ", PRIMARY KEY"),
+        ("sotto_data_set", "PRIMARY KEY", FORGETS.format("answers > 1") + ", PRIMARY KEY"),
+        ("sotto_entry", "UNIQUE (release_id, kind)", "UNIQUE (release_id, kind) ON CONFLICT IGNORE"),
+        ("sotto_entry", "UNIQUE (release_id, kind)", "UNIQUE (release_id, kind) ON/**/CONFLICT REPLACE"),
+        ("sotto_entry", "hash VARCHAR(64) NOT NULL", "hash VARCHAR(64) NOT NULL, note TEXT"),
+        ("sotto_entry", "amount BIGINT", "amount REAL"),
+        ("sotto_fingerprint", "fingerprint VARCHAR(64)", "fingerprint VARCHAR(64) COLLATE NOCASE"),
+    ],
+)
+def test_a_file_whose_tables_drop_or_change_rows_by_themselves_is_refused(account, path, table, old, new):
+    def change(made):
+        assert made.count(old) == 1
+        return made.replace(old, new)
+
+    rebuilt(path, table, lambda made: made)
+    assert Ledger(str(path)).verify() == []
+    rebuilt(path, table, change)
+    assert Ledger(str(path)).verify()[0] == f"the table {table} is not made as a ledger's is"
+    with pytest.raises(LedgerUnavailableError, match="is not whole"):
+        answers(path)
+
+
 def test_a_format_in_digits_that_are_no_number_is_refused_in_words(account, path):
     with closing(sqlite3.connect(path)) as other, other:
         other.execute("UPDATE sotto_meta SET value = '\u00b2' WHERE key = 'schema_version'")

@@ -119,3 +119,8 @@ def test_what_no_float_reaches_is_printed_on_its_safe_side(digits):
 @given(st.fractions(Fraction(1, 10**330), Fraction(1, 10**307)), st.integers(1, 15))
 def test_a_printed_bound_is_on_its_safe_side_where_floats_lose_their_digits(value, digits):
     assert Fraction(rounded_down(value, digits)) <= value <= Fraction(rounded_up(value, digits))
+
+
+def test_no_bound_is_printed_as_minus_zero():
+    tiny = Fraction(1, 10**400)
+    assert (rounded_up(-tiny), rounded_down(tiny), rounded_up(-0.0)) == ("0", "0", "0")

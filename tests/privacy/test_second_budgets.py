@@ -21,6 +21,7 @@ from sottovoce.privacy.ledger.ledger import Ledger, Reservation
 from sottovoce.privacy.ledger.opening import open_account
 from sottovoce.privacy.ledger.registry import default_path
 from sottovoce.privacy.unit import Adjacency
+from sottovoce.records.fingerprints import PHRASE, SENTENCE
 from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
 from sottovoce.store import home, mark_key
 
@@ -180,6 +181,80 @@ def test_a_file_whose_records_are_mostly_known_opens_no_fresh_budget(tmp_path, k
     assert opened(sealed(EDITS[kind]), None, None).balance().left == 0.5
 
 
+def each_with(times, **columns):
+    """Every note so many times, with further columns."""
+    return [
+        {**row, **{name: text.format(i * times + k) for name, text in columns.items()}}
+        for i, row in enumerate(NOTES)
+        for k in range(times)
+    ]
+
+
+ID, REASON = "{:032x}", "a reason that annotator number {} has given"
+ANNOTATED = {
+    "three times with an id": each_with(3, id=ID),
+    "five times with an id": each_with(5, id=ID),
+    "twelve times with an id": each_with(12, id=ID),
+    "three times with a sentence": each_with(3, reason=REASON),
+    "once with five sentences": each_with(1, **{name: f"{name} says: {REASON}" for name in "abcde"}),
+    "once with both": each_with(1, id=ID, reason=REASON, prompt="You are a careful assistant, friend."),
+}
+
+
+@pytest.mark.parametrize("kind", ANNOTATED)
+@pytest.mark.parametrize("first", ["plain", "annotated"])
+def test_repeated_rows_with_a_new_column_are_known(tmp_path, kind, first):
+    one, other = (NOTES, ANNOTATED[kind]) if first == "plain" else (ANNOTATED[kind], NOTES)
+    opened(sealed(one), str(tmp_path / "t.db"))
+    with pytest.raises(LedgerMismatchError, match="no new records"):
+        opened(sealed(other), str(tmp_path / "new.db"))
+    with pytest.raises(InputError, match="private"):
+        require_public(other, "q.jsonl")
+
+
+def test_two_annotated_files_of_the_same_records_are_known(tmp_path):
+    opened(sealed([{**row, "annotator": f"person {i % 5}"} for i, row in enumerate(each_with(5))]), str(tmp_path / "t"))
+    with pytest.raises(LedgerMismatchError, match="no new records"):
+        opened(sealed(each_with(5, label="z", id=ID)), None)
+
+
+JOBS = ("Adm-clerical", "Exec-managerial", "Craft-repair", "Prof-specialty", "Machine-op-inspct", "Transport-moving")
+
+
+def persons(seed, number):
+    return [{"age": i * 7 % 83 + seed, "gain": 1000 * seed + i, "job": JOBS[i % 6]} for i in range(number)]
+
+
+def intents(seed, number):
+    return [
+        {
+            "text": f"how do I do thing {seed}-{i}?",
+            "label": f"request_about_{i % 50}",
+            "group_name": f"Group of {i % 50}",
+        }
+        for i in range(number)
+    ]
+
+
+def measured(seed, number):
+    return [{"text": f"a wholly different text {seed}-{i}", "x": round(0.0001 * (i % 97), 4)} for i in range(number)]
+
+
+def described(seed, number):
+    return [
+        {"text": f"a wholly different text {seed}-{i}", "label": f"A request about the intent {i % 50}"}
+        for i in range(number)
+    ]
+
+
+@pytest.mark.parametrize("shape", [persons, intents, measured, described])
+@pytest.mark.parametrize("number", [100, 1000])
+def test_labels_numbers_and_categories_do_not_make_other_records_known(tmp_path, shape, number):
+    opened(sealed(shape(1, number)), str(tmp_path / "t.db"))
+    require_public(shape(2, number), "q.jsonl")
+    assert opened(sealed(shape(2, number)), None).balance().left == 1
+
+
 CARDS = [{"text": f"card lost {i}", "label": WORDS[i % 2]} for i in range(40)]
 SHORT = {
     "other labels": [{**row, "label": "some complaint"} for row in CARDS],
@@ -218,15 +293,36 @@ def test_marks_of_the_first_format_are_read_and_written_anew(tmp_path):
     opened(records, path)
     (file,) = (home() / "ledgers").glob("*.marks")
     header = {"ledger": path, "data_set": "data", "adjacency": "replace-one", "unit": "record", "limit": 2**64 - 1}
-    marks = records.marks(mark_key())  # the first format had the same marks, but for the last bit of a text's
-    marks[:, 1] ^= np.arange(len(NOTES), dtype=np.uint64) % 2
+    marks = records.marks(mark_key())  # the first format had the same marks, but for the last bits of a text's
+    marks[:, 1] ^= np.arange(len(NOTES), dtype=np.uint64) % 4
     first = b"sotto marks 1\n" + json.dumps(header).encode() + b"\n" + marks.astype("<u8").tobytes()
     file.write_bytes(first)
     for kind in ("grown", "other labels", "a longer column"):
         with pytest.raises(LedgerMismatchError, match="no new records"):
             opened(sealed(EDITS[kind]), None)
     opened(sealed(NOTES), path)
-    assert file.read_bytes().startswith(b"sotto marks 2\n")
+    assert file.read_bytes().startswith(b"sotto marks 3\n")
+
+
+@pytest.mark.parametrize("rows", ["long", "short"])
+def test_marks_of_the_second_format_are_read_and_written_anew(tmp_path, rows):
+    path, records = str(tmp_path / "t.db"), sealed(NOTES if rows == "long" else CARDS)
+    opened(records, path)
+    (file,) = (home() / "ledgers").glob("*.marks")
+    magic, header, _ = file.read_bytes().split(b"\n", 2)
+    marks = records.marks(mark_key()).copy()  # the second format had long texts odd and short ones even
+    marks[:, 1] ^= np.arange(len(marks), dtype=np.uint64) % 2 * 2
+    marks[:, 1] = marks[:, 1] | 1 if rows == "long" else marks[:, 1] & ~np.uint64(1)
+    assert magic == b"sotto marks 3"
+    file.write_bytes(b"sotto marks 2\n" + header + b"\n" + marks.astype("<u8").tobytes())
+    read = known_records._read(file).marks[:, 1]
+    assert (read % 4 == (SENTENCE if rows == "long" else PHRASE)).all()
+    for kind, edit in (EDITS if rows == "long" else SHORT).items():
+        with pytest.raises(LedgerMismatchError, match="no new records"):
+            opened(sealed(edit), str(tmp_path / f"{kind}.db"))
+    opened(records, path)
+    assert file.read_bytes().startswith(b"sotto marks 3\n")
+    assert np.array_equal(known_records._read(file).marks, records.marks(mark_key()))
 
 
 def test_pieces_of_several_data_sets_are_known_too_and_new_records_are_not(tmp_path):
@@ -478,5 +574,6 @@ def test_an_owner_can_require_a_caller(desk):
 
 def test_marks_of_many_records_are_compared_in_one_go():
     # No loop over records where two files are compared: 200,000 against 200,000 in well under a second.
-    marks = np.arange(1, 400_001, dtype=np.uint64).reshape(-1, 2)
+    marks = np.arange(1, 400_001, dtype=np.uint64).reshape(-1, 2) * 4
+    marks[:, 1] += SENTENCE
     assert known_records._hits(marks, marks[::2]).mean() == 0.5

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.records.cells import DEEPEST, canonical_text, is_missing
-from sottovoce.records.fingerprints import TEXTS, marks_of
+from sottovoce.records.fingerprints import NAME, PHRASE, SENTENCE, TEXTS, marks_of
 from sottovoce.records.readers import read_private
 from sottovoce.records.sealed import PrivateRecords, Row
 
@@ -201,10 +201,57 @@ def test_a_mark_says_nothing_without_its_key_and_finds_a_record_by_its_texts():
 def test_texts_that_many_rows_share_have_no_mark_and_rows_that_are_there_thrice_have_theirs():
     rows = [{"text": f"a text of row number {i}", "prompt": "You are a careful assistant."} for i in range(100)]
     assert (marks_of(rows, KEY)[:, 1:] != 0).sum() == 100  # every row's own text, the prompt of none
-    assert (marks_of(rows * 3, KEY)[:, 1:] != 0).sum() == 300
+    assert (marks_of(rows * 3, KEY) == np.tile(marks_of(rows, KEY), (3, 1))).all()  # equal rows count once
     short = marks_of([{"text": f"row no {i:06d}", "n": 10**9 + i} for i in range(9)], KEY)[:, 1:]
     assert short.shape == (9, 1)
-    assert (short % 2 == 0).all()
+    assert (short % 4 == PHRASE).all()
+
+
+TELLING = {
+    "card lost 7": PHRASE,
+    "Anna-Maria.Schmidt": PHRASE,
+    "a text of several words, and long": SENTENCE,
+    "https://host.example/notes/17": NAME,
+    "6f1ed002ab5595859014ebf0951522d9": NAME,
+    "我的卡昨天被收了两次费用请帮我处理一下谢谢你": SENTENCE,
+    "Card 12345": None,
+    "label": None,
+    "0.009999999776482582": None,
+    "1.0000000116860974e-07": None,
+    "3 days 04:05:06.123456": None,
+    "2024-01-01T10:00:00.123456+01:00": None,
+    "1,250.00 EUR": None,
+    "+49 30 1234567890 ext 12": None,
+}
+
+
+@pytest.mark.parametrize("text", TELLING)
+def test_a_text_tells_by_its_words_and_letters_and_numbers_never_do(text):
+    rows = [{"n": i, "x": text if i == 0 else ""} for i in range(3)]
+    kinds = marks_of(rows, KEY)[0, 1:] % 4
+    assert kinds.tolist() == ([] if TELLING[text] is None else [TELLING[text]])
+
+
+def test_what_a_text_is_does_not_hang_on_other_columns():
+    # A text in three rows keeps its mark beside a column whose texts are rarer, longer or both.
+    rows = [{"text": f"a text of ticket number {i}"} for i in range(60) for _ in range(3)]
+    plain = marks_of([{**row, "n": n} for n, row in enumerate(rows)], KEY)[:, 1:]
+    for new in ("{:032x}", "a reason that annotator number {} has given", "{}"):
+        beside = marks_of([{**row, "new": new.format(n)} for n, row in enumerate(rows)], KEY)[:, 1:]
+        assert np.isin(plain, beside).all()
+        assert plain.all()
+
+
+def test_columns_of_labels_have_no_marks():
+    occupations = [f"{kind}-of-{place}-worker" for kind in ("head", "hand") for place in "abcdefg"]
+    jobs = [{"age": i, "occupation": occupations[i % 14]} for i in range(100)]
+    assert marks_of(jobs, KEY).shape == (100, 1)
+    intents = [{"n": i, "label": f"a request about the intent {i % 30:03}"} for i in range(900)]
+    assert marks_of(intents, KEY).shape == (900, 1)
+    beside = [{**row, "text": f"a text of row number {i}"} for i, row in enumerate(intents)]
+    assert marks_of(beside, KEY).shape == (900, 2), "also beside a column of texts that differ"
+    prompts = [{"n": i, "prompt": f"Prompt number {i % 3} for the model"} for i in range(60)]
+    assert marks_of(prompts, KEY).shape == (60, 1), "few rows to a text on average, and each in a third of them"
 
 
 def test_a_row_of_many_texts_has_a_bounded_number_of_marks():

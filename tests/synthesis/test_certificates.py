@@ -271,6 +271,39 @@ def test_where_the_rehearsal_finds_other_things_than_were_charged_nothing_is_cer
     checkpoint.close()
 
 
+class Mixes(Finds):
+    """A model that is found to mix prompts only over private ones."""
+
+    def read(self, groups, **sizes):
+        if any(group.experts for group in groups):
+            self.inner.isolation = self.found
+        return self.inner.read(groups, **sizes)
+
+
+def test_what_the_private_read_finds_is_not_forgotten_by_who_goes_on(tmp_path):
+    icl = writer(tmp_path / "a.db", model=Mixes(Isolation.NOT_VERIFIED))
+    checkpoint = Checkpoint(tmp_path / "a.jsonl", icl.terms, icl.new_run_state(), resume=False)
+    list(icl.rounds(checkpoint))
+    with pytest.raises(InputError, match="another request"):
+        icl.certificate(checkpoint.run_state, [])
+    checkpoint.close()
+    again = writer(tmp_path / "a.db", model=Mixes(Isolation.TESTED))
+    checkpoint = Checkpoint(tmp_path / "a.jsonl", again.terms, again.new_run_state(), resume=True)
+    spent = again.balance.spent
+    with pytest.raises(InputError, match=r"seen to mix prompts.*Nothing more was charged"):
+        list(again.rounds(checkpoint))
+    with pytest.raises(InputError, match="seen to mix prompts"):
+        again.certificate(checkpoint.run_state, [])
+    assert again.balance.spent == spent
+    checkpoint.close()
+
+
+def test_a_run_that_was_not_charged_is_not_certified():
+    icl = writer()
+    with pytest.raises(InputError, match="Nothing was charged for the run"):
+        icl.certificate(icl.new_run_state(), [{"text": "made up", "label": "fraud"}])
+
+
 # No hash to hold a guess against
 
 

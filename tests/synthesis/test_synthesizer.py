@@ -69,14 +69,15 @@ def test_texts_follow_the_records_of_their_label():
 @pytest.mark.parametrize("method", sorted(registered_decoders()))
 def test_what_is_charged_is_within_the_price_under_every_method_and_adjacency(method, adjacency):
     icl = writer(method=method, adjacency=adjacency, epsilon=3.0)
-    list(icl.rounds())
+    run_state = icl.new_run_state()
+    list(icl.rounds(run_state=run_state))
     accountant = RdpAccountant(Adjacency.parse(adjacency))
     for entry in icl.ledger.history():
         if entry["kind"] == "reserve":
             accountant.compose(event_from_json(json.loads(entry["detail"])["event"]))
     report = accountant.report(1e-6)
     assert 0 < report.epsilon <= 3.0 + 1e-9
-    assert icl.certificate(icl.new_run_state(), []).epsilon <= 3.0
+    assert icl.certificate(run_state, []).epsilon <= 3.0
 
 
 def test_a_replaced_record_costs_at_most_what_a_swap_in_one_batch_costs():
@@ -246,15 +247,31 @@ def test_a_seeded_source_is_refused_for_real_records_and_marked_for_synthetic_on
     with pytest.raises(ParameterError, match="whoever knows the seed"):
         writer(records=PrivateRecords(rows(), source="notes"), randomness=SeededRandomness(1))
     icl = writer(records=PrivateRecords(rows(), source="notes", synthetic=True), randomness=SeededRandomness(1))
-    assert "NO privacy guarantee" in icl.certificate(icl.new_run_state(), []).statement
+    run_state = icl.new_run_state()
+    list(icl.rounds(run_state=run_state))
+    assert "NO privacy guarantee" in icl.certificate(run_state, []).statement
 
 
 def test_isolation_that_was_not_verified_stands_in_the_ledger_and_in_the_certificate():
     model = FakeStepper(likes_its_own, pieces=PIECES, isolation=Isolation.NOT_VERIFIED)
     icl = writer(model=model)
-    list(icl.rounds())
+    run_state = icl.new_run_state()
+    list(icl.rounds(run_state=run_state))
     assert icl.balance.unverified == 3
-    assert "not verified" in icl.certificate(icl.new_run_state(), []).statement
+    assert "not verified" in icl.certificate(run_state, []).statement
+
+
+def test_a_rehearsal_that_fails_says_what_was_charged(tmp_path):
+    def broken(prompt, text):
+        raise RuntimeError("gone")
+
+    place, model = tmp_path / "a.db", FakeStepper(broken)
+    paid = writer(place)
+    run_state = paid.new_run_state()
+    list(paid.rounds(run_state=run_state))
+    for run, said in ((paid.new_run_state(), r"Nothing was charged\."), (run_state, r"Nothing more was charged\.")):
+        with pytest.raises(ModelError, match=said):
+            list(writer(place, model=model).rounds(run_state=run))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from typing import Any
 import typer
 
 from sottovoce.errors import SottoError
-from sottovoce.models.failures import is_models
 from sottovoce.terminal import gated, say
 
 INTERRUPTED = 130
@@ -80,9 +79,9 @@ def _run(arguments: list[str] | None) -> int | None:
         return INTERRUPTED
     except BrokenPipeError:
         return None
-    except BaseException as error:
-        if not is_models(error):
-            raise
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # an order to stop of another class too: its trace could quote a record
         frame = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
         say(

@@ -170,8 +170,10 @@ class AnswerSink:
                 self._finish(self._file)
             elif not self._file.is_empty:  # whatever is in the list: an interruption may come before it is there
                 say(f"Paid answers are in {self._partial}; run again with --resume to go on.")
-            elif self._file.remove():
+            elif self._file.is_at(self._partial):
+                # First what says of which run it is: once the partial file is gone, another run may have the name.
                 self._header.unlink(missing_ok=True)
+                self._file.remove()
         finally:
             self._close()
 

@@ -7,12 +7,14 @@ Assumes     Isolation: a prompt by itself gets the row that it gets beside other
             with it the number of calls, follows from failures; it is not hidden.
 Failures    Those that experts share are nobody's own, and fail the whole answer (``models.failures``). So does a model
             that afterwards does not answer the bare question as it did in the rehearsal: it is looked at behind every
-            failure, and once more behind the last expert where anybody is null.
+            failure (whether it answers in finite numbers), and once more behind the last expert, bit by bit and whether
+            or not anybody is null: else whether an answer comes would tell that.
 Sources     specification 1.2, 1.4 (a null expert adds zero), 8.4 (failures that private content causes).
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar, final
 
@@ -20,7 +22,7 @@ import numpy as np
 
 from sottovoce.errors import ModelError
 from sottovoce.models.base import Context, FloatArray, LabelScorer, PreparedContexts
-from sottovoce.models.failures import is_models, is_own, is_shared
+from sottovoce.models.failures import OwnFailure, is_models, is_shared
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
 
@@ -50,7 +52,7 @@ class Reading(Opaque):
         Args:
             queries: The questions.
             rehearsed: What the model said to these questions, asked together without any record, before it read one:
-                shape (queries, labels). Where an expert is null, the model must still say the same, bit by bit.
+                shape (queries, labels). The model must still say the same, bit by bit.
 
         Raises:
             ModelError: The model failed for a reason that is no expert's own. What it said of it stays here, for it
@@ -67,19 +69,15 @@ class Reading(Opaque):
 
     def _checked(self, queries: Sequence[Query], rehearsed: FloatArray | None) -> FloatArray:
         scores = self._score(queries)
-        if not np.isfinite(scores).all():
-            require_sound(self._scorer, self._task, queries, rehearsed)
+        require_sound(self._scorer, self._task, queries, rehearsed)
         return scores
 
     def _score(self, queries: Sequence[Query]) -> FloatArray:
         if self._alone is None:
-            try:
+            with OwnFailure():
                 if self._together is None:
                     self._together = self._scorer.prepare(self._task, self._contexts)
                 return self._of_shape(self._together.score(queries), queries, len(self._contexts))
-            except BaseException as error:
-                if not is_own(error):
-                    raise
             self.close()
             self._alone = {}
         rows = [self._scored_alone(number, queries) for number in range(len(self._contexts))]
@@ -96,13 +94,10 @@ class Reading(Opaque):
     def _tried(self, number: int, queries: Sequence[Query]) -> FloatArray | None:
         """Scores of one expert by itself; ``None`` where the model fails on it and on nothing else."""
         assert self._alone is not None
-        try:
+        with OwnFailure():
             if number not in self._alone:
                 self._alone[number] = self._scorer.prepare(self._task, [self._contexts[number]])
             return self._of_shape(self._alone[number].score(queries), queries, 1)[:, 0]
-        except BaseException as error:
-            if not is_own(error):
-                raise
         failed = self._alone.pop(number, None)
         if failed is not None:
             failed.close()
@@ -131,13 +126,18 @@ def require_sound(
         ModelError: What it says is not finite any more, or differs in a bit from what it said before.
         Exception: What the model raises.
     """
+    scores = bare_scores(scorer, task, queries)
+    if not np.isfinite(scores).all() or (rehearsed is not None and not np.array_equal(scores, rehearsed)):
+        raise ModelError("The model does not answer bare questions any more as it did before.")
+
+
+def bare_scores(scorer: LabelScorer, task: Task, queries: Sequence[Query]) -> FloatArray:
+    """What a model says to questions without any record, shape (queries, labels)."""
     prepared = scorer.prepare(task, [()])
     try:
-        scores = of_shape(prepared.score(queries), (len(queries), 1, len(task.labels)))[:, 0]
+        return of_shape(prepared.score(queries), (len(queries), 1, len(task.labels)))[:, 0]
     finally:
         prepared.close()
-    if not np.isfinite(scores).all() or (rehearsed is not None and not np.array_equal(scores, rehearsed)):
-        raise ModelError("The model does not answer bare questions any more as it did before it failed.")
 
 
 def withheld(scorer: LabelScorer, read: Callable[[], T]) -> T:
@@ -146,12 +146,13 @@ def withheld(scorer: LabelScorer, read: Callable[[], T]) -> T:
     Raises:
         ModelError: It failed. What was charged stands. It is ``retryable`` where the model's own error was.
     """
+    handled = sys.exception()
     try:
         return read()
     except BaseException as error:
         if not is_models(error):
             raise
-        failure, shared = type(error).__name__, is_shared(error)
+        failure, shared = type(error).__name__, is_shared(error, handled)
         retryable = isinstance(error, ModelError) and error.retryable
     advice = " The machine may be short of memory, or the model busy: try smaller settings, or later." if shared else ""
     # Raised here and not above, so that the other error is not attached to it.

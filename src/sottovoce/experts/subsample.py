@@ -18,7 +18,7 @@ from sottovoce.experts.ensemble import examples_of
 from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.reading import Reading, require_sound, withheld
 from sottovoce.models.base import FloatArray, LabelScorer
-from sottovoce.models.failures import is_own
+from sottovoce.models.failures import OwnFailure
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import Randomness
@@ -77,7 +77,7 @@ class SampledEnsemble(Opaque):
         """
         self._read_all_once()
         rows = [self._score(query) for query in queries]
-        if public is not None and not np.isfinite(rows).all():
+        if public is not None:
             withheld(self.scorer, lambda: require_sound(self.scorer, self.task, queries, public))
         return [
             ExpertOutputs(scores, SWAP, self._adjacency, None if public is None else public[index])
@@ -109,13 +109,9 @@ class SampledEnsemble(Opaque):
 
     def _kept(self, keep: Callable[[Task, Sequence[Example]], None], examples: Sequence[Example]) -> bool:
         def read() -> bool:
-            try:
+            with OwnFailure() as own:
                 keep(self.task, examples)
-            except BaseException as error:
-                if not is_own(error):
-                    raise
-                return False
-            return True
+            return not own.failed
 
         return withheld(self.scorer, read)
 

@@ -4,30 +4,45 @@ Guarantee   A failure makes one expert null only where nothing says that others 
             out of (memory, threads, files), what may pass by itself and what the system refused is everybody's: it
             fails the whole answer, else the records of one expert would decide who else is heard.
 Assumes     Libraries say that they ran out of memory by ``MemoryError``, by a class named ``OutOfMemoryError``, or in a
-            ``RuntimeError`` or a panic in one of the words below. PyTorch's processor allocator does the last.
+            ``RuntimeError``, an ``OSError`` or a panic in one of the words below. PyTorch's processor allocator does
+            the last. Pillow's decoders say nothing of it; behind their failures it is shown that there was memory.
 Sources     specification 8.4 (failures that private content causes).
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from types import TracebackType
+from typing import final
 
 from sottovoce.errors import ModelError
 
-_STOPS = (KeyboardInterrupt, SystemExit, GeneratorExit)
-_CLASSES = frozenset({"OutOfMemoryError", "AcceleratorError"})
-"""Errors of devices: out of memory, or not usable any more."""
+_PANIC = "PanicException"
+"""What libraries written in Rust raise; it is no ``Exception``."""
+_CLASSES = ("outofmemory", "acceleratorerror", "timeout", "timelimit")
+"""In names of classes: devices that are out of memory or not usable any more, and time that ran out."""
 _WORDS = (
     "allocate memory",
     "out of memory",
     "not enough memory",
+    "failed to allocate",
+    "out of resources",
     "bad_alloc",
     "bad allocation",
     "alloc_failed",
     "alloc_cpu",
     "cuda error",
+    "hip error",
+    "cudnn_status",
+    "cublas_status",
+    "unable to find an engine",
+    "could not create a primitive",
+    "could not create a memory",
+    "could not execute a primitive",
     "start new thread",
     "spawn thread",
+    "too many open files",
     "resource temporarily unavailable",
 )
 
@@ -35,48 +50,79 @@ _WORDS = (
 def is_models(error: BaseException) -> bool:
     """Whether an exception is a failure of what was called, and not an order to stop.
 
-    Tokenizers written in Rust panic with exceptions that are no ``Exception``.
+    Whatever is no ``Exception`` is an order, in whatever class (``KeyboardInterrupt``, a cancelled task, a timeout of
+    gevent), but for the panics of libraries written in Rust.
 
     Example:
-        >>> is_models(ValueError()), is_models(BaseException("a panic")), is_models(KeyboardInterrupt())
-        (True, True, False)
+        >>> is_models(ValueError()), is_models(BaseException("stop")), is_models(KeyboardInterrupt())
+        (True, False, False)
     """
-    return not isinstance(error, _STOPS)
+    return isinstance(error, Exception) or type(error).__name__ == _PANIC
 
 
-def is_shared(error: BaseException, *, decoding: bool = False) -> bool:
+def is_shared(error: BaseException, handled: BaseException | None) -> bool:
     """Whether a failure is one that experts share: what others keep decides how much memory is left, say.
 
-    What led to it counts too, for a wrapped error is the same failure.
+    What led to it counts too, for a wrapped error is the same failure. What somebody further up was handling before the
+    work began did not lead to it, though Python attaches it to everything that is raised meanwhile.
 
     Args:
         error: What was raised.
-        decoding: The work was decoding bytes that are in memory: an ``OSError`` without a number is then the decoder's
-            word for damaged bytes.
+        handled: What ``sys.exception()`` was before the work began.
 
     Example:
-        >>> is_shared(MemoryError()), is_shared(ModelError("busy", retryable=True)), is_shared(ValueError())
-        (True, True, False)
-        >>> is_shared(RuntimeError("DefaultCPUAllocator: can't allocate memory")), is_shared(OSError("no route"))
+        >>> is_shared(MemoryError(), None), is_shared(ModelError("busy", retryable=True), None)
         (True, True)
+        >>> is_shared(RuntimeError("DefaultCPUAllocator: can't allocate memory"), None), is_shared(ValueError(), None)
+        (True, False)
     """
-    return any(_says_shared(one, decoding) for one in _all_of(error))
+    before = set() if handled is None else {id(one) for one in _all_of(handled, set())}
+    return any(_says_shared(one) for one in _all_of(error, before - {id(error)}))
 
 
-def is_own(error: BaseException, *, decoding: bool = False) -> bool:
+def is_own(error: BaseException, handled: BaseException | None) -> bool:
     """Whether a failure may make the expert null that was read by itself: it is a model's, and not shared.
 
     Example:
-        >>> is_own(ValueError()), is_own(MemoryError()), is_own(KeyboardInterrupt())
+        >>> is_own(ValueError(), None), is_own(MemoryError(), None), is_own(KeyboardInterrupt(), None)
         (True, False, False)
     """
-    return is_models(error) and not is_shared(error, decoding=decoding)
+    return is_models(error) and not is_shared(error, handled)
 
 
-def _all_of(error: BaseException) -> Iterator[BaseException]:
-    """The error and everything that led to it, each once."""
+@final
+class OwnFailure:
+    """A block in which one expert is read by itself: it ends quietly where that expert's own prompt is what fails.
+
+    Every other failure, and every order to stop, leaves it as it was raised.
+
+    Attributes:
+        failed: Whether it ended so.
+
+    Example:
+        >>> with OwnFailure() as own:
+        ...     raise ValueError("cannot be read")
+        >>> own.failed
+        True
+    """
+
+    def __init__(self) -> None:
+        self.failed = False
+
+    def __enter__(self) -> OwnFailure:
+        self._handled = sys.exception()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self.failed = error is not None and is_own(error, self._handled)
+        return self.failed
+
+
+def _all_of(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
+    """The error and everything that led to it, each once, without what was seen before."""
     waiting: list[BaseException | None] = [error]
-    seen: set[int] = set()
     while waiting:
         one = waiting.pop()
         if one is not None and id(one) not in seen:
@@ -86,14 +132,36 @@ def _all_of(error: BaseException) -> Iterator[BaseException]:
             waiting += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
 
 
-def _says_shared(error: BaseException, decoding: bool) -> bool:
-    if isinstance(error, MemoryError) or type(error).__name__ in _CLASSES:
+def _says_shared(error: BaseException) -> bool:
+    if isinstance(error, MemoryError) or _is_of_shared_class(error):
         return True
     if isinstance(error, ModelError):
         return error.retryable
-    if isinstance(error, OSError):
-        return not decoding or error.errno is not None
-    if isinstance(error, RuntimeError) or not isinstance(error, Exception):
+    if isinstance(error, RuntimeError | OSError) or not isinstance(error, Exception):
         said = str(error).lower()
-        return any(word in said for word in _WORDS)
-    return False
+        if any(word in said for word in _WORDS):
+            return True
+    if isinstance(error, OSError) and error.errno is not None:
+        return True
+    if _is_decoders(error):
+        from sottovoce.models.decoder_memory import has_room_to_decode
+
+        if has_room_to_decode():
+            return False
+        error.__cause__ = MemoryError()  # known from now on: who asks again would look at other memory
+        return True
+    return isinstance(error, OSError)
+
+
+def _is_of_shared_class(error: BaseException) -> bool:
+    names = [kind.__name__.lower() for kind in type(error).__mro__]
+    return any(word in name for word in _CLASSES for name in names)
+
+
+def _is_decoders(error: BaseException) -> bool:
+    """Whether Pillow raised it where it decodes: damaged bytes, or so it says."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
+    return place in {"PIL.Image", "PIL.ImageFile"} or (place.startswith("PIL.") and place.endswith("ImagePlugin"))

@@ -15,7 +15,7 @@ import numpy as np
 
 from sottovoce.errors import MissingExtraError, ModelError, ParameterError
 from sottovoce.models.base import Context, FloatArray, Isolation
-from sottovoce.models.failures import is_own
+from sottovoce.models.failures import OwnFailure
 from sottovoce.models.stepper import Group, Prompt, Step
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
@@ -292,12 +292,9 @@ class FakeDecoding(Opaque):
 
     def _expert(self, prompt: Prompt | None, text: Tokens) -> Any:
         """The row of an expert; NaN where its slot is empty, or the function fails on it."""
-        try:
+        with OwnFailure():
             if prompt is not None:
                 return self._row(prompt, text)
-        except BaseException as error:
-            if not is_own(error):
-                raise
         torch = _torch()
         return torch.full((self._stepper.vocabulary,), math.nan)
 

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from sottovoce.models.failures import is_own
+from sottovoce.models.decoder_memory import one_at_a_time
+from sottovoce.models.failures import OwnFailure
 
 MAX_FILE_BYTES = 32 << 20
 """Larger files are not opened."""
@@ -52,14 +53,11 @@ def read_picture(value: object, max_pixels: int) -> Any:
 
     Raises:
         UnreadableError: It is no such file, is damaged, or is larger than the constants above.
+        Exception: Memory was missing, or there is none for the largest picture: whether it is damaged cannot be told.
     """
-    try:
-        with _silence():
-            return _shrunk(_upright(_bytes(value)), max_pixels)
-    except BaseException as error:
-        if not is_own(error, decoding=True):
-            raise
-        raise UnreadableError from None
+    with _silence(), OwnFailure():
+        return _shrunk(_upright(_bytes(value)), max_pixels)
+    raise UnreadableError  # here, so that what the decoder said is not attached to it
 
 
 class _Here(threading.local):
@@ -76,7 +74,6 @@ class _Hush(logging.Filter):
 
 
 _here = _Here()
-_one_at_a_time = threading.RLock()
 _hush = _Hush()
 for _plugin in (
     "Image",
@@ -93,7 +90,7 @@ for _plugin in (
 @contextmanager
 def _silence() -> Iterator[None]:
     """No log and no warning from this thread. One thread at a time: the list of warning filters is the process's."""
-    with _one_at_a_time, warnings.catch_warnings():
+    with one_at_a_time, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         before, _here.reading = _here.reading, True
         try:

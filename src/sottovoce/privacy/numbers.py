@@ -115,4 +115,4 @@ def _rounded(value: float | Fraction, digits: int, rounding: str) -> str:
     context = Context(prec=digits, rounding=rounding)
     shown = Fraction(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
     read = float_above(shown) if rounding == ROUND_CEILING else float_below(shown)  # differs where floats end
-    return repr(read).removesuffix(".0")
+    return repr(read or 0.0).removesuffix(".0")

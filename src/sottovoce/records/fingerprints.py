@@ -23,21 +23,42 @@ from sottovoce.records.cells import canonical_text, is_missing
 
 Values = Mapping[str, object]
 MarkArray = NDArray[np.uint64]
-"""Shape (records, 1 + texts): the mark of the whole record, then of its single texts: odd ones of long texts, even ones
-of short texts, 0 where there are fewer."""
+"""Shape (records, 1 + texts): the mark of the whole record, then of its own texts, 0 where there are fewer. The last
+two bits of a text's mark are its kind: ``SENTENCE``, ``NAME`` or ``PHRASE``; ``same_text`` leaves them out."""
+
+SENTENCE: Final = 3
+"""A text of ``LONG_TEXT`` characters and ``WORDS`` words, and more, in a column whose texts differ."""
+NAME: Final = 2
+"""A single word of ``LONG_TEXT`` characters and more in such a column, such as an id, an address or a hash."""
+PHRASE: Final = 1
+"""Whatever else tells, such as a person's name, or a sentence that stands in several rows."""
+KIND_BITS: Final = np.uint64(2)
 
 LONG_TEXT: Final = 20
-"""Characters from which on a text is taken to be a record's own."""
+WORDS: Final = 4
 SHORT_TEXT: Final = 8
-"""Characters from which on a text with a letter in it tells records apart that have no longer one."""
+"""Characters from which on a text tells anything, if ``LETTERS`` of them are letters: no number, amount or time."""
+LETTERS: Final = 5
 TEXTS: Final = 8
 """Texts of a record that are marked at most."""
-COMMON: Final = 0.01
-"""A text in more than this share of the rows, and in more than two, says nothing of a row."""
+DIFFERENT: Final = 1.1
+"""A column's texts differ where each stands in no more rows than this on average. Single words count in no other
+column, since most labels are single words."""
+SENTENCE_REPEATS: Final = 20
+PHRASE_REPEATS: Final = 6
+"""In so many different rows sentences, and other texts of several words, stand on average at most. Beyond that a column
+holds labels."""
 COMMONEST: Final = 0.1
-"""The same for the rarest text of a row, so that rows which are there several times are known as well."""
+"""A text in more than this share of the different rows, and in more than ``FEW_ROWS``, is boilerplate."""
+FEW_ROWS: Final = 3
 
+_SHORT_WORD: Final = 0
+"""A text by itself; in its column it is a phrase or nothing."""
 _LETTER: Final = re.compile(r"[^\W\d_]")
+_WORD: Final = re.compile(
+    r"[\u0e00-\u109f\u1780-\u17ff\u2e80-\U0010ffff]|[^\s\u0e00-\u109f\u1780-\u17ff\u2e80-\U0010ffff]+"
+)
+"""What blanks divide; of scripts that are written without blanks, every character."""
 
 
 def fingerprint_of(units: Iterable[Iterable[Values]]) -> str:
@@ -53,47 +74,84 @@ def fingerprint_of(units: Iterable[Iterable[Values]]) -> str:
 
 
 def marks_of(rows: Sequence[Values], key: bytes) -> MarkArray:
-    """A keyed mark for every record and for its texts, which say nothing to who has not the key.
+    """A keyed mark for every record and for its own texts, which say nothing to who has not the key.
 
-    Those of texts find a record again whose other columns were added, dropped, renamed or filled in otherwise. Labels
-    and boilerplate, which many rows share, get none.
+    Those of texts find a record again whose other columns were added, dropped, renamed or filled in otherwise. Which
+    texts are a record's own is decided column by column, so that no other column has a part in it, and over different
+    rows, so that equal ones count once.
     """
     whole = np.zeros(len(rows), np.uint64)
-    places, found = array("q"), array("Q")
+    places, columns, found = array("q"), array("Q"), array("Q")
+    names: dict[str, int] = {}
     for place, row in enumerate(rows):
         cells = _cells(row)
         whole[place] = _mark(key, b"record\0" + _joined(cells))
-        for text in {text for _, text in cells if _tells(text)}:
-            mark = _mark(key, b"text\0" + _encoded(text))
+        for name, text in cells:
+            if not _tells(text):
+                continue
+            if name not in names:
+                names[name] = _mark(key, b"column\0" + _encoded(name))
             places.append(place)
-            found.append(mark | 1 if len(text) >= LONG_TEXT else (mark & ~1) or 2)
-    texts = _own_texts(np.frombuffer(places, np.int64), np.frombuffer(found, np.uint64), len(rows))
-    return np.concatenate((whole[:, None], texts), axis=1)
+            columns.append(names[name])
+            found.append(_mark(key, b"text\0" + _encoded(text)) & ~3 | _kind(text))
+    where, marks = np.frombuffer(places, np.int64), np.frombuffer(found, np.uint64)
+    own, kinds = _own(where, np.frombuffer(columns, np.uint64), marks, whole)
+    marks = same_text(marks[own]) << KIND_BITS | kinds
+    return np.concatenate((whole[:, None], _by_row(where[own], marks, len(rows))), axis=1)
+
+
+def same_text(marks: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Marks without their kinds, shape as given: equal where the texts are."""
+    return np.asarray(marks >> KIND_BITS)
 
 
 def _tells(text: str) -> bool:
-    """Whether a text may tell one record from another: a long one, or a short one that is more than a number."""
-    return len(text) >= LONG_TEXT or (len(text) >= SHORT_TEXT and _LETTER.search(text) is not None)
+    """Whether a text may tell one record from another: numbers, amounts, times and codes do not."""
+    return len(text) >= SHORT_TEXT and len(_LETTER.findall(text)) >= LETTERS
 
 
-def _own_texts(places: NDArray[np.int64], marks: NDArray[np.uint64], rows: int) -> MarkArray:
-    """The marks of texts that few rows share, by row, shape (rows, texts): long ones first.
+def _kind(text: str) -> int:
+    """What a text is by itself: a sentence, a long word, a short word, or a phrase of several words."""
+    words = len(_WORD.findall(text))
+    if words == 1:
+        return NAME if len(text) >= LONG_TEXT else _SHORT_WORD
+    return SENTENCE if words >= WORDS and len(text) >= LONG_TEXT else PHRASE
+
+
+def _own(
+    places: NDArray[np.int64], columns: NDArray[np.uint64], marks: NDArray[np.uint64], whole: NDArray[np.uint64]
+) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
+    """Which of the texts are their record's own, shape (texts,), and of what kind those are in their column.
 
     Args:
-        places: The row of each mark, ascending.
-        marks: Marks of texts; one stands once in a row at most.
-        rows: How many rows there are.
+        places: The row of each text.
+        columns: The column of each text, as a mark.
+        marks: The marks of the texts, with what each is by itself.
+        whole: The marks of the rows, shape (rows,).
     """
-    _, same, counts = np.unique(marks, return_inverse=True, return_counts=True)
-    shared = counts[same]
-    rarest = np.full(rows, rows + 1)
-    np.minimum.at(rarest, places, shared)
-    own = shared <= max(2, COMMON * rows)
-    own |= (shared == rarest[places]) & (shared <= COMMONEST * rows)
-    places, marks = places[own], marks[own]
+    different = np.zeros(len(whole), bool)
+    different[np.unique(whole, return_index=True)[1]] = True
+    counted = different[places]
+    _, text = np.unique(marks ^ columns, return_inverse=True)
+    _, column = np.unique(columns, return_inverse=True)
+    rows = np.bincount(text, counted)
+    shared = rows[text]
+    texts = np.bincount(column, counted / np.maximum(shared, 1))  # each text of the column once
+    mean = np.bincount(column, counted)[column] / np.maximum(texts[column], 1)
+    alike, kinds = marks % 4, np.array([PHRASE, PHRASE, NAME, SENTENCE], np.uint64)
+    most = np.array([DIFFERENT, PHRASE_REPEATS, DIFFERENT, SENTENCE_REPEATS])[alike]
+    own: NDArray[np.bool_] = (mean <= most) & (shared <= max(FEW_ROWS, COMMONEST * np.count_nonzero(different)))
+    return own, np.where(mean <= DIFFERENT, kinds[alike], np.uint64(PHRASE))[own]
+
+
+def _by_row(places: NDArray[np.int64], marks: NDArray[np.uint64], rows: int) -> MarkArray:
+    """The marks of texts by row, shape (rows, texts): sentences first. A text counts once in a row."""
     # Which ones are left where there are too many follows from the texts alone, not from what other columns hold.
-    order = np.lexsort((marks, marks % 2 == 0, places))
+    order = np.lexsort((marks, -(marks % 4).astype(np.int8), places))
     places, marks = places[order], marks[order]
+    once = np.ones(len(places), bool)
+    once[1:] = (places[1:] != places[:-1]) | (marks[1:] != marks[:-1])
+    places, marks = places[once], marks[once]
     rank = np.arange(len(places)) - np.searchsorted(places, places)
     few = rank < TEXTS
     texts = np.zeros((rows, int(rank[few].max(initial=-1)) + 1), np.uint64)

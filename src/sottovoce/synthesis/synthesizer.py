@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from sottovoce.models.stepper import ReadPrompts
 
 T = TypeVar("T")
+MIXED = "mixed"
+"""Said of texts that a model wrote which is not known to keep prompts apart."""
 
 
 @final
@@ -279,7 +281,9 @@ class Synthesizer:
                 waiting.append(newest)
             if texts is not None:
                 yield from self._unfolded(number, texts, again=True)
-        self._rehearse()  # also where nothing is left to draw: what the model keeps apart here is settled by it
+        self._rehearse(
+            "Nothing more was charged." if told else "Nothing was charged."
+        )  # also where nothing is left to draw: what the model keeps apart here is settled by it
         self._require_charged_for(run_state, told)
         if not waiting:
             return
@@ -295,9 +299,12 @@ class Synthesizer:
         """What can be said of the rows that left, for whoever uses them. It is for every charge of the run.
 
         Raises:
-            InputError: The charges are for another request than this one.
+            InputError: The charges are for another request than this one, the model was seen to mix prompts when
+                texts left, or nothing was charged at all.
         """
         told, run = self._standing(run_state), run_state["run"]
+        if not told:
+            raise InputError(f"Nothing was charged for the run {run!r}, so that nothing can be certified of it.")
         self._require_charged_for(run_state, told)
         charges = [one for number in self._numbers for one in _attempts(told, run, number)]
         return Certificate.of(
@@ -338,6 +345,12 @@ class Synthesizer:
                 f"The run was charged for another request than this one, of which the model {self.model.name!r} says "
                 f"here: {self.model.isolation.value}. Repeat its command on the machine, and with the versions, that "
                 "it began with. Nothing more was charged."
+            )
+        if self.model.isolation.holds and any(_mixed(one.content) for one in told.values()):
+            raise InputError(
+                f"When texts of the run left, the model {self.model.name!r} had been seen to mix prompts over the "
+                "private ones, and there is no guarantee for them. Nothing more was charged. Begin a new run, with a "
+                "model that keeps prompts apart."
             )
 
     def _standing(self, run_state: Mapping[str, str]) -> dict[str, Standing]:
@@ -408,8 +421,12 @@ class Synthesizer:
 
     # What is written
 
-    def _rehearse(self) -> None:
-        """Draws the first token of every label from public prompts alone: what fails for everybody fails here."""
+    def _rehearse(self, charged: str) -> None:
+        """Draws the first token of every label from public prompts alone: what fails for everybody fails here.
+
+        Args:
+            charged: What an error says of the charge.
+        """
         public = [
             Group(Prompt(self.writing.opening(label), "", self.writing.lead), ()) for label in self.writing.labels
         ]
@@ -422,7 +439,7 @@ class Synthesizer:
                     if not text.tokens:
                         raise ModelError(
                             f"The model {self.model.name} leaves no token to begin a text with: its public prompt has "
-                            "no finite score that is allowed. Nothing was charged."
+                            f"no finite score that is allowed. {charged}"
                         )
             finally:
                 read.close()
@@ -432,7 +449,7 @@ class Synthesizer:
             if not is_models(error):
                 raise
             raise ModelError(
-                f"The model {self.model.name} failed on public prompts ({type(error).__name__}). Nothing was charged."
+                f"The model {self.model.name} failed on public prompts ({type(error).__name__}). {charged}"
             ) from error
 
     def _noted(self, checkpoint: Checkpoint, one: _Charge) -> Sequence[Mapping[str, Any]] | None:
@@ -447,9 +464,13 @@ class Synthesizer:
         return texts
 
     def _note(self, one: _Charge, texts: Sequence[Mapping[str, Any]], saved: str) -> None:
-        """Notes that a charge leaves: the hash of what was saved, and of the rows that it becomes."""
+        """Notes that a charge leaves: the hash of what was saved, and of the rows that it becomes.
+
+        And that the model had been seen to mix prompts when it was drawn, which a run that goes on elsewhere must know.
+        """
         rows = [row for found in self._unfolded(1, texts, again=False) for row in found.rows]
-        self._account.mark_released([one.id], {one.id: f"{saved} {rows_hash(rows)}"})
+        mixed = f" {MIXED}" if any(text.get(MIXED) for text in texts) else ""
+        self._account.mark_released([one.id], {one.id: f"{saved} {rows_hash(rows)}{mixed}"})
 
     @cached_property
     def _grammar(self) -> Grammar | None:
@@ -502,7 +523,9 @@ class Synthesizer:
     def _drawn(self, read: ReadPrompts) -> list[dict[str, Any]]:
         """The texts of one charge."""
         rounds = 1 if self.plan.decoder.refundable else self.order.rounds
-        return [text for _ in range(rounds) for text in self._texts(read)]
+        texts = [text for _ in range(rounds) for text in self._texts(read)]
+        # Asked behind the private read, which can be the first to show that prompts mix.
+        return texts if self.model.isolation.holds else [{**text, MIXED: True} for text in texts]
 
     def _texts(self, read: ReadPrompts) -> list[dict[str, Any]]:
         """One text from every batch, side by side."""
@@ -583,6 +606,11 @@ def _hash_of(texts: Sequence[Mapping[str, Any]]) -> str:
 def _saved_hash_of(content: str | None) -> str | None:
     """Of what is noted of a charge, the hash of what was saved."""
     return content.partition(" ")[0] if content else None
+
+
+def _mixed(content: str | None) -> bool:
+    """Of what is noted of a charge, whether the model had been seen to mix prompts."""
+    return bool(content) and str(content).endswith(f" {MIXED}")
 
 
 def _are_texts(found: Sequence[Any], labels: Sequence[str]) -> bool:

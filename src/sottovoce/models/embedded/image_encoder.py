@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -141,12 +142,13 @@ def ink_of(image: str, side: int = SIDE) -> PixelArray | None:
     Raises:
         ModelError: The machine ran out of memory.
     """
+    handled = sys.exception()
     try:
         return _centred(_grey(image), side)
     except BaseException as error:
         if not is_models(error):
             raise
-        if is_shared(error, decoding=True):
+        if is_shared(error, handled):
             raise ModelError("The machine ran out of memory while a picture was read.", retryable=True) from None
         return None
 

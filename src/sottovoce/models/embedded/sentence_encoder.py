@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -181,12 +182,13 @@ class _Network:
 
     def _embed_or_none(self, text: str) -> VectorArray:
         """NaN for a text that cannot be embedded: its expert is null, and no other text is touched."""
+        handled = sys.exception()
         try:
             return self._embed(text)
         except BaseException as error:
             if not is_models(error):
                 raise
-            if is_shared(error):
+            if is_shared(error, handled):
                 raise ModelError("The machine ran out of memory while a text was embedded.", retryable=True) from None
             return np.full(_dimension(self.folder), np.nan, dtype=np.float32)
 

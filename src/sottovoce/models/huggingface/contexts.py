@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import torch
 
 from sottovoce.errors import ModelError
 from sottovoce.models.base import Context, FloatArray
-from sottovoce.models.failures import is_models, is_own, is_shared
+from sottovoce.models.failures import OwnFailure, is_models, is_shared
 from sottovoce.models.huggingface.causal_model import quiet
 from sottovoce.models.huggingface.label_tree import LabelTree
 from sottovoce.models.huggingface.prefix_cache import QuestionRows, left_mask, spread, stack
@@ -110,12 +111,9 @@ class HFContexts(Opaque):
         memory does so for reasons that other experts share, and is an error.
         """
         limit, words = self._model.limit, self._model.words
-        try:
+        prefix = None
+        with OwnFailure():
             prefix = self._writer.prefix(context)
-        except BaseException as error:
-            if not is_own(error):
-                raise
-            return None
         fits = prefix is not None and (limit is None or len(prefix) < limit) and max(prefix, default=0) < words
         return prefix if fits else None
 
@@ -242,6 +240,7 @@ def _grouped(members: Sequence[T], rows: int, key: Callable[[T], int]) -> Iterat
 @contextmanager
 def _sealed() -> Iterator[None]:
     """Errors and warnings of the numerical libraries can tell sizes of private texts; what leaves here does not."""
+    handled = sys.exception()
     try:
         with quiet():
             yield
@@ -250,7 +249,7 @@ def _sealed() -> Iterator[None]:
     except BaseException as error:
         if not is_models(error):
             raise
-        if is_shared(error):
+        if is_shared(error, handled):
             raise ModelError(
                 "The device ran out of memory or of threads. Lower cache_bytes or rows, or use a smaller model.",
                 retryable=True,

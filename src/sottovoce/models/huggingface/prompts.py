@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 import secrets
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 from sottovoce.errors import ModelError, TaskError
 from sottovoce.models.base import Context
+from sottovoce.models.failures import is_shared
 from sottovoce.tasks import Query, Task
 
 Tokens = tuple[int, ...]
@@ -155,10 +157,12 @@ class PromptWriter:
     def _template_takes_system(self) -> bool:
         if not self._task.instruction:
             return True
-        word = f"{self.nonce}system"
+        word, handled = f"{self.nonce}system", sys.exception()
         try:
             text = self._render([{"role": "system", "content": word}, {"role": "user", "content": "hello"}])
-        except ModelError:
+        except ModelError as error:
+            if is_shared(error, handled):  # else the prompt of whoever is read where memory is short is another one
+                raise
             return False
         return word in text
 

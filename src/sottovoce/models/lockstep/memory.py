@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, final
@@ -72,6 +73,7 @@ def pairs_of(cache: Any, start: int) -> list[LayerPair]:
 @contextmanager
 def sealed() -> Iterator[None]:
     """Errors of the numerical libraries can tell sizes of private texts; what leaves here does not."""
+    handled = sys.exception()
     try:
         yield
     except (ModelError, ParameterError):
@@ -79,7 +81,7 @@ def sealed() -> Iterator[None]:
     except BaseException as error:
         if not is_models(error):
             raise
-        if is_shared(error):
+        if is_shared(error, handled):
             raise ModelError(
                 "The device ran out of memory or of threads. Lower cache_bytes, the number of experts or of texts side "
                 "by side, or use a smaller model.",

@@ -2,8 +2,9 @@
 
 Isolation   Every own part is read by itself, batch size 1. A slot that is empty or cannot be read holds zeros.
             Shapes follow the public prompt where every slot is empty; let experts have its ``before`` and ``after``.
-Failures    A prompt on which the model fails is a null expert, as one that cannot be read; the model must still read
-            the public prefix as before, else the failure is everybody's.
+Failures    A prompt on which the model fails is a null expert, as one that cannot be read. Behind it the model must
+            still read the public prefix, and behind the last prompt in the same bits, whether or not one failed: else
+            the failure is everybody's.
 Memory      Sizes follow from public numbers alone: groups, slots, room for the private part, length of public parts.
 """
 
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 from sottovoce.errors import ModelError, ParameterError
-from sottovoce.models.failures import is_own
+from sottovoce.models.failures import OwnFailure
 from sottovoce.models.huggingface.causal_model import quiet
 from sottovoce.models.huggingface.prompts import Tokens
 from sottovoce.models.lockstep.attention import Family, LayerPair
@@ -104,6 +105,9 @@ class LockstepPrompts(Opaque):
             with quiet(), sealed(), self._model.no_gradient():
                 read = {prefix: self._model.read(prefix) for prefix in prefixes}
                 self.groups = [self._group(plan, room, read) for plan, room in zip(plans, rooms, strict=True)]
+                for prefix, (_, end) in read.items():
+                    if not torch.equal(self._model.read(prefix)[1], end):
+                        raise StoppedError("The model does not read public text as it did before.")
         except BaseException:
             self.close()
             raise
@@ -185,16 +189,13 @@ class LockstepPrompts(Opaque):
         Raises:
             ModelError: The device ran out of memory, or the model does not read public text any more as it did.
         """
-        try:
+        with OwnFailure():
             return self._fill(family, place, own, kept, last)
-        except BaseException as error:
-            if not is_own(error):
-                raise
-            last.zero_()
-            for pair in family.own:
-                for tensor in pair:
-                    tensor[place] = 0
-        if not torch.equal(self._model.read(prefix)[1], kept[1]):
+        last.zero_()
+        for pair in family.own:
+            for tensor in pair:
+                tensor[place] = 0
+        if not torch.isfinite(self._model.read(prefix)[1]).all():
             raise StoppedError("The model does not read public text any more as it did before it failed.")
         return False
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from sottovoce.errors import ModelError
-from sottovoce.models.failures import is_own
+from sottovoce.models.failures import OwnFailure
 from sottovoce.models.huggingface.prompts import Piece, PromptWriter, Tokens, control_tokens, leading_tokens
 from sottovoce.models.stepper import Prompt
 from sottovoce.records.sealed import Opaque
@@ -106,12 +106,9 @@ class PromptParts:
         return ids
 
     def _inside(self, text: str, most: int) -> Tokens | None:
-        try:
+        ids = None
+        with OwnFailure():
             ids = self._writer.encode([_text(text)], first=False)
-        except BaseException as error:
-            if not is_own(error):
-                raise
-            return None
         return None if ids is None else ids[:most]
 
     def _frame(self) -> tuple[str, str]:

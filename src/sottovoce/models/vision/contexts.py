@@ -11,7 +11,7 @@ import torch
 
 from sottovoce.errors import ModelError, TaskError
 from sottovoce.models.base import Context, FloatArray
-from sottovoce.models.failures import is_own
+from sottovoce.models.failures import OwnFailure
 from sottovoce.models.huggingface.contexts import _sealed
 from sottovoce.models.huggingface.label_tree import LabelTree
 from sottovoce.models.huggingface.prefix_cache import spread
@@ -128,12 +128,9 @@ class VisionContexts(Opaque):
         return self._model.look(self._model.pixels(fields.get(self._task.image)))
 
     def _ids(self, labels: Sequence[int], fields: Sequence[Query], pictures: Sequence[Picture]) -> Tokens | None:
-        try:
+        with OwnFailure():
             return self._writer.prefix(labels, fields, [picture.text for picture in pictures])
-        except BaseException as error:
-            if not is_own(error):
-                raise
-            raise UnreadableError from None
+        raise UnreadableError
 
     def _stretch(self, ids: Tokens | None, pictures: tuple[Picture, ...]) -> _Stretch:
         limit = self._model.limit

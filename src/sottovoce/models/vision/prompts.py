@@ -8,10 +8,12 @@ filled in as the model's own words, so only a picture can put an image token int
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 from sottovoce.errors import ModelError, TaskError
+from sottovoce.models.failures import is_shared
 from sottovoce.models.huggingface.prompts import Piece, PromptWriter, Tokens, leading_tokens
 from sottovoce.tasks import Query, Task
 
@@ -138,10 +140,12 @@ class VisionPromptWriter:
             raise ModelError("The model's chat template cannot hold a conversation of pictures and labels.") from None
 
     def _takes_system(self) -> bool:
-        word = f"{self._nonce}system"
+        word, handled = f"{self._nonce}system", sys.exception()
         try:
             text = self._render([_turn("system", _text(word)), _turn("user", _text("hello"))])
-        except ModelError:
+        except ModelError as error:
+            if is_shared(error, handled):  # as in ``_hf_prompts``
+                raise
             return False
         return word in text and "'type'" not in text
 

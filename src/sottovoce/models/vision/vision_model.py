@@ -18,7 +18,7 @@ import transformers
 from torch import Tensor
 
 from sottovoce.errors import ModelError
-from sottovoce.models.failures import is_own
+from sottovoce.models.failures import OwnFailure
 from sottovoce.models.huggingface.causal_model import HeadRows, device_of, dtype_of, not_found, quiet, token_limit
 from sottovoce.models.images import UnreadableError, read_picture
 from sottovoce.models.vision.families import FAMILIES, Grid, Pixels, places
@@ -100,15 +100,12 @@ class VisionModel:
         """
         picture = read_picture(value, self._max_pixels)
         settings = self.family.settings(self._split)
-        try:
+        with OwnFailure():
             processed = self.image_processor(
                 images=picture, return_tensors="pt", input_data_format="channels_last", **settings
             )
             return self.family.pixels(processed)
-        except BaseException as error:
-            if not is_own(error):
-                raise
-            raise UnreadableError from None
+        raise UnreadableError
 
     def look(self, pixels: Pixels) -> Picture:
         """Runs the vision encoder on one picture."""

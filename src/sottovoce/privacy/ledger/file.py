@@ -15,6 +15,7 @@ The file is never opened here except through SQLite: to close any descriptor of 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import stat
 import time
@@ -28,7 +29,7 @@ from sqlalchemy.pool import QueuePool, StaticPool
 
 from sottovoce.errors import LedgerUnavailableError
 from sottovoce.privacy.ledger.mounts import NETWORK, mount_of
-from sottovoce.privacy.ledger.schema import ENTRY, META
+from sottovoce.privacy.ledger.schema import ENTRY, META, TABLES
 
 LOCK_TIMEOUT_S: Final = 60
 MOVE_TIMEOUT_S: Final = 10
@@ -40,6 +41,10 @@ SYNCHRONOUS_FULL: Final = 2
 _SHORTEST_PAUSE_S: Final = 0.0005
 _TABLES: Final = "SELECT name FROM sqlite_master WHERE type = 'table'"
 _NEWEST: Final = f"SELECT seq, hash FROM {ENTRY.name} ORDER BY seq DESC LIMIT 1"
+_BY_ITSELF: Final = re.compile(
+    r"\bconflict\b|\bcollate\b|\bgenerated\b|\bas\s*\(|\bon\s+(delete|update)\b|\bvirtual\b|--|/\*", re.IGNORECASE
+)
+"""What lets a table drop, change or confuse rows without an error, or hides such a clause."""
 _KEPT: Final[list[sqlite3.Connection]] = []
 """Connections without locks, which stay open: to close one would drop the locks that others have."""
 
@@ -274,7 +279,26 @@ def faults(connection: sa.Connection) -> list[str]:
     if found != ["ok"]:
         return [f"the file is damaged: {line.splitlines()[-1]}" for line in found]
     others = connection.exec_driver_sql("SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')")
-    return [f"the file has a {kind} {name!r}, which no ledger has" for kind, name in others]
+    found = [f"the file has a {kind} {name!r}, which no ledger has" for kind, name in others]
+    return found or [fault for table in TABLES.sorted_tables for fault in _faults_of(connection, table)]
+
+
+def _faults_of(connection: sa.Connection, table: sa.Table) -> list[str]:
+    """Where a table is not made as this version, or a move from an earlier one, makes it.
+
+    Without clauses that say what is done about a conflict, a constraint can refuse a row and nothing else.
+    """
+    made = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE name = ? AND type = 'table'", (table.name,))
+    text = str(made.scalar())
+    columns = {
+        (str(name), str(kind), hidden)
+        for _, name, kind, _, _, _, hidden in connection.exec_driver_sql(f"PRAGMA table_xinfo({table.name})")
+    }
+    compiler = connection.dialect.type_compiler_instance
+    expected = {(column.name, compiler.process(column.type), 0) for column in table.columns}
+    if columns != expected or _BY_ITSELF.search(text):
+        return [f"the table {table.name} is not made as a ledger's is"]
+    return []
 
 
 def patiently(connection: Any, statement: str, values: Sequence[Any] = ()) -> Any:

@@ -10,7 +10,6 @@ which is a sample that any other file's records can be compared with.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,9 +20,9 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import InputError, LedgerUnavailableError
 from sottovoce.privacy.ledger.identity import Identity
-from sottovoce.records.fingerprints import TEXTS, MarkArray, marks_of
+from sottovoce.records.fingerprints import NAME, PHRASE, SENTENCE, TEXTS, MarkArray, marks_of, same_text
 from sottovoce.records.sealed import PublicRecords
-from sottovoce.store import LEDGERS, UnsafeStoreError, home, mark_key, private_folder, private_name
+from sottovoce.store import LEDGERS, UnsafeStoreError, home, mark_key, private_folder, private_name, write_anew
 
 MOST: Final = 500_000
 """Records of a data set that are remembered, 8 bytes each and 8 for each of its texts."""
@@ -32,9 +31,12 @@ SHARE: Final = 0.5
 FEW: Final = 10
 """Fewer rows than this that happen to be known do not make a public file private."""
 
-_MAGIC: Final = b"sotto marks 2\n"
-_FIRST_MAGIC: Final = b"sotto marks 1\n"
-"""Files of the first format hold the whole record and its longest text alone."""
+_MAGIC: Final = b"sotto marks 3\n"
+_FORMATS: Final = (_MAGIC, b"sotto marks 2\n", b"sotto marks 1\n")
+"""All are read. The second format had one bit for the kind of a text, long or short, and marked labels and repeated
+texts otherwise; files of the first hold the whole record and its longest text alone."""
+OPENING: Final = ".opening"
+"""Beside the marks of a data set whose first budget may not be committed yet."""
 _ALL: Final = 2**64 - 1
 _SAID: Final = ("ledger", "data_set", "adjacency", "unit")
 
@@ -51,6 +53,7 @@ class Known:
         unit: Who is protected.
         share: How many of the other file's records are its own, from 0 to 1.
         found: How many of its own records are in the other file, from 0 to 1.
+        begun: Whether its budget began to be opened and is not known to stand.
     """
 
     ledger: str
@@ -59,6 +62,7 @@ class Known:
     unit: str
     share: float = 0.0
     found: float = 0.0
+    begun: bool = False
 
 
 @final
@@ -81,8 +85,24 @@ class _Kept:
     current: bool
 
 
-def keep(identity: Identity, ledger: str, data_set: str) -> None:
+def weigh(identity: Identity) -> None:
+    """Works out the marks of the records, which takes time, before anybody waits for it.
+
+    Raises:
+        OSError: The store cannot be used.
+    """
+    if identity.records is not None and not identity.records.synthetic:
+        identity.records.marks(mark_key())
+
+
+def keep(identity: Identity, ledger: str, data_set: str, *, anew: bool = True) -> None:
     """Remembers the records of a data set that has an account. Nothing is kept of synthetic ones.
+
+    Args:
+        identity: The data set.
+        ledger: Where its ledger is.
+        data_set: Its name there.
+        anew: Whether another ledger that is remembered with these records gives way to this one.
 
     Raises:
         OSError: The store cannot be used.
@@ -93,7 +113,9 @@ def keep(identity: Identity, ledger: str, data_set: str) -> None:
     known = Known(ledger, data_set, identity.adjacency.value, identity.unit)
     if file.exists():
         kept = _read(file)
-        if kept.current and kept.known == known:
+        if not anew:
+            known = replace(kept.known, begun=False)
+        if kept.current and replace(kept.known, begun=False) == known:
             return
     marks = identity.records.marks(mark_key())
     total, main, limit = len(marks), _main(marks), _ALL
@@ -103,23 +125,22 @@ def keep(identity: Identity, ledger: str, data_set: str) -> None:
     said: dict[str, object] = {name: getattr(known, name) for name in _SAID}
     said |= {"limit": limit, "rate": len(marks) / total, "width": marks.shape[1]}
     header = json.dumps(said).encode() + b"\n"
-    fresh = file.with_name(f".{file.name}.{os.getpid()}")
-    with os.fdopen(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as stream:
-        stream.write(_MAGIC + header + np.ascontiguousarray(marks, "<u8").tobytes())
-        stream.flush()
-        os.fsync(stream.fileno())
-    fresh.replace(file)
+    write_anew(file, _MAGIC + header + np.ascontiguousarray(marks, "<u8").tobytes())
 
 
 def closest(identity: Identity) -> Known | None:
     """The remembered data set that these records mostly come from, or that is mostly in them.
+
+    Where a first budget for these very records began to be opened, their own marks say nothing.
 
     Raises:
         OSError: The store cannot be used.
     """
     if identity.records is None or not any(True for _ in _files()):
         return None
-    return _closest(identity.records.marks(mark_key()))
+    own = _file(identity.fingerprint)
+    leave_out = own if own.with_suffix(OPENING).exists() else None
+    return _closest(identity.records.marks(mark_key()), leave_out=leave_out)
 
 
 def require_public(rows: PublicRecords | Sequence[Mapping[str, object]], source: str) -> None:
@@ -155,11 +176,13 @@ def unusable(error: OSError) -> LedgerUnavailableError:
     )
 
 
-def _closest(marks: MarkArray, fewest: int = 1) -> Known | None:
+def _closest(marks: MarkArray, fewest: int = 1, leave_out: Path | None = None) -> Known | None:
     """Compares a file's marks with those of every remembered data set, one by one and all together."""
     main, anywhere = _main(marks), np.zeros(len(marks), bool)
     best: Known | None = None
     for file in _files():
+        if file == leave_out:
+            continue
         kept = _read(file)
         hits = _hits(marks, kept.marks)
         if not hits.any():
@@ -179,7 +202,8 @@ def _share(hits: NDArray[np.bool_], main: NDArray[np.uint64], kept: _Kept) -> fl
     """How many of a file's records are a data set's own, of which a sample may have been kept alone.
 
     Records that would be in the sample tell it best. Where their marks are others than they were, because of a column
-    more or less, the whole file's hits do, in proportion to the sample.
+    more or less, the whole file's hits do, in proportion to the sample. Of a file so small that one record of it is in
+    the sample at most, that one decides: a refusal that its owner lifts is the smaller mistake.
     """
     compared = main <= kept.limit
     among = float(hits[compared].mean()) if compared.any() else 0.0
@@ -195,15 +219,21 @@ def _main(marks: MarkArray) -> NDArray[np.uint64]:
 def _hits(marks: MarkArray, others: MarkArray) -> NDArray[np.bool_]:
     """Which records are among the others, as a whole or by a text.
 
-    A short text, such as a name, tells only where one of both records has no long one.
+    A phrase, such as a person's name, or a text that stands in several rows of both files, such as a label, tells only
+    where one of both records has no sentence of its own. Sentences and long words of either file always do.
     """
     mine, theirs = marks[:, 1:], others[:, 1:]
-    bare = ~(mine % 2 == 1).any(axis=1, keepdims=True)
-    their_bare = theirs[~(theirs % 2 == 1).any(axis=1)]
-    by_long = np.isin(mine, theirs[theirs % 2 == 1])
-    by_short = np.isin(mine, their_bare[their_bare != 0]) | (bare & np.isin(mine, theirs[theirs != 0]))
-    hits: NDArray[np.bool_] = np.isin(marks[:, 0], others[:, 0]) | by_long.any(axis=1) | by_short.any(axis=1)
+    bare = ~(mine % 4 == SENTENCE).any(axis=1, keepdims=True)
+    their_bare = theirs[~(theirs % 4 == SENTENCE).any(axis=1)]
+    always = _among(mine, theirs[theirs % 4 >= NAME]) | (_among(mine, theirs) & (mine % 4 >= NAME))
+    among_bare = _among(mine, their_bare) | (_among(mine, theirs) & bare)
+    hits: NDArray[np.bool_] = np.isin(marks[:, 0], others[:, 0]) | (always | among_bare).any(axis=1)
     return hits
+
+
+def _among(mine: MarkArray, theirs: MarkArray) -> NDArray[np.bool_]:
+    """Which texts are among the others, whatever kind they are of."""
+    return np.isin(same_text(mine), same_text(theirs[theirs != 0]))
 
 
 def _files() -> Iterator[Path]:
@@ -217,21 +247,26 @@ def _file(fingerprint: str) -> Path:
 
 
 def _read(file: Path) -> _Kept:
-    """What a file remembers, in this format or the first one."""
+    """What a file remembers, in whatever format."""
     content = file.read_bytes()
     try:
-        current = content.startswith(_MAGIC)
-        if not current and not content.startswith(_FIRST_MAGIC):
+        magic = next((magic for magic in _FORMATS if content.startswith(magic)), b"")
+        if not magic:
             raise ValueError("another format")
-        end = content.index(b"\n", len(_MAGIC))
-        header = json.loads(content[len(_MAGIC) : end])
+        end = content.index(b"\n", len(magic))
+        header = json.loads(content[len(magic) : end])
         known, limit = Known(*(header[name] for name in _SAID)), int(header["limit"])
-        rate, width = (float(header["rate"]), int(header["width"])) if current else ((limit + 1) / 2**64, 2)
+        first = magic == _FORMATS[-1]
+        rate, width = ((limit + 1) / 2**64, 2) if first else (float(header["rate"]), int(header["width"]))
         if not 0 < rate <= 1 or not 1 <= width <= 1 + TEXTS:
             raise ValueError("no sample of records")
         marks = np.frombuffer(content, "<u8", offset=end + 1).astype(np.uint64).reshape(-1, width)
     except (ValueError, TypeError, KeyError):
         raise UnsafeStoreError(f"{file} is damaged or of another version; restore it from a backup") from None
-    if not current:
-        marks[:, 1] |= marks[:, 1] != 0  # all of them are of long texts
-    return _Kept(known, limit, rate, marks, current)
+    if magic != _MAGIC:
+        texts = marks[:, 1:]
+        long = first | (texts % 2 == 1)
+        marks[:, 1:] = np.where(
+            texts != 0, (texts & ~np.uint64(3)) | np.where(long, SENTENCE, PHRASE).astype(np.uint64), 0
+        )
+    return _Kept(replace(known, begun=file.with_suffix(OPENING).exists()), limit, rate, marks, magic == _MAGIC)

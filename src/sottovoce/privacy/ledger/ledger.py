@@ -36,7 +36,7 @@ from sottovoce.privacy.ledger.file import LedgerFile
 from sottovoce.privacy.ledger.history import Entry, History, append, read_entries, read_history
 from sottovoce.privacy.ledger.identity import Identity
 from sottovoce.privacy.ledger.location import IN_MEMORY, Address
-from sottovoce.privacy.ledger.registry import note_first, refuse_second, remember
+from sottovoce.privacy.ledger.registry import first_budgets, note_first, prepare, refuse_second, remember
 from sottovoce.privacy.ledger.schema import DATA_SET, ENTRY, FINGERPRINT, SECRET
 from sottovoce.privacy.ledger.secret import RECORDS, keyed, new_key
 from sottovoce.privacy.ledger.verify import find_problems
@@ -108,6 +108,7 @@ class Ledger:
         with self._database.reading() as connection:
             row = _known(connection, identity)
         if row is None:
+            prepare(identity)
             with self._database.writing() as connection:
                 row = (
                     _known(connection, identity)
@@ -128,14 +129,17 @@ class Ledger:
         Raises:
             LedgerMismatchError: The name is unknown or taken, or the budget would shrink or change its delta.
         """
+        with self._database.reading() as connection:
+            unknown = _known(connection, identity) is None
+        if unknown:
+            prepare(identity)
         with self._database.writing() as connection:
             known = _known(connection, identity) or self._known_before(connection, identity)
+            new = known is None
             if known is None and continues:
                 known = self._continue(connection, identity, continues)
             if known is None:
                 known = self._create(connection, identity, _required(budget, self.name), name or "data")
-                if self.path != IN_MEMORY:
-                    note_first(identity, self.path, known.name, granted=True)
                 budget = None
             self._check(known, identity, None)
             if continues and known.name != continues:
@@ -145,6 +149,8 @@ class Ledger:
                 )
             if budget is not None:
                 self._raise_cap(connection, known, budget)
+            if new:
+                self._note(identity, known)
         return self._account(known, identity, None)
 
     def allot(
@@ -244,19 +250,25 @@ class Ledger:
             if row is not None:
                 self._check(row, identity, None)
                 self._add_version(connection, row, identity)
+                self._note(identity, row)
                 return row
         return None
 
+    def _note(self, identity: Identity, row: Any) -> None:
+        """Lets the store know, before the commit, of records that the owner gives an account of this ledger."""
+        with first_budgets(identity):
+            note_first(identity, self.path, row.name, granted=True)
+
     def _first(self, connection: sa.Connection, identity: Identity, budget: Budget | None) -> Any:
-        refuse_second(identity, self.path)
-        if connection.scalar(sa.select(sa.func.count()).select_from(DATA_SET)):
-            raise LedgerMismatchError(
-                f"The ledger {self.name} is kept for other records, or for these in other units. If these are a new "
-                "version of them, the owner lets them share the budget with 'sotto ledger grant --continues NAME'; if "
-                "not, name another ledger."
-            )
-        row = self._create(connection, identity, _required(budget, self.name), "data")
-        if self.path != IN_MEMORY:
+        with first_budgets(identity):
+            refuse_second(identity, self.path)
+            if connection.scalar(sa.select(sa.func.count()).select_from(DATA_SET)):
+                raise LedgerMismatchError(
+                    f"The ledger {self.name} is kept for other records, or for these in other units. If these are a "
+                    "new version of them, the owner lets them share the budget with 'sotto ledger grant --continues "
+                    "NAME'; if not, name another ledger."
+                )
+            row = self._create(connection, identity, _required(budget, self.name), "data")
             note_first(identity, self.path, row.name)
         return row
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, final
 
-from sottovoce.errors import ParameterError, SottoError
+from sottovoce.errors import InputError, ParameterError, SottoError
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.event_json import event_to_json
 from sottovoce.privacy.events import DpEvent
@@ -117,7 +117,7 @@ def _counted(history: History, events: Events, count: list[int]) -> Iterator[Map
 
 def _again(row: Mapping[str, Any], texts: Counter[str], accountant: str) -> Recomputed:
     """Equal events are priced once, however often they were charged."""
-    budget = budget_of(_Row(row))
+    budget = _budget_in(row)
     spent, unreadable = Cost(), 0
     counts: Counter[str] = Counter()
     events: dict[str, DpEvent] = {}
@@ -137,6 +137,30 @@ def _again(row: Mapping[str, Any], texts: Counter[str], accountant: str) -> Reco
     plan = [(events[key], count) for key, count in counts.items()]
     epsilon, reason = (None, "some events cannot be read") if unreadable else _epsilon(row, plan, budget, accountant)
     return Recomputed(row, spent, texts.total(), unreadable, epsilon, reason)
+
+
+def _budget_in(row: Mapping[str, Any]) -> Budget:
+    """The budget that a row states.
+
+    Raises:
+        InputError: It states none, or sums that are no numbers; the data set and the column are named.
+    """
+    for column in ("epsilon", "delta", "failure_delta", "alpha"):
+        try:
+            float(row[column] or 0)
+        except (TypeError, ValueError):
+            raise _no_number(row, column) from None
+    for column in ("spent", "failure_spent"):
+        if type(row[column]) is not int:
+            raise _no_number(row, column)
+    return budget_of(_Row(row))
+
+
+def _no_number(row: Mapping[str, Any], column: str) -> InputError:
+    return InputError(
+        f"data set {row['name']!r}: {column} is {row[column]!r}, which is no number. See 'sotto ledger verify', and "
+        "export the ledger again from one that is whole."
+    )
 
 
 def _epsilon(

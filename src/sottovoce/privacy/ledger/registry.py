@@ -1,30 +1,39 @@
 """Which ledger a data set has: a note in the trusted store, so that a budget is found again and not opened twice.
 
 The note holds a path, an address without its password, or ``:memory:``, under a keyed name. It helps one user on one
-machine; the ledger itself is the record. It is written before a first budget is committed, with ``.opening`` beside it
-until the account stands: a crash between the two neither forgets a budget nor keeps its owner from opening it.
+machine; the ledger itself is the record. Before a budget is committed three files are written: ``.opening``, which
+stays until the account stands, the marks of the records, and the note. A crash at any moment neither forgets a budget
+nor keeps its owner from opening it.
 
 A first budget is opened only where the store can say that the records have none yet: what it says otherwise is a
-refusal, and another budget is the owner's decision, made with ``sotto ledger grant``.
+refusal, and another budget is the owner's decision, made with ``sotto ledger grant``. The question and the three files
+are one step: ``first_budgets`` lets one program at a time take it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from shlex import quote
 from typing import Final
 
 from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError
 from sottovoce.privacy.ledger.identity import Identity
-from sottovoce.privacy.ledger.known_records import Known, closest, keep, unusable
+from sottovoce.privacy.ledger.known_records import OPENING, Known, closest, keep, unusable, weigh
 from sottovoce.privacy.ledger.location import IN_MEMORY, is_address
 from sottovoce.records.sealed import PrivateRecords
-from sottovoce.store import LEDGERS, UnsafeStoreError, home, private_folder, private_name, write_once
-
-_OPENING: Final = ".opening"
-"""The note of a first budget that may not be committed yet; it holds the same place."""
+from sottovoce.store import (
+    LEDGERS,
+    UnsafeStoreError,
+    alone,
+    home,
+    private_folder,
+    private_name,
+    write_anew,
+    write_once,
+)
 
 _FROM_MEMORY: Final = (
     "The owner opens one that is kept: sotto ledger grant LEDGER --private FILE --budget EPSILON,DELTA. In Python, "
@@ -52,6 +61,36 @@ def default_path(known: PrivateRecords | str) -> str:
     return noted or fresh
 
 
+@contextmanager
+def first_budgets(identity: Identity) -> Iterator[None]:
+    """From ``refuse_second`` to the end of ``note_first``: no other program opens a first budget meanwhile.
+
+    Raises:
+        LedgerUnavailableError: The trusted store cannot be used.
+    """
+    if _made_up(identity):
+        yield
+        return
+    with ExitStack() as turn:
+        try:
+            turn.enter_context(alone())
+        except OSError as error:
+            raise unusable(error) from None
+        yield
+
+
+def prepare(identity: Identity) -> None:
+    """Does beforehand what takes long of a first opening, so that nobody waits for it.
+
+    Raises:
+        LedgerUnavailableError: The trusted store cannot be used.
+    """
+    try:
+        weigh(identity)
+    except OSError as error:
+        raise unusable(error) from None
+
+
 def refuse_second(identity: Identity, path: str) -> None:
     """Refuses to open a first budget for records that had one opened before, wherever that is.
 
@@ -72,18 +111,16 @@ def refuse_second(identity: Identity, path: str) -> None:
         noted = _noted(identity.names())
         if noted is None:
             _require_writable(identity.fingerprint)  # a budget is opened only where it can be remembered
-        found = closest(identity) if noted is None else None
         begun = noted is not None and _opening(identity.fingerprint, noted)
+        found = closest(identity) if noted is None or begun else None
     except OSError as error:
         raise unusable(error) from None
+    if begun and noted is not None and noted != here and not _same(noted, here):
+        raise _begun(noted, here)
     if found is not None:
         raise _mostly(found, identity)
-    if noted is None:
+    if noted is None or begun:
         return
-    if begun:
-        if noted == here or _same(noted, here):
-            return
-        raise _begun(noted, here)
     if not _exists(noted):
         raise _gone(noted)
     if _same(noted, here):
@@ -119,14 +156,19 @@ def note_first(identity: Identity, path: str, data_set: str, *, granted: bool = 
         return
     here = _place(path)
     try:
+        noted = _noted(identity.names())
+        other = noted is not None and noted != here and not _same(noted, here)
+        if other and not granted:
+            raise _begun(str(noted), here)
         note = _note(identity.fingerprint)
-        if not note.exists():
-            _write(note.with_suffix(_OPENING), here)
+        if noted is None and here != IN_MEMORY:  # whose account is gone when it was not committed
+            _write(note.with_suffix(OPENING), here)
+        keep(identity, here, data_set, anew=not other or not _exists(str(noted)))
+        if noted is None:
             write_once(note, os.fsencode(here))
-        noted = os.fsdecode(note.read_bytes())
-        if noted != here and not _same(noted, here) and not granted:
-            raise _begun(noted, here)
-        keep(identity, here, data_set)
+            found = os.fsdecode(note.read_bytes())
+            if found != here:  # where the store cannot be locked
+                raise _begun(found, here)
     except OSError as error:
         raise unusable(error) from None
 
@@ -151,7 +193,7 @@ def remember(identity: Identity, path: str, data_set: str) -> str | None:
             return other
         _write(_note(identity.fingerprint), here)
         keep(identity, here, data_set)
-        _note(identity.fingerprint).with_suffix(_OPENING).unlink(missing_ok=True)
+        _note(identity.fingerprint).with_suffix(OPENING).unlink(missing_ok=True)
     except UnsafeStoreError as error:
         raise unusable(error) from None
     except OSError as error:
@@ -176,6 +218,14 @@ def _mostly(found: Known, identity: Identity) -> LedgerMismatchError:
             f"These are no new records: most of them are those of a data set (unit '{found.unit}', {found.adjacency}) "
             "that had its budget in a ledger in memory, or of others, or most of its are among them. Another budget "
             f"would come on top. {_FROM_MEMORY}"
+        )
+    if found.begun:
+        return LedgerMismatchError(
+            f"These are no new records: most of them are those of a data set (unit '{found.unit}', {found.adjacency}) "
+            f"whose budget began to be opened in {found.ledger}, by a program that still runs or was stopped, or of "
+            "others, or most of its are among them. Finish that opening first, with the file that it was begun for. If "
+            "these are to have a budget of their own, the owner opens it: sotto ledger grant LEDGER --private "
+            f"{file} --budget EPSILON,DELTA"
         )
     return LedgerMismatchError(
         f"These are no new records: most of them are those of the data set {found.data_set!r} in the ledger "
@@ -242,7 +292,7 @@ def _noted(fingerprints: Iterable[str]) -> str | None:
 def _opening(fingerprint: str, noted: str) -> bool:
     """Whether that ledger was noted for an account that is not known to stand."""
     try:
-        return os.fsdecode(_note(fingerprint).with_suffix(_OPENING).read_bytes()) == noted
+        return os.fsdecode(_note(fingerprint).with_suffix(OPENING).read_bytes()) == noted
     except FileNotFoundError:
         return False
 
@@ -256,13 +306,7 @@ def _require_writable(fingerprint: str) -> None:
 
 
 def _write(file: Path, place: str) -> None:
-    """Puts a place into a file of the store, whole and on the disk."""
-    fresh = file.with_name(f"{file.name}.{os.getpid()}")
-    with os.fdopen(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as stream:
-        stream.write(os.fsencode(place))
-        stream.flush()
-        os.fsync(stream.fileno())
-    fresh.replace(file)
+    write_anew(file, os.fsencode(place))
 
 
 def _note(fingerprint: str) -> Path:
