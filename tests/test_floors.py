@@ -22,6 +22,7 @@ FLOORS = (
         "tasks",
         "generation",
         "randomness",
+        "registry",
         "store",
         "intervals",
         "terminal",

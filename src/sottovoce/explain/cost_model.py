@@ -1,12 +1,10 @@
 """A published method that nothing here runs yet, as its price: public parameters, parts, and a paper's claim.
 
-A cost model is one file of ``explain.models``; when its method comes, parts and claim move there.
+A cost model is one file of ``explain.cost_models``; when its method comes, parts and claim move there.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
@@ -17,6 +15,7 @@ from sottovoce.explain.subject import ALIASES, Change, Subject, plain, sorted_ou
 from sottovoce.methods.decoding.plan import Part
 from sottovoce.privacy.parameters import Checked, limits_of, options_of
 from sottovoce.privacy.unit import Adjacency
+from sottovoce.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class CostModel(Checked, Subject):
         return cls(**found)
 
 
-_MODELS: dict[str, type[CostModel]] = {}
+_COST_MODELS = Registry[type[CostModel]]("cost model", "sottovoce.explain.cost_models")
 M = TypeVar("M", bound=type[CostModel])
 
 
@@ -94,23 +93,18 @@ def register_cost_model(name: str, *, summary: str, source: str) -> Callable[[M]
     """Enrols a cost model under its published name, for ``sotto account``."""
 
     def enrol(cls: M) -> M:
-        if name in _MODELS:
-            raise ParameterError("cost model", name, "a name that is not taken")
         cls.name, cls.summary, cls.source = name, summary, source
-        _MODELS[name] = cls
+        _COST_MODELS.enter(name, cls)
         return cls
 
     return enrol
 
 
 def registered_cost_models() -> dict[str, type[CostModel]]:
-    """Every cost model by name; the folder is scanned.
+    """Every cost model by name.
 
     Example:
         >>> list(registered_cost_models())
         ['dpm', 'esa', 'exponential', 'ksa']
     """
-    package = importlib.import_module("sottovoce.explain.cost_models")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-    return dict(sorted(_MODELS.items()))
+    return _COST_MODELS.all()

@@ -16,8 +16,9 @@ from sottovoce.errors import ParameterError
 from sottovoce.methods.decoding.plan import Part, repeated, together
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import DpEvent, NoOpDpEvent
-from sottovoce.privacy.parameters import Number, Option, nearest, require_delta, require_epsilon
+from sottovoce.privacy.parameters import Number, Option, require_delta, require_epsilon
 from sottovoce.privacy.unit import CHANGE_TYPES, Adjacency, Assignment, ChangeType, change_type, several
+from sottovoce.registry import nearest
 
 Counted = list[tuple[DpEvent, int]]
 """Events with how often each happens."""

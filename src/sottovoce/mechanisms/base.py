@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from sottovoce.errors import ParameterError
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import DpEvent
 from sottovoce.randomness import Randomness
+from sottovoce.registry import Registry
 
 
 class Mechanism(ABC):
@@ -40,7 +38,7 @@ class SelectionMechanism(Mechanism):
         """Draws the index of one candidate."""
 
 
-_REGISTRY: dict[str, tuple[type[Mechanism], Mapping[str, Any]]] = {}
+_MECHANISMS = Registry[tuple[type[Mechanism], Mapping[str, Any]]]("mechanism", "sottovoce.mechanisms")
 M = TypeVar("M", bound=type[Mechanism])
 
 
@@ -48,20 +46,15 @@ def register(name: str, **example: Any) -> Callable[[M], M]:
     """Enrols a mechanism in the contract tests and in ``sotto methods``, with example arguments."""
 
     def enrol(cls: M) -> M:
-        if name in _REGISTRY:
-            raise ParameterError("mechanism", name, "a name that is not taken")
-        _REGISTRY[name] = (cls, example)
+        _MECHANISMS.enter(name, (cls, example))
         return cls
 
     return enrol
 
 
 def registered() -> dict[str, tuple[type[Mechanism], Mapping[str, Any]]]:
-    """Every mechanism of this folder by name, with its example arguments. The folder is scanned; no list is edited."""
-    package = importlib.import_module("sottovoce.mechanisms")
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
-    return dict(sorted(_REGISTRY.items()))
+    """Every mechanism of this folder by name, with its example arguments."""
+    return _MECHANISMS.all()
 
 
 def registered_selections() -> dict[str, tuple[type[SelectionMechanism], Mapping[str, Any]]]:

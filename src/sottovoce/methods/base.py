@@ -13,7 +13,6 @@ from sottovoce.errors import ParameterError
 from sottovoce.experts.label_scores import ExpertOutputs, FloatArray
 from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.methods.registry import Registry
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import DpEvent
@@ -21,6 +20,7 @@ from sottovoce.privacy.parameters import options_of, require_delta, require_epsi
 from sottovoce.privacy.step_costs import StepCost
 from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
 from sottovoce.randomness import Randomness
+from sottovoce.registry import Registry, nearest
 
 
 @final
@@ -178,7 +178,8 @@ def _with_prior(mechanism: SelectionMechanism) -> Exponential:
     return mechanism
 
 
-_METHODS = Registry[Method]("method")
+_METHODS = Registry[type[Method]]("method", "sottovoce.methods")
+M = TypeVar("M")
 T = TypeVar("T", bound=type[Method])
 
 
@@ -214,7 +215,7 @@ def read_method_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]
         >>> read_method_options("poe", {"clip": "2.5"})
         {'clip': 2.5}
     """
-    return _METHODS.read(name, options)
+    return read_options(_METHODS, name, options)
 
 
 def make_method(name: str, **options: object) -> Method:
@@ -223,4 +224,38 @@ def make_method(name: str, **options: object) -> Method:
     Raises:
         ParameterError: There is no such method, or it has no such option.
     """
-    return _METHODS.make(name, options)
+    return make_from(_METHODS, name, options)
+
+
+def make_from(registry: Registry[type[M]], name: str, options: Mapping[str, Any]) -> M:
+    """Builds an entry of a registry by name.
+
+    Raises:
+        ParameterError: There is no such entry, or it has no such option.
+    """
+    cls = registry.named(name)
+    _require_options(registry, name, options)
+    return cls(**options)
+
+
+def read_options(registry: Registry[type[M]], name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of an entry of a registry as they were typed, read as values of their types.
+
+    Raises:
+        ParameterError: There is no such entry, it has no such option, or a text is not of the option's type.
+    """
+    known = options_of(registry.named(name))
+    _require_options(registry, name, options)
+    return {option: known[option].read(value) for option, value in options.items()}
+
+
+def _require_options(registry: Registry[type[M]], name: str, options: Mapping[str, Any]) -> None:
+    known = [*options_of(registry.named(name))]
+    for option, value in options.items():
+        if option in known:
+            continue
+        others = [other for other, cls in registry.all().items() if option in options_of(cls)]
+        elsewhere = f", unlike --method {', '.join(others)}" if others else ""
+        has = ", ".join(known) or "none"
+        limit = f"absent: the method {name!r} has no such option{elsewhere}; it has {has}{nearest(option, known)}"
+        raise ParameterError(option, value, limit)

@@ -1,20 +1,38 @@
 """Which models there are, and how one is opened by name, such as ``embedded`` or ``hf:NAME_OR_PATH``.
 
-Nothing heavy is imported before a model that needs it is opened.
+A kind of model is one file of ``models/backends/``, or a module of an installed package that its entry point in the
+group ``sottovoce.models`` names. Nothing heavy is imported before a model that needs it is opened.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar, final
+from typing import Any, Final, TypeVar, final
 
 from sottovoce.errors import MissingExtraError, ParameterError, require_kind
 from sottovoce.models.base import LabelScorer
 from sottovoce.models.stepper import Stepper
+from sottovoce.registry import Registry
 
 M = TypeVar("M")
+
+
+class Backend:
+    """How one kind of model is opened: ``scorer``, ``stepper`` or both. What is heavy is imported inside them."""
+
+    def scorer(self) -> Callable[..., LabelScorer]:
+        """What makes a model that scores labels, such as its class.
+
+        It is called with the name that follows the colon, where the kind has one, and with the caller's options.
+        """
+        raise NotImplementedError
+
+    def stepper(self) -> Callable[..., Stepper]:
+        """What makes a model that writes token by token; called likewise."""
+        raise NotImplementedError
 
 
 @final
@@ -35,31 +53,39 @@ class ModelEntry:
     summary: str
 
 
-_ENTRIES = (
-    ModelEntry(
-        "embedded",
-        ("LabelScorer", "Stepper"),
-        "embedded",
-        "Small encoder that learns in context; offline, the default.",
-    ),
-    ModelEntry(
-        "hf:NAME_OR_PATH", ("LabelScorer", "Stepper"), "local", "Any causal language model of the transformers library."
-    ),
-    ModelEntry(
-        "embedded-image", ("LabelScorer",), "vision", "Small image encoder that learns names in context; offline."
-    ),
-    ModelEntry(
-        "vision:NAME_OR_PATH", ("LabelScorer",), "vision", "A vision-language model of the transformers library."
-    ),
-    ModelEntry(
-        "fake", ("LabelScorer", "Stepper"), "", "Counts the labels of its demonstrations; for tests and first tries."
-    ),
-)
+B = TypeVar("B", bound=type[Backend])
+GROUP: Final = "sottovoce.models"
+"""Entry points of installed packages that bring models of their own."""
+_BACKENDS = Registry[tuple[ModelEntry, type[Backend]]]("model", "sottovoce.models.backends", group=GROUP)
+
+
+def register_model(spec: str, *, summary: str, extra: str = "") -> Callable[[B], B]:
+    """Enrols a kind of model under its name, for ``--model``, ``load_scorer`` and ``sotto models``.
+
+    Args:
+        spec: What the caller types: ``mine``, or ``mine:NAME`` for a kind whose models have names of their own.
+        summary: One line.
+        extra: The optional dependencies of this package that it needs, as ``pyproject.toml`` names them.
+
+    Raises:
+        ParameterError: The name is taken, or the backend defines neither ``scorer`` nor ``stepper``.
+    """
+
+    def enrol(cls: B) -> B:
+        able = {"LabelScorer": cls.scorer is not Backend.scorer, "Stepper": cls.stepper is not Backend.stepper}
+        capabilities = tuple(name for name, has in able.items() if has)
+        if not capabilities:
+            raise ParameterError("model", spec, "one whose backend defines 'scorer', 'stepper' or both")
+        _BACKENDS.enter(spec.partition(":")[0], (ModelEntry(spec, capabilities, extra, summary), cls))
+        return cls
+
+    return enrol
 
 
 def model_catalog() -> list[ModelEntry]:
-    """Every kind of model that ``load_scorer`` can open."""
-    return list(_ENTRIES)
+    """Every kind of model: those that need optional packages first, and of these, those that can do more."""
+    entries = [entry for entry, _ in _BACKENDS.all().values()]
+    return sorted(entries, key=lambda entry: (not entry.extra, -len(entry.capabilities), entry.spec))
 
 
 def load_scorer(spec: str, **options: Any) -> LabelScorer:
@@ -78,35 +104,9 @@ def load_scorer(spec: str, **options: Any) -> LabelScorer:
         >>> load_scorer("fake").name
         'fake'
     """
-    require_kind("model", spec, str, "the name of a model")
-    kind, colon, rest = spec.partition(":")
-    try:
-        if kind == "hf" and rest:
-            from sottovoce.models.huggingface.label_scorer import TransformersScorer
-
-            return _open(TransformersScorer, (rest,), options)
-        if kind == "vision" and rest:
-            from sottovoce.models.vision.label_scorer import VisionScorer
-
-            return _open(VisionScorer, (rest,), options)
-        if spec == "embedded-image":
-            from sottovoce.models.embedded.image_scorer import EmbeddedImageScorer
-
-            return _open(EmbeddedImageScorer, (), options)
-        if kind == "embedded" and not colon:
-            from sottovoce.models.embedded.label_scorer import EmbeddedScorer
-
-            return _open(EmbeddedScorer, (), options)
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("sottovoce"):
-            raise
-        extra = {"hf": "local", "embedded": "embedded"}.get(kind, "vision")
-        raise MissingExtraError(error.name or "transformers", extra) from None
-    if kind == "fake" and not colon:
-        from sottovoce.models.fake import FakeScorer
-
-        return _open(FakeScorer, (), options)
-    raise ParameterError("model", spec, f"one of {', '.join(entry.spec for entry in _ENTRIES)}")
+    entry, backend, names = _backend_of(spec, "LabelScorer", "one of")
+    with _missing_extra_named(entry):
+        return _open(backend.scorer(), names, options)
 
 
 def load_stepper(spec: str, **options: Any) -> Stepper:
@@ -121,28 +121,33 @@ def load_stepper(spec: str, **options: Any) -> Stepper:
         MissingExtraError: An optional package is not installed.
         ModelError: The model cannot be loaded.
     """
+    entry, backend, names = _backend_of(spec, "Stepper", "one that writes:")
+    with _missing_extra_named(entry):
+        return _open(backend.stepper(), names, options)
+
+
+def _backend_of(spec: str, capability: str, wanted: str) -> tuple[ModelEntry, Backend, tuple[str, ...]]:
+    """What opens a model, and the name that follows the colon, if any."""
     require_kind("model", spec, str, "the name of a model")
-    kind, _, rest = spec.partition(":")
+    kind, colon, name = spec.partition(":")
+    if enrolled := _BACKENDS.find(kind):
+        entry, backend = enrolled
+        well_formed = bool(name) if ":" in entry.spec else not colon
+        if well_formed and capability in entry.capabilities:
+            return entry, backend(), (name,) if name else ()
+    known = [entry.spec for entry in model_catalog() if capability in entry.capabilities]
+    raise ParameterError("model", spec, f"{wanted} {', '.join(known)}")
+
+
+@contextmanager
+def _missing_extra_named(entry: ModelEntry) -> Iterator[None]:
+    """Names the optional dependencies to install when a package is missing."""
     try:
-        if kind == "hf" and rest:
-            from sottovoce.models.lockstep.stepper import TransformersStepper
-
-            return _open(TransformersStepper, (rest,), options)
-        if spec == "embedded":
-            from sottovoce.models.embedded.language_model import embedded_language_folder
-            from sottovoce.models.lockstep.stepper import TransformersStepper
-
-            return _open(TransformersStepper, (str(embedded_language_folder()),), {**options, "named": "embedded"})
-        if spec == "fake":
-            from sottovoce.models.fake import FakeStepper
-
-            return _open(FakeStepper, (), options)
+        yield
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("sottovoce"):
+        if not entry.extra or (error.name or "").startswith("sottovoce"):
             raise
-        raise MissingExtraError(error.name or "transformers", "local") from None
-    can = [entry.spec for entry in _ENTRIES if "Stepper" in entry.capabilities]
-    raise ParameterError("model", spec, f"one that writes: {', '.join(can)}")
+        raise MissingExtraError(error.name or str(error), entry.extra) from None
 
 
 def _open(model: Callable[..., M], given: tuple[str, ...], options: dict[str, Any]) -> M:

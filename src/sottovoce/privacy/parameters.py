@@ -6,7 +6,6 @@ else by name, value and limit. ``OneOf`` makes an annotation that accepts a few 
 
 from __future__ import annotations
 
-import difflib
 import math
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from fractions import Fraction
@@ -231,17 +230,6 @@ def _options_of(cls: Any) -> dict[str, Option]:
         default = field.default_factory() if field.default_factory is not MISSING else field.default
         found[field.name] = Option(field.name, default, limit, optional, get_origin(kind) or kind, checked)
     return found
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """The known name that was probably meant, in words; empty where none is near.
-
-    Example:
-        >>> nearest("clp", ["clip", "noise"])
-        "; did you mean 'clip'?"
-    """
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def shown(value: Any) -> str:

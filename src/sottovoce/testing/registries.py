@@ -43,6 +43,7 @@ _PRICES = "what a step costs: checked through the methods that charge it, and ag
 WITHOUT_CONTRACT: Final[Mapping[str, str]] = {
     "step_cost": _PRICES,
     "register_cost_model": _PRICES,
+    "register_model": "whether a model keeps experts apart is tried by its self-test and stated with every answer",
 }
 """Functions that enrol what needs no contract, with the reason."""
 

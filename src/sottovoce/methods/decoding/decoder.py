@@ -17,10 +17,9 @@ from typing import Any, ClassVar, Final, Self, TypeVar, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism
-from sottovoce.methods.base import Price
+from sottovoce.methods.base import Price, make_from, read_options
 from sottovoce.methods.decoding.plan import PLAN_BOUNDS, BatchPlan, Part, Setting, repeated, together
 from sottovoce.methods.decoding.sampler import TokenSampler
-from sottovoce.methods.registry import Registry
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
 from sottovoce.privacy.accounting.calibration import calibrate
 from sottovoce.privacy.accounting.event_cost import cost_of
@@ -31,6 +30,7 @@ from sottovoce.privacy.parameters import Checked
 from sottovoce.privacy.step_costs import StepCost
 from sottovoce.privacy.unit import Adjacency, ChangeType
 from sottovoce.randomness import Randomness
+from sottovoce.registry import Registry
 
 __all__ = [
     "DEFAULT_DECODER",
@@ -216,7 +216,7 @@ class DecodingPlan(BatchPlan):
     decoder: Decoder
 
 
-_DECODERS = Registry[Decoder]("decoder")
+_DECODERS = Registry[type[Decoder]]("decoder", "sottovoce.methods", parameter="method")
 T = TypeVar("T", bound=type[Decoder])
 
 
@@ -242,7 +242,7 @@ def read_decoder_options(name: str, options: Mapping[str, Any]) -> dict[str, Any
     Raises:
         ParameterError: There is no such method, it has no such option, or a text is not of the option's type.
     """
-    return _DECODERS.read(name, options)
+    return read_options(_DECODERS, name, options)
 
 
 def make_decoder(name: str, **options: object) -> Decoder:
@@ -251,4 +251,4 @@ def make_decoder(name: str, **options: object) -> Decoder:
     Raises:
         ParameterError: There is no such method, or it has no such option.
     """
-    return _DECODERS.make(name, options)
+    return make_from(_DECODERS, name, options)
