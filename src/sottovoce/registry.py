@@ -87,8 +87,8 @@ class Registry(Generic[E]):
                 point.load()
             except Exception as error:
                 raise InputError(
-                    f"The installed {self._kind} {point.name!r} ({point.value}) cannot be loaded: "
-                    f"{type(error).__name__}: {error} Update or remove its package."
+                    f"The installed {self._kind} {point.name!r} ({point.value}) cannot be loaded; update or remove its "
+                    f"package. {type(error).__name__}: {error}"
                 ) from error
         self._installed = True
 
