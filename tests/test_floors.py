@@ -17,6 +17,8 @@ FLOORS = (
     {
         "deprecated",
         "errors",
+        "errors",
+        "parameters",
         "records",
         "files",
         "tasks",

@@ -83,26 +83,6 @@ class ParameterError(InputError):
         self.name, self.value, self.limit = name, value, limit
 
 
-def require_kind(name: str, value: object, kinds: type | tuple[type, ...], limit: str) -> None:
-    """Checks what an argument is; the argument itself may be private and is not shown.
-
-    Raises:
-        ParameterError: It is of another kind.
-    """
-    if not isinstance(value, kinds):
-        raise ParameterError(name, type(value), limit)
-
-
-def require_able(name: str, value: object, method: str, limit: str) -> None:
-    """Checks that an argument is a text, a name to be looked up, or has a method.
-
-    Raises:
-        ParameterError: It is neither.
-    """
-    if not isinstance(value, str) and not callable(getattr(value, method, None)):
-        raise ParameterError(name, type(value), limit)
-
-
 class AssignmentError(InputError):
     """No guarantee is known for this assignment of records to experts under this adjacency (spec, table 2.2)."""
 

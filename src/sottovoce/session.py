@@ -15,7 +15,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from sottovoce.deprecated import renamed
-from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoError, require_able, require_kind
+from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoError
 from sottovoce.experts.ensemble import Ensemble
 from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.partition import Partition
@@ -26,6 +26,7 @@ from sottovoce.methods.references import Demonstrations
 from sottovoce.models.base import FloatArray, Isolation, LabelScorer, PreparedContexts, require_suited
 from sottovoce.models.failures import is_models
 from sottovoce.models.registry import load_scorer
+from sottovoce.parameters import Able, Kind
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
 from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE, Balance
 from sottovoce.privacy.ledger.budget import Budget
@@ -107,18 +108,18 @@ class PrivateICL:
         randomness: Randomness | None = None,
         allow_non_private: bool = False,
     ) -> None:
-        require_kind("records", records, (PrivateRecords, NoneType), "records from read_private(...), or None")
-        require_kind("task", task, Task, "a Task, such as from load_task(...)")
-        require_kind("method", method, (Method, str), "a method or its name")
-        require_able("model", model, "prepare", "a model that scores labels, or its name")
-        require_kind("budget", budget, (Budget, NoneType), "a Budget, such as Budget(8, 1e-6)")
-        require_kind("ledger", ledger, (Ledger, str, NoneType), "a Ledger, or its path or address as a text")
-        require_kind("caller", caller, (str, NoneType), "a name")
-        require_kind("partition", partition, (Partition, NoneType), "a Partition")
-        require_able("randomness", randomness or SystemRandomness(), "below", "a source of noise, or None")
-        require_kind("demonstrations", demonstrations, Sequence, "a list of examples from Task.example_of")
+        Kind((PrivateRecords, NoneType), "records from read_private(...), or None").read("records", records)
+        Kind(Task, "a Task, such as from load_task(...)").read("task", task)
+        Kind((Method, str), "a method or its name").read("method", method)
+        Able("prepare", "a model that scores labels, or its name").read("model", model)
+        Kind((Budget, NoneType), "a Budget, such as Budget(8, 1e-6)").read("budget", budget)
+        Kind((Ledger, str, NoneType), "a Ledger, or its path or address as a text").read("ledger", ledger)
+        Kind((str, NoneType), "a name").read("caller", caller)
+        Kind((Partition, NoneType), "a Partition").read("partition", partition)
+        Able("below", "a source of noise, or None").read("randomness", randomness or SystemRandomness())
+        Kind(Sequence, "a list of examples from Task.example_of").read("demonstrations", demonstrations)
         for example in demonstrations:
-            require_kind("demonstrations", example, Example, "a list of examples from Task.example_of")
+            Kind(Example, "a list of examples from Task.example_of").read("demonstrations", example)
         self.task = task
         self.method = make_method(method) if isinstance(method, str) else method
         if bool(demonstrations) != isinstance(self.method, Demonstrations):
@@ -239,7 +240,7 @@ class PrivateICL:
 
     def affords(self, count: int, *, epsilon: float, delta: float | None = None) -> None:
         """Raises what would be raised if ``count`` answers were asked now; charges nothing."""
-        require_kind("count", count, int, "a whole number")
+        Kind(int, "a whole number").read("count", count)
         terms = self.terms(epsilon, delta)
         if self._account and self.method.private:
             self._account.check([Reservation(f"check {i}", terms.event, "") for i in range(count)])
@@ -320,7 +321,7 @@ class PrivateICL:
             yield self._answer(batch, ids, terms, self._rehearse(batch))
 
     def _fields(self, question: str | Query) -> Query:
-        require_kind("question", question, (str, Mapping), "a text, or a mapping of the task's fields")
+        Kind((str, Mapping), "a text, or a mapping of the task's fields").read("question", question)
         if isinstance(question, Mapping):
             return self.task.query_of(Row(1, question), "the question")
         if len(self.task.fields) != 1:

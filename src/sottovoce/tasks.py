@@ -17,7 +17,8 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, final
 
-from sottovoce.errors import InputError, ParameterError, RecordError, TaskError, require_kind
+from sottovoce.errors import InputError, ParameterError, RecordError, TaskError
+from sottovoce.parameters import Kind
 from sottovoce.records import limits
 from sottovoce.records.sealed import Opaque, Row, is_missing
 
@@ -80,7 +81,7 @@ class Task:
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", _checked_labels(self.labels))
         for name in ("name", "instruction", "query", "example", "label_field", "answer", "image"):
-            require_kind(name, getattr(self, name), str, "a text")
+            Kind(str, "a text").read(name, getattr(self, name))
         if self.answer not in _READERS:
             raise ParameterError("answer", self.answer, f"one of {', '.join(_READERS)}")
         fields = _template_fields(self.query, "query")
@@ -177,7 +178,7 @@ def load_task(name_or_path: str) -> Task:
         TaskError: There is no such task, or the file is not a task.
         ParameterError: The name is no text.
     """
-    require_kind("task", name_or_path, str, "the name of a built-in task, or of a .toml file")
+    Kind(str, "the name of a built-in task, or of a .toml file").read("task", name_or_path)
     if name_or_path in task_names():
         return _parse((_built_in() / f"{name_or_path}.toml").read_text("utf-8"), name_or_path)
     path = Path(name_or_path)

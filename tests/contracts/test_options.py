@@ -12,7 +12,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.methods.base import registered_methods
 from sottovoce.methods.decoding.decoder import registered_decoders
 from sottovoce.methods.rnm import NOISES, RNM
-from sottovoce.privacy.parameters import OneOf, Whole
+from sottovoce.parameters import OneOf, Whole
 from sottovoce.testing import ContractError, Effort
 from sottovoce.testing.options import choices_of, settings_of, subject_of
 

@@ -18,9 +18,9 @@ from sottovoce.methods.decoding.selecting import SelectingDecoder
 from sottovoce.methods.prism import PRISM
 from sottovoce.methods.tang import Tang
 from sottovoce.models.stepper import Step
+from sottovoce.parameters import Positive
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import BoundedRange
-from sottovoce.privacy.parameters import Positive
 
 
 @dataclass(frozen=True)

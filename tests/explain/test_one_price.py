@@ -25,10 +25,10 @@ from sottovoce.methods.base import (
 )
 from sottovoce.methods.decoding.decoder import registered_decoders
 from sottovoce.methods.poe import PoE, ProductOfExperts
+from sottovoce.parameters import options_of
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.composition import merge
 from sottovoce.privacy.events import ApproximateDP, NoOpDpEvent, describe
-from sottovoce.privacy.parameters import options_of
 from sottovoce.privacy.step_costs import GaussianStep
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency, Assignment, change_type
 

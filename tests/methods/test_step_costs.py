@@ -12,6 +12,7 @@ from scipy.special import ndtr
 
 from sottovoce.errors import ParameterError
 from sottovoce.explain import registered_subjects
+from sottovoce.parameters import Checked, Positive, Several, Share, Whole
 from sottovoce.privacy.accounting.accountant import rho_of_bounded_range, rho_of_pure
 from sottovoce.privacy.events import (
     BoundedRange,
@@ -21,7 +22,6 @@ from sottovoce.privacy.events import (
     WithFailure,
     ZCDpEvent,
 )
-from sottovoce.privacy.parameters import Checked, Positive, Several, Share, Whole
 from sottovoce.privacy.step_costs import figures_of, step_costs
 from sottovoce.privacy.unit import DROP, SWAP, TWO_SWAP, Adjacency, Assignment, ChangeType, change_type, several
 

@@ -53,9 +53,9 @@ def ask(
     as_json: o.AsJson = False,
 ) -> None:
     """Answer one question. The label goes to stdout, its price and guarantee to stderr."""
-    from sottovoce.privacy.parameters import require_delta, require_epsilon
+    from sottovoce.privacy.parameters import DELTA, EPSILON
 
-    price, slack = require_epsilon(epsilon), None if delta is None else require_delta(delta)
+    price, slack = EPSILON.read("epsilon", epsilon), None if delta is None else DELTA.read("delta", delta)
     setup = o.Setup.of(context.params)
     session = setup.session(setup.load_task())
     release = session.ask(question, epsilon=price, delta=slack, release_id=release_id)

@@ -76,7 +76,7 @@ def classify(
     """
     from sottovoce.errors import ParameterError
     from sottovoce.privacy.ledger.known_records import require_public
-    from sottovoce.privacy.parameters import require_delta, require_epsilon
+    from sottovoce.privacy.parameters import DELTA, EPSILON
     from sottovoce.records.readers import read_public
     from sottovoce.release import is_row
 
@@ -86,7 +86,7 @@ def classify(
         )
     if out is not None and not resume:
         refuse_taken(out)
-    price, slack = require_epsilon(epsilon), None if delta is None else require_delta(delta)
+    price, slack = EPSILON.read("epsilon", epsilon), None if delta is None else DELTA.read("delta", delta)
     setup = o.Setup.of(context.params)
     the_task = setup.load_task()
     questions = read_public(queries, max_characters=setup.longest(the_task), truncate=truncate)

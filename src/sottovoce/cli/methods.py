@@ -67,7 +67,7 @@ def _options(cls: type) -> dict[str, Any]:
     """Each option as NAME=DEFAULT, and what it accepts."""
     from dataclasses import MISSING
 
-    from sottovoce.privacy.parameters import options_of
+    from sottovoce.parameters import options_of
 
     found = options_of(cls).values()
     return {

@@ -101,10 +101,10 @@ def synthesize(
     """
     from sottovoce.errors import ParameterError
     from sottovoce.generation import GenerationTemplate
-    from sottovoce.privacy.parameters import require_delta, require_epsilon
+    from sottovoce.privacy.parameters import DELTA, EPSILON
     from sottovoce.synthesis.config import SynthesisConfig
 
-    price, slack = require_epsilon(epsilon), require_delta(delta)
+    price, slack = EPSILON.read("epsilon", epsilon), DELTA.read("delta", delta)
     if without_lost and not resume:
         raise ParameterError("--without-lost", without_lost, "given with --resume: a new run has lost nothing")
     setup = o.Setup.of(context.params)

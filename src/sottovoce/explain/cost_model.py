@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from sottovoce.errors import ParameterError
 from sottovoce.explain.subject import ALIASES, Change, Subject, plain, sorted_out
 from sottovoce.methods.decoding.plan import Part
-from sottovoce.privacy.parameters import Checked, limits_of, options_of
+from sottovoce.parameters import Checked, limits_of, options_of
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.registry import Registry
 

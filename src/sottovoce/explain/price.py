@@ -15,11 +15,11 @@ from scipy.optimize import brentq
 
 from sottovoce.errors import ParameterError
 from sottovoce.explain.subject import Change, Counted, Setting, Subject
+from sottovoce.parameters import LEAST, MOST
 from sottovoce.privacy import claims
 from sottovoce.privacy.accounting.accountant import Report
 from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP
 from sottovoce.privacy.numbers import rounded_up
-from sottovoce.privacy.parameters import LEAST, MOST
 from sottovoce.privacy.unit import SWAP, Adjacency
 
 COST_MORE: Final = ("rate", "eta", "clip")

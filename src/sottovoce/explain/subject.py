@@ -14,9 +14,10 @@ from typing import Any, ClassVar, Final, Self, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.methods.decoding.plan import Part, repeated, together
+from sottovoce.parameters import Number, Option, nearest
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import DpEvent, NoOpDpEvent
-from sottovoce.privacy.parameters import Number, Option, require_delta, require_epsilon
+from sottovoce.privacy.parameters import DELTA, EPSILON
 from sottovoce.privacy.unit import CHANGE_TYPES, Adjacency, Assignment, ChangeType, change_type, several
 from sottovoce.registry import nearest
 
@@ -59,12 +60,12 @@ class Setting:
     unit: str = "record"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", require_delta(self.delta))
+        object.__setattr__(self, "delta", DELTA.read("delta", self.delta))
         for name in ("queries", "units_per_expert", "slots_per_unit"):
             read = Number(1, 10**6, whole=True).read(name, getattr(self, name))
             object.__setattr__(self, name, read)
         if self.epsilon is not None:
-            object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+            object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
         Adjacency.parse(self.adjacency)
         if self.assignment is not None and self.assignment not in ASSIGNMENTS:
             raise ParameterError("assignment", self.assignment, f"one of {', '.join(ASSIGNMENTS)}")

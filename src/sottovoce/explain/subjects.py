@@ -18,10 +18,10 @@ from sottovoce.methods.base import Method, Price, Subsampling, registered_method
 from sottovoce.methods.decoding.decoder import Decoder, registered_decoders
 from sottovoce.methods.decoding.decoder import Setting as Batch
 from sottovoce.methods.decoding.plan import Part
+from sottovoce.parameters import Checked, Option, Switch, Whole, limits_of, options_of
 from sottovoce.privacy.accounting.composition import merge
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import ApproximateDP, DpEvent, NoOpDpEvent
-from sottovoce.privacy.parameters import Checked, Option, Switch, Whole, limits_of, options_of
 from sottovoce.privacy.step_costs import StepCost
 from sottovoce.privacy.unit import Adjacency
 

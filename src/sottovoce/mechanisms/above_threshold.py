@@ -24,7 +24,7 @@ from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_lapla
 from sottovoce.privacy.aggregates import Counts, whole
 from sottovoce.privacy.events import PureDP
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import require_epsilon
+from sottovoce.privacy.parameters import EPSILON
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.records.sealed import Opaque
@@ -58,7 +58,7 @@ class AboveThreshold(Mechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
 
     @property
     def event(self) -> PureDP:

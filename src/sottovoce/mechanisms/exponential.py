@@ -25,7 +25,7 @@ from sottovoce.mechanisms.samplers.integer_weights import WeightTable, rate_per_
 from sottovoce.privacy.aggregates import MOST, IntArray, Scores
 from sottovoce.privacy.events import BoundedRange
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import require_epsilon
+from sottovoce.privacy.parameters import EPSILON
 from sottovoce.randomness import Randomness
 
 _HALF: Final = np.uint64(32)
@@ -61,7 +61,7 @@ class Exponential(SelectionMechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
 
     @property
     def event(self) -> BoundedRange:

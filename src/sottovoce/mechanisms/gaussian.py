@@ -24,7 +24,7 @@ from sottovoce.privacy.accounting.accountant import rho_of_budget
 from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import ZCDpEvent
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import require_delta, require_epsilon
+from sottovoce.privacy.parameters import DELTA, EPSILON
 from sottovoce.randomness import Randomness
 
 FloatArray = NDArray[np.float64]
@@ -96,9 +96,9 @@ class GaussianVector(Mechanism):
         Raises:
             ParameterError: ``delta`` is 0: Gaussian noise has no pure guarantee.
         """
-        if require_delta(delta) == 0:
+        if DELTA.read("delta", delta) == 0:
             raise ParameterError("delta", delta, "above 0 for Gaussian noise, such as 1e-6")
-        return cls(rho_of_budget(require_epsilon(epsilon), delta))
+        return cls(rho_of_budget(EPSILON.read("epsilon", epsilon), delta))
 
     @property
     def event(self) -> ZCDpEvent:

@@ -22,7 +22,7 @@ from sottovoce.mechanisms.samplers.integer_weights import floor_exp
 from sottovoce.privacy.aggregates import Counts
 from sottovoce.privacy.events import PureDP
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import require_epsilon
+from sottovoce.privacy.parameters import EPSILON
 from sottovoce.randomness import Randomness
 
 FloatArray = NDArray[np.float64]
@@ -57,7 +57,7 @@ class Laplace(Mechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
 
     @property
     def event(self) -> PureDP:

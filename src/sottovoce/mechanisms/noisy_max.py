@@ -32,7 +32,7 @@ from sottovoce.privacy.accounting.accountant import rho_of_budget
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import PureDP, ZCDpEvent
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import require_delta, require_epsilon
+from sottovoce.privacy.parameters import DELTA, EPSILON
 from sottovoce.randomness import Randomness
 
 FloatArray = NDArray[np.float64]
@@ -68,9 +68,9 @@ class GaussianNoisyMax(SelectionMechanism):
         Raises:
             ParameterError: ``delta`` is 0: Gaussian noise has no pure guarantee.
         """
-        if require_delta(delta) == 0:
+        if DELTA.read("delta", delta) == 0:
             raise ParameterError("delta", delta, "above 0 for Gaussian noise, such as 1e-6")
-        return cls(rho_of_budget(require_epsilon(epsilon), delta))
+        return cls(rho_of_budget(EPSILON.read("epsilon", epsilon), delta))
 
     @property
     def event(self) -> ZCDpEvent:
@@ -149,7 +149,7 @@ class LaplaceNoisyMax(SelectionMechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
 
     @property
     def event(self) -> PureDP:

@@ -19,7 +19,7 @@ from sottovoce.mechanisms.samplers.integer_weights import BEST, levels_below_bes
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import PureDP
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import require_epsilon
+from sottovoce.privacy.parameters import EPSILON
 from sottovoce.randomness import Randomness
 
 
@@ -45,7 +45,7 @@ class PermuteAndFlip(SelectionMechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
 
     @property
     def event(self) -> PureDP:

@@ -24,7 +24,7 @@ from sottovoce.mechanisms.samplers.integer_weights import floor_exp
 from sottovoce.privacy.aggregates import Scores, whole
 from sottovoce.privacy.events import WithFailure, ZCDpEvent
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import require_delta
+from sottovoce.privacy.parameters import DELTA
 from sottovoce.randomness import Randomness
 
 _BITS: Final = 256
@@ -65,7 +65,7 @@ class ProposeTestRelease(Mechanism):
     def __post_init__(self) -> None:
         if not (isinstance(self.sigma, int | float) and 0.05 <= self.sigma <= 1_000):
             raise ParameterError("sigma", self.sigma, "from 0.05 to 1000")
-        if not 0 < require_delta(self.failure_delta, "failure_delta") <= 0.1:
+        if not 0 < DELTA.read("failure_delta", self.failure_delta) <= 0.1:
             raise ParameterError("failure_delta", self.failure_delta, "from 1e-15 to 0.1")
         whole("k", self.k)
 

@@ -28,7 +28,7 @@ from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN
 from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import GaussianDpEvent
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import require_delta, require_epsilon
+from sottovoce.privacy.parameters import DELTA, EPSILON
 from sottovoce.randomness import Randomness
 
 FloatArray = NDArray[np.float64]
@@ -85,10 +85,10 @@ class RoundedGaussian(Mechanism):
         Raises:
             ParameterError: ``delta`` is 0, or both are so small that the noise would be out of range.
         """
-        if require_delta(delta) == 0:
+        if DELTA.read("delta", delta) == 0:
             raise ParameterError("delta", delta, "above 0 for Gaussian noise, such as 1e-6")
         # Below epsilon by more than the accountant adds to what it works out from mu, so that it reports no more.
-        return cls.for_mu(mu_of_budget(require_epsilon(epsilon) * (1 - 2 * FLOAT_MARGIN), delta))
+        return cls.for_mu(mu_of_budget(EPSILON.read("epsilon", epsilon) * (1 - 2 * FLOAT_MARGIN), delta))
 
     @property
     def event(self) -> GaussianDpEvent:

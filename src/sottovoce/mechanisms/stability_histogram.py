@@ -23,7 +23,7 @@ from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_lapla
 from sottovoce.privacy.aggregates import ItemCounts
 from sottovoce.privacy.events import PureDP, WithFailure
 from sottovoce.privacy.numbers import exact, rounded_down
-from sottovoce.privacy.parameters import require_delta, require_epsilon
+from sottovoce.privacy.parameters import DELTA, EPSILON
 from sottovoce.randomness import Randomness
 
 FloatArray = NDArray[np.float64]
@@ -58,8 +58,8 @@ class StabilityHistogram(Mechanism):
     failure_delta: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
-        object.__setattr__(self, "failure_delta", require_delta(self.failure_delta, "failure_delta"))
+        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
+        object.__setattr__(self, "failure_delta", DELTA.read("failure_delta", self.failure_delta))
         epsilon, delta = exact(self.epsilon), exact(self.failure_delta)
         if not 0 < delta <= epsilon / (2 + epsilon):
             limit = f"from 1e-15 to {rounded_down(epsilon / (2 + epsilon))}, which is epsilon / (2 + epsilon)"

@@ -33,7 +33,7 @@ from sottovoce.mechanisms.samplers.integer_weights import WeightTable, rate_per_
 from sottovoce.privacy.aggregates import IntArray, Scores
 from sottovoce.privacy.events import BoundedRange, SelfComposedDpEvent
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import require_epsilon
+from sottovoce.privacy.parameters import EPSILON
 from sottovoce.randomness import Randomness
 
 _AT_ONCE: Final = 4096
@@ -65,7 +65,7 @@ class JointTopK(Mechanism):
     k: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
         require_length(self.k)
 
     @property
@@ -216,9 +216,9 @@ class OneShotTopK(Mechanism):
     k: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
+        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
         require_length(self.k)
-        require_epsilon(self.one.epsilon, "epsilon / k")
+        EPSILON.read("epsilon / k", self.one.epsilon)
 
     @property
     def one(self) -> Exponential:

@@ -28,11 +28,11 @@ from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan, Part, Setting, TokenSampler, register_decoder
 from sottovoce.models.stepper import Step
+from sottovoce.parameters import Positive, Share, Whole
 from sottovoce.privacy.accounting.renyi import rho_of_budget, rho_of_pure
 from sottovoce.privacy.aggregates import Counts, IntArray, Scores
 from sottovoce.privacy.claims import Claim, of_zcdp
 from sottovoce.privacy.numbers import rounded_up
-from sottovoce.privacy.parameters import Positive, Share, Whole
 from sottovoce.privacy.step_costs import ClippedMeanStep, PureStep, Sensitivity, step_cost
 from sottovoce.privacy.unit import ChangeType
 from sottovoce.randomness import Randomness

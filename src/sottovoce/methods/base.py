@@ -13,10 +13,11 @@ from sottovoce.errors import ParameterError
 from sottovoce.experts.label_scores import ExpertOutputs, FloatArray
 from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.parameters import options_of
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import DpEvent
-from sottovoce.privacy.parameters import options_of, require_delta, require_epsilon
+from sottovoce.privacy.parameters import DELTA, EPSILON
 from sottovoce.privacy.step_costs import StepCost
 from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
 from sottovoce.randomness import Randomness
@@ -37,8 +38,8 @@ class Price:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon))
-        object.__setattr__(self, "delta", require_delta(self.delta))
+        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", DELTA.read("delta", self.delta))
 
 
 class Reads(Enum):

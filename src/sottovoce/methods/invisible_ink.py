@@ -22,9 +22,9 @@ from sottovoce.experts.token_scores import log_prior_of
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Part, Setting, register_decoder
 from sottovoce.methods.decoding.selecting import SelectingDecoder
+from sottovoce.parameters import OneOf, Positive, Whole
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.claims import Claim, of_zcdp
-from sottovoce.privacy.parameters import OneOf, Positive, Whole
 from sottovoce.privacy.step_costs import ClippedMeanStep, step_cost
 
 MOST_CALIBRATED: Final = 10.0

@@ -25,6 +25,7 @@ from sottovoce.experts.subsample import require_sampling
 from sottovoce.mechanisms.noisy_max import argmax_law
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.base import Price, Subsampling, register_method
+from sottovoce.parameters import Number, Positive, Root, Share, Whole
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
 from sottovoce.privacy.accounting.calibration import calibrate
 from sottovoce.privacy.claims import Claim, of_event
@@ -36,7 +37,6 @@ from sottovoce.privacy.events import (
     SelfComposedDpEvent,
 )
 from sottovoce.privacy.numbers import rounded_down, rounded_up
-from sottovoce.privacy.parameters import Number, Positive, Root, Share, Whole
 from sottovoce.privacy.step_costs import Sensitivity, StepCost, step_cost
 from sottovoce.privacy.unit import SWAP, Adjacency, ChangeType, is_drop
 from sottovoce.randomness import Randomness

@@ -16,9 +16,9 @@ from sottovoce.errors import ParameterError
 from sottovoce.experts.label_scores import NORMALIZATIONS, ExpertOutputs, FloatArray, require_clipping
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price, Selecting, register_method
+from sottovoce.parameters import Number, OneOf, Positive
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.claims import Claim, basic_or_advanced
-from sottovoce.privacy.parameters import Number, OneOf, Positive
 from sottovoce.privacy.step_costs import RatedStep, SelectionStep, Sensitivity, step_cost
 from sottovoce.privacy.unit import ChangeType
 

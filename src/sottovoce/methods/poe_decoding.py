@@ -20,8 +20,8 @@ from sottovoce.experts.token_scores import log_prior_of
 from sottovoce.methods.decoding.decoder import Part, Setting, register_decoder
 from sottovoce.methods.decoding.selecting import SelectingDecoder
 from sottovoce.methods.poe import PriorWeight, ProductOfExperts, require_prior_weight
+from sottovoce.parameters import OneOf, Positive, Whole
 from sottovoce.privacy.claims import Claim, basic_or_advanced
-from sottovoce.privacy.parameters import OneOf, Positive, Whole
 
 
 @final

@@ -22,8 +22,8 @@ from sottovoce.experts.label_scores import FloatArray
 from sottovoce.experts.token_scores import log_prior_of
 from sottovoce.methods.decoding.decoder import Part, Setting, register_decoder
 from sottovoce.methods.decoding.selecting import SelectingDecoder
+from sottovoce.parameters import Positive, Whole
 from sottovoce.privacy.claims import Claim, without_second_term
-from sottovoce.privacy.parameters import Positive, Whole
 from sottovoce.privacy.step_costs import ClippedMeanStep, step_cost
 
 

@@ -22,11 +22,11 @@ from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.methods.base import Price, Selecting, register_method
+from sottovoce.parameters import OneOf, Positive, Several, Whole
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.claims import Claim, of_gaussian
 from sottovoce.privacy.events import DpEvent, ZCDpEvent
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import OneOf, Positive, Several, Whole
 from sottovoce.privacy.step_costs import (
     GaussianStep,
     NoiseLaw,

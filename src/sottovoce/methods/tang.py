@@ -29,12 +29,12 @@ from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.methods.decoding.decoder import PLAN_BOUNDS, DecodingPlan, Part, Setting, TokenSampler, register_decoder
 from sottovoce.methods.decoding.selecting import SelectingDecoder
 from sottovoce.models.stepper import Step
+from sottovoce.parameters import OneOf, Positive, Several, Share, Whole
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.claims import Claim, basic_or_advanced, of_gaussian
 from sottovoce.privacy.events import DpEvent, PureDP, SelfComposedDpEvent, ZCDpEvent
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import OneOf, Positive, Several, Share, Whole
 from sottovoce.privacy.step_costs import (
     GaussianStep,
     NoiseLaw,

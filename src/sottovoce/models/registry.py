@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, final
 
-from sottovoce.errors import MissingExtraError, ParameterError, require_kind
+from sottovoce.errors import MissingExtraError, ParameterError
 from sottovoce.models.base import LabelScorer
 from sottovoce.models.stepper import Stepper
+from sottovoce.parameters import Kind
 from sottovoce.registry import Registry
 
 M = TypeVar("M")
@@ -128,7 +129,7 @@ def load_stepper(spec: str, **options: Any) -> Stepper:
 
 def _backend_of(spec: str, capability: str, wanted: str) -> tuple[ModelEntry, Backend, tuple[str, ...]]:
     """What opens a model, and the name that follows the colon, if any."""
-    require_kind("model", spec, str, "the name of a model")
+    Kind(str, "the name of a model").read("model", spec)
     kind, colon, name = spec.partition(":")
     if enrolled := _BACKENDS.find(kind):
         entry, backend = enrolled

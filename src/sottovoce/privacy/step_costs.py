@@ -19,10 +19,10 @@ from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Self, TypeVar, final
 
 from sottovoce.errors import ParameterError
+from sottovoce.parameters import Checked, OneOf, Positive, Root
 from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.events import BoundedRange, DpEvent, GaussianDpEvent, PureDP, ZCDpEvent
 from sottovoce.privacy.numbers import exact, rounded_up
-from sottovoce.privacy.parameters import Checked, OneOf, Positive, Root
 from sottovoce.privacy.unit import ChangeType, is_drop
 
 NoiseLaw = Annotated[str, OneOf(("discrete", "continuous"))]

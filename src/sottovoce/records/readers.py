@@ -19,7 +19,8 @@ from pathlib import Path
 from types import NoneType
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from sottovoce.errors import MissingExtraError, ParameterError, RecordError, require_kind
+from sottovoce.errors import MissingExtraError, ParameterError, RecordError
+from sottovoce.parameters import Kind
 from sottovoce.records import limits
 from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
 
@@ -61,7 +62,7 @@ def read_private(
         RecordError: The file cannot be used; it names file, line and field.
     """
     limit = _limit(source, max_characters)
-    require_kind("unit", unit, (str, NoneType), "the name of a column, or 'record'")
+    Kind((str, NoneType), "the name of a column, or 'record'").read("unit", unit)
     rows = list(_rows(source, limit, truncate))
     return PrivateRecords(
         _checked(rows, _name(source), limit, truncate),

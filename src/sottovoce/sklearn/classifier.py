@@ -22,12 +22,12 @@ from sottovoce.errors import (
     OpaqueError,
     ParameterError,
     RecordError,
-    require_kind,
 )
 from sottovoce.experts.partition import Partition
 from sottovoce.methods.base import Method, Reads, make_method
 from sottovoce.models.base import LabelScorer
 from sottovoce.models.features import VectorScorer, vector_text
+from sottovoce.parameters import Kind
 from sottovoce.privacy.ledger.balance import Balance
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import IN_MEMORY, Identity, Ledger
@@ -258,7 +258,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _cells(self, X: Any) -> tuple[str, list[Any]]:
         """The kind of a data set, and its rows as texts."""
-        require_kind("max_characters", self.max_characters, int, "a whole number")
+        Kind(int, "a whole number").read("max_characters", self.max_characters)
         texts = data.texts(X)
         if texts is None:
             table = check_array(data.table(X), estimator=self, input_name="X")
@@ -282,7 +282,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"present in y may be known to everybody, say so with classes={FROM_Y!r}",
             )
         given = labels
-        require_kind("classes", self.classes, (str, Collection, np.ndarray), "a list of labels, or 'from_y'")
+        Kind((str, Collection, np.ndarray), "a list of labels, or 'from_y'").read("classes", self.classes)
         if isinstance(self.classes, str):
             if self.classes != FROM_Y:
                 raise ParameterError("classes", self.classes, f"a list of labels, or {FROM_Y!r}")
@@ -326,7 +326,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _method(self) -> Method:
         options = {name: value for name, value in (("clip", self.clip), ("noise", self.noise)) if value is not None}
-        require_kind("method", self.method, (Method, str), "a method or its name")
+        Kind((Method, str), "a method or its name").read("method", self.method)
         for name, value in dict(self.method_options or {}).items():
             if name in options:
                 raise ParameterError(name, value, "set once: as a parameter, or in method_options")
@@ -348,7 +348,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 "a file name, a Ledger or ':memory:': scikit-learn fits again and again, and every fit must find what "
                 "the others spent",
             )
-        require_kind("ledger", self.ledger, (str, os.PathLike), "a file name, a Ledger or ':memory:'")
+        Kind((str, os.PathLike), "a file name, a Ledger or ':memory:'").read("ledger", self.ledger)
         path = os.fspath(self.ledger)
         if path == IN_MEMORY and self.share_budget:
             raise ParameterError("share_budget", True, "used with a file or a Ledger: ':memory:' is new at every fit")

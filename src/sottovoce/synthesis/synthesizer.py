@@ -27,8 +27,6 @@ from sottovoce.errors import (
     ModelError,
     ParameterError,
     SottoError,
-    require_able,
-    require_kind,
 )
 from sottovoce.experts.batches import Batches
 from sottovoce.generation import GenerationTemplate
@@ -37,6 +35,7 @@ from sottovoce.methods.decoding.decoder import Decoder, make_decoder
 from sottovoce.models.failures import is_models
 from sottovoce.models.registry import load_stepper
 from sottovoce.models.stepper import Group, Prompt, Stepper
+from sottovoce.parameters import Able, Kind
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.ledger.account import Standing
 from sottovoce.privacy.ledger.balance import Balance
@@ -163,13 +162,13 @@ class Synthesizer:
         caller: str | None = None,
         randomness: Randomness | None = None,
     ) -> None:
-        require_kind("records", records, PrivateRecords, "records from read_private(...)")
-        require_kind("task", writing, (GenerationTemplate, Task), "a Task or a GenerationTemplate")
-        require_kind("order", order, SynthesisConfig, "a SynthesisConfig")
-        require_kind("method", method, (Decoder, str), "a decoding method or its name")
-        require_able("model", model, "read", "a model that writes, or its name")
-        require_kind("budget", budget, (Budget, NoneType), "a Budget, such as Budget(8, 1e-6)")
-        require_kind("ledger", ledger, (Ledger, str, NoneType), "a Ledger, or its path or address as a text")
+        Kind(PrivateRecords, "records from read_private(...)").read("records", records)
+        Kind((GenerationTemplate, Task), "a Task or a GenerationTemplate").read("task", writing)
+        Kind(SynthesisConfig, "a SynthesisConfig").read("order", order)
+        Kind((Decoder, str), "a decoding method or its name").read("method", method)
+        Able("read", "a model that writes, or its name").read("model", model)
+        Kind((Budget, NoneType), "a Budget, such as Budget(8, 1e-6)").read("budget", budget)
+        Kind((Ledger, str, NoneType), "a Ledger, or its path or address as a text").read("ledger", ledger)
         self.adjacency = Adjacency.parse(adjacency)
         self.order, self.writing = (
             order,

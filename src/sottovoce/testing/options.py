@@ -16,7 +16,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from sottovoce.errors import InputError
-from sottovoce.privacy.parameters import OneOf
+from sottovoce.parameters import OneOf
 from sottovoce.testing.report import ContractError, Effort
 
 COMPANIONS: Final[tuple[float, ...]] = (0.25, 2)

@@ -12,13 +12,13 @@ from typing import Annotated, final
 
 from sottovoce.explain.cost_model import CostModel, register_cost_model
 from sottovoce.methods.decoding.plan import Part
+from sottovoce.parameters import LEAST, Number, Positive, Share, Switch, Whole
 from sottovoce.privacy.accounting.accountant import rho_of_bounded_range
 from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP, ZCDpEvent
-from sottovoce.privacy.parameters import LEAST, Number, Positive, Share, Switch, Whole
 from sottovoce.privacy.step_costs import GaussianStep, NoiseLaw, Sensitivity, StepCost, step_cost
 from sottovoce.privacy.unit import Adjacency, ChangeType, is_drop
 
-Half = Annotated[float, Number(LEAST, 0.5 - LEAST)]
+Half = Annotated[float, Number(LEAST, 0.5 - LEAST, exact=True)]
 """A number between 0 and one half."""
 
 
@@ -51,7 +51,7 @@ class SplitLevel(StepCost):
     kappa: Positive
     emptiness: Positive = 5.0
     centreness: Positive = 1.0
-    rise: Annotated[float, Number(LEAST, 1.0)] = 0.3
+    rise: Annotated[float, Number(LEAST, 1.0, exact=True)] = 0.3
     knee: Half = 1 / 12
     one_coordinate: Switch = False
 

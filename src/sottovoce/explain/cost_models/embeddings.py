@@ -11,8 +11,8 @@ from typing import ClassVar, final
 
 from sottovoce.explain.cost_model import CostModel, register_cost_model
 from sottovoce.methods.decoding.plan import Part
+from sottovoce.parameters import Positive, Whole
 from sottovoce.privacy.claims import Claim, of_gaussian
-from sottovoce.privacy.parameters import Positive, Whole
 from sottovoce.privacy.step_costs import GaussianStep, NoiseLaw, step_cost
 from sottovoce.privacy.unit import Adjacency, ChangeType, is_drop
 

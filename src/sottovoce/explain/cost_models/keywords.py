@@ -13,10 +13,10 @@ from typing import Annotated, final
 
 from sottovoce.explain.cost_model import CostModel, register_cost_model
 from sottovoce.methods.decoding.plan import Part
+from sottovoce.parameters import OneOf, Positive, Tiny, Whole
 from sottovoce.privacy.claims import Claim, basic_or_advanced, of_gaussian
 from sottovoce.privacy.events import WithFailure
 from sottovoce.privacy.numbers import rounded_down
-from sottovoce.privacy.parameters import OneOf, Positive, Tiny, Whole
 from sottovoce.privacy.step_costs import (
     GaussianStep,
     NoiseLaw,

@@ -21,7 +21,7 @@ from sottovoce.privacy.accounting.bounded_range import rho_of_bounded_range
 from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.events import BoundedRange, DpEvent, ZCDpEvent
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import require_delta, require_epsilon
+from sottovoce.privacy.parameters import DELTA, EPSILON
 from sottovoce.privacy.unit import Adjacency
 
 
@@ -127,12 +127,12 @@ def levels_for_budget(
 
 def _total(rho: float | None, epsilon: float | None, delta: float | None) -> float:
     if rho is not None and epsilon is None and delta is None:
-        return require_epsilon(rho, "rho")
+        return EPSILON.read("rho", rho)
     if rho is not None or epsilon is None or delta is None:
         raise ParameterError("budget", (rho, epsilon, delta), "either rho, or epsilon and delta")
-    if require_delta(delta) == 0:
+    if DELTA.read("delta", delta) == 0:
         raise ParameterError("delta", delta, "above 0: noisy counts and sums have no pure guarantee")
-    return rho_of_budget(require_epsilon(epsilon), delta)
+    return rho_of_budget(EPSILON.read("epsilon", epsilon), delta)
 
 
 def _kappa(rho: float, score: SplitScore, adjacency: Adjacency, one_axis: bool) -> float:

@@ -20,13 +20,13 @@ from sottovoce.mechanisms.base import Mechanism
 from sottovoce.methods.base import Price, make_from, read_options
 from sottovoce.methods.decoding.plan import PLAN_BOUNDS, BatchPlan, Part, Setting, repeated, together
 from sottovoce.methods.decoding.sampler import TokenSampler
+from sottovoce.parameters import Checked
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
 from sottovoce.privacy.accounting.calibration import calibrate
 from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import ApproximateDP, DpEvent
 from sottovoce.privacy.numbers import rounded_up
-from sottovoce.privacy.parameters import Checked
 from sottovoce.privacy.step_costs import StepCost
 from sottovoce.privacy.unit import Adjacency, ChangeType
 from sottovoce.randomness import Randomness

@@ -22,7 +22,7 @@ from sottovoce.privacy.accounting.composition import require_whole
 from sottovoce.privacy.accounting.gaussian_dp import mu_of_budget
 from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN, rho_of_budget
 from sottovoce.privacy.accounting.subsampled_profiles import base_epsilon
-from sottovoce.privacy.parameters import require_delta, require_epsilon
+from sottovoce.privacy.parameters import DELTA, EPSILON
 from sottovoce.privacy.unit import Adjacency
 
 LEAST, MOST = 1e-9, 1e9
@@ -79,7 +79,7 @@ def calibrate(
         >>> found.parameter
         0.286065
     """
-    epsilon, delta = require_epsilon(epsilon), require_delta(delta)
+    epsilon, delta = EPSILON.read("epsilon", epsilon), DELTA.read("delta", delta)
     require_whole("steps", steps, 1, "of 1 or more")
     if not 1 <= digits <= 15:
         raise ParameterError("digits", digits, "from 1 to 15")

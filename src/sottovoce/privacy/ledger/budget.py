@@ -21,7 +21,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.privacy.accounting.accountant import rho_of_budget
 from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Cost, Currency, price
 from sottovoce.privacy.numbers import exact, rounded_down, rounded_up
-from sottovoce.privacy.parameters import require_delta, require_epsilon, require_order
+from sottovoce.privacy.parameters import DELTA, EPSILON, ORDER
 
 __all__ = ["SCALE", "Budget", "amount_of"]
 
@@ -57,15 +57,15 @@ class Budget:
     alpha: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", require_epsilon(self.epsilon, "budget epsilon"))
-        object.__setattr__(self, "delta", require_delta(self.delta, "budget delta"))
-        object.__setattr__(self, "failure_delta", require_delta(self.failure_delta, "budget failure"))
+        object.__setattr__(self, "epsilon", EPSILON.read("budget epsilon", self.epsilon))
+        object.__setattr__(self, "delta", DELTA.read("budget delta", self.delta))
+        object.__setattr__(self, "failure_delta", DELTA.read("budget failure", self.failure_delta))
         if self.failure_delta and self._delta_of_loss < Fraction(1, 10**15):
             raise ParameterError(
                 "budget failure", self.failure_delta, f"below the budget's delta, {rounded_down(self.delta, 15)}"
             )
         if self.alpha is not None:
-            object.__setattr__(self, "alpha", require_order(self.alpha, "budget alpha"))
+            object.__setattr__(self, "alpha", ORDER.read("budget alpha", self.alpha))
             if self.delta == 0:
                 raise ParameterError("budget alpha", self.alpha, "absent where delta is 0: that is a sum of epsilons")
             if self.cap <= 0:
