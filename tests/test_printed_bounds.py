@@ -24,14 +24,12 @@ BOUND_NO_LOSS = {
     "intervals": {"self.value", "self.low", "self.high"},
     "mechanisms": {"low", "high"},
     "models": {"gap", "allowed", "moved", "float(getattr(head, name))", "float(numbers[name])"},
+    "parameters": {"self.least", "self.most", "value"},
     "planner": {
         "over[0]", "over[1]", "over[2]", "setting.clip", "chooser.grid.prior_weight", "value", "x", "rounded",
         "self.mean", "self.standard_error", "low", "high", "end",
     },
-    "privacy": {
-        "self.alpha", "self.least", "self.most", "most", "value", "MIN_ORDER", "MAX_ORDER", "MIN_EPSILON",
-        "MAX_EPSILON", "LEAST_ETA", "MOST_COUNT",
-    },
+    "privacy": {"self.alpha", "MOST_COUNT"},
     "records": {"number"},
     "testing": {  # says by how much a contract was broken; a contract that holds prints none of them
         "rho * order", "epsilon", "delta", "claim.pure", "claim.width", "cost", "price.epsilon", "price.delta",

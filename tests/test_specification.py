@@ -23,8 +23,11 @@ from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.mechanisms.top_k import JointTopK, OneShotTopK
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
-from sottovoce.privacy.accounting.bounded_range import delta_of_bounded_range, rho_of_bounded_range
-from sottovoce.privacy.accounting.calibration import eta_of_selection, sigma_of
+from sottovoce.privacy.accounting.bounded_range import (
+    delta_of_bounded_range,
+    epsilon_of_bounded_range,
+    rho_of_bounded_range,
+)
 from sottovoce.privacy.accounting.gaussian_dp import mu_of_budget
 from sottovoce.privacy.accounting.profiles import false_negative_rate, profile_of
 from sottovoce.privacy.accounting.subsampled_profiles import epsilon_of_sampled
@@ -94,8 +97,8 @@ def test_o8_gaussian_noisy_max():
 
 
 def test_o9_deviations_for_one_and_1e_minus_5():
-    assert sigma_of(1.0, 1e-5, math.sqrt(2)) == pytest.approx(5.2759, abs=1e-3)
-    assert sigma_of(1.0, 1e-5) == pytest.approx(3.7306, abs=1e-3)
+    assert math.sqrt(2) / mu_of_budget(1.0, 1e-5) == pytest.approx(5.2759, abs=1e-3)
+    assert 1 / mu_of_budget(1.0, 1e-5) == pytest.approx(3.7306, abs=1e-3)
 
 
 def test_o10_o11_lists_of_two():
@@ -221,7 +224,7 @@ def test_o24_grouped_experts_under_categorical_assignment():
 def test_o25_trade_off_and_one_calibrated_selection():
     profile = profile_of(BoundedRange(1.0), RO)
     assert false_negative_rate(profile, 0.1, 1.0) == pytest.approx(0.76803, abs=1e-5)
-    assert eta_of_selection(1.0, 1e-5) == pytest.approx(1.005042, abs=1e-6)
+    assert epsilon_of_bounded_range(1.005042, 1e-5) == pytest.approx(1.0, abs=1e-6)
 
 
 def prism(batch: int, temperature: float) -> dict:

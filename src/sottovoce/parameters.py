@@ -128,6 +128,41 @@ class Root:
         return math.sqrt(self.square)
 
 
+@final
+@dataclass(frozen=True)
+class ExactNumber:
+    """A limit on a number that must be exact: a whole number or a ``Fraction``.
+
+    Attributes:
+        least: Smallest accepted value.
+        most: Largest accepted value; ``None`` for any.
+        above_least: Whether ``least`` itself is refused.
+    """
+
+    least: int
+    most: int | None = None
+    above_least: bool = False
+
+    @property
+    def limit(self) -> str:
+        """The limit in words."""
+        least = f"above {self.least}" if self.above_least else f"of {self.least} or more"
+        return f"a whole number or a Fraction {least}" + ("" if self.most is None else f", and at most {self.most:,}")
+
+    def read(self, name: str, value: object) -> Fraction:
+        """The value as a fraction.
+
+        Raises:
+            ParameterError: It is not exact, or not within the limit.
+        """
+        if isinstance(value, bool) or not isinstance(value, Fraction | int):
+            raise ParameterError(name, value, self.limit)
+        low = value > self.least if self.above_least else value >= self.least
+        if not low or (self.most is not None and value > self.most):
+            raise ParameterError(name, value, self.limit)
+        return Fraction(value)
+
+
 @dataclass(frozen=True)
 class OneOf:
     """A limit on a word."""

@@ -17,8 +17,8 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, final
 
-from sottovoce.errors import InputError, ParameterError, RecordError, TaskError
-from sottovoce.parameters import Kind
+from sottovoce.errors import InputError, RecordError, TaskError
+from sottovoce.parameters import Kind, OneOf
 from sottovoce.records import limits
 from sottovoce.records.sealed import Opaque, Row, is_missing
 
@@ -82,8 +82,7 @@ class Task:
         object.__setattr__(self, "labels", _checked_labels(self.labels))
         for name in ("name", "instruction", "query", "example", "label_field", "answer", "image"):
             Kind(str, "a text").read(name, getattr(self, name))
-        if self.answer not in _READERS:
-            raise ParameterError("answer", self.answer, f"one of {', '.join(_READERS)}")
+        OneOf(tuple(_READERS)).read("answer", self.answer)
         fields = _template_fields(self.query, "query")
         if not fields or "label" in fields:
             raise TaskError(

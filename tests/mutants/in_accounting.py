@@ -223,12 +223,4 @@ MUTANTS = [
         "delta * rate * (1 - FLOAT_MARGIN)",
         CALIBRATION,
     ),
-    Mutant(
-        "sigma-for-one-release",
-        "the deviation for several releases is that of one",
-        "privacy/accounting/calibration.py",
-        "return sensitivity * math.sqrt(releases) / mu_of_budget(epsilon, delta) * (1 + FLOAT_MARGIN)",
-        "return sensitivity / mu_of_budget(epsilon, delta) * (1 + FLOAT_MARGIN)",
-        CALIBRATION,
-    ),
 ]

@@ -187,7 +187,7 @@ MUTANTS = [
         "actual-denominator",
         "the mean divides by the number of experts that answered, which is private",
         "experts/embeddings.py",
-        'denominator=whole("denominator", denominator),',
+        'denominator=COUNT.read("denominator", denominator),',
         "denominator=max(1, int(np.isfinite(rows).all(axis=1).sum())),",
         VECTORS,
     ),

@@ -234,8 +234,8 @@ MUTANTS = [
         "threshold-noise-halved",
         "the threshold's scale is the sensitivity over epsilon, not twice that",
         "mechanisms/above_threshold.py",
-        'return 2 * whole("sensitivity", sensitivity) / exact(self.epsilon)',
-        'return whole("sensitivity", sensitivity) / exact(self.epsilon)',
+        'return 2 * int(COUNT.read("sensitivity", sensitivity)) / exact(self.epsilon)',
+        'return int(COUNT.read("sensitivity", sensitivity)) / exact(self.epsilon)',
         THRESHOLD,
     ),
     Mutant(

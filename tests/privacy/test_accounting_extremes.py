@@ -26,7 +26,7 @@ from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.adaptive_composition import optimal_epsilon
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
 from sottovoce.privacy.accounting.bounded_range import rdp_of_bounded_range, rho_of_bounded_range
-from sottovoce.privacy.accounting.calibration import base_of_sampled, sigma_of
+from sottovoce.privacy.accounting.calibration import base_of_sampled
 from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.accounting.groups import epsilon_delta_of_group
 from sottovoce.privacy.accounting.profiles import delta_of_plan, epsilon_of_plan, profile_of
@@ -266,9 +266,5 @@ def test_an_epsilon_given_as_text_is_stored_as_the_number_it_is(make):
 
 def test_calibration_of_extremes_refuses_or_answers():
     assert base_of_sampled(800.0, 1e-6, 0.5)[0] == pytest.approx(800 + math.log(2), abs=1e-5)
-    with pytest.raises(ParameterError, match="delta"):
-        sigma_of(1.0, 0.0)
-    with pytest.raises(ParameterError, match="releases"):
-        sigma_of(1.0, 1e-6, releases=0)
     with pytest.raises(ParameterError, match="units"):
         epsilon_delta_of_group(1.0, 1e-6, 1.5)

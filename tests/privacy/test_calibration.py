@@ -7,18 +7,9 @@ import math
 import pytest
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.accounting.accountant import RdpAccountant
-from sottovoce.privacy.accounting.bounded_range import delta_of_bounded_range
-from sottovoce.privacy.accounting.calibration import (
-    base_of_sampled,
-    calibrate,
-    eta_by_rho,
-    eta_of_selection,
-    mu_by_rho,
-    rate_of,
-    sigma_of,
-    temperature_of,
-)
+from sottovoce.privacy.accounting.accountant import RdpAccountant, rho_of_budget
+from sottovoce.privacy.accounting.bounded_range import delta_of_bounded_range, epsilon_of_bounded_range
+from sottovoce.privacy.accounting.calibration import base_of_sampled, calibrate
 from sottovoce.privacy.accounting.gaussian_dp import epsilon_of_mu, mu_of_budget
 from sottovoce.privacy.accounting.renyi import epsilon_of_rho
 from sottovoce.privacy.events import (
@@ -49,11 +40,10 @@ def test_section_5_1_6(epsilon, steps, eta, basic):
 
 
 def test_o9_and_the_published_sensitivity():
-    assert sigma_of(1.0, 1e-5) == pytest.approx(3.7306, abs=1e-4)
-    assert sigma_of(1.0, 1e-5, math.sqrt(2)) == pytest.approx(5.2759, abs=1e-4)
+    assert 1 / mu_of_budget(1.0, 1e-5) == pytest.approx(3.7306, abs=1e-4)
+    assert math.sqrt(2) / mu_of_budget(1.0, 1e-5) == pytest.approx(5.2759, abs=1e-4)
     # Noise for sensitivity 1 where votes move, as published, costs this instead of 1.
     assert epsilon_of_mu(math.sqrt(2) / 3.7306, 1e-5) == pytest.approx(1.4652, abs=1e-4)
-    assert sigma_of(1.0, 1e-5, 1.0, releases=9) == pytest.approx(3 * sigma_of(1.0, 1e-5))
 
 
 def test_o13_and_section_5_4():
@@ -61,25 +51,24 @@ def test_o13_and_section_5_4():
     expected = {1: (0.03731, 0.07461), 3: (0.01391, 0.02781), 8: (0.00600, 0.01200)}
     for epsilon, deviations in expected.items():
         for moved, deviation in zip((0.01, 0.02), deviations, strict=True):
-            assert sigma_of(epsilon, 1e-5, moved) == pytest.approx(deviation, abs=1e-5)
+            assert moved / mu_of_budget(epsilon, 1e-5) == pytest.approx(deviation, abs=1e-5)
     for epsilon, mu, continuous, doubled in (
         (1, 0.2472, 0.2681, 2.155),
         (3, 0.6697, 0.7191, 6.706),
         (8, 1.5682, 1.6660, 19.121),
     ):
-        assert mu_by_rho(epsilon, 1e-5) == pytest.approx(mu, abs=1e-4)
-        assert epsilon_of_rho(mu_by_rho(epsilon, 1e-5) ** 2 / 2, 1e-5) <= epsilon
+        assert math.sqrt(2 * rho_of_budget(epsilon, 1e-5)) == pytest.approx(mu, abs=1e-4)
+        assert epsilon_of_rho(rho_of_budget(epsilon, 1e-5), 1e-5) <= epsilon
         assert mu_of_budget(epsilon, 1e-5) == pytest.approx(continuous, abs=1e-4)
         assert epsilon_of_mu(2 * mu_of_budget(epsilon, 1e-5), 1e-5) == pytest.approx(doubled, abs=1e-3)
     assert epsilon_of_rho(mu_of_budget(1, 1e-5) ** 2 / 2, 1e-5) == pytest.approx(1.092, abs=1e-3)
 
 
 def test_o25_the_gain_of_a_delta_for_one_selection():
-    assert eta_of_selection(1.0, 1e-5) == pytest.approx(1.005042, abs=1e-6)
-    assert eta_of_selection(1.0, 1e-3) == pytest.approx(1.05168, abs=1e-5)
-    assert eta_of_selection(1.0) == 1.0
+    assert epsilon_of_bounded_range(1.005042, 1e-5) == pytest.approx(1.0, abs=1e-6)
+    assert epsilon_of_bounded_range(1.05168, 1e-3) == pytest.approx(1.0, abs=1e-5)
     for delta in (1e-9, 1e-5, 0.1):
-        assert delta_of_bounded_range(1.0, eta_of_selection(1.0, delta)) <= delta
+        assert delta_of_bounded_range(1.0, calibrate(BoundedRange, 1.0, delta, RO).parameter) <= delta
     assert calibrate(BoundedRange, 1.0, 1e-5, RO).parameter == 1.00504
 
 
@@ -88,14 +77,14 @@ def test_section_5_10_temperatures():
     eta = calibrate(BoundedRange, 1.0, 1e-5, AR, 100, bounds=["RDP"]).parameter
     for expected, paper, drop, swap in ((255, 1.8818, 0.7891, 1.5782), (380, 1.2628, 0.5295, 1.0590)):
         assert 10 * math.sqrt(2 * 100 * math.log(1e5)) / expected == pytest.approx(paper, abs=1e-4)
-        assert temperature_of(eta, 10.0, expected) == pytest.approx(drop, abs=1e-4)
-        assert temperature_of(eta, 20.0, expected) == pytest.approx(swap, abs=2e-4)
+        assert 10.0 / (expected * eta) == pytest.approx(drop, abs=1e-4)
+        assert 20.0 / (expected * eta) == pytest.approx(swap, abs=2e-4)
 
     def token(tau):  # calibrating the temperature itself comes to the same
         return BoundedRange(10 / (255 * tau))
 
     found = calibrate(token, 1.0, 1e-5, AR, 100, increasing=False, bounds=["RDP"])
-    assert found.parameter == pytest.approx(temperature_of(eta, 10.0, 255), rel=1e-5)
+    assert found.parameter == pytest.approx(10.0 / (255 * eta), rel=1e-5)
 
 
 def test_p3_calibrating_to_a_total_finds_the_parameter_again():
@@ -137,13 +126,12 @@ def test_propose_test_release_is_calibrated_at_the_whole_delta_for_one_release_a
 
 
 def test_closed_forms_of_the_table():
-    assert rate_of(1.0, 2 * 3.0) == pytest.approx(1 / 6)
-    shortcut = eta_by_rho(4.0, 1e-6, 32)
+    shortcut = math.sqrt(8 * rho_of_budget(4.0, 1e-6) / 32) * (1 - 1e-9)
     assert 0.97 * 0.28606 < shortcut < 0.28606
     assert RdpAccountant(AR).compose(BoundedRange(shortcut), 32).report(1e-6, ["zCDP"]).epsilon <= 4.0
     epsilon, delta = base_of_sampled(1.0, 1e-6, 0.1)
     assert (epsilon, delta) == (pytest.approx(math.log1p(math.expm1(1.0) / 0.1)), pytest.approx(1e-5))
-    sampled = PoissonSampledDpEvent(0.1, GaussianDpEvent(sigma_of(epsilon, delta)))
+    sampled = PoissonSampledDpEvent(0.1, GaussianDpEvent(1 / mu_of_budget(epsilon, delta)))
     assert RdpAccountant(AR).compose(sampled).report(1e-6, ["amplified"]).epsilon == pytest.approx(1.0, abs=1e-6)
     with pytest.raises(ParameterError, match="rate"):
         base_of_sampled(1.0, 1e-6, 0.0)

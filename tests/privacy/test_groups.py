@@ -10,7 +10,7 @@ import pytest
 
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.accounting.accountant import RdpAccountant
-from sottovoce.privacy.accounting.groups import epsilon_delta_of_group, replace_one_of_add_remove, scaled_to_group
+from sottovoce.privacy.accounting.groups import epsilon_delta_of_group, scaled_to_group
 from sottovoce.privacy.accounting.profiles import profile_of
 from sottovoce.privacy.events import (
     ApproximateDP,
@@ -55,8 +55,7 @@ def test_every_measure_scales_as_t18_says():
     for one, three in pairs:
         assert scaled_to_group(one, 3) == three
         assert scaled_to_group(one, 1) == one
-    assert replace_one_of_add_remove(GaussianDpEvent(4.0)) == GaussianDpEvent(2.0)
-    assert replace_one_of_add_remove(ZCDpEvent(0.25)) == ZCDpEvent(1.0)
+    assert scaled_to_group(GaussianDpEvent(4.0), 2) == GaussianDpEvent(2.0)
 
 
 def test_scaled_figures_are_not_below_their_products_in_the_last_bits():

@@ -16,9 +16,11 @@ from typing import final
 
 from sottovoce.errors import ParameterError
 from sottovoce.intervals import lower_limit, upper_limit
+from sottovoce.parameters import Number
 
 ALPHA = 0.05
 _STEPS = 60
+_LEVEL = Number(0, 1, above_least=True, below_most=True)
 
 
 @final
@@ -52,13 +54,15 @@ class Rates:
     def limits(self, alpha: float = ALPHA) -> tuple[float, float]:
         """Upper limits of the two error rates that hold together with probability 1 - alpha."""
         return (
-            upper_limit(self.false_positives, self.absent, _checked(alpha) / 2),
+            upper_limit(self.false_positives, self.absent, _LEVEL.read("alpha", alpha) / 2),
             upper_limit(self.false_negatives, self.present, alpha / 2),
         )
 
 
 def accuracy_cap(epsilon: float, delta: float = 0.0) -> float:
     """The best accuracy of any guess between two equally likely worlds under (epsilon, delta)-DP.
+
+    The audits that are still to come compare with it (specification 10.1).
 
     Example:
         >>> round(accuracy_cap(1.0), 5)
@@ -69,6 +73,8 @@ def accuracy_cap(epsilon: float, delta: float = 0.0) -> float:
 
 def accuracy_cap_of_mu(mu: float) -> float:
     """The best accuracy under mu-GDP: Phi(mu / 2).
+
+    The audits that are still to come compare with it (specification 10.1).
 
     Example:
         >>> round(accuracy_cap_of_mu(0.2681), 4)
@@ -92,6 +98,8 @@ def epsilon_of_rates(rates: Rates, delta: float = 0.0, alpha: float = ALPHA) -> 
 def mu_of_rates(rates: Rates, alpha: float = ALPHA) -> float:
     """The largest mu that the rates refute; a statement about mu-GDP, not about epsilon (specification 10.4).
 
+    The audits of Gaussian releases, which are still to come, need it.
+
     Example:
         >>> round(mu_of_rates(Rates(5, 500, 250, 500)), 6)
         1.879757
@@ -105,18 +113,22 @@ def mu_of_rates(rates: Rates, alpha: float = ALPHA) -> float:
 def epsilon_of_accuracy(correct: int, runs: int, delta: float = 0.0, alpha: float = ALPHA) -> float:
     """The largest epsilon that an accuracy over independent runs with balanced secrets refutes.
 
+    The audits that are still to come need it (specification 10.3).
+
     Example:
         >>> round(epsilon_of_accuracy(305, 400, delta=0.05), 4)
         0.8972
     """
     if not 0 <= correct <= runs or runs < 1:
         raise ParameterError("correct", correct, f"from 0 to the number of runs ({runs}), which is 1 or more")
-    limit = lower_limit(correct, runs, _checked(alpha))
+    limit = lower_limit(correct, runs, _LEVEL.read("alpha", alpha))
     return max(0.0, math.log((limit - delta) / (1 - limit))) if delta < limit < 1 else 0.0
 
 
 def epsilon_of_one_run(canaries: int, guesses: int, correct: int, delta: float = 0.0, alpha: float = ALPHA) -> float:
     """The largest epsilon that one run with many independently included canaries refutes (specification 10.5).
+
+    The audits by one run, which are still to come, need it.
 
     Args:
         canaries: m, each included by its own fair coin.
@@ -132,7 +144,7 @@ def epsilon_of_one_run(canaries: int, guesses: int, correct: int, delta: float =
     if not 0 <= correct <= guesses <= canaries or guesses < 1:
         raise ParameterError("correct", correct, "correct <= guesses <= canaries, at least one guess")
     low, high = 0.0, 50.0
-    if _one_run_p_value(low, canaries, guesses, correct, delta) > _checked(alpha):
+    if _one_run_p_value(low, canaries, guesses, correct, delta) > _LEVEL.read("alpha", alpha):
         return 0.0
     for _ in range(_STEPS):
         middle = (low + high) / 2
@@ -151,9 +163,3 @@ def _one_run_p_value(epsilon: float, canaries: int, guesses: int, correct: int, 
         window = np.cumsum(binom.pmf(np.arange(correct - 1, -1, -1), guesses, right))
         p_value += 2 * canaries * delta * float(np.max(window / np.arange(1, correct + 1)))
     return min(1.0, p_value)
-
-
-def _checked(alpha: float) -> float:
-    if not 0 < alpha < 1:
-        raise ParameterError("alpha", alpha, "above 0 and below 1")
-    return alpha

@@ -18,6 +18,7 @@ from typing import Final, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.intervals import Proportion, lower_limit, proportion, upper_limit
+from sottovoce.parameters import Number
 from sottovoce.records.sealed import Opaque
 
 ADDRESS: Final = re.compile(
@@ -97,11 +98,10 @@ class Extracted:
     control_part: int
 
     def __post_init__(self) -> None:
-        if self.written < 1:
-            raise ParameterError("written", self.written, "1 or more continuations")
+        written = Number(1, whole=True, words="1 or more continuations").read("written", self.written)
         for one in fields(self)[1:]:
-            if not 0 <= getattr(self, one.name) <= self.written:
-                raise ParameterError(one.name, getattr(self, one.name), f"from 0 to {self.written}, as were written")
+            limit = Number(0, written, whole=True, words=f"from 0 to {written}, as were written")
+            limit.read(one.name, getattr(self, one.name))
 
     def __add__(self, other: Extracted) -> Extracted:
         return Extracted(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))

@@ -43,6 +43,7 @@ from sottovoce.audits.roc import (
 )
 from sottovoce.errors import ParameterError
 from sottovoce.intervals import Proportion
+from sottovoce.parameters import Number
 
 NOT_RELEASED: Final = "attack on scores that are not released"
 LOW_RATES: Final = (0.01, 0.001)
@@ -110,8 +111,7 @@ def membership_design(draws: Draws, seeds: int, candidates: int, members: int | 
         ParameterError: ``members`` is not from 1 to ``candidates - 1``, or there are fewer than 3 seeds.
     """
     size = candidates // 2 if members is None else members
-    if seeds < 3:
-        raise ParameterError("seeds", seeds, "3 or more")
+    seeds = Number(3, whole=True, words="3 or more").read("seeds", seeds)
     if not 1 <= size < candidates:
         raise ParameterError("members", size, f"from 1 to candidates - 1 ({candidates - 1})")
     return np.asarray(draws.random((seeds, candidates)).argsort(axis=1, kind="stable").argsort(axis=1) < size)
@@ -137,7 +137,10 @@ def logit_confidence(log_probabilities: FloatArray, labels: IntArray) -> FloatAr
 
 
 def global_threshold_scores(observations: Observations) -> FloatArray:
-    """The confidence itself: one threshold for all candidates, no fits."""
+    """The confidence itself: one threshold for all candidates, no fits.
+
+    The audits that are still to come compare the fitted attacks with it.
+    """
     return _statistic(observations)
 
 
@@ -226,6 +229,8 @@ def released_label_scores(observations: Observations, laws: FloatArray | None = 
 
 def optimal_label_attack(p_in: Sequence[float], p_out: Sequence[float], answers: int = 1) -> Roc:
     """The exact curve of the best attack on independent answers from one of two known laws.
+
+    The audits that are still to come compare with it (specification 10.1).
 
     Args:
         p_in: Probability of each label where the record is private.

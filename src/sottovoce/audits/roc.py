@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ParameterError
 from sottovoce.intervals import Proportion, proportion, upper_limit
+from sottovoce.parameters import Number
 from sottovoce.privacy.numbers import rounded_up
 
 FloatArray = NDArray[np.float64]
@@ -32,6 +33,8 @@ CONFIDENCE: Final = 0.95
 REPLICATES: Final = 1_000
 _AREA_STEPS: Final = 20_000
 _SLACK: Final = 1 + 1e-12
+_PART: Final = Number(0, 1, words="from 0 to 1")
+_CONFIDENCE: Final = Number(0, 1, above_least=True, below_most=True)
 """Rates carry rounding. The allowance is relative: taken for 0, a rate of 1e-14 would bring e^epsilon times itself."""
 
 
@@ -123,7 +126,7 @@ def tpr_at(roc: Roc, fpr: float, randomised: bool = False) -> float:
         (0.5, 0.75)
     """
     x, y = roc.false_positive_rates, roc.true_positive_rates
-    last = int(np.searchsorted(x, require_rate(fpr) * _SLACK, side="right")) - 1
+    last = int(np.searchsorted(x, _PART.read("fpr", fpr) * _SLACK, side="right")) - 1
     if not randomised or last + 1 == len(x):
         return float(y[last])
     share = max(0.0, fpr - float(x[last])) / float(x[last + 1] - x[last])
@@ -133,16 +136,18 @@ def tpr_at(roc: Roc, fpr: float, randomised: bool = False) -> float:
 def tpr_interval(scores: FloatArray, is_member: BoolArray, fpr: float, confidence: float = CONFIDENCE) -> Proportion:
     """The conservative true-positive rate with its Clopper-Pearson interval, for rows that are independent.
 
+    The audits with independent runs, which are still to come, need it (specification 10.3).
+
     The members counted are those strictly above a cut that non-members alone decide, so the interval is exact for the
     true-positive rate of that cut. It does not cover how far the cut's own false-positive rate may be from the observed
     one: see ``resolution_note``. Records that share a system are not independent: use ``bootstrap_interval``.
     """
     values, member = _checked(scores, is_member)
     outside = np.sort(values[~member])[::-1]
-    allowed = int(require_rate(fpr) * len(outside) * _SLACK)
+    allowed = int(_PART.read("fpr", fpr) * len(outside) * _SLACK)
     members = values[member]
     hits = int((members > outside[allowed]).sum()) if allowed < len(outside) else len(members)
-    return proportion(hits, len(members), _confidence(confidence))
+    return proportion(hits, len(members), _CONFIDENCE.read("confidence", confidence))
 
 
 def bootstrap_interval(
@@ -180,8 +185,7 @@ def bootstrap_interval(
     """
     values, member = _checked(scores, is_member)
     groupings = [_group(one, np.shape(scores)) for one in (groups if isinstance(groups, tuple) else (groups,))]
-    if replicates < 100:
-        raise ParameterError("replicates", replicates, "100 or more")
+    replicates = Number(100, whole=True).read("replicates", replicates)
     of = statistic or (lambda roc: roc.area)
     place, thresholds = _places(values)
     found: list[float] = []
@@ -192,7 +196,7 @@ def bootstrap_interval(
             weight *= np.bincount(chosen, minlength=count)[group]
         if (weight * member).any() and (weight * ~member).any():
             found.append(of(_curve(place, thresholds, weight * member, weight * ~member)))
-    tail = (1 - _confidence(confidence)) / 2
+    tail = (1 - _CONFIDENCE.read("confidence", confidence)) / 2
     low, high = np.quantile(found, [tail, 1 - tail])
     measured = of(_curve(place, thresholds, member.astype(np.float64), (~member).astype(np.float64)))
     return Proportion(measured, float(low), float(high))
@@ -207,9 +211,8 @@ def resolution_note(non_members: int, fpr: float) -> str | None:
         >>> resolution_note(1000, 0.01) is None
         True
     """
-    if non_members < 1:
-        raise ParameterError("non_members", non_members, "1 or more")
-    allowed = int(require_rate(fpr) * non_members * _SLACK)
+    non_members = Number(1, whole=True).read("non_members", non_members)
+    allowed = int(_PART.read("fpr", fpr) * non_members * _SLACK)
     if allowed >= 10:
         return None
     highest = upper_limit(allowed, non_members, (1 - CONFIDENCE) / 2)
@@ -256,11 +259,8 @@ def caps(epsilon: float, delta: float, fpr: float) -> Caps:
         >>> round(bound.tpr, 5), round(bound.auroc, 5)
         (0.02718, 0.73106)
     """
-    if not epsilon >= 0:
-        raise ParameterError("epsilon", epsilon, "0 or more")
-    if not 0 <= delta <= 1:
-        raise ParameterError("delta", delta, "from 0 to 1")
-    grown = math.exp(min(epsilon, 700.0)) * require_rate(fpr) if epsilon < math.inf else math.inf
+    epsilon, delta = Number(0, words="0 or more").read("epsilon", epsilon), _PART.read("delta", delta)
+    grown = math.exp(min(epsilon, 700.0)) * _PART.read("fpr", fpr) if epsilon < math.inf else math.inf
     shrink = math.exp(-epsilon)
     tpr = min(1.0, grown + delta, 1 - shrink * max(0.0, 1 - fpr - delta))
     return Caps(tpr, 1 - (1 - delta) ** 2 * shrink / (1 + shrink))
@@ -295,13 +295,6 @@ def caps_of_curve(points: Sequence[tuple[float, float]], fpr: float) -> Caps:
         np.minimum(most, np.minimum(grown, 1 - math.exp(-epsilon) * np.maximum(0.0, 1 - steps - delta)), out=most)
     # The bound does not decrease in the rate, so its value at the right end of each step lies above the step.
     return Caps(tpr, min(float(most.mean()), *(caps(epsilon, delta, fpr).auroc for epsilon, delta in points)))
-
-
-def require_rate(fpr: float) -> float:
-    """Checks a false-positive rate."""
-    if not 0 <= fpr <= 1:
-        raise ParameterError("fpr", fpr, "from 0 to 1")
-    return float(fpr)
 
 
 def _places(values: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
@@ -341,9 +334,3 @@ def _group(labels: NDArray[Any], shape: tuple[int, ...]) -> tuple[NDArray[np.int
     if len(names) < 2:
         raise ParameterError("groups", len(names), "2 or more different groups, which are what is resampled")
     return group, len(names)
-
-
-def _confidence(confidence: float) -> float:
-    if not 0 < confidence < 1:
-        raise ParameterError("confidence", confidence, "above 0 and below 1")
-    return confidence

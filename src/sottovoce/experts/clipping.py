@@ -13,10 +13,11 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Annotated, Any, Final, final
 
-from sottovoce.errors import MissingExtraError, ParameterError
+from sottovoce.errors import MissingExtraError
 from sottovoce.experts.label_scores import GRID_BITS
+from sottovoce.parameters import Checked, Number, OneOf
 from sottovoce.privacy.numbers import exact
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 CENTRES: Final = ("none", "median", "midrange")
 NORMALIZATIONS: Final = ("candidates", "vocabulary", "max")
+CLIP: Final = Number(1e-6, 1_000, strict=True, words="from 1e-6 to 1000 nats")
+"""Where scores are clipped, which a method checks before anything is charged."""
+Clip = Annotated[float, CLIP]
+"""The same as an annotation."""
 MOST_STEPS: Final = 1 << 24
 """Whole numbers up to here are exact in float32, and so are sums that stay below it, in any order."""
 
@@ -112,17 +117,14 @@ class Rule(ABC):
 
 @final
 @dataclass(frozen=True)
-class ClippedLogits(Rule):
+class ClippedLogits(Checked, Rule):
     """max(-c, z - max z + c), written from its upper end: the constant c makes no difference to a choice.
 
     Attributes:
         clip: c, in nats; the width is 2c.
     """
 
-    clip: float
-
-    def __post_init__(self) -> None:
-        require_clip(self.clip)
+    clip: Clip
 
     @property
     def bits(self) -> int:
@@ -142,7 +144,7 @@ class ClippedLogits(Rule):
 
 @final
 @dataclass(frozen=True)
-class ClippedDifferences(Rule):
+class ClippedDifferences(Checked, Rule):
     """Differences to the public logits, clamped to [-C, C]. An expert without a word adds zero *difference*.
 
     Attributes:
@@ -152,13 +154,8 @@ class ClippedDifferences(Rule):
             function of one expert.
     """
 
-    clip: float
-    centre: str = "none"
-
-    def __post_init__(self) -> None:
-        require_clip(self.clip)
-        if self.centre not in CENTRES:
-            raise ParameterError("centre", self.centre, f"one of {', '.join(CENTRES)}")
+    clip: Clip
+    centre: Annotated[str, OneOf(CENTRES)] = "none"
 
     @property
     def bits(self) -> int:
@@ -184,7 +181,7 @@ class ClippedDifferences(Rule):
 
 @final
 @dataclass(frozen=True)
-class ClampedLogProbabilities(Rule):
+class ClampedLogProbabilities(Checked, Rule):
     """Log-probabilities clamped to [-C, 0].
 
     Attributes:
@@ -193,13 +190,8 @@ class ClampedLogProbabilities(Rule):
             candidate (``max``). Privacy is the same.
     """
 
-    clip: float
-    normalization: str = "candidates"
-
-    def __post_init__(self) -> None:
-        require_clip(self.clip)
-        if self.normalization not in NORMALIZATIONS:
-            raise ParameterError("normalization", self.normalization, f"one of {', '.join(NORMALIZATIONS)}")
+    clip: Clip
+    normalization: Annotated[str, OneOf(NORMALIZATIONS)] = "candidates"
 
     @property
     def whole_rows(self) -> bool:
@@ -271,16 +263,6 @@ class BestIsOne(_OnUnitGrid):
 
     def values(self, rows: Tensor, best: Tensor, public: Candidates) -> Tensor:
         return rows.sub_(best).exp_()
-
-
-def require_clip(clip: float) -> None:
-    """Checks a clip, which a method does before anything is charged.
-
-    Raises:
-        ParameterError: It is not a number from 1e-6 to 1000.
-    """
-    if not isinstance(clip, int | float) or isinstance(clip, bool) or not 1e-6 <= clip <= 1_000:
-        raise ParameterError("clip", clip, "from 1e-6 to 1000 nats")
 
 
 @cache

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.aggregates import VectorSum, whole
+from sottovoce.parameters import COUNT, Number
+from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.unit import Adjacency, ChangeType
 
@@ -39,6 +40,8 @@ def sum_of_clipped(
     grid_bits: int = VECTOR_GRID_BITS,
 ) -> VectorSum:
     """Sums the experts' vectors, each clipped to Euclidean norm ``bound`` and put on a grid of 2**-grid_bits.
+
+    Embedding-space aggregation (ESA), which is still to come, needs it (specification 5.4).
 
     Args:
         rows: Shape (experts, dimensions); a row that is not finite is a null expert.
@@ -62,15 +65,14 @@ def sum_of_clipped(
         [sum(column) for column in zip(*summands, strict=True)] if summands else [0] * rows.shape[1],
         squared_l2=(steps * change.widths) ** 2,
         adjacency=adjacency,
-        denominator=whole("denominator", denominator),
+        denominator=COUNT.read("denominator", denominator),
         grid_step=Fraction(1, 1 << grid_bits),
     )
 
 
 def bound_in_steps(bound: float, grid_bits: int) -> int:
     """The norm bound in whole grid steps, rounded down."""
-    if isinstance(grid_bits, bool) or not isinstance(grid_bits, int) or not 0 <= grid_bits <= 32:
-        raise ParameterError("grid_bits", grid_bits, "a whole number from 0 to 32")
+    grid_bits = Number(0, 32, whole=True, strict=True).read("grid_bits", grid_bits)
     if not (0 < bound < math.inf and 1 <= (steps := int(exact(bound) * 2**grid_bits)) <= _MOST_STEPS):
         raise ParameterError("bound", bound, f"from 2**-{grid_bits} to 2**{40 - grid_bits}, for this grid")
     return steps
@@ -98,6 +100,8 @@ def keyword_counts(
 ) -> VectorSum:
     """Counts for every public keyword the responses that hold it, at most ``keywords_per_response`` of each response.
 
+    Keyword-space aggregation (KSA), which is still to come, needs it (specification 5.5).
+
     A response with more keeps the first ones of the public list; a row with anything but 0 and 1 is a null expert.
 
     Args:
@@ -114,7 +118,7 @@ def keyword_counts(
         >>> keyword_counts([[1, 1, 1], [0, 1, 0]], 2, SWAP, Adjacency.REPLACE_ONE)
         VectorSum(3 dimensions, squared L2 4, replace-one, denominator 1)
     """
-    cap = whole("keywords_per_response", keywords_per_response)
+    cap = COUNT.read("keywords_per_response", keywords_per_response)
     array = np.asarray(rows)
     if array.ndim != 2:
         raise ParameterError("rows", f"an array of {array.ndim} dimensions", "one of shape (experts, keywords)")

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ParameterError
+from sottovoce.parameters import Number, OneOf
 from sottovoce.privacy.aggregates import IntArray, Scores, VectorSum
 from sottovoce.privacy.unit import Adjacency, ChangeType
 from sottovoce.records.sealed import Opaque
@@ -23,6 +24,7 @@ FloatArray = NDArray[np.float64]
 GRID_BITS: Final = 10
 """Log-probabilities are put on a grid of 2**-10 nats."""
 PROBABILITY_GRID_BITS: Final = 20
+_CLIP: Final = Number(2**-GRID_BITS, 1_000, strict=True, words="from 0.001 to 1000 nats")
 """Probabilities are put on a grid of 2**-20."""
 NORMALIZATIONS: Final = ("labels", "vocabulary", "max")
 
@@ -135,10 +137,8 @@ class ExpertOutputs(Opaque):
 
 def require_clipping(clip: float, normalization: str) -> None:
     """Checks both parameters of ``clipped_sum``, which a method does before anything is charged."""
-    if not 2**-GRID_BITS <= clip <= 1_000:
-        raise ParameterError("clip", clip, "from 0.001 to 1000 nats")
-    if normalization not in NORMALIZATIONS:
-        raise ParameterError("normalization", normalization, f"one of {', '.join(NORMALIZATIONS)}")
+    _CLIP.read("clip", clip)
+    OneOf(NORMALIZATIONS).read("normalization", normalization)
 
 
 def sanitized(log_probabilities: FloatArray) -> FloatArray:

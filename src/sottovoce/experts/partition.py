@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from sottovoce.errors import AssignmentError, ParameterError
+from sottovoce.parameters import COUNT
 from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
 from sottovoce.randomness import Randomness, SystemRandomness
 from sottovoce.records.sealed import Opaque
@@ -63,9 +64,8 @@ class Partition:
 
     def __post_init__(self) -> None:
         for name in ("units_per_expert", "capacity", "max_records"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise ParameterError(name, value, "a whole number, 1 or more")
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, COUNT.read(name, value))
 
     def rule(self, adjacency: Adjacency) -> tuple[Assignment, ChangeType]:
         """The assignment and what one change does to it, from parameters alone.

@@ -9,21 +9,25 @@ Sources     specification 5.3 and 7 (row 1: true Poisson, from a secure source, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Final, final
 
 import numpy as np
 
-from sottovoce.errors import ParameterError
 from sottovoce.experts.ensemble import examples_of
 from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.reading import Reading, require_sound, withheld
 from sottovoce.models.base import FloatArray, LabelScorer
 from sottovoce.models.failures import OwnFailure
+from sottovoce.parameters import Number
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.records.sealed import Opaque, PrivateRecords
 from sottovoce.tasks import Example, Query, Task
+
+PROBABILITY: Final = Number(1e-6, 0.999_999, strict=True, words="from 1e-6 to 0.999999")
+SUBSAMPLES: Final = Number(1, 1_000, whole=True, strict=True)
+"""Both are checked by a method before anything is charged."""
 
 
 @final
@@ -121,12 +125,3 @@ class SampledEnsemble(Opaque):
 
     def _toss(self) -> bool:
         return self._randomness.below(self._rate.denominator) < self._rate.numerator
-
-
-def require_sampling(sampling_probability: float, subsamples: int) -> None:
-    """Checks both parameters, which a method does before anything is charged."""
-    number = isinstance(sampling_probability, int | float) and not isinstance(sampling_probability, bool)
-    if not number or not 1e-6 <= sampling_probability <= 0.999_999:
-        raise ParameterError("sampling_probability", sampling_probability, "from 1e-6 to 0.999999")
-    if not isinstance(subsamples, int) or isinstance(subsamples, bool) or not 1 <= subsamples <= 1_000:
-        raise ParameterError("subsamples", subsamples, "a whole number from 1 to 1000")

@@ -10,14 +10,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self, final
+from typing import Annotated, Any, ClassVar, Final, Self, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.methods.decoding.plan import Part, repeated, together
-from sottovoce.parameters import Number, Option, nearest
+from sottovoce.parameters import Checked, Number, OneOf, Option, nearest
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import DpEvent, NoOpDpEvent
-from sottovoce.privacy.parameters import DELTA, EPSILON
+from sottovoce.privacy.parameters import Delta, Epsilon
 from sottovoce.privacy.unit import CHANGE_TYPES, Adjacency, Assignment, ChangeType, change_type, several
 from sottovoce.registry import nearest
 
@@ -33,10 +33,13 @@ SIDES: Final = (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
 ASSIGNMENTS: Final = {kind.name.lower().replace("_", "-"): kind for kind in Assignment}
 """The rows of table 2.2 by their written names."""
 
+Million = Annotated[int, Number(1, 10**6, whole=True)]
+"""A whole number up to a million."""
+
 
 @final
 @dataclass(frozen=True)
-class Setting:
+class Setting(Checked):
     """What is asked beside the method's own parameters.
 
     Attributes:
@@ -50,25 +53,18 @@ class Setting:
         unit: Who is protected.
     """
 
-    delta: float = 1e-6
-    queries: int = 1
-    units_per_expert: int = 1
-    slots_per_unit: int = 1
-    assignment: str | None = None
+    delta: Delta = 1e-6
+    queries: Million = 1
+    units_per_expert: Million = 1
+    slots_per_unit: Million = 1
+    assignment: Annotated[str, OneOf(tuple(ASSIGNMENTS))] | None = None
     adjacency: str = Adjacency.REPLACE_ONE.value
-    epsilon: float | None = None
+    epsilon: Epsilon | None = None
     unit: str = "record"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", DELTA.read("delta", self.delta))
-        for name in ("queries", "units_per_expert", "slots_per_unit"):
-            read = Number(1, 10**6, whole=True).read(name, getattr(self, name))
-            object.__setattr__(self, name, read)
-        if self.epsilon is not None:
-            object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
+        super().__post_init__()
         Adjacency.parse(self.adjacency)
-        if self.assignment is not None and self.assignment not in ASSIGNMENTS:
-            raise ParameterError("assignment", self.assignment, f"one of {', '.join(ASSIGNMENTS)}")
         if self.units_per_expert > 1 and self.assignment in ("own-slot", "retrieved"):
             raise ParameterError("units_per_expert", self.units_per_expert, f"1 with the assignment {self.assignment}")
 

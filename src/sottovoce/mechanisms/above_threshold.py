@@ -9,11 +9,12 @@ Sources     Dwork et al. (2009); Lyu, Su and Li (2017) for the variants that are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from threading import Lock
-from typing import final
+from typing import Final, final
 
 import numpy as np
 
@@ -21,19 +22,22 @@ from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.laplace import at_least
 from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
-from sottovoce.privacy.aggregates import Counts, whole
+from sottovoce.parameters import COUNT, Checked, Number
+from sottovoce.privacy.aggregates import Counts
 from sottovoce.privacy.events import PureDP
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import EPSILON
+from sottovoce.privacy.parameters import Epsilon
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.records.sealed import Opaque
+
+_THRESHOLD: Final = Number(-math.inf, whole=True, strict=True, words="a whole number, in the queries' unit")
 
 
 @final
 @register("above_threshold", epsilon=0.7)
 @dataclass(frozen=True, slots=True)
-class AboveThreshold(Mechanism):
+class AboveThreshold(Checked, Mechanism):
     """Starts runs that end with the first query above a noisy threshold.
 
     The event pays for one run and is charged before ``start``, which draws the run's threshold; a run that never sees a
@@ -55,10 +59,7 @@ class AboveThreshold(Mechanism):
         ThresholdRun(over, sensitivity 1, add-remove)
     """
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
+    epsilon: Epsilon
 
     @property
     def event(self) -> PureDP:
@@ -66,7 +67,7 @@ class AboveThreshold(Mechanism):
 
     def scale(self, sensitivity: int) -> Fraction:
         """Scale of the threshold's noise, in the queries' unit; each query's noise has twice this scale."""
-        return 2 * whole("sensitivity", sensitivity) / exact(self.epsilon)
+        return 2 * int(COUNT.read("sensitivity", sensitivity)) / exact(self.epsilon)
 
     def start(self, threshold: int, *, sensitivity: int, adjacency: Adjacency, randomness: Randomness) -> ThresholdRun:
         """Draws a threshold and opens a run; to be charged before."""
@@ -98,9 +99,7 @@ class ThresholdRun(Opaque):
     def __init__(
         self, threshold: int, scale: Fraction, sensitivity: int, adjacency: Adjacency, randomness: Randomness
     ) -> None:
-        if not isinstance(threshold, int) or isinstance(threshold, bool):
-            raise ParameterError("threshold", threshold, "a whole number, in the queries' unit")
-        self._noisy_threshold = threshold + sample_discrete_laplace(scale, randomness)
+        self._noisy_threshold = _THRESHOLD.read("threshold", threshold) + sample_discrete_laplace(scale, randomness)
         self._scale, self._randomness, self._lock = 2 * scale, randomness, Lock()
         self.sensitivity, self.adjacency, self.over = sensitivity, adjacency, False
 

@@ -22,10 +22,11 @@ from numpy.typing import ArrayLike
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import SelectionMechanism, register
 from sottovoce.mechanisms.samplers.integer_weights import WeightTable, rate_per_step, weight_table
+from sottovoce.parameters import Checked
 from sottovoce.privacy.aggregates import MOST, IntArray, Scores
 from sottovoce.privacy.events import BoundedRange
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import EPSILON
+from sottovoce.privacy.parameters import Epsilon
 from sottovoce.randomness import Randomness
 
 _HALF: Final = np.uint64(32)
@@ -37,7 +38,7 @@ _PART: Final = 1 << 13
 @final
 @register("exponential", epsilon=0.7)
 @dataclass(frozen=True, slots=True)
-class Exponential(SelectionMechanism):
+class Exponential(Checked, SelectionMechanism):
     """Selects candidate i with weight b_i * exp(epsilon * u_i / sensitivity), exactly, on integers.
 
     The public prior b is 1 unless a log-prior is given. It is free: it multiplies a candidate's weight alike in every
@@ -58,10 +59,7 @@ class Exponential(SelectionMechanism):
         [0.883, 0.073, 0.044]
     """
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
+    epsilon: Epsilon
 
     @property
     def event(self) -> BoundedRange:

@@ -17,14 +17,14 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.samplers.discrete_gaussian import sample_discrete_gaussian
+from sottovoce.parameters import Checked
 from sottovoce.privacy.accounting.accountant import rho_of_budget
 from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import ZCDpEvent
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import DELTA, EPSILON
+from sottovoce.privacy.parameters import EPSILON, NOISE_DELTA, Rho
 from sottovoce.randomness import Randomness
 
 FloatArray = NDArray[np.float64]
@@ -64,7 +64,7 @@ def with_noise(vector: VectorSum, noise: Iterable[int]) -> NoisyVector:
 @final
 @register("gaussian_vector", rho=0.05)
 @dataclass(frozen=True, slots=True)
-class GaussianVector(Mechanism):
+class GaussianVector(Checked, Mechanism):
     """Releases a vector sum with independent discrete Gaussian noise of squared scale squared_l2 / (2 rho).
 
     Attributes:
@@ -83,11 +83,7 @@ class GaussianVector(Mechanism):
         2
     """
 
-    rho: float
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.rho, int | float) and 0 < self.rho < 1e6):
-            raise ParameterError("rho", self.rho, "above 0 and finite")
+    rho: Rho
 
     @classmethod
     def for_budget(cls, epsilon: float, delta: float) -> GaussianVector:
@@ -96,9 +92,7 @@ class GaussianVector(Mechanism):
         Raises:
             ParameterError: ``delta`` is 0: Gaussian noise has no pure guarantee.
         """
-        if DELTA.read("delta", delta) == 0:
-            raise ParameterError("delta", delta, "above 0 for Gaussian noise, such as 1e-6")
-        return cls(rho_of_budget(EPSILON.read("epsilon", epsilon), delta))
+        return cls(rho_of_budget(EPSILON.read("epsilon", epsilon), NOISE_DELTA.read("delta", delta)))
 
     @property
     def event(self) -> ZCDpEvent:

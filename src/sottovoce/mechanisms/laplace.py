@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
 from sottovoce.mechanisms.samplers.integer_weights import floor_exp
+from sottovoce.parameters import Checked
 from sottovoce.privacy.aggregates import Counts
 from sottovoce.privacy.events import PureDP
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import EPSILON
+from sottovoce.privacy.parameters import Epsilon
 from sottovoce.randomness import Randomness
 
 FloatArray = NDArray[np.float64]
@@ -35,8 +36,10 @@ _DEEPEST: Final = Fraction(100)
 @final
 @register("laplace", epsilon=0.7)
 @dataclass(frozen=True, slots=True)
-class Laplace(Mechanism):
+class Laplace(Checked, Mechanism):
     """Releases counts with independent noise z of probability proportional to exp(-epsilon * abs(z) / l1).
+
+    Noisy counts of keywords and clusters (KSA, SGA), which are still to come, need it.
 
     Attributes:
         epsilon: Privacy loss of one release, in nats.
@@ -54,10 +57,7 @@ class Laplace(Mechanism):
         2
     """
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
+    epsilon: Epsilon
 
     @property
     def event(self) -> PureDP:

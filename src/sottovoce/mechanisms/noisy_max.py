@@ -28,11 +28,12 @@ from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import SelectionMechanism, register
 from sottovoce.mechanisms.samplers.discrete_gaussian import sample_discrete_gaussian
 from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
+from sottovoce.parameters import Checked
 from sottovoce.privacy.accounting.accountant import rho_of_budget
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import PureDP, ZCDpEvent
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import DELTA, EPSILON
+from sottovoce.privacy.parameters import EPSILON, NOISE_DELTA, Epsilon, Rho
 from sottovoce.randomness import Randomness
 
 FloatArray = NDArray[np.float64]
@@ -45,7 +46,7 @@ _REACH: Final = 45
 @final
 @register("gaussian", rho=0.05)
 @dataclass(frozen=True, slots=True)
-class GaussianNoisyMax(SelectionMechanism):
+class GaussianNoisyMax(Checked, SelectionMechanism):
     """Selects the largest score after discrete Gaussian noise; equal ones are chosen among uniformly.
 
     Attributes:
@@ -55,11 +56,7 @@ class GaussianNoisyMax(SelectionMechanism):
         ParameterError: ``rho`` is not above 0, or the scores carry no L2 bound.
     """
 
-    rho: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.rho < 1e6:
-            raise ParameterError("rho", self.rho, "above 0 and finite")
+    rho: Rho
 
     @classmethod
     def for_budget(cls, epsilon: float, delta: float) -> GaussianNoisyMax:
@@ -68,9 +65,7 @@ class GaussianNoisyMax(SelectionMechanism):
         Raises:
             ParameterError: ``delta`` is 0: Gaussian noise has no pure guarantee.
         """
-        if DELTA.read("delta", delta) == 0:
-            raise ParameterError("delta", delta, "above 0 for Gaussian noise, such as 1e-6")
-        return cls(rho_of_budget(EPSILON.read("epsilon", epsilon), delta))
+        return cls(rho_of_budget(EPSILON.read("epsilon", epsilon), NOISE_DELTA.read("delta", delta)))
 
     @property
     def event(self) -> ZCDpEvent:
@@ -128,7 +123,7 @@ def argmax_law(means: FloatArray) -> list[float]:
 @final
 @register("laplace_noisy_max", epsilon=0.7)
 @dataclass(frozen=True, slots=True)
-class LaplaceNoisyMax(SelectionMechanism):
+class LaplaceNoisyMax(Checked, SelectionMechanism):
     """Selects the largest score after discrete Laplace noise; equal ones are chosen among uniformly.
 
     Kept as a baseline: at one price permute-and-flip is never worse.
@@ -146,10 +141,7 @@ class LaplaceNoisyMax(SelectionMechanism):
         [0.642, 0.228, 0.13]
     """
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
+    epsilon: Epsilon
 
     @property
     def event(self) -> PureDP:

@@ -16,17 +16,18 @@ from typing import final
 
 from sottovoce.mechanisms.base import SelectionMechanism, register
 from sottovoce.mechanisms.samplers.integer_weights import BEST, levels_below_best, rate_per_step, weight_table
+from sottovoce.parameters import Checked
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import PureDP
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import EPSILON
+from sottovoce.privacy.parameters import Epsilon
 from sottovoce.randomness import Randomness
 
 
 @final
 @register("permute_and_flip", epsilon=0.7)
 @dataclass(frozen=True, slots=True)
-class PermuteAndFlip(SelectionMechanism):
+class PermuteAndFlip(Checked, SelectionMechanism):
     """Accepts candidate i, when its turn comes, with probability exp(epsilon * (u_i - max u) / sensitivity).
 
     Attributes:
@@ -42,10 +43,7 @@ class PermuteAndFlip(SelectionMechanism):
         [0.7319, 0.1703, 0.0979]
     """
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
+    epsilon: Epsilon
 
     @property
     def event(self) -> PureDP:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, isqrt
-from typing import Final, final
+from typing import Annotated, Final, final
 
 import numpy as np
 
@@ -21,10 +21,10 @@ from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.samplers.discrete_gaussian import sample_discrete_gaussian
 from sottovoce.mechanisms.samplers.integer_weights import floor_exp
-from sottovoce.privacy.aggregates import Scores, whole
+from sottovoce.parameters import COUNT, Checked, Number
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import WithFailure, ZCDpEvent
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import DELTA
 from sottovoce.randomness import Randomness
 
 _BITS: Final = 256
@@ -37,8 +37,10 @@ _WIDEST: Final = 10**4
 @final
 @register("propose_test_release", sigma=2.0, failure_delta=1e-6, k=2)
 @dataclass(frozen=True, slots=True)
-class ProposeTestRelease(Mechanism):
+class ProposeTestRelease(Checked, Mechanism):
     """Releases the set of the k largest scores if a noisy gap between the k-th and the next one is large enough.
+
+    Keyword-space aggregation (KSA), which is still to come, needs it (specification 5.5.3).
 
     Attributes:
         sigma: Deviation of the noise on the gap, over the sensitivity.
@@ -58,16 +60,9 @@ class ProposeTestRelease(Mechanism):
         None
     """
 
-    sigma: float
-    failure_delta: float
-    k: int
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.sigma, int | float) and 0.05 <= self.sigma <= 1_000):
-            raise ParameterError("sigma", self.sigma, "from 0.05 to 1000")
-        if not 0 < DELTA.read("failure_delta", self.failure_delta) <= 0.1:
-            raise ParameterError("failure_delta", self.failure_delta, "from 1e-15 to 0.1")
-        whole("k", self.k)
+    sigma: Annotated[float, Number(0.05, 1_000, strict=True)]
+    failure_delta: Annotated[float, Number(1e-15, 0.1)]
+    k: Annotated[int, COUNT]
 
     @property
     def event(self) -> WithFailure:

@@ -13,22 +13,22 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
-from typing import Final, final
+from typing import Annotated, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.gaussian import NoisyVector, with_noise
 from sottovoce.mechanisms.samplers.discrete_laplace import bernoulli_exp
+from sottovoce.parameters import Checked, Number
 from sottovoce.privacy.accounting.gaussian_dp import mu_of_budget
 from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN
 from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import GaussianDpEvent
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import DELTA, EPSILON
+from sottovoce.privacy.parameters import EPSILON, NOISE_DELTA
 from sottovoce.randomness import Randomness
 
 FloatArray = NDArray[np.float64]
@@ -39,7 +39,7 @@ _CHUNK: Final = 64
 @final
 @register("rounded_gaussian", noise_multiplier=4.0)
 @dataclass(frozen=True, slots=True)
-class RoundedGaussian(Mechanism):
+class RoundedGaussian(Checked, Mechanism):
     """Releases a vector sum with normal noise of deviation noise_multiplier * sqrt(squared_l2), rounded to the grid.
 
     Attributes:
@@ -58,11 +58,7 @@ class RoundedGaussian(Mechanism):
         2
     """
 
-    noise_multiplier: float
-
-    def __post_init__(self) -> None:
-        if not (isinstance(self.noise_multiplier, int | float) and 1e-3 <= self.noise_multiplier <= 1e6):
-            raise ParameterError("noise_multiplier", self.noise_multiplier, "from 0.001 to 1e6")
+    noise_multiplier: Annotated[float, Number(1e-3, 1e6, strict=True)]
 
     @classmethod
     def for_mu(cls, mu: float) -> RoundedGaussian:
@@ -71,8 +67,7 @@ class RoundedGaussian(Mechanism):
         Raises:
             ParameterError: ``mu`` is not from 1e-6 to 1000.
         """
-        if not 1e-6 <= mu <= 1e3:
-            raise ParameterError("mu", mu, "from 1e-6 to 1000")
+        mu = Number(1e-6, 1e3, strict=True).read("mu", mu)
         multiplier = min(1 / mu, 1e6)
         while exact(multiplier) * exact(mu) < 1:
             multiplier = math.nextafter(multiplier, math.inf)
@@ -85,8 +80,7 @@ class RoundedGaussian(Mechanism):
         Raises:
             ParameterError: ``delta`` is 0, or both are so small that the noise would be out of range.
         """
-        if DELTA.read("delta", delta) == 0:
-            raise ParameterError("delta", delta, "above 0 for Gaussian noise, such as 1e-6")
+        delta = NOISE_DELTA.read("delta", delta)
         # Below epsilon by more than the accountant adds to what it works out from mu, so that it reports no more.
         return cls.for_mu(mu_of_budget(EPSILON.read("epsilon", epsilon) * (1 - 2 * FLOAT_MARGIN), delta))
 

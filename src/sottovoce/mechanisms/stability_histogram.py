@@ -20,10 +20,11 @@ from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.laplace import at_least, at_least_bound
 from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
+from sottovoce.parameters import Checked
 from sottovoce.privacy.aggregates import ItemCounts
 from sottovoce.privacy.events import PureDP, WithFailure
 from sottovoce.privacy.numbers import exact, rounded_down
-from sottovoce.privacy.parameters import DELTA, EPSILON
+from sottovoce.privacy.parameters import Delta, Epsilon
 from sottovoce.randomness import Randomness
 
 FloatArray = NDArray[np.float64]
@@ -32,8 +33,10 @@ FloatArray = NDArray[np.float64]
 @final
 @register("stability_histogram", epsilon=1.0, failure_delta=1e-6)
 @dataclass(frozen=True, slots=True)
-class StabilityHistogram(Mechanism):
+class StabilityHistogram(Checked, Mechanism):
     """Adds discrete Laplace noise to the counts of the items that occur and releases those above a threshold.
+
+    Keyword-space aggregation (KSA), which is still to come, needs it (specification 5.5).
 
     Attributes:
         epsilon: Privacy loss when no item gives itself away, in nats.
@@ -54,12 +57,11 @@ class StabilityHistogram(Mechanism):
         ['refund']
     """
 
-    epsilon: float
-    failure_delta: float
+    epsilon: Epsilon
+    failure_delta: Delta
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
-        object.__setattr__(self, "failure_delta", DELTA.read("failure_delta", self.failure_delta))
+        Checked.__post_init__(self)
         epsilon, delta = exact(self.epsilon), exact(self.failure_delta)
         if not 0 < delta <= epsilon / (2 + epsilon):
             limit = f"from 1e-15 to {rounded_down(epsilon / (2 + epsilon))}, which is epsilon / (2 + epsilon)"

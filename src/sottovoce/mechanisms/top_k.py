@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, pairwise, permutations
-from typing import Final, final
+from typing import Annotated, Final, final
 
 import numpy as np
 
@@ -30,12 +30,15 @@ from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.samplers.integer_weights import WeightTable, rate_per_step, weight_table
+from sottovoce.parameters import COUNT, Checked
 from sottovoce.privacy.aggregates import IntArray, Scores
 from sottovoce.privacy.events import BoundedRange, SelfComposedDpEvent
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import EPSILON
+from sottovoce.privacy.parameters import EPSILON, Epsilon
 from sottovoce.randomness import Randomness
 
+Length = Annotated[int, COUNT]
+"""Items of a list."""
 _AT_ONCE: Final = 4096
 """Levels whose counts are looked up together, to bound memory."""
 
@@ -43,8 +46,10 @@ _AT_ONCE: Final = 4096
 @final
 @register("joint_top_k", epsilon=0.7, k=2)
 @dataclass(frozen=True, slots=True)
-class JointTopK(Mechanism):
+class JointTopK(Checked, Mechanism):
     """Selects a list of k different candidates with weight exp(epsilon * utility / (2 * sensitivity)), exactly.
+
+    Keyword-space aggregation (KSA), which is still to come, needs it (specification 5.5).
 
     Attributes:
         epsilon: Privacy loss of the whole list, in nats.
@@ -61,12 +66,8 @@ class JointTopK(Mechanism):
         (0.18767431, 0.11383023)
     """
 
-    epsilon: float
-    k: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
-        require_length(self.k)
+    epsilon: Epsilon
+    k: Length
 
     @property
     def event(self) -> BoundedRange:
@@ -195,8 +196,10 @@ def _nth_unused(n: int, used: Sequence[int]) -> int:
 @final
 @register("one_shot_top_k", epsilon=0.7, k=2)
 @dataclass(frozen=True, slots=True)
-class OneShotTopK(Mechanism):
+class OneShotTopK(Checked, Mechanism):
     """Selects k different candidates in order, each by an exponential mechanism over those not yet chosen.
+
+    Keyword-space aggregation (KSA), which is still to come, needs it (specification 5.5).
 
     Attributes:
         epsilon: Pure privacy loss of the whole list, in nats; every choice has an equal share of it.
@@ -212,12 +215,11 @@ class OneShotTopK(Mechanism):
         0.42835814
     """
 
-    epsilon: float
-    k: int
+    epsilon: Epsilon
+    k: Length
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
-        require_length(self.k)
+        Checked.__post_init__(self)
         EPSILON.read("epsilon / k", self.one.epsilon)
 
     @property
@@ -261,12 +263,6 @@ class OneShotTopK(Mechanism):
         left = _left(scores, chosen)
         for index, p in zip(left.tolist(), self.one.law(_only(scores, left)), strict=True):
             yield from self._continued((*chosen, index), odds * p, scores)
-
-
-def require_length(k: object) -> None:
-    """Checks the length of a list."""
-    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
-        raise ParameterError("k", k, "a whole number, 1 or more")
 
 
 def require_candidates(k: int, scores: Scores) -> None:

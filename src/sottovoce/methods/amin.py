@@ -20,7 +20,7 @@ from typing import ClassVar, Final, Self, final
 import numpy as np
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.clipping import Candidates, ClippedLogits, Probabilities, require_clip
+from sottovoce.experts.clipping import CLIP, Candidates, ClippedLogits, Probabilities
 from sottovoce.experts.label_scores import FloatArray
 from sottovoce.experts.token_scores import log_prior_of, scores_of, summed
 from sottovoce.mechanisms.above_threshold import AboveThreshold, ThresholdRun
@@ -126,7 +126,7 @@ class Amin(Decoder):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_clip(self.clip)
+        CLIP.read("clip", self.clip)
 
     def runs(self, setting: Setting) -> int:
         """r: the most tests that may start in one text."""

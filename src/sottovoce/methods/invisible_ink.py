@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final, Self, final
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.clipping import CENTRES, Candidates, ClippedDifferences, require_clip
+from sottovoce.experts.clipping import CENTRES, CLIP, Candidates, ClippedDifferences
 from sottovoce.experts.label_scores import FloatArray
 from sottovoce.experts.token_scores import log_prior_of
 from sottovoce.methods.base import Price
@@ -94,7 +94,7 @@ class InvisibleInk(SelectingDecoder):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.clip is not None:
-            require_clip(self.clip)
+            CLIP.read("clip", self.clip)
 
     @property
     def rule(self) -> ClippedDifferences:

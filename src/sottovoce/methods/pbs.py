@@ -21,7 +21,7 @@ import numpy as np
 
 from sottovoce.errors import ParameterError
 from sottovoce.experts.label_scores import ExpertOutputs
-from sottovoce.experts.subsample import require_sampling
+from sottovoce.experts.subsample import PROBABILITY, SUBSAMPLES
 from sottovoce.mechanisms.noisy_max import argmax_law
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.base import Price, Subsampling, register_method
@@ -112,7 +112,8 @@ class PbS(Subsampling):
     subsamples: Annotated[int, Number(1, 1_000, whole=True)] = 100
 
     def __post_init__(self) -> None:
-        require_sampling(self.sampling_probability, self.subsamples)
+        for name, limit in (("sampling_probability", PROBABILITY), ("subsamples", SUBSAMPLES)):
+            object.__setattr__(self, name, limit.read(name, getattr(self, name)))
 
     def noise_multiplier(self, price: Price, adjacency: Adjacency) -> float:
         """Deviation of the noise over the sensitivity, the least within the price.

@@ -10,9 +10,8 @@ Sources     Private PoEtry; specification 5.1, 5.1.3 for the public prior. Clipp
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, final
+from typing import Annotated, ClassVar, Final, final
 
-from sottovoce.errors import ParameterError
 from sottovoce.experts.label_scores import NORMALIZATIONS, ExpertOutputs, FloatArray, require_clipping
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price, Selecting, register_method
@@ -26,6 +25,8 @@ Clip = Annotated[float, Number(0.001, 1_000)]
 """Where log-probabilities are clamped, in nats."""
 PriorWeight = Annotated[float, Number(0, 100)]
 """The power of a public prediction."""
+PRIOR_WEIGHT: Final = Number(0, 100, strict=True, words="from 0 to 100")
+"""The same, which a method checks before anything is charged."""
 
 
 @final
@@ -77,7 +78,7 @@ class PoE(Selecting):
 
     def __post_init__(self) -> None:
         require_clipping(self.clip, self.normalization)
-        require_prior_weight(self.prior_weight)
+        PRIOR_WEIGHT.read("prior_weight", self.prior_weight)
 
     def claim(self, one: ProductOfExperts, steps: int) -> Claim:
         return Claim(
@@ -93,9 +94,3 @@ class PoE(Selecting):
 
     def log_prior(self, experts: ExpertOutputs) -> FloatArray | None:
         return self.prior_weight * experts.log_prior() if self.prior_weight else None
-
-
-def require_prior_weight(weight: float) -> None:
-    """Checks the weight of the public prediction, which a method does before anything is charged."""
-    if not isinstance(weight, int | float) or isinstance(weight, bool) or not 0 <= weight <= 100:
-        raise ParameterError("prior_weight", weight, "from 0 to 100")

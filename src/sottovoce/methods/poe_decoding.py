@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, final
 
-from sottovoce.experts.clipping import NORMALIZATIONS, Candidates, ClampedLogProbabilities, require_clip
+from sottovoce.experts.clipping import CLIP, NORMALIZATIONS, Candidates, ClampedLogProbabilities
 from sottovoce.experts.label_scores import FloatArray
 from sottovoce.experts.token_scores import log_prior_of
 from sottovoce.methods.decoding.decoder import Part, Setting, register_decoder
 from sottovoce.methods.decoding.selecting import SelectingDecoder
-from sottovoce.methods.poe import PriorWeight, ProductOfExperts, require_prior_weight
+from sottovoce.methods.poe import PRIOR_WEIGHT, PriorWeight, ProductOfExperts
 from sottovoce.parameters import OneOf, Positive, Whole
 from sottovoce.privacy.claims import Claim, basic_or_advanced
 
@@ -58,8 +58,8 @@ class PoEDecoding(SelectingDecoder):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_clip(self.clip)
-        require_prior_weight(self.prior_weight)
+        CLIP.read("clip", self.clip)
+        PRIOR_WEIGHT.read("prior_weight", self.prior_weight)
 
     @property
     def rule(self) -> ClampedLogProbabilities:

@@ -16,7 +16,7 @@ from typing import ClassVar, final
 from sottovoce.experts.label_scores import ExpertOutputs, FloatArray, require_clipping
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price, Selecting, register_method
-from sottovoce.methods.poe import Clip, PriorWeight, ProductOfExperts, require_prior_weight
+from sottovoce.methods.poe import PRIOR_WEIGHT, Clip, PriorWeight, ProductOfExperts
 from sottovoce.privacy.aggregates import Scores
 
 
@@ -45,7 +45,7 @@ class PriorPoE(Selecting):
 
     def __post_init__(self) -> None:
         require_clipping(self.clip, "max")
-        require_prior_weight(self.prior_weight)
+        PRIOR_WEIGHT.read("prior_weight", self.prior_weight)
 
     def mechanism(self, price: Price) -> Exponential:
         return Exponential(price.epsilon)

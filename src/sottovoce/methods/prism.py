@@ -17,7 +17,7 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from sottovoce.experts.clipping import Candidates, ClippedLogits, require_clip
+from sottovoce.experts.clipping import CLIP, Candidates, ClippedLogits
 from sottovoce.experts.label_scores import FloatArray
 from sottovoce.experts.token_scores import log_prior_of
 from sottovoce.methods.decoding.decoder import Part, Setting, register_decoder
@@ -83,7 +83,7 @@ class PRISM(SelectingDecoder):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_clip(self.clip)
+        CLIP.read("clip", self.clip)
 
     @property
     def rule(self) -> ClippedLogits:

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Self, final
 
-from sottovoce.errors import ParameterError
 from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.mechanisms.exponential import Exponential
@@ -164,8 +163,7 @@ class RNM(Selecting):
     noise: Annotated[str, OneOf(NOISES)] = "exponential"
 
     def __post_init__(self) -> None:
-        if self.noise not in NOISES:
-            raise ParameterError("noise", self.noise, f"one of {', '.join(NOISES)}")
+        OneOf(NOISES).read("noise", self.noise)
 
     @property
     def step(self) -> type[StepCost]:  # type: ignore[override]

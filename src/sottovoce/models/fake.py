@@ -17,6 +17,7 @@ from sottovoce.errors import MissingExtraError, ModelError, ParameterError
 from sottovoce.models.base import Context, FloatArray, Isolation
 from sottovoce.models.failures import OwnFailure
 from sottovoce.models.stepper import Group, Prompt, Step
+from sottovoce.parameters import COUNT, Number
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
 
@@ -178,8 +179,8 @@ class FakeStepper:
         Raises:
             ModelError: A public part, ``max_private_tokens`` and ``tokens`` are more than ``most_tokens``.
         """
-        if max_private_tokens < 1 or tokens < 1:
-            raise ParameterError("max_private_tokens, tokens", (max_private_tokens, tokens), "1 or more each")
+        COUNT.read("max_private_tokens", max_private_tokens)
+        COUNT.read("tokens", tokens)
         around = max((self._around(prompt) for group in groups for prompt in _prompts(group)), default=0)
         if self.most_tokens is not None and around + max_private_tokens + tokens > self.most_tokens:
             raise ModelError(
@@ -222,8 +223,7 @@ class FakePrompts(Opaque):
         """Opens texts side by side."""
         if self._closed:
             raise ModelError("These prompts were closed; read them again.")
-        if not 1 <= tokens <= self._tokens:
-            raise ParameterError("tokens", tokens, f"between 1 and {self._tokens}")
+        Number(1, self._tokens, whole=True, strict=True).read("tokens", tokens)
         return FakeDecoding(self._stepper, [self._groups[group] for group in groups], tokens)
 
     def close(self) -> None:

@@ -25,10 +25,12 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ModelError, ParameterError, TaskError
 from sottovoce.models.base import Context, FloatArray, Isolation
+from sottovoce.parameters import Number
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
 
 NATS: Final = 8.0
+_SCALE: Final = Number(0, above_least=True, below_most=True, strict=True, words="None, or a finite number above 0")
 CHARGE: Final = 0.1
 STEEPNESS: Final = 20.0
 
@@ -63,11 +65,8 @@ class VectorScorer:
     isolation = Isolation.BY_CONSTRUCTION
 
     def __post_init__(self) -> None:
-        scale = self.length_scale
-        if scale is None:
-            return
-        if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < float("inf"):
-            raise ParameterError("length_scale", scale, "None, or a finite number above 0")
+        if self.length_scale is not None:
+            object.__setattr__(self, "length_scale", _SCALE.read("length_scale", self.length_scale))
 
     def prepare(self, task: Task, contexts: Sequence[Context]) -> VectorContexts:
         """Reads the examples of every expert.

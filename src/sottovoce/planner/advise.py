@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 
-from sottovoce.errors import ParameterError
+from sottovoce.parameters import COUNT, OneOf
 from sottovoce.planner.measurements import Accuracy, Grid, Reading, Setting, measured_tasks, packaged_grid
 from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP
 from sottovoce.privacy.ledger.budget import Budget, amount_of
@@ -174,11 +174,8 @@ def make_plan(
         ParameterError: A number is out of range, or the task was not measured.
     """
     adjacency = Adjacency.parse(adjacency)
-    for name, value in (("records", records), ("questions", questions)):
-        if type(value) is not int or value < 1:
-            raise ParameterError(name, value, "a whole number, 1 or more")
-    if labels not in (KNOWN, UNKNOWN):
-        raise ParameterError("labels", labels, f"{KNOWN!r} or {UNKNOWN!r}")
+    records, questions = COUNT.read("records", records), COUNT.read("questions", questions)
+    OneOf((KNOWN, UNKNOWN)).read("labels", labels)
     grid = packaged_grid()
     tasks, labels = grid.tasks(labels, task)
     counts = grid.counts(tasks[0], labels)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ParameterError
+from sottovoce.parameters import COUNT, ExactNumber
 from sottovoce.privacy.unit import Adjacency, ChangeType
 from sottovoce.records.sealed import Opaque
 
@@ -52,9 +53,10 @@ class Scores(Opaque):
         squared_l2: int | None = None,
     ) -> None:
         if squared_l2 is not None:
-            whole("squared_l2", squared_l2)
+            squared_l2 = COUNT.read("squared_l2", squared_l2)
         self.values: IntArray = _steps(values)
-        self.sensitivity, self.adjacency, self.squared_l2 = whole("sensitivity", sensitivity), adjacency, squared_l2
+        self.sensitivity: int = COUNT.read("sensitivity", sensitivity)
+        self.adjacency, self.squared_l2 = adjacency, squared_l2
 
     def _public_face(self) -> str:
         return f"{self.values.size} candidates, sensitivity {self.sensitivity}, {self.adjacency.value}"
@@ -91,11 +93,11 @@ class VectorSum(Opaque):
         denominator: int = 1,
         grid_step: Fraction = Fraction(1),
     ) -> None:
-        if not isinstance(grid_step, Fraction) or grid_step <= 0:
-            raise ParameterError("grid_step", grid_step, "a fraction above 0")
         self.values: IntArray = _steps(values)
-        self.squared_l2, self.adjacency = whole("squared_l2", squared_l2), adjacency
-        self.denominator, self.grid_step = whole("denominator", denominator), grid_step
+        self.squared_l2: int = COUNT.read("squared_l2", squared_l2)
+        self.denominator: int = COUNT.read("denominator", denominator)
+        self.adjacency = adjacency
+        self.grid_step = ExactNumber(0, above_least=True).read("grid_step", grid_step)
 
     def _public_face(self) -> str:
         return (
@@ -125,7 +127,8 @@ class Counts(Opaque):
 
     def __init__(self, values: Sequence[int] | IntArray, *, l1: int, adjacency: Adjacency) -> None:
         self.values: IntArray = _steps(values)
-        self.l1, self.adjacency = whole("l1", l1), adjacency
+        self.l1: int = COUNT.read("l1", l1)
+        self.adjacency = adjacency
 
     def _public_face(self) -> str:
         return f"{self.values.size} counts, L1 {self.l1}, {self.adjacency.value}"
@@ -165,7 +168,7 @@ class ItemCounts(Opaque):
     def __init__(
         self, units: Iterable[Collection[str]], *, items_per_unit: int, change: ChangeType, adjacency: Adjacency
     ) -> None:
-        self.items_per_unit = whole("items_per_unit", items_per_unit)
+        self.items_per_unit: int = COUNT.read("items_per_unit", items_per_unit)
         self.counts = Counter(item for items in units for item in first_distinct(items, items_per_unit))
         self.change, self.adjacency = change, adjacency
         self.l1 = items_per_unit * change.widths
@@ -185,13 +188,6 @@ def first_distinct(items: Collection[str], most: int) -> list[str]:
     """
     texts = [item for item in items if isinstance(item, str)]
     return list(dict.fromkeys(sorted(texts) if isinstance(items, Set) else texts))[:most]
-
-
-def whole(name: str, value: object) -> int:
-    """Checks a bound: a whole number, 1 or more."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ParameterError(name, value, "a whole number, 1 or more")
-    return value
 
 
 def _steps(values: Sequence[int] | IntArray) -> IntArray:

@@ -7,16 +7,16 @@ Its parameters are those of the adjacency under which it is priced.
 
 from __future__ import annotations
 
-import json
 import math
-from functools import lru_cache
 from typing import Any, Final
 
 import attr
 
 from sottovoce.errors import ParameterError
+from sottovoce.parameters import Number, YesNo
 from sottovoce.privacy import events
 from sottovoce.privacy.events import DpEvent
+from sottovoce.privacy.parameters import SHARE
 
 INNER: Final = "inner"
 """What a field called ``event`` is written as, since ``event`` names the class."""
@@ -72,12 +72,6 @@ def event_from_json(values: Any) -> DpEvent:
         raise ParameterError("event", values, f"{values['event']} with {', '.join(sorted(known))}") from None
 
 
-@lru_cache(maxsize=4096)
-def event_from_text(text: str) -> DpEvent:
-    """Reads an event from JSON text; a long history has few different ones."""
-    return event_from_json(json.loads(text))
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, DpEvent):
         return event_to_json(value)
@@ -93,15 +87,19 @@ def _read(name: str, value: Any) -> Any:
         return [_read(name, part) for part in value]
     if isinstance(value, bool) and name == "exclusive":
         return value
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ParameterError(name, value, "a number")
-    return value
+    return _NUMBER.read(name, value)
 
 
 MOST_EVENTS: Final = 100_000
 MOST_COUNT: Final = 10**9
-SHARES: Final = ("delta", "sampling_probability")
-WHOLE: Final = ("count", "source_dataset_size", "sample_size")
+_NUMBER: Final = Number(-math.inf, strict=True, words="a number")
+_FINITE: Final = Number(0, below_most=True, strict=True, words="a finite number, 0 or more")
+_LIMITS: Final = {
+    **dict.fromkeys(("delta", "sampling_probability"), SHARE),
+    **dict.fromkeys(("count", "source_dataset_size", "sample_size"), Number(1, MOST_COUNT, whole=True, strict=True)),
+    "noise_multiplier": Number(0, above_least=True, below_most=True, strict=True, words="a finite number above 0"),
+}
+"""Limits on numbers by their name; all others are finite."""
 
 
 def read_events(plan: Any, source: str) -> list[tuple[DpEvent, int]]:
@@ -155,8 +153,7 @@ def require_sane(event: Any) -> None:
                     raise ParameterError(part.name, inner, "an event")
                 require_sane(inner)
         elif part.name == "exclusive":
-            if not isinstance(value, bool):
-                raise ParameterError(part.name, value, "true or false")
+            YesNo().read(part.name, value)
         else:
             _require(part.name, value)
     _require_fields(event)
@@ -172,13 +169,4 @@ def _require_fields(event: Any) -> None:
 
 
 def _require(name: str, value: Any) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise ParameterError(name, value, "a number")
-    if name in WHOLE and not (isinstance(value, int) and 1 <= value <= MOST_COUNT):
-        raise ParameterError(name, value, f"a whole number from 1 to {MOST_COUNT}")
-    if name in SHARES and not 0 <= value <= 1:
-        raise ParameterError(name, value, "from 0 to 1")
-    if name == "noise_multiplier" and not 0 < value < math.inf:
-        raise ParameterError(name, value, "a finite number above 0")
-    if not 0 <= value < math.inf:
-        raise ParameterError(name, value, "a finite number, 0 or more")
+    _LIMITS.get(name, _FINITE).read(name, value)

@@ -13,9 +13,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decima
 from fractions import Fraction
 from typing import Final
 
-from sottovoce.errors import ParameterError
+from sottovoce.parameters import Number
 
-_MOST_DIGITS: Final = 15
+_DIGITS: Final = Number(1, 15, whole=True, strict=True)
 """Every decimal of so many digits reads as a float that is written with the same digits."""
 
 
@@ -106,8 +106,7 @@ _PRECISE: Final = Context(prec=60, rounding=ROUND_HALF_EVEN)
 
 
 def _rounded(value: float | Fraction, digits: int, rounding: str) -> str:
-    if not 1 <= digits <= _MOST_DIGITS:
-        raise ParameterError("digits", digits, f"1 to {_MOST_DIGITS}")
+    _DIGITS.read("digits", digits)
     if not isinstance(value, Fraction):
         if not math.isfinite(value):
             return str(value)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+import sys
+from typing import Annotated, Final
 
 from sottovoce.parameters import Number
 
@@ -23,6 +24,28 @@ DELTA: Final = Number(
     or_zero=True,
     words="0, or from 1e-15 to below 1 (1e-6 is usual, and well below one over the number of records)",
 )
-"""A delta: 0 is pure differential privacy."""
+"""A delta given by a person: 0 is pure differential privacy."""
+NOISE_DELTA: Final = Number(1e-15, 1, below_most=True, words="above 0 for Gaussian noise, such as 1e-6, and below 1")
+"""A delta given by a person where the noise has no pure guarantee."""
 ORDER: Final = Number(1.001, 1e6, words="a Renyi order from 1.001 to 1e+06, such as 16")
-"""An order of a Renyi divergence."""
+"""An order of a Renyi divergence given by a person."""
+
+Epsilon = Annotated[float, EPSILON]
+"""The same as an annotation."""
+Delta = Annotated[float, DELTA]
+"""The same as an annotation."""
+RHO: Final = Number(0, 1e6, above_least=True, below_most=True, strict=True)
+"""zCDP parameter of one release."""
+Rho = Annotated[float, RHO]
+"""The same as an annotation."""
+
+FINITE: Final = Number(0, sys.float_info.max, strict=True, words="a number, 0 or more, and finite")
+"""What a release may cost."""
+SHARE: Final = Number(0, 1, strict=True)
+"""A probability."""
+RATE: Final = Number(0, 1, above_least=True, strict=True)
+"""The chance of being sampled."""
+FAILURE: Final = Number(0, 1, below_most=True, strict=True)
+"""A delta that is worked with; 0 is pure differential privacy."""
+PROPER_DELTA: Final = Number(0, 1, above_least=True, below_most=True, strict=True)
+"""A delta that is worked with, above 0."""

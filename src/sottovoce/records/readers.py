@@ -20,7 +20,7 @@ from types import NoneType
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from sottovoce.errors import MissingExtraError, ParameterError, RecordError
-from sottovoce.parameters import Kind
+from sottovoce.parameters import COUNT, Kind
 from sottovoce.records import limits
 from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
 
@@ -96,9 +96,7 @@ def _name(source: Any) -> str:
 
 def _limit(source: Any, given: int | None) -> int:
     if given is not None:
-        if type(given) is not int or given < 1:
-            raise ParameterError("max_characters", given, "1 or more")
-        return given
+        return int(COUNT.read("max_characters", given))
     folder = isinstance(source, str | os.PathLike) and os.path.isdir(source)
     return MAX_PICTURE_CHARACTERS if folder else MAX_CHARACTERS
 

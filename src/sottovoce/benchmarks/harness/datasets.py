@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from sottovoce.benchmarks.harness.public_rows import benchmark_rows
 from sottovoce.data.bundled import tickets_file
-from sottovoce.errors import InputError, ParameterError
+from sottovoce.errors import InputError
+from sottovoce.parameters import OneOf
 from sottovoce.records.sealed import Row
 from sottovoce.tasks import Example, Query, Task, load_task
 
@@ -113,8 +114,7 @@ def read_world(data: Path, name: str) -> Dataset:
         ParameterError: There is no such world.
         InputError: Its rows are not in the folder.
     """
-    if name not in DATASETS:
-        raise ParameterError("tasks", name, f"one of {', '.join(DATASETS)}")
+    OneOf(tuple(DATASETS)).read("tasks", name)
     try:
         return DATASETS[name](data, name)
     except (FileNotFoundError, NotADirectoryError) as error:

@@ -19,11 +19,12 @@ from sottovoce.benchmarks.harness.experiment import Bench, Cell, Experiment, Key
 from sottovoce.benchmarks.harness.hardware import describe
 from sottovoce.benchmarks.harness.parallel import Done, measured, run_in_parallel
 from sottovoce.benchmarks.harness.score_cache import ScoreCache, StoredScorer
-from sottovoce.errors import InputError, ParameterError
+from sottovoce.errors import InputError
 from sottovoce.files.outputs import refuse_existing
 from sottovoce.files.partial import PartialFile, is_torn, rows_of
 from sottovoce.models.base import LabelScorer
 from sottovoce.models.registry import load_scorer
+from sottovoce.parameters import Number, OneOf
 from sottovoce.store import home
 from sottovoce.terminal import progress, say
 
@@ -65,8 +66,7 @@ def load_experiment(name: str) -> Experiment:
     Raises:
         ParameterError: There is none.
     """
-    if name not in MODULES:
-        raise ParameterError("experiment", name, f"one of {', '.join(MODULES)}")
+    OneOf(tuple(MODULES)).read("experiment", name)
     experiment: Experiment = import_module(f"sottovoce.benchmarks.{MODULES[name]}").EXPERIMENT
     return experiment
 
@@ -109,8 +109,7 @@ def run(
     Raises:
         InputError: An interrupted run had other settings, rows are missing, or something else is in a file's place.
     """
-    if not 1 <= jobs <= MOST_JOBS:
-        raise ParameterError("jobs", jobs, f"from 1 to {MOST_JOBS}")
+    Number(1, MOST_JOBS, whole=True, strict=True).read("jobs", jobs)
     file = results / f"{experiment.name}{_suffix(settings.model)}{_suffix(settings.writer or 'embedded')}.json"
     refuse_existing(file, lambda old: replaceable(old, experiment.name))
     pieces = experiment.pieces(settings)

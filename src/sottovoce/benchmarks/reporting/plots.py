@@ -32,6 +32,7 @@ from sottovoce.benchmarks.reporting.scales import Scale
 from sottovoce.benchmarks.reporting.styles import Style, Styles, assign_styles, series_of
 from sottovoce.errors import MissingExtraError, ParameterError
 from sottovoce.files.outputs import marked, new_file
+from sottovoce.parameters import OneOf
 
 FloatArray = NDArray[np.float64]
 
@@ -162,8 +163,7 @@ class _Curve:
 
 
 def _curves(figure: Figure, styles: Styles) -> list[_Curve]:
-    if figure.kind not in KINDS:
-        raise ParameterError("kind", figure.kind, f"one of {', '.join(KINDS)}")
+    OneOf(tuple(KINDS)).read("kind", figure.kind)
     places = {group: place for place, group in enumerate(_groups(figure))}
     curves = []
     for one in figure.series:

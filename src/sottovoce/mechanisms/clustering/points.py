@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sottovoce.errors import ParameterError
+from sottovoce.parameters import ExactNumber
 from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.sealed import Opaque
@@ -95,11 +96,10 @@ def as_vectors(vectors: ArrayLike, name: str, dimension: int | None = None) -> F
 
 def require_radius(radius: Fraction | int) -> Fraction:
     """A public radius: an exact number above 0."""
-    if not isinstance(radius, Fraction | int) or isinstance(radius, bool) or not 0 < radius <= MOST_RADIUS:
-        raise ParameterError("radius", radius, f"a whole number or fraction above 0, at most {MOST_RADIUS}")
-    if radius * (1 << GRID_BITS) < 1:
+    found = ExactNumber(0, MOST_RADIUS, above_least=True).read("radius", radius)
+    if found * (1 << GRID_BITS) < 1:
         raise ParameterError("radius", radius, f"at least one grid step, 2**-{GRID_BITS}")
-    return Fraction(radius)
+    return found
 
 
 def bound_of(radius: Fraction) -> int:

@@ -11,23 +11,27 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import Annotated, Final, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.clustering.tree import SplitScore
 from sottovoce.mechanisms.samplers.integer_weights import ROUNDING
+from sottovoce.parameters import Checked, Number
 from sottovoce.privacy.accounting.accountant import FLOAT_MARGIN, rho_of_budget
 from sottovoce.privacy.accounting.bounded_range import rho_of_bounded_range
 from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.events import BoundedRange, DpEvent, ZCDpEvent
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import DELTA, EPSILON
+from sottovoce.privacy.parameters import EPSILON, NOISE_DELTA
 from sottovoce.privacy.unit import Adjacency
+
+_LEVEL: Final = Number(1e-9, 1e3, strict=True)
+"""What a part of a level may cost."""
 
 
 @final
 @dataclass(frozen=True)
-class Level:
+class Level(Checked):
     """The price of one level of cuts.
 
     Attributes:
@@ -38,13 +42,8 @@ class Level:
         ParameterError: One is not above 0.
     """
 
-    kappa: float
-    count_rho: float
-
-    def __post_init__(self) -> None:
-        for name in ("kappa", "count_rho"):
-            if not 1e-9 <= getattr(self, name) <= 1e3:
-                raise ParameterError(name, getattr(self, name), "from 1e-9 to 1000")
+    kappa: Annotated[float, _LEVEL]
+    count_rho: Annotated[float, _LEVEL]
 
 
 def split_epsilon(kappa: float, width: Fraction) -> float:
@@ -111,8 +110,8 @@ def levels_for_budget(
     total = _total(*budget) * (1 - 4 * FLOAT_MARGIN)
     if len(shares) != 3 or not all(0 < share < 1 for share in shares) or abs(sum(shares) - 1) > 1e-9:
         raise ParameterError("shares", shares, "three parts above 0 that add up to 1")
-    if not 1 <= depth <= 16 or not 0.1 <= growth <= 10:
-        raise ParameterError("depth, growth", (depth, growth), "from 1 to 16, and from 0.1 to 10")
+    Number(1, 16, whole=True, strict=True).read("depth", depth)
+    Number(0.1, 10, strict=True).read("growth", growth)
     parts = [growth**level for level in range(depth)]
     cuts, counts = ([share * total * part / sum(parts) for part in parts] for share in shares[:2])
     if not adjacency.size_is_public:
@@ -127,12 +126,10 @@ def levels_for_budget(
 
 def _total(rho: float | None, epsilon: float | None, delta: float | None) -> float:
     if rho is not None and epsilon is None and delta is None:
-        return EPSILON.read("rho", rho)
+        return float(EPSILON.read("rho", rho))
     if rho is not None or epsilon is None or delta is None:
         raise ParameterError("budget", (rho, epsilon, delta), "either rho, or epsilon and delta")
-    if DELTA.read("delta", delta) == 0:
-        raise ParameterError("delta", delta, "above 0: noisy counts and sums have no pure guarantee")
-    return rho_of_budget(EPSILON.read("epsilon", epsilon), delta)
+    return rho_of_budget(EPSILON.read("epsilon", epsilon), NOISE_DELTA.read("delta", delta))
 
 
 def _kappa(rho: float, score: SplitScore, adjacency: Adjacency, one_axis: bool) -> float:

@@ -40,8 +40,10 @@ from sottovoce.mechanisms.clustering.release import Cluster, Clustering
 from sottovoce.mechanisms.clustering.tree import Cut, Node, SplitScore, cuts_within, release_tree, windows_and_ranks
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianVector
+from sottovoce.parameters import COUNT, ExactNumber, Kind, Number, OneOf
 from sottovoce.privacy.aggregates import IntArray, Scores, VectorSum
 from sottovoce.privacy.events import ComposedDpEvent, DpEvent, ZCDpEvent
+from sottovoce.privacy.parameters import RHO
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 
@@ -103,15 +105,17 @@ class DPM(Mechanism):
     radius: Fraction | int = 1
 
     def __post_init__(self) -> None:
-        _require(isinstance(self.adjacency, Adjacency), "adjacency", self.adjacency, "an Adjacency")
-        _require(1 <= len(self.levels) <= MOST_LEVELS, "levels", len(self.levels), f"1 to {MOST_LEVELS} levels")
-        _require(0 < self.sum_rho < 1e6, "sum_rho", self.sum_rho, "above 0 and finite")
+        Kind(Adjacency, "an Adjacency").read("adjacency", self.adjacency)
+        Number(1, MOST_LEVELS, whole=True, words=f"1 to {MOST_LEVELS} levels").read("levels", len(self.levels))
+        RHO.read("sum_rho", self.sum_rho)
         most = self.projection.steps // 2
-        _require(1 <= self.half_window <= most, "half_window", self.half_window, f"from 1 to {most}, half the steps")
-        _require(self.min_size >= 1, "min_size", self.min_size, "1 or more")
-        _require(self.max_gap is None or self.max_gap >= 0, "max_gap", self.max_gap, "None, or 0 or more")
-        _require(self.axes in ("any", "in turn"), "axes", self.axes, "'any' or 'in turn'")
-        _require(self.centres in ("original", "projected"), "centres", self.centres, "'original' or 'projected'")
+        words = f"from 1 to {most}, half the steps"
+        Number(1, most, whole=True, strict=True, words=words).read("half_window", self.half_window)
+        COUNT.read("min_size", self.min_size)
+        if self.max_gap is not None:
+            ExactNumber(0).read("max_gap", self.max_gap)
+        OneOf(("any", "in turn")).read("axes", self.axes)
+        OneOf(("original", "projected")).read("centres", self.centres)
         require_radius(self.radius)
         for level in self.levels:
             Exponential(self._epsilon(level))
@@ -271,12 +275,10 @@ class DPM(Mechanism):
         return self.score.width(adjacency, one_axis=self._one_axis)
 
     def _require_fit(self, points: PrivatePoints) -> None:
-        _require(points.adjacency is self.adjacency, "adjacency of the points", points.adjacency, self.adjacency.value)
-        _require(points.radius == self.radius, "radius of the points", points.radius, f"{self.radius}")
-        wanted = self.projection.dimension
-        _require(points.dimension == wanted, "length of the points", points.dimension, f"{wanted}")
-
-
-def _require(fine: bool, name: str, value: object, limit: str) -> None:
-    if not fine:
-        raise ParameterError(name, value, limit)
+        for name, value, wanted in (
+            ("adjacency", points.adjacency.value, self.adjacency.value),
+            ("radius", points.radius, self.radius),
+            ("length", points.dimension, self.projection.dimension),
+        ):
+            if value != wanted:
+                raise ParameterError(f"{name} of the points", value, f"{wanted}")

@@ -28,6 +28,7 @@ from sottovoce.mechanisms.clustering.points import (
     grid_rows,
     require_radius,
 )
+from sottovoce.parameters import Number
 from sottovoce.privacy.aggregates import IntArray
 from sottovoce.randomness import SeededRandomness
 
@@ -37,6 +38,7 @@ PUBLIC_SEED: Final = 20261120
 """The published seed of the default random axes. It protects nothing; anybody may know it."""
 
 MOST_STEPS: Final = 4096
+_EDGE: Final = Number(-1024, 1024)
 
 
 @final
@@ -66,8 +68,7 @@ class PublicProjection:
     dimension: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.steps, int) or not 2 <= self.steps <= MOST_STEPS:
-            raise ParameterError("steps", self.steps, f"a whole number from 2 to {MOST_STEPS}")
+        Number(2, MOST_STEPS, whole=True, strict=True).read("steps", self.steps)
         if not (self.lows + self.steps <= self.highs).all():
             raise ParameterError("box", self.name, "wider than nothing along every axis")
         parts = (self.lows, self.highs) if self.axes is None else (self.lows, self.highs, self.axes)
@@ -94,7 +95,7 @@ class PublicProjection:
             steps: Steps of each axis.
             seed: Public.
         """
-        _require_axes(axes, dimension)
+        axes = _axes(axes, dimension)
         directions = _orthonormal(_normals(axes * dimension, seed).reshape(axes, dimension))
         edge = np.full(axes, reach / math.sqrt(dimension))
         return cls._of(f"{axes} random axes, seed {seed}", directions, -edge, edge, steps)
@@ -114,7 +115,7 @@ class PublicProjection:
         """
         known = as_vectors(public, "public")
         known = known[np.isfinite(known).all(axis=1)]
-        _require_axes(axes, min(known.shape[1], len(known) - 1))
+        axes = _axes(axes, min(known.shape[1], len(known) - 1))
         middle = known.mean(axis=0)
         directions = np.linalg.svd(known - middle, full_matrices=False)[2][:axes]
         directions *= np.where(directions[np.arange(axes), np.abs(directions).argmax(axis=1)] < 0, -1, 1)[:, None]
@@ -203,14 +204,12 @@ class PublicProjection:
 
 
 def _whole(edge: float) -> int:
-    if not math.isfinite(edge) or abs(edge) > 1024:
-        raise ParameterError("box", edge, "a finite number of at most 1024")
-    return math.floor(edge * (1 << COORDINATE_BITS))
+    return math.floor(float(_EDGE.read("box", edge)) * (1 << COORDINATE_BITS))
 
 
-def _require_axes(axes: int, most: int) -> None:
-    if not isinstance(axes, int) or not 1 <= axes <= most:
-        raise ParameterError("axes", axes, f"a whole number from 1 to {most}, which the vectors allow")
+def _axes(axes: int, most: int) -> int:
+    words = f"a whole number from 1 to {most}, which the vectors allow"
+    return int(Number(1, most, whole=True, strict=True, words=words).read("axes", axes))
 
 
 def _normals(count: int, seed: int) -> FloatArray:

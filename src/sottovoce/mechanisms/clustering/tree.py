@@ -28,6 +28,7 @@ import numpy as np
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.clustering.projection import PublicProjection
 from sottovoce.mechanisms.clustering.release import Branch, Cluster, Clustering, Leaf
+from sottovoce.parameters import ExactNumber
 from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.sealed import Opaque
@@ -69,10 +70,8 @@ class SplitScore:
 
     def __post_init__(self) -> None:
         for name in ("emptiness", "centreness", "shoulder", "margin"):
-            value = getattr(self, name)
-            if not isinstance(value, Fraction | int) or isinstance(value, bool) or not 0 <= value <= 1000:
-                raise ParameterError(name, value, "a whole number or a Fraction from 0 to 1000")
-            if Fraction(value).denominator > 1000:
+            value = ExactNumber(0, 1000).read(name, getattr(self, name))
+            if value.denominator > 1000:
                 raise ParameterError(name, value, "a fraction with a denominator of at most 1000")
         if not (0 < self.margin < Fraction(1, 2) and self.shoulder <= 1 and self.emptiness + self.centreness > 0):
             raise ParameterError("score", self, "weights above 0, margin below 1/2, shoulder at most 1")

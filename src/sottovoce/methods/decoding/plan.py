@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Protocol, final
 
 from sottovoce.errors import ParameterError
+from sottovoce.parameters import Number
 from sottovoce.privacy.accounting.accountant import Report
-from sottovoce.privacy.accounting.composition import require_whole
 from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, DpEvent, NoOpDpEvent, SelfComposedDpEvent
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.step_costs import StepCost
@@ -56,7 +56,7 @@ class Setting:
 
     def __post_init__(self) -> None:
         for name in ("tokens", "texts", "experts"):
-            require_whole(name, getattr(self, name), 1, f"from 1 to {MOST_TOKENS:,}", MOST_TOKENS)
+            Number(1, MOST_TOKENS, whole=True, strict=True).read(name, getattr(self, name))
         if is_drop(self.change) and self.adjacency is Adjacency.REPLACE_ONE:
             raise ParameterError("change", self.change.name, "a swap: under replace-one an expert says something else")
 

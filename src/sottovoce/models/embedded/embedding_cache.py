@@ -34,7 +34,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
-from sottovoce.errors import ParameterError
+from sottovoce.parameters import Number
 from sottovoce.store import home, private_folder
 
 VectorArray = NDArray[np.float32]
@@ -77,9 +77,8 @@ class EmbeddingCache:
     """
 
     def __init__(self, folder: Path | None = None, *, most_entries: int = 200_000) -> None:
-        if most_entries < 1:
-            raise ParameterError("most_entries", most_entries, "at least 1")
-        self._folder, self._most = folder or default_folder(), most_entries
+        limit = Number(1, whole=True, strict=True, words="at least 1")
+        self._folder, self._most = folder or default_folder(), limit.read("most_entries", most_entries)
 
     def find(self, encoder: str, texts: Sequence[str]) -> list[VectorArray | None]:
         """Looks texts up.

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import MissingExtraError, ModelError, ParameterError
 from sottovoce.models.failures import is_models, is_shared
+from sottovoce.parameters import OneOf
 
 VectorArray = NDArray[np.float32]
 
@@ -78,8 +79,7 @@ class SentenceEncoder:
         for package in ("torch", "transformers", "tokenizers", "safetensors"):
             if find_spec(package) is None:
                 raise MissingExtraError(package, "embedded")
-        if dtype not in DTYPES:
-            raise ParameterError("dtype", dtype, f"one of {', '.join(DTYPES)}")
+        OneOf(tuple(DTYPES)).read("dtype", dtype)
         self._folder, self._dtype = _folder_of(encoder), dtype
         self.digest = _checked(self._folder, PINNED if encoder is None else None)
         self.dimension = _dimension(self._folder)

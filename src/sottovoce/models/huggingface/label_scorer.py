@@ -32,6 +32,7 @@ from sottovoce.models.huggingface.causal_model import CausalModel, Loaded
 from sottovoce.models.huggingface.contexts import HFContexts
 from sottovoce.models.huggingface.prefix_cache import PrefixStore
 from sottovoce.models.huggingface.selftest import SelfTestReport, run_self_test
+from sottovoce.parameters import SIZE, Number, OneOf
 
 LAYOUTS = ("auto", "queries", "experts")
 SCORES = ("labels", "vocabulary")
@@ -79,16 +80,12 @@ class TransformersScorer:
         layout: str = "auto",
         loaded: Loaded | None = None,
     ) -> None:
-        if score not in SCORES:
-            raise ParameterError("score", score, f"one of {', '.join(SCORES)}")
-        if layout not in LAYOUTS:
-            raise ParameterError("layout", layout, f"one of {', '.join(LAYOUTS)}")
+        OneOf(SCORES).read("score", score)
+        OneOf(LAYOUTS).read("layout", layout)
         if layout == "experts" and not reuse_cache:
             raise ParameterError("reuse_cache", reuse_cache, "True with layout 'experts'")
-        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= 4096):
-            raise ParameterError("rows", rows, "between 1 and 4096")
-        if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 0:
-            raise ParameterError("cache_bytes", cache_bytes, "0 or more")
+        rows = rows if rows is None else Number(1, 4096, whole=True, strict=True).read("rows", rows)
+        cache_bytes = SIZE.read("cache_bytes", cache_bytes)
         self.model = CausalModel(name_or_path, device=device, dtype=dtype, loaded=loaded)
         self.reuse_cache, self.restricted = reuse_cache, score == "labels"
         self.on_cuda = self.model.device.type == "cuda"

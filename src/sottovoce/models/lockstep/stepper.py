@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, final
 
-from sottovoce.errors import MissingExtraError, ModelError, ParameterError
+from sottovoce.errors import MissingExtraError, ModelError
 from sottovoce.models.base import Isolation
 from sottovoce.models.stepper import Group
 
@@ -38,6 +38,7 @@ from sottovoce.models.lockstep.packed import MOST_BYTES
 from sottovoce.models.lockstep.prefill import LockstepPrompts
 from sottovoce.models.lockstep.prompts import PromptParts
 from sottovoce.models.lockstep.selftest import LockstepReport, Shape, rows_keep_apart, run_self_test, shape_of
+from sottovoce.parameters import COUNT, SIZE, Number, OneOf
 
 LAYOUTS: Final = ("auto", "rows", "single")
 LOGIT_BYTES: Final = {"cpu": 64 << 20, "cuda": 512 << 20}
@@ -90,13 +91,9 @@ class TransformersStepper:
         named: str | None = None,
         packed_bytes: int = MOST_BYTES,
     ) -> None:
-        if layout not in LAYOUTS:
-            raise ParameterError("layout", layout, f"one of {', '.join(LAYOUTS)}")
-        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= 1 << 16):
-            raise ParameterError("rows", rows, f"between 1 and {1 << 16}")
-        for name, value in (("cache_bytes", cache_bytes), ("packed_bytes", packed_bytes)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise ParameterError(name, value, "0 or more")
+        OneOf(LAYOUTS).read("layout", layout)
+        rows = rows if rows is None else Number(1, 1 << 16, whole=True, strict=True).read("rows", rows)
+        cache_bytes, packed_bytes = SIZE.read("cache_bytes", cache_bytes), SIZE.read("packed_bytes", packed_bytes)
         model = CausalModel(name_or_path, device=device, dtype=dtype, loaded=loaded)
         self.engine = LockstepModel(model, packed_bytes)
         self.parts = PromptParts(model.tokenizer, chat=chat, more_ends=_stated_ends(model))
@@ -207,9 +204,8 @@ class TransformersStepper:
             ModelError: They do not fit into the model's positions, or into ``cache_bytes``; the model cannot be run.
             ParameterError: A number is below 1, or experts of one group have different public text.
         """
-        for name, value in (("max_private_tokens", max_private_tokens), ("tokens", tokens)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ParameterError(name, value, "1 or more")
+        max_private_tokens = COUNT.read("max_private_tokens", max_private_tokens)
+        tokens = COUNT.read("tokens", tokens)
         with self.lock:
             self._settle()
             prompts = LockstepPrompts(self, groups, max_private_tokens, tokens, self.parts.tokens)

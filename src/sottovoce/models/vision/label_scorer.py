@@ -15,7 +15,7 @@ import threading
 from collections.abc import Sequence
 from typing import final
 
-from sottovoce.errors import MissingExtraError, ParameterError
+from sottovoce.errors import MissingExtraError
 from sottovoce.models.base import Context, Isolation, require_images
 from sottovoce.tasks import Task
 
@@ -32,6 +32,7 @@ from sottovoce.models.huggingface.selftest import SelfTestReport
 from sottovoce.models.vision.contexts import VisionContexts
 from sottovoce.models.vision.selftest import run_self_test
 from sottovoce.models.vision.vision_model import VisionModel
+from sottovoce.parameters import SIZE, Number
 
 MAX_PIXELS = 512 * 512
 
@@ -70,10 +71,8 @@ class VisionScorer:
         max_pixels: int = MAX_PIXELS,
         split: bool = False,
     ) -> None:
-        if isinstance(cache_bytes, bool) or not isinstance(cache_bytes, int) or cache_bytes < 0:
-            raise ParameterError("cache_bytes", cache_bytes, "0 or more")
-        if isinstance(max_pixels, bool) or not isinstance(max_pixels, int) or not 1 <= max_pixels <= 1 << 26:
-            raise ParameterError("max_pixels", max_pixels, f"between 1 and {1 << 26}")
+        cache_bytes = SIZE.read("cache_bytes", cache_bytes)
+        max_pixels = Number(1, 1 << 26, whole=True, strict=True).read("max_pixels", max_pixels)
         self.model = VisionModel(name_or_path, device=device, dtype=dtype, max_pixels=max_pixels, split=split)
         self.reuse_cache = reuse_cache
         self.store = PrefixStore(cache_bytes)

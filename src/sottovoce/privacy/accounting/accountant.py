@@ -30,14 +30,13 @@ from sottovoce.privacy.accounting.bounded_range import (
     rho_of_bounded_range,
 )
 from sottovoce.privacy.accounting.composition import (
+    RELEASES,
     SAMPLED,
     Plan,
-    is_number,
     merge,
     plan_of,
     rate_of_sample,
     require_adjacency,
-    require_count,
 )
 from sottovoce.privacy.accounting.event_cost import cost_of, pure_of, rho_of, times
 from sottovoce.privacy.accounting.gaussian_dp import epsilon_of_mu
@@ -62,6 +61,7 @@ from sottovoce.privacy.events import (
     ZCDpEvent,
 )
 from sottovoce.privacy.numbers import exact, float_above, rounded_up
+from sottovoce.privacy.parameters import FAILURE
 from sottovoce.privacy.unit import Adjacency
 
 __all__ = [
@@ -151,7 +151,7 @@ class RdpAccountant:
             ParameterError: The event is not known, a parameter is out of range, or the count is not a whole number.
             AssignmentError: The event is sampled, and not for this adjacency.
         """
-        count = require_count(count)
+        count = RELEASES.read("count", count)
         for part, often in merge([event]).items():
             self._add(part, often * count)
         return self
@@ -174,8 +174,7 @@ class RdpAccountant:
             ParameterError: ``delta`` is not a probability, a bound has no such name, or so many releases are sampled
                 that nothing is known of them but by loss distributions, which would take too long.
         """
-        if not is_number(delta) or not 0 <= delta < 1:
-            raise ParameterError("delta", delta, "a number, 0 or more and below 1")
+        delta = FAILURE.read("delta", delta)
         if unknown := sorted(set(bounds) - set(BOUNDS)):
             raise ParameterError("bounds", unknown[0], f"of {', '.join(BOUNDS)}")
         plan = plan_of(self._merged)
@@ -194,7 +193,7 @@ class RdpAccountant:
         for release in plan_of(Counter([part])).releases:
             require_adjacency(release, self.adjacency)
         if count:
-            self._merged[part] = require_count(self._merged[part] + count)
+            self._merged[part] = RELEASES.read("count", self._merged[part] + count)
 
 
 def accumulate(events: Iterable[Any], adjacency: Adjacency, unit: str = "record") -> RdpAccountant:

@@ -19,9 +19,10 @@ from typing import Final, final
 
 import numpy as np
 
-from sottovoce.errors import ParameterError
+from sottovoce.parameters import SIZE, Number
 from sottovoce.privacy.accounting.bounded_range import rdp_of_bounded_range
 from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN, FloatArray, epsilon_of_rdp
+from sottovoce.privacy.parameters import PROPER_DELTA
 
 MOST_WORK: Final = 3e9
 """Products of steps, outcomes and grid points above this are refused; it takes about ten seconds."""
@@ -136,11 +137,7 @@ def _first_at_most(deltas: FloatArray, delta: float) -> int | None:
 
 
 def _check(eta: float, steps: int, delta: float, grid: int) -> None:
-    if eta != 0 and not LEAST_ETA <= eta < math.inf:
-        raise ParameterError("eta", eta, f"0, or from {LEAST_ETA:g}, and finite")
-    if steps < 0:
-        raise ParameterError("steps", steps, "0 or more")
-    if not 0 < delta < 1:
-        raise ParameterError("delta", delta, "above 0 and below 1")
-    if not 2 <= grid <= 10_000:
-        raise ParameterError("grid", grid, "from 2 to 10000")
+    Number(LEAST_ETA, below_most=True, or_zero=True, strict=True).read("eta", eta)
+    SIZE.read("steps", steps)
+    PROPER_DELTA.read("delta", delta)
+    Number(2, 10_000, whole=True, strict=True).read("grid", grid)

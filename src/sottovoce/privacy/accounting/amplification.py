@@ -18,8 +18,9 @@ from types import MappingProxyType
 from typing import Final, final
 
 from sottovoce.errors import AssignmentError, ParameterError
+from sottovoce.parameters import COUNT, Number
 from sottovoce.privacy.accounting.accountant import RdpAccountant
-from sottovoce.privacy.accounting.composition import holds_sample, is_number, merge, require_count, require_whole
+from sottovoce.privacy.accounting.composition import RELEASES, holds_sample, merge
 from sottovoce.privacy.events import (
     ApproximateDP,
     ComposedDpEvent,
@@ -31,6 +32,7 @@ from sottovoce.privacy.events import (
     is_private,
 )
 from sottovoce.privacy.numbers import rounded_up
+from sottovoce.privacy.parameters import PROPER_DELTA, RATE
 from sottovoce.privacy.unit import Adjacency, ChangeType, is_drop
 
 
@@ -115,8 +117,8 @@ class SharedSample:
         _require_rule(sampling, adjacency, change, grouped)
         if sampling is Sampling.WITHOUT_REPLACEMENT:
             _require_size(size, population)
-        elif rate is None or not is_number(rate) or not 0 < rate <= 1:
-            raise ParameterError("rate", rate, "a number above 0 and at most 1")
+        else:
+            rate = RATE.read("rate", rate)
         self.sampling, self.adjacency = sampling, adjacency
         self._rate, self._size, self._population = rate, size, population
         self._parts: list[DpEvent] = []
@@ -129,7 +131,7 @@ class SharedSample:
             ParameterError: The sample was amplified already, the event is itself sampled or not private, or the count
                 is not a whole number.
         """
-        require_count(count)
+        count = RELEASES.read("count", count)
         if self._event is not None:
             raise ParameterError("event", describe(event), "released before its sample is amplified: draw another one")
         if holds_sample(event):
@@ -167,8 +169,7 @@ def point_of(event: DpEvent, delta: float, adjacency: Adjacency) -> ApproximateD
         >>> round(point_of(PoissonSampledDpEvent(0.1, PureDP(2.0)), 1e-6, Adjacency.ADD_REMOVE).epsilon, 4)
         0.494
     """
-    if not is_number(delta) or not 0 < delta < 1:
-        raise ParameterError("delta", delta, "a number above 0 and below 1")
+    delta = PROPER_DELTA.read("delta", delta)
     epsilon = RdpAccountant(adjacency).compose(event).report(delta).epsilon
     if math.isinf(epsilon):
         raise ParameterError("event", describe(event), f"one with a finite epsilon at delta {rounded_up(delta)}")
@@ -192,5 +193,6 @@ def _require_rule(sampling: Sampling, adjacency: Adjacency, change: ChangeType, 
 
 
 def _require_size(size: int | None, population: int | None) -> None:
-    require_whole("population", population, 1, "of units, public, 1 or more")
-    require_whole("size", size, 1, f"from 1 to the population ({population})", population or 0)
+    most = COUNT.read("population", population)
+    words = f"a whole number from 1 to the population ({population})"
+    Number(1, most, whole=True, strict=True, words=words).read("size", size)

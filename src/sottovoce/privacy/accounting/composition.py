@@ -8,17 +8,14 @@ Sources     specification 6.1; Kairouz, Oh and Viswanath (2015): an (epsilon, de
 
 from __future__ import annotations
 
-import math
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, final
 
-import numpy as np
-
 from sottovoce.errors import AssignmentError, ParameterError
+from sottovoce.parameters import COUNT, Number, YesNo
 from sottovoce.privacy.events import (
     ApproximateDP,
     BoundedRange,
@@ -36,10 +33,15 @@ from sottovoce.privacy.events import (
     describe,
 )
 from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.parameters import FINITE, SHARE
 from sottovoce.privacy.unit import Adjacency
 
 MOST_COUNT: Final = 10**18
 """Releases of one kind above this are refused: floating-point totals would overflow."""
+RELEASES: Final = Number(
+    0, MOST_COUNT, whole=True, strict=True, words=f"a whole number, 0 or more, and at most {MOST_COUNT:.0e}"
+)
+"""A number of releases: whole, since a part of a release costs all of it."""
 
 SAMPLED = (PoissonSampledDpEvent, SampledWithoutReplacementDpEvent)
 _SAMPLED_WITH = {
@@ -138,27 +140,16 @@ def require_adjacency(event: Any, adjacency: Adjacency) -> None:
 
 def _parts(event: Any, count: int) -> Iterator[tuple[Any, int]]:
     """The releases in an event, each with how often it occurs."""
-    if isinstance(event, NoOpDpEvent) or require_count(count) == 0:
+    if isinstance(event, NoOpDpEvent) or RELEASES.read("count", count) == 0:
         return
     if isinstance(event, SelfComposedDpEvent):
-        require_count(event.count)
+        RELEASES.read("count", event.count)
         yield from _parts(event.event, count * event.count)
     elif isinstance(event, ComposedDpEvent):
         for part, times in merge(event.events).items():
             yield part, count * times
     else:
-        yield checked(event), require_count(count)
-
-
-def require_count(count: Any) -> int:
-    """Checks a number of releases: whole, since a part of a release costs all of it.
-
-    Raises:
-        ParameterError: It is not a whole number from 0 to 10^18.
-    """
-    if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 0 <= count <= MOST_COUNT:
-        raise ParameterError("count", count, f"a whole number, 0 or more, and at most {MOST_COUNT:.0e}")
-    return int(count)
+        yield checked(event), RELEASES.read("count", count)
 
 
 def checked(event: Any) -> Any:
@@ -169,28 +160,27 @@ def checked(event: Any) -> Any:
     """
     match event:
         case BoundedRange():
-            _require(event, "eta")
+            _read(event, "eta", FINITE)
         case PureDP():
-            _require(event, "epsilon")
+            _read(event, "epsilon", FINITE)
         case ApproximateDP():
-            _require(event, "epsilon")
-            _require(event, "delta", 1)
+            _read(event, "epsilon", FINITE)
+            _read(event, "delta", SHARE)
         case ZCDpEvent() if event.xi == 0:
-            _require(event, "rho")
+            _read(event, "rho", FINITE)
         case GaussianDpEvent():
-            _require(event, "noise_multiplier", math.inf)
+            _read(event, "noise_multiplier", Number(0, strict=True))
         case WithFailure():
-            _require(event, "delta", 1)
-            if not isinstance(event.exclusive, bool):
-                raise ParameterError("WithFailure.exclusive", event.exclusive, "true or false")
+            _read(event, "delta", SHARE)
+            YesNo().read("WithFailure.exclusive", event.exclusive)
             return WithFailure(_base(event.event), event.delta, event.exclusive)
         case PoissonSampledDpEvent():
-            _require(event, "sampling_probability", 1)
+            _read(event, "sampling_probability", SHARE)
             return PoissonSampledDpEvent(event.sampling_probability, _unsampled(event.event))
         case SampledWithoutReplacementDpEvent():
-            require_whole("source_dataset_size", event.source_dataset_size, 1, "1 or more")
-            limit = f"from 0 to source_dataset_size, {event.source_dataset_size}"
-            require_whole("sample_size", event.sample_size, 0, limit, event.source_dataset_size)
+            most = COUNT.read("source_dataset_size", event.source_dataset_size)
+            words = f"a whole number from 0 to source_dataset_size, {most}"
+            Number(0, most, whole=True, strict=True, words=words).read("sample_size", event.sample_size)
             base = _unsampled(event.event)
             return SampledWithoutReplacementDpEvent(event.source_dataset_size, event.sample_size, base)
         case NonPrivateDpEvent():
@@ -227,25 +217,5 @@ def holds_sample(event: DpEvent) -> bool:
     return any(isinstance(p, SAMPLED) or (isinstance(p, WithFailure) and holds_sample(p.event)) for p in parts)
 
 
-def is_number(value: Any) -> bool:
-    """Whether a value is a number that floating-point formulas take as it is: no text, switch or fraction."""
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-def require_whole(name: str, value: Any, least: int, limit: str, most: float = math.inf) -> None:
-    """Checks a public size.
-
-    Raises:
-        ParameterError: It is not a whole number in its range.
-    """
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
-        raise ParameterError(name, value, f"a whole number {limit}")
-
-
-def _require(event: Any, name: str, most: float = sys.float_info.max) -> None:
-    value = getattr(event, name)
-    if not is_number(value) or not 0 <= value <= most:
-        limit = (
-            f"a number from 0 to {most:g}" if most == 1 else "a number, 0 or more" + ", and finite" * (most < math.inf)
-        )
-        raise ParameterError(f"{type(event).__name__}.{name}", value, limit)
+def _read(event: Any, name: str, limit: Number) -> Any:
+    return limit.read(f"{type(event).__name__}.{name}", getattr(event, name))

@@ -12,7 +12,7 @@ from typing import Any, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.accounting.bounded_range import rho_of_bounded_range
-from sottovoce.privacy.accounting.composition import SAMPLED, checked, merge, plan_of, rate_of_sample, require_count
+from sottovoce.privacy.accounting.composition import RELEASES, SAMPLED, checked, merge, plan_of, rate_of_sample
 from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN, rho_of_pure
 from sottovoce.privacy.accounting.subsampled_profiles import epsilon_of_sampled
 from sottovoce.privacy.events import (
@@ -74,7 +74,7 @@ def cost_of(event: Any) -> EventCost:
         case NonPrivateDpEvent():
             return EventCost(math.inf, math.inf)
         case SelfComposedDpEvent():
-            require_count(event.count)
+            RELEASES.read("count", event.count)
             one = cost_of(event.event)
             return EventCost(
                 times(event.count, one.rho), times(event.count, one.epsilon), times(event.count, one.delta)

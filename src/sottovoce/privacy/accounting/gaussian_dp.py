@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from scipy import special
 
-from sottovoce.errors import ParameterError
+from sottovoce.parameters import Number
 from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN, FloatArray
 
 _STEPS: Final = 200
@@ -38,8 +38,7 @@ def deltas_of_mu(epsilons: FloatArray, mu: float) -> FloatArray:
     e = np.asarray(epsilons, dtype=np.float64)
     if mu == 0:
         return np.maximum(0.0, -np.expm1(e))
-    if not 0 < mu < math.inf:
-        raise ParameterError("mu", mu, "0 or more, and finite")
+    mu = Number(0, below_most=True, strict=True).read("mu", mu)
     size = np.abs(e)
     a, b = size / mu - mu / 2, size / mu + mu / 2
     density = np.exp(-a * a / 2) / math.sqrt(2 * math.pi)

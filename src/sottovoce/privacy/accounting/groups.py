@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.accounting.composition import SAMPLED, require_whole
+from sottovoce.parameters import COUNT
+from sottovoce.privacy.accounting.composition import SAMPLED
 from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN
 from sottovoce.privacy.events import (
     ApproximateDP,
@@ -26,6 +27,7 @@ from sottovoce.privacy.events import (
     describe,
 )
 from sottovoce.privacy.numbers import exact, float_above, float_below
+from sottovoce.privacy.parameters import FINITE, SHARE
 
 
 def scaled_to_group(event: DpEvent, units: int) -> DpEvent:
@@ -39,7 +41,7 @@ def scaled_to_group(event: DpEvent, units: int) -> DpEvent:
         >>> scaled_to_group(BoundedRange(0.1), 4)
         BoundedRange(eta=0.4)
     """
-    require_whole("units", units, 1, "of 1 or more")
+    units = COUNT.read("units", units)
     if units == 1:
         return event
     match event:
@@ -77,23 +79,12 @@ def epsilon_delta_of_group(epsilon: float, delta: float, units: int) -> tuple[fl
         >>> round(epsilon_delta_of_group(1.0, 1e-6, 2)[1] * 1e6, 5)  # 1 + e
         3.71828
     """
-    require_whole("units", units, 1, "of 1 or more")
-    if not (0 <= epsilon < math.inf and 0 <= delta <= 1):
-        raise ParameterError("epsilon, delta", (epsilon, delta), "0 or more and finite, and a probability")
+    units = COUNT.read("units", units)
+    epsilon, delta = FINITE.read("epsilon", epsilon), SHARE.read("delta", delta)
     if units * epsilon > 700:
         return _times(units, epsilon), float(delta > 0)
     factor = units if epsilon == 0 else math.expm1(units * epsilon) / math.expm1(epsilon)
     return _times(units, epsilon), min(1.0, delta * factor * (1 + FLOAT_MARGIN if units > 1 else 1))
-
-
-def replace_one_of_add_remove(event: DpEvent) -> DpEvent:
-    """Bounds replace-one by what the event costs under add-remove: through the data set without the record (2.3).
-
-    Example:
-        >>> replace_one_of_add_remove(ZCDpEvent(0.25))
-        ZCDpEvent(rho=1.0, xi=0.0)
-    """
-    return scaled_to_group(event, 2)
 
 
 def _approximate(epsilon: float, delta: float, units: int) -> DpEvent:

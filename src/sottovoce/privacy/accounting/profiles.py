@@ -24,16 +24,10 @@ from typing import Any, Final, final
 import numpy as np
 
 from sottovoce.errors import ParameterError
+from sottovoce.parameters import Number
 from sottovoce.privacy.accounting.adaptive_composition import finest_grid, optimal_profile, reach_of
 from sottovoce.privacy.accounting.bounded_range import deltas_of_bounded_range
-from sottovoce.privacy.accounting.composition import (
-    SAMPLED,
-    is_number,
-    merge,
-    plan_of,
-    rate_of_sample,
-    require_adjacency,
-)
+from sottovoce.privacy.accounting.composition import SAMPLED, merge, plan_of, rate_of_sample, require_adjacency
 from sottovoce.privacy.accounting.event_cost import rho_of_noise
 from sottovoce.privacy.accounting.gaussian_dp import deltas_of_mu, epsilon_of_mu
 from sottovoce.privacy.accounting.loss_distribution import LossDistribution, Profile
@@ -54,6 +48,7 @@ from sottovoce.privacy.events import (
     ZCDpEvent,
     describe,
 )
+from sottovoce.privacy.parameters import FAILURE
 from sottovoce.privacy.unit import Adjacency
 
 _NEGLIGIBLE: Final = 1e-17
@@ -103,8 +98,7 @@ def epsilon_of_plan(events: Iterable[Any], delta: float, adjacency: Adjacency) -
         >>> round(epsilon_of_plan([SelfComposedDpEvent(BoundedRange(0.1), 100)], 1e-5, Adjacency.REPLACE_ONE), 3)
         2.321
     """
-    if not is_number(delta) or not 0 <= delta < 1:
-        raise ParameterError("delta", delta, "a number, 0 or more and below 1")
+    delta = FAILURE.read("delta", delta)
     plan = plan_of(merge(events))
     share = plan.share(delta)
     if share < 0:
@@ -119,8 +113,7 @@ def epsilon_of_plan(events: Iterable[Any], delta: float, adjacency: Adjacency) -
 
 def delta_of_plan(events: Iterable[Any], epsilon: float, adjacency: Adjacency) -> float:
     """The delta of a fixed plan at an ``epsilon`` of 0 or more."""
-    if not is_number(epsilon) or not epsilon >= 0:
-        raise ParameterError("epsilon", epsilon, "a number, 0 or more")
+    epsilon = Number(0, strict=True).read("epsilon", epsilon)
     plan = plan_of(merge(events))
     failure = float(plan.failure) * (1 + FLOAT_MARGIN)
     at = np.array([epsilon])
@@ -130,6 +123,8 @@ def delta_of_plan(events: Iterable[Any], epsilon: float, adjacency: Adjacency) -
 
 def profile_of(event: DpEvent, adjacency: Adjacency) -> Profile:
     """The larger delta of the two directions of one event, as a function of epsilons of either sign.
+
+    ``false_negative_rate`` starts from it.
 
     Example:
         >>> profile = profile_of(BoundedRange(1.0), Adjacency.REPLACE_ONE)
@@ -145,6 +140,8 @@ def profile_of(event: DpEvent, adjacency: Adjacency) -> Profile:
 
 def false_negative_rate(profile: Profile, false_positive_rate: float, reach: float, points: int = 4001) -> float:
     """The least rate of missed members that a test with this false positive rate can have (specification T17).
+
+    The audits that are still to come compare with it.
 
     Args:
         profile: Of the release, the same in both directions.
