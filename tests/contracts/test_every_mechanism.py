@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from sottovoce.mechanisms.base import registered_selections
+from sottovoce.mechanisms.base import SelectionMechanism, registered
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax, argmax_law
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
@@ -19,7 +19,9 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from worlds import ADJACENCIES, losses
 
-MECHANISMS = {name: cls(**example) for name, (cls, example) in registered_selections().items()}
+MECHANISMS = {
+    name: cls(**example) for name, (cls, example) in registered().items() if issubclass(cls, SelectionMechanism)
+}
 
 
 def votes(counts) -> Scores:

@@ -121,7 +121,7 @@ def scores(scorer, contexts=CONTEXTS, queries=QUERIES, task=TASK):
 
 
 def plain(scorer, contexts=CONTEXTS, queries=QUERIES, task=TASK):
-    return np.asarray([[plain_scores(scorer, task, c, q) for c in contexts] for q in queries])
+    return np.asarray([[plain_scores(scorer, task, c, q)[0] for c in contexts] for q in queries])
 
 
 def example(seed, label=0, **options):

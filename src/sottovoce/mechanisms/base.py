@@ -55,10 +55,3 @@ def register(name: str, **example: Any) -> Callable[[M], M]:
 def registered() -> dict[str, tuple[type[Mechanism], Mapping[str, Any]]]:
     """Every mechanism of this folder by name, with its example arguments."""
     return _MECHANISMS.all()
-
-
-def registered_selections() -> dict[str, tuple[type[SelectionMechanism], Mapping[str, Any]]]:
-    """The mechanisms that choose one candidate."""
-    return {
-        name: (cls, example) for name, (cls, example) in registered().items() if issubclass(cls, SelectionMechanism)
-    }

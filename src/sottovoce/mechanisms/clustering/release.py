@@ -113,7 +113,7 @@ class Clustering:
         self._descend(node.above, steps, members[~below], found)
 
     def to_json(self) -> dict[str, Any]:
-        """The release as plain values."""
+        """The release as plain values, which semantic-group aggregation (SGA), still to come, writes to files."""
         return {
             "projection": self.projection.name,
             "clusters": [

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Self, TypeVar, final
+from typing import Any, ClassVar, Self, TypeVar, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism
@@ -33,7 +33,6 @@ from sottovoce.randomness import Randomness
 from sottovoce.registry import Registry
 
 __all__ = [
-    "DEFAULT_DECODER",
     "PLAN_BOUNDS",
     "Decoder",
     "DecodingPlan",
@@ -44,8 +43,6 @@ __all__ = [
     "register_decoder",
     "registered_decoders",
 ]
-
-DEFAULT_DECODER: Final = "invisible-ink"
 
 
 class Decoder(Checked, ABC):

@@ -68,17 +68,13 @@ def run_self_test(scorer: TransformersScorer) -> SelfTestReport:
     return SelfTestReport(tuple(checks))
 
 
-def plain_scores(scorer: TransformersScorer, task: Task, context: Context, query: Query) -> FloatArray:
+def plain_scores(scorer: TransformersScorer, task: Task, context: Context, query: Query) -> tuple[FloatArray, float]:
     """The slow, obvious version: one forward pass for each label, all logits, no cache, no batch.
 
     Returns:
-        Log-probabilities of the labels, shape (labels,), by the same rule as the scorer's.
+        Log-probabilities of the labels, shape (labels,), by the same rule as the scorer's; and the largest logit that
+        they rest on.
     """
-    return _plain(scorer, task, context, query)[0]
-
-
-def _plain(scorer: TransformersScorer, task: Task, context: Context, query: Query) -> tuple[FloatArray, float]:
-    """``plain_scores``, and the largest logit that they rest on."""
     writer = PromptWriter(scorer.model.tokenizer, task)
     prefix, suffix = writer.prefix(context), writer.suffix(query)
     if prefix is None or suffix is None:
@@ -122,7 +118,7 @@ def _scores(scorer: TransformersScorer, contexts: Sequence[Context], layout: str
 def _equals_plain(scorer: TransformersScorer, layout: str) -> SelfTestCheck:
     contexts = [[], *_contexts()[:2]]
     ours = _scores(scorer, contexts, layout)
-    plain = [[_plain(scorer, TASK, context, query) for context in contexts] for query in QUERIES]
+    plain = [[plain_scores(scorer, TASK, context, query) for context in contexts] for query in QUERIES]
     gap = _gap(ours, np.asarray([[scores for scores, _ in row] for row in plain]))
     largest = max(logit for row in plain for _, logit in row)
     # Logits carry a relative error, so large ones may differ by more; bfloat16 has 8 bits.

@@ -41,24 +41,20 @@ def made_up_picture(seed: int, size: tuple[int, int] = (72, 56)) -> str:
     return base64.b64encode(file.getvalue()).decode()
 
 
-def plain_scores(scorer: VisionScorer, task: Task, context: Context, query: Query) -> FloatArray:
-    """The slow, obvious version: one forward pass of the whole model for each label, all pictures at once, no cache.
-
-    The model itself puts the pictures in their places and finds all positions.
-
-    Returns:
-        Log-probabilities of the labels, shape (labels,), by the same rule as the scorer's.
-    """
-    return _plain(scorer, task, context, query)[0]
-
-
 def run_self_test(scorer: VisionScorer) -> SelfTestReport:
     """Runs every check; takes a few dozen forward passes."""
     return SelfTestReport((_equals_plain(scorer), _isolated(scorer), _same_questions(scorer), _pictures_count(scorer)))
 
 
-def _plain(scorer: VisionScorer, task: Task, context: Context, query: Query) -> tuple[FloatArray, float]:
-    """``plain_scores``, and the largest logit that they rest on."""
+def plain_scores(scorer: VisionScorer, task: Task, context: Context, query: Query) -> tuple[FloatArray, float]:
+    """The slow, obvious version: one forward pass of the whole model for each label, all pictures at once, no cache.
+
+    The model itself puts the pictures in their places and finds all positions.
+
+    Returns:
+        Log-probabilities of the labels, shape (labels,), by the same rule as the scorer's; and the largest logit that
+        they rest on.
+    """
     model = scorer.model
     writer = VisionPromptWriter(model.tokenizer, model.template, model.placeholder, task)
     tree = LabelTree(task.labels, writer.label_paths(), writer.eos_tokens(), restricted=True)
@@ -112,7 +108,7 @@ def _equals_plain(scorer: VisionScorer) -> SelfTestCheck:
     contexts: list[Context] = [[], [_example(1)], [_example(2), _example(3)]]
     queries = _queries()
     ours = _scores(scorer, contexts, queries)
-    plain = [[_plain(scorer, TASK, context, query) for context in contexts] for query in queries]
+    plain = [[plain_scores(scorer, TASK, context, query) for context in contexts] for query in queries]
     gap = _gap(ours, np.asarray([[scores for scores, _ in row] for row in plain]))
     # Logits carry a relative error, so large ones may differ by more; bfloat16 has 8 bits.
     largest = max(logit for row in plain for _, logit in row)
