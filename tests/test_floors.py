@@ -17,7 +17,6 @@ FLOORS = (
     {
         "deprecated",
         "errors",
-        "errors",
         "parameters",
         "records",
         "files",

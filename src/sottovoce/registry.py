@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
-from collections.abc import Collection
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar, final
 
 from sottovoce.errors import InputError, ParameterError
+from sottovoce.parameters import nearest
 
 E = TypeVar("E")
 
@@ -91,14 +90,3 @@ class Registry(Generic[E]):
                     f"package. {type(error).__name__}: {error}"
                 ) from error
         self._installed = True
-
-
-def nearest(name: str, known: Collection[str]) -> str:
-    """The known name that was probably meant, in words; empty where none is near.
-
-    Example:
-        >>> nearest("clp", ["clip", "noise"])
-        "; did you mean 'clip'?"
-    """
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""

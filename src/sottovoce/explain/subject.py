@@ -19,7 +19,6 @@ from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import DpEvent, NoOpDpEvent
 from sottovoce.privacy.parameters import Delta, Epsilon
 from sottovoce.privacy.unit import CHANGE_TYPES, Adjacency, Assignment, ChangeType, change_type, several
-from sottovoce.registry import nearest
 
 Counted = list[tuple[DpEvent, int]]
 """Events with how often each happens."""

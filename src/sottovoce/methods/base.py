@@ -13,7 +13,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.experts.label_scores import ExpertOutputs, FloatArray
 from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.parameters import options_of
+from sottovoce.parameters import nearest, options_of
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import DpEvent
@@ -21,7 +21,7 @@ from sottovoce.privacy.parameters import DELTA, EPSILON
 from sottovoce.privacy.step_costs import StepCost
 from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
 from sottovoce.randomness import Randomness
-from sottovoce.registry import Registry, nearest
+from sottovoce.registry import Registry
 
 
 @final
