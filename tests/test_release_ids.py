@@ -109,7 +109,7 @@ def test_a_caller_spends_its_own_part(tmp_path):
     from sottovoce.privacy.ledger.ledger import Identity
 
     identity = Identity(owner._records.fingerprint, owner.adjacency, owner._records.unit)
-    account.ledger.allot(identity, budget=Budget(0.5), caller="alice")
+    Ledger.of(account).allot(identity, budget=Budget(0.5), caller="alice")
     alice = session(ledger=path, caller="alice", budget=None)
     assert alice.ask("q", epsilon=0.5).remaining.answers_left(alice.terms(0.1).event) == 0
     with pytest.raises(BudgetExhaustedError, match="caller 'alice'"):

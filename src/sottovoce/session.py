@@ -162,7 +162,7 @@ class PrivateICL:
     @property
     def ledger(self) -> Ledger | None:
         """The ledger that is charged."""
-        return self._account.ledger if self._account else None
+        return Ledger.of(self._account) if self._account else None
 
     @property
     def demonstrations(self) -> Sequence[Example]:

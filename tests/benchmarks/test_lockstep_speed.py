@@ -121,10 +121,10 @@ def test_the_plain_loop_and_recomputing_give_the_logits_that_ours_gives(stepper,
 def test_ours_reads_writes_and_frees(stepper):
     ours = Ours(stepper, made_prompts(stepper, CASE), CASE)
     ours.read()
-    assert stepper.memory.used > 0
+    assert stepper.workspace.memory.used > 0
     ours.write()
     ours.close()
-    assert stepper.memory.used == 0
+    assert stepper.workspace.memory.used == 0
 
 
 def test_the_bytes_of_a_step_are_those_worked_out_by_hand(stepper):

@@ -145,7 +145,7 @@ def test_a_public_prompt_with_an_opening_of_its_own_equals_a_separate_pass(llama
 
 def test_many_small_passes_and_blocks_equal_separate_passes():
     stepper = fresh("qwen3", rows=3, layout="rows")
-    stepper._head_rows = 4
+    stepper.workspace._head_rows = 4
     groups, texts = [group(), group(("x",))], [0, 1, 0, 1, 1]
     assert_plain(stepper, groups, texts, written(stepper, groups, texts))
 
@@ -405,7 +405,7 @@ def test_a_failure_that_prompts_share_fails_everybody_and_makes_nobody_null(monk
     failing_on(stepper, monkeypatch, TEXTS[3], error, for_good=for_good)
     with pytest.raises(ModelError):
         stepper.read([group()], max_private_tokens=40, tokens=3)
-    assert stepper.memory.used == 0
+    assert stepper.workspace.memory.used == 0
 
 
 def test_a_model_that_recovers_before_the_last_prompt_fails_everybody_too(monkeypatch):
@@ -447,7 +447,7 @@ def test_a_model_that_never_repeats_itself_is_found_out_whether_or_not_a_prompt_
     for groups in ([group()], [group(())]):
         with pytest.raises(ModelError, match="does not read public text as it did before"):
             stepper.read(groups, max_private_tokens=40, tokens=3)
-    assert stepper.memory.used == 0
+    assert stepper.workspace.memory.used == 0
 
 
 def test_a_prompt_whose_numbers_are_not_finite_adds_nothing_and_others_are_not_touched(monkeypatch):
@@ -478,7 +478,7 @@ def test_a_failure_inside_the_model_tells_no_sizes(monkeypatch):
         stepper.read([group()], max_private_tokens=40, tokens=3)
     assert "317" not in str(caught.value)
     assert caught.value.__suppress_context__
-    assert stepper.memory.used == 0
+    assert stepper.workspace.memory.used == 0
 
 
 # Memory, positions and order
@@ -494,7 +494,7 @@ def test_what_does_not_fit_is_refused_before_it_is_read_in_public_numbers(monkey
     for texts in (TEXTS, [None] * 5):
         with pytest.raises(ModelError, match=f"would need {need:,} bytes, and 200,000 may be used"):
             stepper.read([group(texts)], max_private_tokens=100, tokens=3)
-    assert stepper.memory.used == 0
+    assert stepper.workspace.memory.used == 0
 
 
 def test_texts_that_do_not_fit_beside_the_prompts_are_refused():
@@ -518,13 +518,13 @@ def test_closed_prompts_and_texts_give_back_everything_they_kept():
     list(decoding.step({0: None}))
     watched = [weakref.ref(pair[0]) for pair in prompts.groups[0].experts.own]
     watched += [weakref.ref(panel.kept[0][0]) for one in decoding._passes for panel in one.panels]
-    assert stepper.memory.used > 0
+    assert stepper.workspace.memory.used > 0
     prompts.close()
     prompts.close()
     decoding.close()
     decoding.close()
     gc.collect()
-    assert stepper.memory.used == 0
+    assert stepper.workspace.memory.used == 0
     assert [ref() for ref in watched] == [None] * len(watched)
     with pytest.raises(ModelError, match="closed"):
         prompts.write([0], 3)
@@ -629,4 +629,4 @@ def test_attention_of_an_unknown_kind_is_refused_before_anything_is_read(monkeyp
     stepper = fresh()
     with pytest.raises(ModelError, match="Its attention is of a kind that is not supported"):
         stepper.read([group()], max_private_tokens=8, tokens=2)
-    assert stepper.memory.used == 0
+    assert stepper.workspace.memory.used == 0

@@ -104,7 +104,7 @@ def scores(scorer, contexts=CONTEXTS, queries=QUERIES, task=TASK):
 
 
 def plain(scorer, contexts=CONTEXTS, queries=QUERIES, task=TASK):
-    return np.asarray([[selftest.plain_scores(scorer, task, c, q)[0] for c in contexts] for q in queries])
+    return np.asarray([[selftest.plain_scores(scorer.engine, task, c, q)[0] for c in contexts] for q in queries])
 
 
 # What the numbers are

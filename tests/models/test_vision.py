@@ -121,7 +121,7 @@ def scores(scorer, contexts=CONTEXTS, queries=QUERIES, task=TASK):
 
 
 def plain(scorer, contexts=CONTEXTS, queries=QUERIES, task=TASK):
-    return np.asarray([[plain_scores(scorer, task, c, q)[0] for c in contexts] for q in queries])
+    return np.asarray([[plain_scores(scorer.engine, task, c, q)[0] for c in contexts] for q in queries])
 
 
 def example(seed, label=0, **options):
@@ -225,7 +225,7 @@ def test_prompts_and_pixels_are_those_of_the_library_s_own_processor(scorer_of, 
         assert torch.equal(tensor, expected[name]), name
     with torch.inference_mode():
         truth = model.model(**expected, use_cache=False).logits[0]
-    assert torch.equal(plain_logits(scorer, ours, shown), truth)
+    assert torch.equal(plain_logits(scorer.engine, ours, shown), truth)
     # The labels differ in their first token, so the last logits alone say which is chosen.
     lead = " " if family in {"idefics3", "smolvlm"} else ""  # "Assistant: dax", and "assistant\ndax"
     firsts = [processor.tokenizer.encode(lead + label, add_special_tokens=False)[0] for label in FOUR.labels]

@@ -138,10 +138,10 @@ MUTANTS = [
         "the balance is looked at before the write lock is taken",
         "privacy/ledger/account.py",
         "            self._admit(connection, reservations, amounts)\n"
-        "        with self.ledger._database.writing() as connection:\n"
+        "        with self.database.writing() as connection:\n"
         "            fresh, levels = self._admit(connection, reservations, amounts)\n",
         "            fresh, levels = self._admit(connection, reservations, amounts)\n"
-        "        with self.ledger._database.writing() as connection:\n",
+        "        with self.database.writing() as connection:\n",
         RACES,
     ),
     Mutant(

@@ -292,7 +292,7 @@ def test_an_export_never_takes_the_place_of_its_ledger(tmp_path, monkeypatch, ou
     account.reserve([Reservation("r", BoundedRange(0.1), "poe")])
     (tmp_path / "link.db").symlink_to("l.db")
     with pytest.raises(InputError, match="forget what was spent"):
-        export(account.ledger, out)
+        export(Ledger.of(account), out)
     assert Ledger("l.db").balances()[0].answers == 1
 
 
@@ -326,7 +326,7 @@ def test_nothing_that_is_there_is_overwritten(tmp_path):
 def test_counts_beyond_every_float_in_an_export_disagree_in_words(tmp_path, event):
     account = Ledger(":memory:").open(WHO, Budget(8, 1e-5))
     account.reserve([Reservation("r", BoundedRange(0.1), "poe")])
-    out = exported(account.ledger, tmp_path)
+    out = exported(Ledger.of(account), tmp_path)
     header, opening, charge = (json.loads(line) for line in out.read_text().splitlines())
     charge["detail"] = json.dumps({"event": event, "note": ""})
     out.write_text("".join(json.dumps(line) + "\n" for line in (header, opening, charge)))

@@ -71,7 +71,7 @@ def test_a_batch_is_charged_whole_or_not_at_all(address):
     with pytest.raises(BudgetExhaustedError, match="10 more would fit"):
         account.reserve([charge(f"r{i}") for i in range(11)])
     assert account.balance().spent == 0
-    assert [e["kind"] for e in account.ledger.history()] == ["open"]
+    assert [e["kind"] for e in Ledger.of(account).history()] == ["open"]
 
 
 def test_a_refusal_offers_an_epsilon_that_fits(address):
@@ -154,7 +154,7 @@ def test_against_a_rational_oracle_the_sum_of_true_charges_stays_under_the_cap(e
             continue
         true += Fraction(epsilon) if limit.delta == 0 else Fraction(min(_rho(epsilon), epsilon * epsilon / 8))
     assert true <= Fraction(limit.cap, SCALE) * (1 + Fraction(1, 10**12))
-    assert account.ledger.verify() == []
+    assert Ledger.of(account).verify() == []
 
 
 def _rho(eta: float) -> float:
@@ -301,7 +301,9 @@ def test_a_new_ledger_is_readable_by_its_owner_alone(path):
 def test_an_entry_holds_no_more_than_event_and_note(address):
     account = Ledger(address).open(WHO, Budget(1.0))
     account.reserve([charge("r")])
-    assert account.ledger.history()[1]["detail"] == '{"event": {"eta": 0.1, "event": "BoundedRange"}, "note": "test"}'
+    assert (
+        Ledger.of(account).history()[1]["detail"] == '{"event": {"eta": 0.1, "event": "BoundedRange"}, "note": "test"}'
+    )
 
 
 @pytest.mark.parametrize(
@@ -326,12 +328,12 @@ def test_the_history_holds_events_that_can_be_read_again(address):
         ComposedDpEvent([PureDP(0.01), SelfComposedDpEvent(BoundedRange(0.02), 3)]),
     ]
     account.reserve([Reservation(f"r{i}", event, "note") for i, event in enumerate(asked)])
-    entries = [entry for entry in account.ledger.history() if entry["kind"] == "reserve"]
+    entries = [entry for entry in Ledger.of(account).history() if entry["kind"] == "reserve"]
     assert [charged(entry["detail"]).event for entry in entries] == asked
     assert sum(entry["amount"] for entry in entries) == sum(amount_of(event, "rho") for event in asked)
     assert [json.loads(entry["detail"]).get("failure") for entry in entries] == [None] * 4 + [3 * 10**9, None]
     assert account.balance().failure_spent == pytest.approx(3e-9)
-    assert account.ledger.verify() == []
+    assert Ledger.of(account).verify() == []
 
 
 def test_failures_are_kept_within_their_own_share(address):
@@ -388,7 +390,7 @@ def test_an_id_twice_in_one_batch_is_refused_and_nothing_is_charged(address):
     ):
         with pytest.raises(LedgerMismatchError, match="twice"):
             act()
-    assert len(account.ledger.history()) == 1
+    assert len(Ledger.of(account).history()) == 1
 
 
 def test_an_answer_leaves_once_and_a_batch_with_one_that_left_does_not_leave(address):
@@ -408,7 +410,7 @@ def test_an_answer_leaves_once_and_a_batch_with_one_that_left_does_not_leave(add
     with pytest.raises(LedgerMismatchError, match="used before"):
         account.record_non_private(["a"], "soft")
     assert account.balance().non_private == 1
-    assert account.ledger.verify() == []
+    assert Ledger.of(account).verify() == []
 
 
 def _release(address, done):
@@ -455,7 +457,7 @@ def test_who_is_refused_does_not_wait_for_the_write_lock(address):
 def test_a_balance_costs_one_look_however_long_the_history(address):
     account = Ledger(address).open(WHO, Budget(100.0))
     seen = []
-    sa.event.listen(account.ledger._database._engine, "before_cursor_execute", lambda *args: seen.append(args[2]))
+    sa.event.listen(account.database._engine, "before_cursor_execute", lambda *args: seen.append(args[2]))
     account.reserve([charge(f"r{i}", 0.001) for i in range(200)])
     del seen[:]
     assert account.balance().answers == 200

@@ -106,7 +106,7 @@ def test_another_folder_to_work_in_does_not_lead_to_another_file(tmp_path, monke
     monkeypatch.chdir(tmp_path)
     account = Ledger("tickets.db").open(WHO, Budget(1.0))
     monkeypatch.chdir(tmp_path / "later")
-    account.ledger.close()
+    account.database.close()
     account.reserve([charge("r")])
     assert list((tmp_path / "later").iterdir()) == []
     assert answers(tmp_path / "tickets.db") == 1
@@ -145,7 +145,7 @@ def test_a_program_does_not_charge_what_was_put_in_its_ledgers_place(account, pa
     act(path, older)
     with pytest.raises(LedgerUnavailableError):
         account.reserve([charge("more")])
-    account.ledger.close()
+    account.database.close()
     with pytest.raises(LedgerUnavailableError):
         account.reserve([charge("later-still")])
     for file in (path, older):
@@ -163,7 +163,7 @@ def test_a_program_does_not_use_an_older_copy_of_what_it_read_alone(path, tmp_pa
     program = program or Ledger(str(path)).open(WHO, None)
     assert program.balance().answers == 1
     written_over(path, older)
-    for use in (program.balance, lambda: program.reserve([charge("more")]), program.ledger.balances):
+    for use in (program.balance, lambda: program.reserve([charge("more")]), Ledger.of(program).balances):
         with pytest.raises(LedgerUnavailableError, match="no longer has entry 2, which this program saw"):
             use()
     assert answers(path) == 0, "nothing was charged"
@@ -314,7 +314,7 @@ def older_version(path: Path, names: list[str], *, end: str) -> int:
             for name in names:
                 account.reserve([charge(name)])
             if end == "in good order":
-                account.ledger.close()
+                account.database.close()
             os.write(writer, b"done")
             if end == "stays":
                 signal.pause()
@@ -428,7 +428,7 @@ def test_a_log_that_is_left_from_another_file_does_not_overwrite_this_one(accoun
     older = tmp_path / "older.db"
     older_version(older, ["a"], end="by a power cut")
     account.reserve([charge("b"), charge("c")])
-    account.ledger.close()
+    account.database.close()
     shutil.copy(log_of(older), log_of(path))
     before = path.read_bytes()
     with pytest.raises(LedgerUnavailableError, match="not its own"):
@@ -442,7 +442,7 @@ def test_without_that_refusal_the_log_would_overwrite_it(account, path, tmp_path
     older = tmp_path / "older.db"
     older_version(older, ["a"], end="by a power cut")
     account.reserve([charge("b"), charge("c")])
-    account.ledger.close()
+    account.database.close()
     shutil.copy(log_of(older), log_of(path))
     monkeypatch.setattr(ledger_file, "_is_logged", lambda path: True)
     monkeypatch.setattr(LedgerFile, "_is_own_log", lambda file: True)

@@ -162,14 +162,14 @@ def test_a_stricter_default_of_the_server_does_not_give_a_writer_an_old_snapshot
 
     worker = threading.Thread(target=second)
     worker.start()
-    with account.ledger._database.writing() as connection:
+    with account.database.writing() as connection:
         held.wait()
         time.sleep(0.5)  # the second writer's look is over, and it waits for the lock
         connection.exec_driver_sql("UPDATE sotto_data_set SET answers = answers")
     results.append(_outcome(account, "first", 0.7))
     worker.join()
     assert sorted(results) == ["charged", "refused"]
-    assert account.ledger.verify() == []
+    assert Ledger.of(account).verify() == []
 
 
 def _outcome(account, name, epsilon):
@@ -196,7 +196,7 @@ def test_a_charge_waits_for_the_disk_whatever_the_database_is_set_to(postgres_se
 def test_the_lock_is_the_first_thing_that_a_writer_asks_for(postgres_url):
     account = Ledger(postgres_url).open(WHO, Budget(1.0))
     seen = []
-    sa.event.listen(account.ledger._database._engine, "before_cursor_execute", lambda *args: seen.append(args[2]))
+    sa.event.listen(account.database._engine, "before_cursor_execute", lambda *args: seen.append(args[2]))
     account.record_non_private(["n"], "")
     asked = [statement for statement in seen if not statement.startswith("SET LOCAL")]
     assert asked[0].startswith("SELECT pg_advisory_xact_lock(")
@@ -240,7 +240,7 @@ def test_two_roles_with_schemas_of_their_own_spend_one_budget(postgres_server, e
         second.reserve([charge("b", 0.6)])
     second.reserve([charge("b", 0.4)])
     assert first.balance().left == 0
-    assert first.ledger.verify() == second.ledger.verify() == []
+    assert Ledger.of(first).verify() == Ledger.of(second).verify() == []
 
 
 def test_two_roles_wait_for_the_same_lock(postgres_server, emptied_url):
@@ -250,7 +250,7 @@ def test_two_roles_wait_for_the_same_lock(postgres_server, emptied_url):
     second = Ledger(bob).open(WHO, None)
     results = []
     worker = threading.Thread(target=lambda: results.append(_outcome(second, "b", 0.7)))
-    with first.ledger._database.writing() as connection:
+    with first.database.writing() as connection:
         worker.start()
         waiting = sa.text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
         while not connection.scalar(waiting):
@@ -288,7 +288,7 @@ def test_an_older_state_is_not_charged_by_who_saw_a_newer_one(postgres_server, e
 
 def test_a_thread_with_an_older_view_does_not_bring_an_older_entry_back(emptied_url):
     account = Ledger(emptied_url).open(WHO, Budget(1.0))
-    database = account.ledger._database
+    database = account.database
     with database.reading() as view:
         account.reserve([charge("meanwhile")])
         database._note(newest(view))
@@ -344,7 +344,7 @@ def test_a_search_path_leads_to_no_other_ledger(postgres_server, emptied_url, pa
 
 def test_a_temporary_table_does_not_stand_before_the_ledger(emptied_url):
     account = Ledger(emptied_url).open(WHO, Budget(1.0))
-    with account.ledger._database._engine.connect() as connection:  # the one pooled connection
+    with account.database._engine.connect() as connection:  # the one pooled connection
         connection.exec_driver_sql("CREATE TEMP TABLE sotto_data_set AS SELECT * FROM sotto_data_set")
         connection.exec_driver_sql("UPDATE pg_temp.sotto_data_set SET cap = 10 * cap")
         connection.commit()
@@ -364,7 +364,7 @@ def test_a_ledger_of_an_earlier_version_is_found_and_used_where_it_is(postgres_s
     with pytest.raises(BudgetExhaustedError):
         account.reserve([charge("more", 0.4)])
     account.reserve([charge("fits", 0.3)])
-    assert account.ledger.verify() == []
+    assert Ledger.of(account).verify() == []
     assert postgres_server.sql("SELECT count(*) FROM pg_namespace WHERE nspname = 'sottovoce'", database) == "0"
 
 
@@ -411,7 +411,7 @@ def test_roles_that_make_the_ledger_at_once_make_one(postgres_server, emptied_ur
 def test_charges_stand_after_the_server_lost_its_power_and_a_waiting_one_gives_no_answer(postgres_server, postgres_url):
     account = Ledger(postgres_url).open(WHO, Budget(1.0))
     account.reserve([charge("before")])
-    transaction = account.ledger._database.writing()
+    transaction = account.database.writing()
     connection = transaction.__enter__()
     connection.exec_driver_sql("UPDATE sotto_data_set SET answers = answers + 7")
     postgres_server.stop("immediate")
@@ -425,7 +425,7 @@ def test_charges_stand_after_the_server_lost_its_power_and_a_waiting_one_gives_n
     assert account.balance().answers == 1
     account.reserve([charge("after")])
     assert account.balance().spent == pytest.approx(0.2)
-    assert account.ledger.verify() == []
+    assert Ledger.of(account).verify() == []
 
 
 def test_a_server_without_fsync_is_refused(postgres_server, postgres_url):
@@ -456,7 +456,7 @@ def test_threads_of_one_ledger_cannot_overspend_together(postgres_url):
     for worker in workers:
         worker.join()
     assert len(admitted) == 20
-    assert account.ledger.verify() == []
+    assert Ledger.of(account).verify() == []
 
 
 def test_the_commands_take_an_address_where_they_take_a_file(postgres_url, tmp_path, capsys):

@@ -133,7 +133,7 @@ def test_a_crash_while_a_first_budget_is_opened_forgets_nothing_and_blocks_nobod
     assert Ledger(path).open(WHO, None).balance().left == 0.5
     assert not list((home() / "ledgers").glob("*.opening"))
     # From now on an emptied ledger is missed again.
-    account.ledger.close()
+    account.database.close()
     os.unlink(path)
     with pytest.raises(LedgerUnavailableError, match="gone or empty"):
         default_path(WHO.fingerprint)

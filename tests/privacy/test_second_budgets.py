@@ -69,7 +69,7 @@ def test_memory_is_refused_to_records_that_have_a_ledger(tmp_path):
 def test_a_budget_in_memory_is_opened_once_and_then_only_by_the_owner(tmp_path):
     first = opened(sealed(NOTES), ":memory:")
     spend(first)
-    assert opened(sealed(NOTES), first.ledger, None).balance().left == 0.5, "one ledger is one budget"
+    assert opened(sealed(NOTES), Ledger.of(first), None).balance().left == 0.5, "one ledger is one budget"
     file = str(tmp_path / "t.db")
     for again in (":memory:", file, None, Ledger(":memory:")):
         with pytest.raises(LedgerUnavailableError, match="had a budget in a ledger in memory") as refusal:
@@ -78,11 +78,11 @@ def test_a_budget_in_memory_is_opened_once_and_then_only_by_the_owner(tmp_path):
         with pytest.raises(BudgetError, match="in memory"):
             opened(sealed([*NOTES, note(77)]), again)
     assert not Path(file).exists()
-    spend(opened(sealed(NOTES), first.ledger, None))  # what was refused did not touch the first
+    spend(opened(sealed(NOTES), Ledger.of(first), None))  # what was refused did not touch the first
     assert Ledger(":memory:").grant(Identity.of(sealed(NOTES), ONE), Budget(1.0)).balance().left == 1
     Ledger(file).grant(Identity.of(sealed(NOTES), ONE), Budget(2.0))
     assert opened(sealed(NOTES), None, None).balance().left == 2
-    assert opened(sealed(NOTES), first.ledger, None).conflicting_ledger == file
+    assert opened(sealed(NOTES), Ledger.of(first), None).conflicting_ledger == file
 
 
 def test_a_budget_in_memory_needs_a_store_that_remembers_it(tmp_path, monkeypatch):
@@ -107,7 +107,7 @@ def test_a_ledger_that_was_deleted_emptied_or_replaced_is_missed(tmp_path, how, 
     path = tmp_path / "t.db"
     account = opened(sealed(NOTES), str(path))
     spend(account)
-    account.ledger.close()
+    account.database.close()
     for file in tmp_path.glob("t.db*"):
         file.unlink()
     if how == "emptied":
@@ -378,7 +378,7 @@ def test_a_ledger_of_an_earlier_version_goes_on_under_the_new_fingerprint(tmp_pa
     spend(Ledger(path).open(before, Budget(1.0)))
     for ledger in (None, path):
         account = opened(records, ledger, None)
-        assert (account.balance().left, account.ledger.path) == (0.5, path)
+        assert (account.balance().left, Ledger.of(account).path) == (0.5, path)
     ledger = Ledger(path)
     assert [entry["kind"] for entry in ledger.history()] == ["open", "reserve", "version"]
     assert ledger.verify() == []

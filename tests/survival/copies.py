@@ -108,5 +108,5 @@ def stopped_half_way(account: Account, path: Path, act: Callable[[], object], mo
         patch.setattr(ledger_account, "append", watched)
         with suppress(Stopped):
             act()
-    account.ledger.close()
+    account.database.close()
     return found[0], found[1]

@@ -148,7 +148,7 @@ def test_fuzzed_spends_through_a_ledger(budget):
         assert account.balance().left <= left
         left = account.balance().left
     assert left >= 0
-    assert account.ledger.verify() == []
+    assert Ledger.of(account).verify() == []
 
 
 @pytest.mark.parametrize("value", NASTY, ids=repr)

@@ -54,7 +54,7 @@ def test_a_copy_after_every_promise_holds_it(account, path, tmp_path):
 
 def writes(account, path) -> dict[str, Write]:
     """Transactions of every kind, and of the charges that which moves most pages about."""
-    ledger = account.ledger
+    ledger = Ledger.of(account)
     of = {}
     of["first charge"] = write_of(path, lambda: account.reserve([charge("first")]))
     of["cap of a caller"] = write_of(path, lambda: ledger.allot(WHO, budget=Budget(20.0), caller="alice"))
@@ -174,21 +174,21 @@ def kills(path, folder, times: int, seed: int) -> tuple[int, int]:
 
 
 def test_a_copy_made_after_a_kill_at_any_moment_covers_every_promise(account, path, tmp_path):
-    account.ledger.close()
+    account.database.close()
     _, whole = kills(path, tmp_path, times=8, seed=3)
     assert whole > 0
 
 
 @pytest.mark.slow
 def test_copies_made_after_hundreds_of_kills_cover_every_promise(account, path, tmp_path):
-    account.ledger.close()
+    account.database.close()
     refused, whole = kills(path, tmp_path, times=400, seed=4)
     print({"refused": refused, "whole": whole})
     assert whole > 0
 
 
 def test_copies_of_a_file_that_is_being_written_cover_every_promise_or_are_refused(account, path, tmp_path):
-    account.ledger.close()
+    account.database.close()
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

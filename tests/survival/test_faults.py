@@ -126,6 +126,6 @@ def test_a_clock_that_jumps_a_day_changes_nothing(tmp_path, monkeypatch, jump):
     account.mark_released(["now"])
     account.reserve([Reservation("then", BoundedRange(0.25), "clock")])
     assert account.balance().left == 0.5
-    assert account.ledger.verify() == []
-    times = [datetime.fromisoformat(row["at"]) for row in account.ledger.history()]
+    assert Ledger.of(account).verify() == []
+    times = [datetime.fromisoformat(row["at"]) for row in Ledger.of(account).history()]
     assert abs(times[-1] - datetime.now(UTC)) > timedelta(hours=23), "the clock did jump"

@@ -198,7 +198,7 @@ class Synthesizer:
     @property
     def ledger(self) -> Ledger:
         """The ledger that is charged."""
-        return self._account.ledger
+        return Ledger.of(self._account)
 
     @property
     def balance(self) -> Balance:

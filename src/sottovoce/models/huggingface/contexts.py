@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 import torch
@@ -14,15 +14,13 @@ import torch
 from sottovoce.errors import ModelError
 from sottovoce.models.base import Context, FloatArray
 from sottovoce.models.failures import OwnFailure, is_models, is_shared
-from sottovoce.models.huggingface.causal_model import quiet
+from sottovoce.models.huggingface.causal_model import CausalModel, quiet
+from sottovoce.models.huggingface.engine import Engine
 from sottovoce.models.huggingface.label_tree import LabelTree
 from sottovoce.models.huggingface.prefix_cache import QuestionRows, left_mask, spread, stack
 from sottovoce.models.huggingface.prompts import PromptWriter, Tokens
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
-
-if TYPE_CHECKING:
-    from sottovoce.models.huggingface.label_scorer import TransformersScorer
 
 T = TypeVar("T")
 SUFFIX_STEP = 8
@@ -49,18 +47,34 @@ _Batch = tuple[list[_Item], torch.Tensor, torch.Tensor]
 """Rows, their tokens, and where the tree's nodes are read off."""
 
 
+def prepare(engine: Engine[CausalModel], task: Task, contexts: Sequence[Context], layout: str) -> HFContexts:
+    """Contexts whose prefixes are read, as many as may be kept.
+
+    Raises:
+        TaskError: A label has no tokens, or two labels have the same.
+        ModelError: The model's chat template cannot be used, or the device ran out of memory.
+    """
+    with engine.lock:
+        prepared = HFContexts(engine, task, contexts, layout)
+        if engine.reuse_cache:
+            try:
+                prepared.read_all()
+            except BaseException:
+                prepared.close()
+                raise
+    return prepared
+
+
 @final
 class HFContexts(Opaque):
     """Prefixes of all experts, as tokens and as keys and values."""
 
-    def __init__(
-        self, scorer: TransformersScorer, task: Task, contexts: Sequence[Context], layout: str, owner: int
-    ) -> None:
-        self._scorer, self._model, self._layout, self._owner = scorer, scorer.model, layout, owner
+    def __init__(self, engine: Engine[CausalModel], task: Task, contexts: Sequence[Context], layout: str) -> None:
+        self._engine, self._model, self._layout, self._owner = engine, engine.model, layout, engine.new_owner()
         self._writer = PromptWriter(self._model.tokenizer, task)
         self._labels = len(task.labels)
         self._tree = LabelTree(
-            task.labels, self._writer.label_paths(), self._writer.eos_tokens(), restricted=scorer.restricted
+            task.labels, self._writer.label_paths(), self._writer.eos_tokens(), restricted=engine.restricted
         )
         self._head = self._model.head_rows(self._tree.tokens)
         self._count = len(contexts)
@@ -77,12 +91,12 @@ class HFContexts(Opaque):
             TaskError: A question lacks a field.
             ModelError: The contexts were closed, or the model could not run.
         """
-        with self._scorer.lock:
+        with self._engine.lock:
             if self._closed:
                 raise ModelError("These contexts were closed; prepare them again.")
             found = np.full((len(queries), self._count, self._labels), 0.0)
             items = self._items(queries, found)
-            self._scorer.store.touch(self._owner)
+            self._engine.store.touch(self._owner)
             with _sealed(), self._model.no_gradient():
                 if self._layout == "experts":
                     self._score_experts_together(items, found)
@@ -93,8 +107,8 @@ class HFContexts(Opaque):
 
     def close(self) -> None:
         """Forgets the prefixes, their keys and values."""
-        with self._scorer.lock:
-            self._scorer.store.drop(self._owner)
+        with self._engine.lock:
+            self._engine.store.drop(self._owner)
             self._prefixes, self._closed = [], True
 
     def read_all(self) -> None:
@@ -119,11 +133,11 @@ class HFContexts(Opaque):
 
     def _read(self, index: int, prefix: Tokens) -> Any:
         """Keys and values of one prefix, batch size 1: from the store, or computed and offered to it."""
-        kept = self._scorer.store.get(self._owner, index)
+        kept = self._engine.store.get(self._owner, index)
         if kept is None:
             kept = self._model.new_cache()
             self._model.features(torch.tensor([prefix], device=self._model.device), cache=kept)
-            self._scorer.store.offer(self._owner, index, kept)
+            self._engine.store.offer(self._owner, index, kept)
         return kept
 
     def _items(self, queries: Sequence[Query], found: FloatArray) -> list[_Item]:
@@ -141,7 +155,7 @@ class HFContexts(Opaque):
         return self._model.limit is None or len(prefix) + len(item.ids) <= self._model.limit
 
     def _score_one_by_one(self, items: Sequence[_Item], found: FloatArray) -> None:
-        rows = self._scorer.rows
+        rows = self._engine.rows
         batches = [
             (chunk, self._ids(chunk, bucket), self._read_at(chunk, rows)) for bucket, chunk in _batches(items, rows)
         ]
@@ -152,9 +166,9 @@ class HFContexts(Opaque):
             self._score_one(index, prefix, batches, found)
 
     def _score_one(self, index: int, prefix: Tokens, batches: Sequence[_Batch], found: FloatArray) -> None:
-        rows, limit = self._scorer.rows, self._model.limit
+        rows, limit = self._engine.rows, self._model.limit
         kept = None
-        if self._scorer.reuse_cache:
+        if self._engine.reuse_cache:
             room = max((ids.shape[1] for _, ids, _ in batches), default=0)
             kept = QuestionRows(self._read(index, prefix), rows, room)
         for chunk, ids, read_at in batches:
@@ -170,7 +184,7 @@ class HFContexts(Opaque):
                 self._write(item, index, logits[row], found, fits=self._fits(prefix, item))
 
     def _score_experts_together(self, items: Sequence[_Item], found: FloatArray) -> None:
-        rows, device, limit = self._scorer.rows, self._model.device, self._model.limit
+        rows, device, limit = self._engine.rows, self._model.device, self._model.limit
         found[:, [prefix is None for prefix in self._prefixes]] = np.nan
         readable = [(index, prefix) for index, prefix in enumerate(self._prefixes) if prefix is not None]
         for length, chunk in _grouped(readable, rows, lambda pair: _rounded(len(pair[1]) + 1, PREFIX_STEP)):
@@ -192,7 +206,7 @@ class HFContexts(Opaque):
 
     def _ids(self, items: Sequence[_Item], length: int) -> torch.Tensor:
         padded = [[*item.ids, *[self._model.pad] * (length - len(item.ids))] for item in items]
-        padded += [[self._model.pad] * length] * (self._scorer.rows - len(items))
+        padded += [[self._model.pad] * length] * (self._engine.rows - len(items))
         return torch.tensor(padded, device=self._model.device)
 
     def _read_at(self, items: Sequence[_Item], rows: int) -> torch.Tensor:
@@ -205,7 +219,7 @@ class HFContexts(Opaque):
     def _logits(self, features: torch.Tensor, read_at: torch.Tensor) -> FloatArray:
         """Logits of the tree's tokens where its nodes are read off: shape (rows, nodes, tokens)."""
         picked = features.gather(1, read_at[:, :, None].expand(-1, -1, features.shape[-1]))
-        if self._scorer.restricted:
+        if self._engine.restricted:
             logits = self._head(picked)
         else:
             logits = self._model.whole_head(picked).log_softmax(dim=-1)[..., self._tree.tokens]

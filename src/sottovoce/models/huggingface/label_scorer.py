@@ -14,7 +14,6 @@ Assumes      Labels, templates and questions are public. Time and memory use are
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import final
 
@@ -29,7 +28,8 @@ except ModuleNotFoundError as error:
     raise MissingExtraError(error.name or "transformers", "local") from None
 
 from sottovoce.models.huggingface.causal_model import CausalModel, Loaded
-from sottovoce.models.huggingface.contexts import HFContexts
+from sottovoce.models.huggingface.contexts import HFContexts, prepare
+from sottovoce.models.huggingface.engine import Engine
 from sottovoce.models.huggingface.prefix_cache import PrefixStore
 from sottovoce.models.huggingface.selftest import SelfTestReport, run_self_test
 from sottovoce.parameters import SIZE, Number, OneOf
@@ -86,15 +86,13 @@ class TransformersScorer:
             raise ParameterError("reuse_cache", reuse_cache, "True with layout 'experts'")
         rows = rows if rows is None else Number(1, 4096, whole=True, strict=True).read("rows", rows)
         cache_bytes = SIZE.read("cache_bytes", cache_bytes)
-        self.model = CausalModel(name_or_path, device=device, dtype=dtype, loaded=loaded)
-        self.reuse_cache, self.restricted = reuse_cache, score == "labels"
-        self.on_cuda = self.model.device.type == "cuda"
+        model = CausalModel(name_or_path, device=device, dtype=dtype, loaded=loaded)
+        self.on_cuda = model.device.type == "cuda"
         self.rows = rows or (32 if self.on_cuda else 4)
-        self.store = PrefixStore(cache_bytes)
-        self.lock = threading.RLock()
-        self._name = f"hf:{name_or_path}"
         self.layout = "queries" if layout == "auto" else layout
-        self._owners = 0
+        self.engine = Engine(model, PrefixStore(cache_bytes), reuse_cache, self.rows, score == "labels", self.layout)
+        self.model, self.store = self.engine.model, self.engine.store
+        self._name = f"hf:{name_or_path}"
 
     def __repr__(self) -> str:
         return f"TransformersScorer({self._name!r})"
@@ -124,16 +122,7 @@ class TransformersScorer:
 
     def prepare_in(self, task: Task, contexts: Sequence[Context], layout: str) -> HFContexts:
         """``prepare`` in a given layout."""
-        with self.lock:
-            self._owners += 1
-            prepared = HFContexts(self, task, contexts, layout, self._owners)
-            if self.reuse_cache:
-                try:
-                    prepared.read_all()
-                except BaseException:
-                    prepared.close()
-                    raise
-        return prepared
+        return prepare(self.engine, task, contexts, layout)
 
     def self_test(self) -> SelfTestReport:
         """Checks arithmetic of this model on this machine, and which rows keep apart, on made-up public text.
@@ -142,5 +131,5 @@ class TransformersScorer:
         every bit whatever the other experts hold, and the number and order of questions change no bit; (3) all numbers
         are finite. In layout ``experts`` (2) is an observation at the lengths that were tried, and no guarantee.
         """
-        with self.lock:
-            return run_self_test(self)
+        with self.engine.lock:
+            return run_self_test(self.engine)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 import torch
 
 from sottovoce.models.base import Context, FloatArray
+from sottovoce.models.huggingface.causal_model import CausalModel
+from sottovoce.models.huggingface.contexts import prepare
+from sottovoce.models.huggingface.engine import Engine
 from sottovoce.models.huggingface.label_tree import LabelTree
 from sottovoce.models.huggingface.prompts import PromptWriter
 from sottovoce.tasks import Example, Query, Task
-
-if TYPE_CHECKING:
-    from sottovoce.models.huggingface.label_scorer import TransformersScorer
 
 TASK = Task(labels=["north", "north east", "south wind", "rain"], name="self-test", instruction="Say which it is.")
 QUERIES = (
@@ -35,7 +35,7 @@ class SelfTestCheck:
         largest_difference: In nats, over all scores compared.
         bit_equal: Whether every bit was equal; ``None`` where that is not asked.
         wording: What this means, in a sentence.
-        required: Whether the scorer, as it was set up, relies on it.
+        required: Whether the engine, as it was set up, relies on it.
     """
 
     name: str
@@ -59,34 +59,34 @@ class SelfTestReport:
         return all(check.passed for check in self.checks if check.required)
 
 
-def run_self_test(scorer: TransformersScorer) -> SelfTestReport:
+def run_self_test(engine: Engine[CausalModel]) -> SelfTestReport:
     """Runs every check; takes a few dozen forward passes."""
-    layouts = ("queries", "experts") if scorer.reuse_cache else ("queries",)
-    checks = [_equals_plain(scorer, layout) for layout in layouts]
-    checks += [_isolated(scorer, layout) for layout in layouts]
-    checks += [_same_whatever_is_asked_beside(scorer), _finite(scorer)]
+    layouts = ("queries", "experts") if engine.reuse_cache else ("queries",)
+    checks = [_equals_plain(engine, layout) for layout in layouts]
+    checks += [_isolated(engine, layout) for layout in layouts]
+    checks += [_same_whatever_is_asked_beside(engine), _finite(engine)]
     return SelfTestReport(tuple(checks))
 
 
-def plain_scores(scorer: TransformersScorer, task: Task, context: Context, query: Query) -> tuple[FloatArray, float]:
+def plain_scores(engine: Engine[CausalModel], task: Task, context: Context, query: Query) -> tuple[FloatArray, float]:
     """The slow, obvious version: one forward pass for each label, all logits, no cache, no batch.
 
     Returns:
         Log-probabilities of the labels, shape (labels,), by the same rule as the scorer's; and the largest logit that
         they rest on.
     """
-    writer = PromptWriter(scorer.model.tokenizer, task)
+    writer = PromptWriter(engine.model.tokenizer, task)
     prefix, suffix = writer.prefix(context), writer.suffix(query)
     if prefix is None or suffix is None:
         return np.full(len(task.labels), np.nan), 0.0
-    tree = LabelTree(task.labels, writer.label_paths(), writer.eos_tokens(), restricted=scorer.restricted)
+    tree = LabelTree(task.labels, writer.label_paths(), writer.eos_tokens(), restricted=engine.restricted)
     found, largest = np.zeros(len(task.labels)), 0.0
-    with scorer.model.no_gradient():
+    with engine.model.no_gradient():
         for number, probe in enumerate(tree.probes):
-            ids = torch.tensor([[*prefix, *suffix, *probe.path]], device=scorer.model.device)
-            logits = scorer.model.plain_logits(ids)[0]
+            ids = torch.tensor([[*prefix, *suffix, *probe.path]], device=engine.model.device)
+            logits = engine.model.plain_logits(ids)[0]
             largest = max(largest, float(logits.abs().max()))
-            if not scorer.restricted:
+            if not engine.restricted:
                 logits = logits.log_softmax(dim=-1)
             at = [len(prefix) + len(suffix) - 1 + depth for depth, _ in probe.nodes]
             tree.read(number, np.asarray(logits[at][:, tree.tokens].double().cpu().numpy()), found)
@@ -107,37 +107,37 @@ def _neighbours(count: int, seed: int) -> list[Context]:
     ]
 
 
-def _scores(scorer: TransformersScorer, contexts: Sequence[Context], layout: str) -> FloatArray:
-    prepared = scorer.prepare_in(TASK, contexts, layout)
+def _scores(engine: Engine[CausalModel], contexts: Sequence[Context], layout: str) -> FloatArray:
+    prepared = prepare(engine, TASK, contexts, layout)
     try:
         return prepared.score(QUERIES)
     finally:
         prepared.close()
 
 
-def _equals_plain(scorer: TransformersScorer, layout: str) -> SelfTestCheck:
+def _equals_plain(engine: Engine[CausalModel], layout: str) -> SelfTestCheck:
     contexts = [[], *_contexts()[:2]]
-    ours = _scores(scorer, contexts, layout)
-    plain = [[plain_scores(scorer, TASK, context, query) for context in contexts] for query in QUERIES]
+    ours = _scores(engine, contexts, layout)
+    plain = [[plain_scores(engine, TASK, context, query) for context in contexts] for query in QUERIES]
     gap = _gap(ours, np.asarray([[scores for scores, _ in row] for row in plain]))
     largest = max(logit for row in plain for _, logit in row)
     # Logits carry a relative error, so large ones may differ by more; bfloat16 has 8 bits.
-    allowed = (1e-4 if scorer.model.dtype == torch.float32 else 5e-2) * max(1.0, 0.4 * largest)
+    allowed = (1e-4 if engine.model.dtype == torch.float32 else 5e-2) * max(1.0, 0.4 * largest)
     return SelfTestCheck(
         f"plain forward pass, layout {layout}",
         gap <= allowed,
         gap,
         None,
         f"Scores differ from the model's own uncached forward pass by {gap:.1e} nats at most; {allowed:.0e} allowed.",
-        layout == scorer.layout,
+        layout == engine.layout,
     )
 
 
-def _isolated(scorer: TransformersScorer, layout: str) -> SelfTestCheck:
+def _isolated(engine: Engine[CausalModel], layout: str) -> SelfTestCheck:
     gap, equal = 0.0, True
     short: Context = [Example({"text": "Tea."}, 0)]
     long: Context = [Example({"text": "The road went on and on. " * 12}, k % 4) for k in range(3)]
-    full = [_neighbours(scorer.rows - 1, seed) for seed in range(4)]
+    full = [_neighbours(engine.rows - 1, seed) for seed in range(4)]
     few = full[0][:3]
     for target in (_contexts()[0], long):
         worlds: list[list[Context]] = [
@@ -148,22 +148,22 @@ def _isolated(scorer: TransformersScorer, layout: str) -> SelfTestCheck:
             [*few, target, short, [], long],
             [*full[1][:2], *[target] * 3],
         ]
-        rows = [_scores(scorer, world, layout)[:, world.index(target)] for world in worlds]
+        rows = [_scores(engine, world, layout)[:, world.index(target)] for world in worlds]
         gap = max([gap, *(_gap(rows[0], row) for row in rows[1:])])
         equal = equal and all(rows[0].tobytes() == row.tobytes() for row in rows[1:])
     wording = "An expert's scores are equal in every bit whatever the other experts hold."
     if layout == "experts":
         wording = (
-            f"Seen at {scorer.rows} rows, {len(TASK.labels)} labels and two lengths alone: no guarantee. " + wording
+            f"Seen at {engine.rows} rows, {len(TASK.labels)} labels and two lengths alone: no guarantee. " + wording
         )
     if not equal:
         wording = f"An expert's scores change by up to {gap:.1e} nats with what others hold: no formal guarantee."
-    return SelfTestCheck(f"isolation, layout {layout}", equal, gap, equal, wording, layout == scorer.layout)
+    return SelfTestCheck(f"isolation, layout {layout}", equal, gap, equal, wording, layout == engine.layout)
 
 
-def _same_whatever_is_asked_beside(scorer: TransformersScorer) -> SelfTestCheck:
-    prepared = scorer.prepare_in(TASK, _contexts()[:2], "queries")
-    many = [*QUERIES, *({"text": f"Number {k} of the row of questions."} for k in range(2 * scorer.rows))]
+def _same_whatever_is_asked_beside(engine: Engine[CausalModel]) -> SelfTestCheck:
+    prepared = prepare(engine, TASK, _contexts()[:2], "queries")
+    many = [*QUERIES, *({"text": f"Number {k} of the row of questions."} for k in range(2 * engine.rows))]
     forward = prepared.score(many)
     backward = prepared.score(many[::-1])[::-1]
     alone = np.concatenate([prepared.score([query]) for query in many[:4]])
@@ -175,12 +175,12 @@ def _same_whatever_is_asked_beside(scorer: TransformersScorer) -> SelfTestCheck:
         wording = (
             f"The number and order of (public) questions change scores by up to {gap:.1e} nats; no privacy is lost."
         )
-    allowed = 1e-4 if scorer.model.dtype == torch.float32 else 5e-1
+    allowed = 1e-4 if engine.model.dtype == torch.float32 else 5e-1
     return SelfTestCheck("questions beside each other", gap <= allowed, gap, equal, wording)
 
 
-def _finite(scorer: TransformersScorer) -> SelfTestCheck:
-    scores = _scores(scorer, _contexts(), "queries")
+def _finite(engine: Engine[CausalModel]) -> SelfTestCheck:
+    scores = _scores(engine, _contexts(), "queries")
     ok = bool(np.isfinite(scores).all() and (scores <= 1e-9).all())
     wording = "All scores of made-up texts are finite." if ok else "Scores of made-up texts are not finite numbers."
     return SelfTestCheck("finite numbers", ok, 0.0 if ok else float("inf"), None, wording)

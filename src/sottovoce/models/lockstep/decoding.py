@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import torch
 from torch import Tensor
@@ -23,11 +23,9 @@ from torch import Tensor
 from sottovoce.errors import ModelError, ParameterError
 from sottovoce.models.lockstep.attention import Family, LayerPair, Panel
 from sottovoce.models.lockstep.memory import sealed
+from sottovoce.models.lockstep.workspace import Workspace
 from sottovoce.models.stepper import Step
 from sottovoce.records.sealed import Opaque
-
-if TYPE_CHECKING:
-    from sottovoce.models.lockstep.stepper import TransformersStepper
 
 
 @final
@@ -74,7 +72,7 @@ class LockstepDecoding(Opaque):
     """Texts that are being written; see ``Decoding``.
 
     Args:
-        stepper: Whose model writes.
+        workspace: Whose model writes.
         groups: The group of each text.
         tokens: Most tokens of a text.
 
@@ -82,8 +80,8 @@ class LockstepDecoding(Opaque):
         ModelError: The texts do not fit into the memory that may be used.
     """
 
-    def __init__(self, stepper: TransformersStepper, groups: Sequence[GroupRead], tokens: int) -> None:
-        self._stepper, self._model, self._groups, self._most = stepper, stepper.engine, groups, tokens
+    def __init__(self, workspace: Workspace, groups: Sequence[GroupRead], tokens: int) -> None:
+        self._workspace, self._model, self._groups, self._most = workspace, workspace.engine, groups, tokens
         self._fed = [-1] * len(groups)
         self._turn, self._closed, self._bytes = 0, False, 0
         # States of the texts' public prompts stand first, then those of their experts.
@@ -91,9 +89,9 @@ class LockstepDecoding(Opaque):
         self._null = [start + one for start, group in zip(self._starts, groups, strict=False) for one in group.null]
         self._logits: dict[bool, tuple[int, Tensor]] = {}
         self._passes: list[_Pass] = []
-        self._rows, self._head_rows, self._panel_rows = stepper.rows, stepper.head_rows, stepper.panel_rows
+        self._rows, self._head_rows, self._panel_rows = workspace.rows, workspace.head_rows, workspace.panel_rows
         places = sum(1 + len(group.experts.lengths) for group in groups)
-        self._bytes = stepper.memory.take(self._model.bytes_of(places * tokens))
+        self._bytes = workspace.memory.take(self._model.bytes_of(places * tokens))
         try:
             shape, model = (self._starts[-1], self._model.width), self._model.model
             self._states = torch.zeros(shape, dtype=model.dtype, device=model.device)
@@ -104,7 +102,7 @@ class LockstepDecoding(Opaque):
 
     def step(self, tokens: Mapping[int, int | None]) -> Iterator[Step]:
         """One step of some of the texts; see ``Decoding.step``."""
-        with self._stepper.lock:
+        with self._workspace.lock:
             if self._closed:
                 raise ModelError("These texts were closed.")
             for text, token in tokens.items():
@@ -125,8 +123,8 @@ class LockstepDecoding(Opaque):
 
     def close(self) -> None:
         """Forgets the texts."""
-        with self._stepper.lock:
-            self._stepper.memory.give(self._bytes)
+        with self._workspace.lock:
+            self._workspace.memory.give(self._bytes)
             self._bytes, self._closed, self._turn = 0, True, self._turn + 1
             self._passes, self._logits, self._groups = [], {}, ()
             self._states = torch.empty(0)
@@ -170,7 +168,7 @@ class LockstepDecoding(Opaque):
 
     def _some_logits(self, row: int, turn: int) -> Tensor:
         """Logits from a row on, as many as are there: those of all public prompts, or a product's worth of experts."""
-        with self._stepper.lock, sealed(), torch.no_grad():
+        with self._workspace.lock, sealed(), torch.no_grad():
             if turn != self._turn:
                 raise ModelError("These scores belong to a step that is over; read them before the next.")
             publics = len(self._fed)

@@ -11,9 +11,9 @@ Memory      Sizes follow from public numbers alone: groups, slots, room for the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import torch
 from torch import Tensor
@@ -26,12 +26,11 @@ from sottovoce.models.lockstep.attention import Family, LayerPair
 from sottovoce.models.lockstep.decoding import GroupRead, LockstepDecoding
 from sottovoce.models.lockstep.memory import StoppedError, sealed
 from sottovoce.models.lockstep.prompts import NOT_KEPT_APART, PromptTokens, TokensOf
+from sottovoce.models.lockstep.workspace import Workspace
 from sottovoce.models.stepper import Group
 from sottovoce.records.sealed import Opaque
 
-if TYPE_CHECKING:
-    from sottovoce.models.lockstep.stepper import TransformersStepper
-
+TryShapes = Callable[[Iterable[tuple[GroupRead, int]], int], None]
 Prefix = tuple[Sequence[LayerPair], Tensor]
 """Keys and values of a prefix, and the hidden state at its end."""
 
@@ -69,11 +68,13 @@ class LockstepPrompts(Opaque):
     """Groups of prompts, as keys and values.
 
     Args:
-        stepper: Whose model reads them.
+        workspace: Whose model reads them.
         groups: As given.
         max_private_tokens: Room for the private part.
         tokens: Most tokens of a text.
         tokens_of: Turns prompts into tokens.
+        try_shapes: Called with groups, the texts in a panel of each, and the tokens of a text, before texts of that
+            shape are written.
 
     Raises:
         ModelError: They do not fit.
@@ -81,14 +82,15 @@ class LockstepPrompts(Opaque):
 
     def __init__(
         self,
-        stepper: TransformersStepper,
+        workspace: Workspace,
         groups: Sequence[Group],
         max_private_tokens: int,
         tokens: int,
         tokens_of: TokensOf,
+        try_shapes: TryShapes | None = None,
     ) -> None:
-        self._stepper, self._model, self._tokens, self._tokens_of = stepper, stepper.engine, tokens, tokens_of
-        self._bytes, self._closed = 0, False
+        self._workspace, self._model, self._tokens, self._tokens_of = workspace, workspace.engine, tokens, tokens_of
+        self._try_shapes, self._bytes, self._closed = try_shapes, 0, False
         plans = [self._plan(group, max_private_tokens) for group in groups]
         rooms = [max_private_tokens + plan.tail for plan in plans]
         self._refuse_long(plans, rooms)
@@ -96,8 +98,8 @@ class LockstepPrompts(Opaque):
         positions = sum(len(prefix) for prefix in prefixes)
         positions += sum((1 + plan.places) * room for plan, room in zip(plans, rooms, strict=True))
         one_text = max((1 + plan.places for plan in plans), default=0) * tokens
-        self._stepper.memory.require(self._model.bytes_of(positions + one_text))
-        self._bytes = self._stepper.memory.take(self._model.bytes_of(positions))
+        self._workspace.memory.require(self._model.bytes_of(positions + one_text))
+        self._bytes = self._workspace.memory.take(self._model.bytes_of(positions))
         self.groups: list[GroupRead] = []
         self._decodings: list[LockstepDecoding] = []
         try:
@@ -118,29 +120,30 @@ class LockstepPrompts(Opaque):
         Raises:
             ModelError: These prompts were closed, or the texts do not fit into the memory that may be used.
         """
-        with self._stepper.lock:
+        with self._workspace.lock:
             if self._closed:
                 raise ModelError("These prompts were closed; read them again.")
             if isinstance(tokens, bool) or not 1 <= tokens <= self._tokens:
                 raise ParameterError("tokens", tokens, f"between 1 and {self._tokens}, for which the prompts were read")
             if not groups or not all(0 <= group < len(self.groups) for group in groups):
                 raise ParameterError("groups", list(groups), f"numbers from 0 to {len(self.groups) - 1}, at least one")
-            most = self._stepper.panel_rows
+            most = self._workspace.panel_rows
             counted = Counter(groups)
             panels = {(group, texts) for group, n in counted.items() for texts in (min(n, most), n % most) if texts}
-            self._stepper.try_shapes(((self.groups[group], texts) for group, texts in sorted(panels)), tokens)
+            if self._try_shapes is not None:
+                self._try_shapes(((self.groups[group], texts) for group, texts in sorted(panels)), tokens)
             with sealed(), self._model.no_gradient():
-                decoding = LockstepDecoding(self._stepper, [self.groups[group] for group in groups], tokens)
+                decoding = LockstepDecoding(self._workspace, [self.groups[group] for group in groups], tokens)
             self._decodings.append(decoding)
             return decoding
 
     def close(self) -> None:
         """Forgets everything, and closes the texts."""
-        with self._stepper.lock:
+        with self._workspace.lock:
             for decoding in self._decodings:
                 decoding.close()
             self._decodings.clear()
-            self._stepper.memory.give(self._bytes)
+            self._workspace.memory.give(self._bytes)
             self._bytes, self._closed, self.groups = 0, True, []
 
     def _plan(self, group: Group, max_private_tokens: int) -> _Plan:
@@ -153,7 +156,7 @@ class LockstepPrompts(Opaque):
             if len(found) > 1:
                 raise ParameterError(name, f"{len(found)} texts", "one text for all experts of a group")
         prefix = next((expert.prefix for expert in experts if expert is not None), public.prefix)
-        places = len(experts) + -len(experts) % self._stepper.panel_rows
+        places = len(experts) + -len(experts) % self._workspace.panel_rows
         return _Plan(public, experts, prefix, places)
 
     def _refuse_long(self, plans: Sequence[_Plan], rooms: Sequence[int]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 import torch
 from torch import Tensor
@@ -14,10 +14,8 @@ from sottovoce.models.lockstep.decoding import GroupRead, LockstepDecoding, slot
 from sottovoce.models.lockstep.memory import StoppedError
 from sottovoce.models.lockstep.prefill import LockstepPrompts
 from sottovoce.models.lockstep.prompts import PromptTokens
+from sottovoce.models.lockstep.workspace import Workspace
 from sottovoce.models.stepper import Group, Prompt
-
-if TYPE_CHECKING:
-    from sottovoce.models.lockstep.stepper import TransformersStepper
 
 BEFORE: Final = "Notes of the harbour. Note:"
 AFTER: Final = ". Note:"
@@ -104,22 +102,22 @@ class LockstepReport:
         return self.exact and self.isolated and self.finite
 
 
-def run_self_test(stepper: TransformersStepper) -> LockstepReport:
+def run_self_test(workspace: Workspace) -> LockstepReport:
     """Runs every check; takes a few dozen forward passes."""
     try:
-        base = _written(stepper, WORDS)
+        base = _written(workspace, WORDS)
     except StoppedError:
         return LockstepReport(False, float("inf"), 0.0, False, False)
-    difference, size = _from_plain(stepper, base)
+    difference, size = _from_plain(workspace, base)
     # Rounding to a shorter dtype happens once a layer; four logits in a hundred is far below any mistake of position.
-    allowed = 1e-4 + 16 * torch.finfo(stepper.engine.model.dtype).eps * size
+    allowed = 1e-4 + 16 * torch.finfo(workspace.engine.model.dtype).eps * size
     finite = all(bool(rows.isfinite().all()) for step in base for rows in step.values())
-    prompts = _prompts(stepper, WORDS)
+    prompts = _prompts(workspace, WORDS)
     shapes = [
-        (group, shape_of(stepper, group, texts, STEPS)) for group, texts in zip(prompts.groups, (1, 2), strict=True)
+        (group, shape_of(workspace, group, texts, STEPS)) for group, texts in zip(prompts.groups, (1, 2), strict=True)
     ]
     try:
-        isolated = finite and all(rows_keep_apart(stepper, group, shape) for group, shape in shapes)
+        isolated = finite and all(rows_keep_apart(workspace, group, shape) for group, shape in shapes)
     finally:
         prompts.close()
     return LockstepReport(
@@ -127,27 +125,27 @@ def run_self_test(stepper: TransformersStepper) -> LockstepReport:
     )
 
 
-def shape_of(stepper: TransformersStepper, group: GroupRead, texts: int, tokens: int) -> Shape:
+def shape_of(workspace: Workspace, group: GroupRead, texts: int, tokens: int) -> Shape:
     """The shape in which so many texts of a group are written, each of so many tokens."""
     family = group.experts
-    slots = slots_of(stepper.panel_rows, texts)
-    return Shape(stepper.rows, stepper.head_rows, slots, texts, family.shared, group.public.room, tokens)
+    slots = slots_of(workspace.panel_rows, texts)
+    return Shape(workspace.rows, workspace.head_rows, slots, texts, family.shared, group.public.room, tokens)
 
 
-def rows_keep_apart(stepper: TransformersStepper, group: GroupRead, shape: Shape) -> bool:
+def rows_keep_apart(workspace: Workspace, group: GroupRead, shape: Shape) -> bool:
     """Whether a made-up expert's row is the same to the bit at all places of this shape, whatever stands beside it.
 
     Of the group only the prefix is used, which is public.
     """
-    with stepper.engine.no_gradient():
-        everywhere, even, odd = _made_up(stepper, group, shape)
+    with workspace.engine.no_gradient():
+        everywhere, even, odd = _made_up(workspace, group, shape)
         panels = max(1, shape.rows // (shape.prompts * shape.texts))
         full = [(everywhere, shape.prompts)] * panels
         mixed = [(even, shape.prompts), (odd, shape.prompts)] * panels
         # The last of these goes on behind a full pass.
         worlds = [full, *([(even, one) for one in _panels(end, shape.prompts)] for end in ENDS), mixed[: panels + 1]]
         base: dict[tuple[int, int], Tensor] = {}
-        return all(_same_everywhere(stepper, world, shape, base) for world in worlds)
+        return all(_same_everywhere(workspace, world, shape, base) for world in worlds)
 
 
 def _panels(experts: int, most: int) -> list[int]:
@@ -155,12 +153,12 @@ def _panels(experts: int, most: int) -> list[int]:
     return [*[most] * (experts // most), *([experts % most] if experts % most else [])]
 
 
-def _made_up(stepper: TransformersStepper, group: GroupRead, shape: Shape) -> tuple[_Crowd, _Crowd, _Crowd]:
+def _made_up(workspace: Workspace, group: GroupRead, shape: Shape) -> tuple[_Crowd, _Crowd, _Crowd]:
     """Panels' worth of prompts that hold the one looked at: in all places, in the even ones, in the odd ones.
 
     Beside it stand prompts that shout, that are not finite, that are full, and that are empty.
     """
-    engine = stepper.engine
+    engine = workspace.engine
     own, last = engine.empty((1,), shape.room), torch.zeros(engine.width, dtype=engine.model.dtype)
     last = last.to(engine.model.device)
     ids = [(31 + 17 * place) % engine.model.words for place in range(min(shape.room, MADE_UP))]
@@ -197,18 +195,18 @@ def _made_up(stepper: TransformersStepper, group: GroupRead, shape: Shape) -> tu
 
 
 def _same_everywhere(
-    stepper: TransformersStepper, world: Sequence[tuple[_Crowd, int]], shape: Shape, base: dict[tuple[int, int], Tensor]
+    workspace: Workspace, world: Sequence[tuple[_Crowd, int]], shape: Shape, base: dict[tuple[int, int], Tensor]
 ) -> bool:
     """Whether all rows of the prompt that is looked at equal those of ``base``, which the first one seen goes into."""
     groups = [
         GroupRead(crowd.public, crowd.family, torch.cat([crowd.lasts[:1], crowd.lasts[:count]]), ())
         for crowd, count in world
     ]
-    decoding = LockstepDecoding(stepper, [group for group in groups for _ in range(shape.texts)], shape.tokens)
+    decoding = LockstepDecoding(workspace, [group for group in groups for _ in range(shape.texts)], shape.tokens)
     try:
         for step in range(min(shape.tokens, 2)):
             given = {
-                text: None if step == 0 else _token(stepper, text % shape.texts, step)
+                text: None if step == 0 else _token(workspace, text % shape.texts, step)
                 for text in range(len(groups) * shape.texts)
             }
             for one in decoding.step(given):
@@ -242,32 +240,34 @@ def _groups(words: Sequence[str]) -> list[Group]:
     return [Group(public, [Prompt(BEFORE, text, AFTER) for text in words[:slots]]) for slots in SLOTS]
 
 
-def _prompts(stepper: TransformersStepper, words: Sequence[str]) -> LockstepPrompts:
-    return LockstepPrompts(stepper, _groups(words), INSIDE, STEPS, lambda prompt, room: _tokens(stepper, prompt, room))
+def _prompts(workspace: Workspace, words: Sequence[str]) -> LockstepPrompts:
+    return LockstepPrompts(
+        workspace, _groups(words), INSIDE, STEPS, lambda prompt, room: _tokens(workspace, prompt, room)
+    )
 
 
-def _token(stepper: TransformersStepper, text: int, step: int) -> int:
+def _token(workspace: Workspace, text: int, step: int) -> int:
     """Made-up tokens, other ones in every text."""
-    return (7 + 31 * text + 13 * step) % min(stepper.engine.model.words, stepper.vocabulary)
+    return (7 + 31 * text + 13 * step) % min(workspace.engine.model.words, workspace.vocabulary)
 
 
-def _tokens(stepper: TransformersStepper, prompt: Prompt, room: int) -> PromptTokens:
+def _tokens(workspace: Workspace, prompt: Prompt, room: int) -> PromptTokens:
     """A token for each character, whatever the tokenizer knows."""
-    count = min(stepper.engine.model.words, stepper.vocabulary)
+    count = min(workspace.engine.model.words, workspace.vocabulary)
     before, inside, after = (
         tuple(ord(c) * 53 % count for c in text) for text in (prompt.prefix, prompt.private_text, prompt.suffix)
     )
     return PromptTokens(before, inside[:room], after)
 
 
-def _written(stepper: TransformersStepper, words: Sequence[str]) -> Rows:
+def _written(workspace: Workspace, words: Sequence[str]) -> Rows:
     """Rows of three texts over a few steps."""
-    prompts = _prompts(stepper, words)
+    prompts = _prompts(workspace, words)
     try:
-        decoding = LockstepDecoding(stepper, [prompts.groups[group] for group in (0, 1, 1)], STEPS)
+        decoding = LockstepDecoding(workspace, [prompts.groups[group] for group in (0, 1, 1)], STEPS)
         found = []
         for step in range(STEPS):
-            given = {text: None if step == 0 else _token(stepper, text, step) for text in range(3)}
+            given = {text: None if step == 0 else _token(workspace, text, step) for text in range(3)}
             found.append({one.text: torch.cat([one.public[None], *one.blocks]) for one in decoding.step(given)})
         decoding.close()
     finally:
@@ -275,20 +275,20 @@ def _written(stepper: TransformersStepper, words: Sequence[str]) -> Rows:
     return found
 
 
-def _from_plain(stepper: TransformersStepper, base: Rows) -> tuple[float, float]:
+def _from_plain(workspace: Workspace, base: Rows) -> tuple[float, float]:
     """Largest difference from plain forward passes over the same tokens, and the largest logit."""
     difference = size = 0.0
     groups = _groups(WORDS)
-    with stepper.engine.no_gradient():
+    with workspace.engine.no_gradient():
         for text, number in enumerate((0, 1, 1)):
             for row, prompt in enumerate((groups[number].public, *groups[number].experts)):
                 if prompt is None or row not in (0, 1, len(groups[number].experts)):
                     continue
-                tokens = _tokens(stepper, prompt, INSIDE)
+                tokens = _tokens(workspace, prompt, INSIDE)
                 ids = [*tokens.prefix, *(tokens.own or ())]
                 for step in range(STEPS):
-                    ids += [_token(stepper, text, step)] if step else []
-                    truth = stepper.engine.plain(ids)
+                    ids += [_token(workspace, text, step)] if step else []
+                    truth = workspace.engine.plain(ids)
                     difference = max(difference, float((truth - base[step][text][row]).abs().max()))
                     size = max(size, float(truth.abs().max()))
     return difference, size

@@ -13,10 +13,7 @@ Assumes      ``before`` and ``after`` of a prompt are public, the same for all e
 
 from __future__ import annotations
 
-import sys
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Final, final
 
 from sottovoce.errors import MissingExtraError, ModelError
@@ -32,12 +29,13 @@ except ModuleNotFoundError as error:
 from sottovoce.models.huggingface.causal_model import CausalModel, Loaded, quiet
 from sottovoce.models.huggingface.token_bytes import token_bytes
 from sottovoce.models.lockstep.decoding import GroupRead
-from sottovoce.models.lockstep.memory import Memory, sealed
+from sottovoce.models.lockstep.memory import sealed
 from sottovoce.models.lockstep.model import LockstepModel
 from sottovoce.models.lockstep.packed import MOST_BYTES
 from sottovoce.models.lockstep.prefill import LockstepPrompts
 from sottovoce.models.lockstep.prompts import PromptParts
 from sottovoce.models.lockstep.selftest import LockstepReport, Shape, rows_keep_apart, run_self_test, shape_of
+from sottovoce.models.lockstep.workspace import Workspace
 from sottovoce.parameters import COUNT, SIZE, Number, OneOf
 
 LAYOUTS: Final = ("auto", "rows", "single")
@@ -69,8 +67,8 @@ class TransformersStepper:
 
     Attributes:
         engine: The model.
+        workspace: What prompts, texts and self-tests share: the model, memory, rows of passes.
         parts: What turns prompts into tokens.
-        memory: Bytes of keys and values in use.
 
     Raises:
         ParameterError: An argument is out of range.
@@ -95,16 +93,14 @@ class TransformersStepper:
         rows = rows if rows is None else Number(1, 1 << 16, whole=True, strict=True).read("rows", rows)
         cache_bytes, packed_bytes = SIZE.read("cache_bytes", cache_bytes), SIZE.read("packed_bytes", packed_bytes)
         model = CausalModel(name_or_path, device=device, dtype=dtype, loaded=loaded)
-        self.engine = LockstepModel(model, packed_bytes)
+        engine = LockstepModel(model, packed_bytes)
         self.parts = PromptParts(model.tokenizer, chat=chat, more_ends=_stated_ends(model))
-        self.memory = Memory(cache_bytes)
-        self.lock = threading.RLock()
         self._name, self._layout = named or f"hf:{name_or_path}", layout
         kind = model.device.type
-        self._rows = rows or ROWS[kind]
-        self._head_rows = min(self._rows, max(1, LOGIT_BYTES[kind] // (4 * self.engine.vocabulary)))
-        self._panel_rows = 1 << min(self._rows, PANEL_ROWS[kind]).bit_length() - 1
-        self._chosen: str | None = None
+        rows = rows or ROWS[kind]
+        head_rows = min(rows, max(1, LOGIT_BYTES[kind] // (4 * engine.vocabulary)))
+        panel_rows = 1 << min(rows, PANEL_ROWS[kind]).bit_length() - 1
+        self.workspace, self.engine = Workspace(engine, cache_bytes, rows, head_rows, panel_rows), engine
         self._report: LockstepReport | None = None
         self._tried: dict[Shape, bool] = {}
 
@@ -120,7 +116,7 @@ class TransformersStepper:
     def layout(self) -> str:
         """The layout in use: ``rows`` or ``single``."""
         self._settle()
-        return self._chosen or "single"
+        return self.workspace.layout or "single"
 
     @property
     def isolation(self) -> Isolation:
@@ -160,17 +156,20 @@ class TransformersStepper:
     @property
     def rows(self) -> int:
         """Rows of every forward pass over experts in the layout in use."""
-        return self._rows if self.layout == "rows" else 1
+        self._settle()
+        return self.workspace.rows
 
     @property
     def head_rows(self) -> int:
         """Rows of every product of experts' states with the output head."""
-        return self._head_rows if self.layout == "rows" else 1
+        self._settle()
+        return self.workspace.head_rows
 
     @property
     def panel_rows(self) -> int:
         """Most rows of a panel, a power of two."""
-        return self._panel_rows if self.layout == "rows" else 1
+        self._settle()
+        return self.workspace.panel_rows
 
     def encode(self, text: str) -> Sequence[int]:
         """Tokens of a public text, none of them a control token.
@@ -206,9 +205,11 @@ class TransformersStepper:
         """
         max_private_tokens = COUNT.read("max_private_tokens", max_private_tokens)
         tokens = COUNT.read("tokens", tokens)
-        with self.lock:
+        with self.workspace.lock:
             self._settle()
-            prompts = LockstepPrompts(self, groups, max_private_tokens, tokens, self.parts.tokens)
+            prompts = LockstepPrompts(
+                self.workspace, groups, max_private_tokens, tokens, self.parts.tokens, self.try_shapes
+            )
             try:
                 self.try_shapes(((group, 1) for group in prompts.groups), tokens)
             except BaseException:
@@ -224,42 +225,33 @@ class TransformersStepper:
         for group, texts in groups:
             if self.layout == "single":
                 return
-            shape = shape_of(self, group, texts, tokens)
+            shape = shape_of(self.workspace, group, texts, tokens)
             if shape in self._tried:
                 continue
-            with self._unlimited(), sealed(), quiet():
-                self._tried[shape] = rows_keep_apart(self, group, shape)
+            with self.workspace.unlimited(), sealed(), quiet():
+                self._tried[shape] = rows_keep_apart(self.workspace, group, shape)
             if self._layout == "auto" and not self._tried[shape]:
-                self._chosen = "single"
+                self.workspace.layout = "single"
 
     def self_test(self) -> LockstepReport:
         """Checks exactness and isolation of this model on this machine, on made-up public text; run once."""
-        with self.lock:
+        with self.workspace.lock:
             if self._report is None:
-                chosen, self._chosen = self._chosen, "rows"
+                chosen, self.workspace.layout = self.workspace.layout, "rows"
                 try:
-                    with self._unlimited(), quiet():
-                        self._report = run_self_test(self)
+                    with self.workspace.unlimited(), quiet():
+                        self._report = run_self_test(self.workspace)
                 finally:
-                    self._chosen = chosen
+                    self.workspace.layout = chosen
             return self._report
-
-    @contextmanager
-    def _unlimited(self) -> Iterator[None]:
-        """Within, what a self-test keeps does not count."""
-        kept, self.memory = self.memory, Memory(sys.maxsize)
-        try:
-            yield
-        finally:
-            self.memory = kept
 
     def _rows_hold(self) -> bool:
         return not self.engine.mixes and self.self_test().isolated
 
     def _settle(self) -> None:
         """Chooses the layout and refuses a model that is not understood, once."""
-        with self.lock:
-            if self._chosen is not None:
+        with self.workspace.lock:
+            if self.workspace.layout is not None:
                 return
             if not self.self_test().exact:
                 raise ModelError(
@@ -267,7 +259,7 @@ class TransformersStepper:
                     "used. Its attention is of a kind that is not supported; use another model."
                 )
             rows = self._layout == "rows" or (self._layout == "auto" and self._rows_hold())
-            self._chosen = "rows" if rows else "single"
+            self.workspace.layout = "rows" if rows else "single"
 
 
 def _stated_ends(model: CausalModel) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -13,17 +13,15 @@ from sottovoce.errors import ModelError, TaskError
 from sottovoce.models.base import Context, FloatArray
 from sottovoce.models.failures import OwnFailure
 from sottovoce.models.huggingface.contexts import _sealed
+from sottovoce.models.huggingface.engine import Engine
 from sottovoce.models.huggingface.label_tree import LabelTree
 from sottovoce.models.huggingface.prefix_cache import spread
 from sottovoce.models.huggingface.prompts import Tokens
 from sottovoce.models.images import UnreadableError
 from sottovoce.models.vision.prompts import VisionPromptWriter
-from sottovoce.models.vision.vision_model import Picture
+from sottovoce.models.vision.vision_model import Picture, VisionModel
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
-
-if TYPE_CHECKING:
-    from sottovoce.models.vision.label_scorer import VisionScorer
 
 ROWS = 8
 """Partly spelled labels that are read together."""
@@ -49,12 +47,30 @@ class _Read(Opaque):
     cache: Any
 
 
+def prepare(engine: Engine[VisionModel], task: Task, contexts: Sequence[Context]) -> VisionContexts:
+    """Contexts that are read, as many as may be kept.
+
+    Raises:
+        TaskError: A label has no tokens, or two labels have the same.
+        ModelError: The model's chat template cannot be used, or the device ran out of memory.
+    """
+    with engine.lock:
+        prepared = VisionContexts(engine, task, contexts)
+        if engine.reuse_cache:
+            try:
+                prepared.read_all()
+            except BaseException:
+                prepared.close()
+                raise
+    return prepared
+
+
 @final
 class VisionContexts(Opaque):
     """Prompts of all experts, as examples and as keys and values. Every expert is computed by itself."""
 
-    def __init__(self, scorer: VisionScorer, task: Task, contexts: Sequence[Context], owner: int) -> None:
-        self._scorer, self._model, self._task, self._owner = scorer, scorer.model, task, owner
+    def __init__(self, engine: Engine[VisionModel], task: Task, contexts: Sequence[Context]) -> None:
+        self._engine, self._model, self._task, self._owner = engine, engine.model, task, engine.new_owner()
         self._writer = VisionPromptWriter(self._model.tokenizer, self._model.template, self._model.placeholder, task)
         self._tree = LabelTree(task.labels, self._writer.label_paths(), self._writer.eos_tokens(), restricted=True)
         self._head = self._model.head_rows(self._tree.tokens)
@@ -73,11 +89,11 @@ class VisionContexts(Opaque):
             TaskError: A question lacks a field.
             ModelError: The contexts were closed, or the model could not run.
         """
-        with self._scorer.lock:
+        with self._engine.lock:
             if self._closed:
                 raise ModelError("These contexts were closed; prepare them again.")
             found = np.zeros((len(queries), len(self._contexts), len(self._task.labels)))
-            self._scorer.store.touch(self._owner)
+            self._engine.store.touch(self._owner)
             self._require_fields(queries)
             with _sealed(), self._model.no_gradient():
                 questions = [self._question(query) for query in queries]
@@ -88,8 +104,8 @@ class VisionContexts(Opaque):
 
     def close(self) -> None:
         """Forgets the examples, their keys and values."""
-        with self._scorer.lock:
-            self._scorer.store.drop(self._owner)
+        with self._engine.lock:
+            self._engine.store.drop(self._owner)
             self._contexts, self._known, self._closed = [], {}, True
 
     def read_all(self) -> None:
@@ -140,7 +156,7 @@ class VisionContexts(Opaque):
 
     def _read(self, index: int) -> _Read | None:
         """A prompt, read by itself: from the store, or computed and offered to it; ``None`` for a null expert."""
-        kept, known = self._scorer.store.get(self._owner, index), self._known.get(index)
+        kept, known = self._engine.store.get(self._owner, index), self._known.get(index)
         if index in self._known and known is None:
             return None
         if kept is not None and known is not None:
@@ -151,7 +167,7 @@ class VisionContexts(Opaque):
             return None
         read, _ = self._after(_Read(0, 0, self._model.new_cache()), drawn)
         self._known[index] = (read.length, read.place)
-        self._scorer.store.offer(self._owner, index, read.cache)
+        self._engine.store.offer(self._owner, index, read.cache)
         return read
 
     def _after(self, before: _Read, stretch: _Stretch) -> tuple[_Read, torch.Tensor]:
@@ -162,7 +178,7 @@ class VisionContexts(Opaque):
         return _Read(before.length + len(stretch.ids), place, cache), features[:, -1]
 
     def _score_expert(self, index: int, questions: Sequence[_Stretch | None], found: FloatArray) -> None:
-        reuse = self._scorer.reuse_cache
+        reuse = self._engine.reuse_cache
         drawn = None if reuse else self._drawn(index)
         read = self._read(index) if reuse else None
         length = read.length if read else len(drawn.ids) if drawn else None

@@ -11,7 +11,6 @@ Assumes      Labels, templates, questions and their pictures are public. Time an
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import final
 
@@ -27,9 +26,10 @@ except ModuleNotFoundError as error:
     missing = {"PIL": "pillow"}.get(error.name or "", error.name or "transformers")
     raise MissingExtraError(missing, "vision") from None
 
+from sottovoce.models.huggingface.engine import Engine
 from sottovoce.models.huggingface.prefix_cache import PrefixStore
 from sottovoce.models.huggingface.selftest import SelfTestReport
-from sottovoce.models.vision.contexts import VisionContexts
+from sottovoce.models.vision.contexts import VisionContexts, prepare
 from sottovoce.models.vision.selftest import run_self_test
 from sottovoce.models.vision.vision_model import VisionModel
 from sottovoce.parameters import SIZE, Number
@@ -73,12 +73,10 @@ class VisionScorer:
     ) -> None:
         cache_bytes = SIZE.read("cache_bytes", cache_bytes)
         max_pixels = Number(1, 1 << 26, whole=True, strict=True).read("max_pixels", max_pixels)
-        self.model = VisionModel(name_or_path, device=device, dtype=dtype, max_pixels=max_pixels, split=split)
-        self.reuse_cache = reuse_cache
-        self.store = PrefixStore(cache_bytes)
-        self.lock = threading.RLock()
+        model = VisionModel(name_or_path, device=device, dtype=dtype, max_pixels=max_pixels, split=split)
+        self.engine = Engine(model, PrefixStore(cache_bytes), reuse_cache)
+        self.model, self.store = self.engine.model, self.engine.store
         self._name = f"vision:{name_or_path}"
-        self._owners = 0
 
     def __repr__(self) -> str:
         return f"VisionScorer({self._name!r})"
@@ -104,16 +102,7 @@ class VisionScorer:
             ModelError: The model's chat template cannot be used, or the device ran out of memory.
         """
         require_images(task, self.name)
-        with self.lock:
-            self._owners += 1
-            prepared = VisionContexts(self, task, contexts, self._owners)
-            if self.reuse_cache:
-                try:
-                    prepared.read_all()
-                except BaseException:
-                    prepared.close()
-                    raise
-        return prepared
+        return prepare(self.engine, task, contexts)
 
     def self_test(self) -> SelfTestReport:
         """Checks arithmetic and isolation of this model on this machine, on made-up public pictures.
@@ -122,5 +111,5 @@ class VisionScorer:
         are equal in every bit whatever the other experts hold, and the number and order of questions change no bit;
         (3) another picture gives other scores, and all numbers are finite.
         """
-        with self.lock:
-            return run_self_test(self)
+        with self.engine.lock:
+            return run_self_test(self.engine)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import Any, Final, final
 
 import sqlalchemy as sa
 
@@ -18,14 +18,12 @@ from sottovoce.privacy.event_json import event_to_json
 from sottovoce.privacy.events import DpEvent, describe
 from sottovoce.privacy.ledger.balance import Balance, balance_of
 from sottovoce.privacy.ledger.caps import GROUP, caps_of, charge, refuse_unnamed
+from sottovoce.privacy.ledger.database import Database
 from sottovoce.privacy.ledger.filter import Cap, Cost, price
 from sottovoce.privacy.ledger.history import NOT_VERIFIED_NOTE, Entry, append, detail_of
 from sottovoce.privacy.ledger.refusal import refuse
 from sottovoce.privacy.ledger.schema import DATA_SET, ENTRY, SECRET
 from sottovoce.privacy.ledger.secret import RECORDS, data_hash, keyed
-
-if TYPE_CHECKING:
-    from sottovoce.privacy.ledger.ledger import Ledger
 
 _RELEASE_ID: Final = re.compile(r"[!-~]{1,64}")
 _CHUNK: Final = 500
@@ -83,16 +81,16 @@ class Account:
     """A data set as its ledger keeps it, or one caller's part of it.
 
     Attributes:
-        ledger: The ledger.
+        database: The ledger's database.
         caller: Whose cap is charged beside the data set's; ``None`` charges the data set alone.
         conflicting_ledger: Path of another ledger in use for the same records on this machine, if there is one: the two
             budgets add up, and neither knows of the other.
     """
 
     def __init__(
-        self, ledger: Ledger, row: Any, currency: str, caller: str | None, conflicting_ledger: str | None
+        self, database: Database, row: Any, currency: str, caller: str | None, conflicting_ledger: str | None
     ) -> None:
-        self.ledger, self.caller, self.conflicting_ledger = ledger, caller, conflicting_ledger
+        self.database, self.caller, self.conflicting_ledger = database, caller, conflicting_ledger
         self._number, self._currency = int(row.id), currency
 
     def reserve(self, reservations: Sequence[Reservation], *, allow_retry: bool = True) -> None:
@@ -102,7 +100,7 @@ class Account:
 
         Args:
             reservations: What to charge.
-            again: Whether an id may be reserved already. Not where a second try would draw new coins over the records:
+            allow_retry: Whether an id may be reserved already. Not where a second try would sample the records again:
                 how often it fails is then a statistic of theirs that nobody paid for.
 
         Raises:
@@ -114,9 +112,9 @@ class Account:
         events = [event_to_json(reservation.event) for reservation in reservations]
         for reservation in reservations:
             require_release_id(reservation.release_id)
-        with self.ledger._database.reading() as connection:
+        with self.database.reading() as connection:
             self._admit(connection, reservations, amounts)
-        with self.ledger._database.writing() as connection:
+        with self.database.writing() as connection:
             fresh, levels = self._admit(connection, reservations, amounts)
             if not allow_retry and len(fresh) < len(reservations):
                 raise _used(next(one.release_id for i, one in enumerate(reservations) if i not in fresh))
@@ -139,7 +137,7 @@ class Account:
     def check(self, reservations: Sequence[Reservation]) -> None:
         """Raises what ``reserve`` would raise, and charges nothing."""
         amounts = self._prices(reservations)
-        with self.ledger._database.reading() as connection:
+        with self.database.reading() as connection:
             self._admit(connection, reservations, amounts)
 
     def record_non_private(self, release_ids: Sequence[str], note: str) -> None:
@@ -149,7 +147,7 @@ class Account:
             LedgerMismatchError: An id was used before for something else, or its answer was already released.
         """
         _require_different([require_release_id(release_id) for release_id in release_ids])
-        with self.ledger._database.writing() as connection:
+        with self.database.writing() as connection:
             self._require_name(connection, self._row(connection))
             past = self._past(connection, release_ids)
             fresh = [release_id for release_id in release_ids if release_id not in past]
@@ -167,7 +165,7 @@ class Account:
             LedgerMismatchError: One of them was never charged, or has begun or left already; then none may be drawn.
         """
         _require_different(release_ids)
-        with self.ledger._database.writing() as connection:
+        with self.database.writing() as connection:
             past = self._past(connection, release_ids)
             for release_id in release_ids:
                 entries = past.get(release_id, [])
@@ -194,7 +192,7 @@ class Account:
             LedgerMismatchError: One of them was never charged, or was released already; then none of them may leave.
         """
         _require_different(release_ids)
-        with self.ledger._database.writing() as connection:
+        with self.database.writing() as connection:
             past = self._past(connection, release_ids)
             for release_id in release_ids:
                 entries = past.get(release_id, [])
@@ -213,7 +211,7 @@ class Account:
         query = sa.select(ENTRY.c.release_id, ENTRY.c.kind, ENTRY.c.detail)
         query = query.where(ENTRY.c.release_id.startswith(prefix, autoescape=True), ENTRY.c.data_set == self._number)
         told: dict[str, dict[str, str]] = {}
-        with self.ledger._database.reading() as connection:
+        with self.database.reading() as connection:
             for one, kind, detail in connection.execute(query.order_by(ENTRY.c.seq)):
                 told.setdefault(one, {})[kind] = detail
         return {
@@ -230,24 +228,24 @@ class Account:
     @property
     def origin(self) -> str:
         """What tells this ledger from any other, wherever it is moved: the hash of its first entry."""
-        with self.ledger._database.reading() as connection:
+        with self.database.reading() as connection:
             return str(connection.scalar(sa.select(ENTRY.c.hash).order_by(ENTRY.c.seq).limit(1)))
 
     def keyed(self, purpose: str, text: str) -> str:
         """A hash under the data set's own key, which tells this ledger and these data from any other."""
-        with self.ledger._database.reading() as connection:
+        with self.database.reading() as connection:
             return keyed(secrets_in(connection, self._number)[RECORDS], purpose, text)
 
     def data_hash(self, run: str, fingerprint: str) -> str:
         """The hash of the records that the certificate of a run names."""
-        with self.ledger._database.reading() as connection:
+        with self.database.reading() as connection:
             return data_hash(secrets_in(connection, self._number), run, fingerprint)
 
     def balance(self) -> Balance:
         """How the data set stands, and what limits this account."""
-        with self.ledger._database.reading() as connection:
+        with self.database.reading() as connection:
             row = self._row(connection)
-            return balance_of(row, caps_of(connection, row, self.caller, self.ledger.name))
+            return balance_of(row, caps_of(connection, row, self.caller, self.database.name))
 
     def _prices(self, reservations: Sequence[Reservation]) -> list[Cost]:
         _require_different([reservation.release_id for reservation in reservations])
@@ -259,17 +257,17 @@ class Account:
         """Which reservations are not charged yet, and the levels that they all fit under."""
         row = self._row(connection)
         self._require_name(connection, row)
-        levels = caps_of(connection, row, self.caller, self.ledger.name)
+        levels = caps_of(connection, row, self.caller, self.database.name)
         past = self._past(connection, [reservation.release_id for reservation in reservations])
         fresh = [i for i, one in enumerate(reservations) if not self._is_open(past.get(one.release_id), one)]
         if fresh:
             asked = sum((amounts[i] for i in fresh), Cost())
-            refuse(row, levels, asked, [reservations[i].event for i in fresh], self.ledger.name)
+            refuse(row, levels, asked, [reservations[i].event for i in fresh], self.database.name)
         return fresh, levels
 
     def _require_name(self, connection: sa.Connection, row: Any) -> None:
         if self.caller is None:
-            refuse_unnamed(connection, row, self.ledger.name)
+            refuse_unnamed(connection, row, self.database.name)
 
     def _row(self, connection: sa.Connection) -> Any:
         return connection.execute(sa.select(DATA_SET).where(DATA_SET.c.id == self._number)).one()

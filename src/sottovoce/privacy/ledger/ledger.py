@@ -67,9 +67,18 @@ class Ledger:
     """
 
     def __init__(self, path: str) -> None:
-        address = Address.parse(path)
-        self._database = Database(address)
-        self.path, self.name = address.shown, address.name
+        self._use(Database(Address.parse(path)))
+
+    def _use(self, database: Database) -> None:
+        self._database = database
+        self.path, self.name = database.address.shown, database.name
+
+    @classmethod
+    def of(cls, account: Account) -> Ledger:
+        """The ledger that an account is in, over the same database."""
+        ledger = cls.__new__(cls)
+        ledger._use(account.database)
+        return ledger
 
     @classmethod
     def adopt(cls, path: str) -> Ledger:
@@ -225,7 +234,7 @@ class Ledger:
             with self._database.reading() as connection:
                 caps_of(connection, row, caller, self.name)
         other = remember(identity, self.path, row.name)
-        return Account(self, row, budget_of(row).currency, caller, other)
+        return Account(self._database, row, budget_of(row).currency, caller, other)
 
     def _owned(self, connection: sa.Connection, identity: Identity) -> Any:
         """The data set of an owner's decision."""

@@ -1,0 +1,43 @@
+"""What a label scorer's prepared contexts and its self-test share: the model, kept prefixes, and how passes are run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Generic, TypeVar, final
+
+from sottovoce.models.huggingface.prefix_cache import PrefixStore
+
+M = TypeVar("M")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Engine(Generic[M]):
+    """A loaded model, and what is public about its use.
+
+    Attributes:
+        model: The model.
+        store: Keys and values of prefixes, under a cap.
+        reuse_cache: Whether prefixes are kept between questions.
+        rows: Rows of every forward pass.
+        restricted: Whether choices are among labels only.
+        layout: How experts share passes: ``queries`` where they do not.
+        lock: Held while the model runs.
+    """
+
+    model: M
+    store: PrefixStore
+    reuse_cache: bool = True
+    rows: int = 1
+    restricted: bool = True
+    layout: str = "queries"
+    lock: Any = field(default_factory=threading.RLock)
+    _owners: Iterator[int] = field(default_factory=lambda: count(1), repr=False)
+
+    def new_owner(self) -> int:
+        """A number under which prepared contexts keep their prefixes."""
+        with self.lock:
+            return next(self._owners)
