@@ -11,6 +11,7 @@ import pytest
 
 import sottovoce
 from sottovoce.benchmarks.harness.datasets import DATASETS, read_world
+from sottovoce.benchmarks.harness.public_rows import benchmark_rows, public_records
 from sottovoce.benchmarks.prism.writing import rows_in
 from sottovoce.benchmarks.studies import clustering
 from sottovoce.benchmarks.studies.in_context import read_world as plain_world
@@ -47,6 +48,78 @@ def test_classification_refuses_private_rows_in_either_part(folder, capsys, priv
         assert "note number" not in told.err
     else:
         assert (code, "full-context" in told.out) == (0, True)
+
+
+def jsonl(file, rows):
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return file
+
+
+def classification(folder, private, records, *more):
+    (folder / "words.toml").write_text(f'name = "words"\nlabels = {json.dumps(LABELS)}\n', "utf-8")
+    files = ["--private", str(private), "--queries", str(folder / "queries.jsonl"), "--records", str(records)]
+    task = ["--task", str(folder / "words.toml"), "--model", "fake", "--limit", "2", "--epsilon", "1"]
+    return run(["bench", "run", "classification", *task, *files, *more])
+
+
+@pytest.mark.parametrize(("known", "behind", "records"), [(19, 25, 19), (9, 0, 9), (9, 40, 9), (3, 40, 4)])
+def test_rows_that_references_answer_from_are_those_that_are_checked(folder, capsys, known, behind, records):
+    mixed = jsonl(folder / "mixed.jsonl", [*NOTES[:known], *QUESTIONS[:behind]])
+    capsys.readouterr()
+    code = classification(folder, mixed, records)
+    told = capsys.readouterr()
+    assert (code, told.out) == (2, "")
+    assert "are private records, such as those of the data set" in " ".join(told.err.split())
+    assert "note number" not in told.err
+
+
+def test_the_message_names_a_way_out_and_it_is_one(folder, capsys):
+    few = jsonl(folder / "few.jsonl", NOTES[:9])
+    capsys.readouterr()
+    assert classification(folder, few, 9) == 2
+    assert "--allow-non-private" in capsys.readouterr().err
+    assert classification(folder, few, 9, "--allow-non-private") == 0
+    assert "full-context" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("behind", [0, 25])
+def test_questions_that_are_asked_are_those_that_are_checked(folder, capsys, behind):
+    mixed = jsonl(folder / "mixed.jsonl", [*NOTES[:19], *QUESTIONS[:behind]])
+    capsys.readouterr()
+    asked = ["classify", "--method", "zero-shot", "--labels", ",".join(LABELS), "--model", "fake"]
+    assert run([*asked, "--queries", str(mixed), "--limit", "19"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "most of these rows are private records" in " ".join(told.err.split())
+
+
+def test_the_first_benchmark_rows_are_checked_where_they_are_used(folder):
+    file = folder / "train.jsonl.gz"
+    with gzip.open(file, "wt", encoding="utf-8") as out:
+        out.writelines(json.dumps(row) + "\n" for row in [*NOTES[:19], *QUESTIONS])
+    assert len(benchmark_rows(file)) == 59
+    for read in (benchmark_rows, public_records):
+        with pytest.raises(InputError, match="most of these rows are private records"):
+            read(file, 19)
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b"no gzip", 1),
+        (gzip.compress(b'{"a": 1}\n{"a": 2}\n')[:-12], 2),
+        (gzip.compress(b'{"a": 1}\n[1]\n'), 2),
+        (gzip.compress(b'{"a": 1}\n{"a": \n'), 2),
+        (gzip.compress(b"[" * 100_000 + b"]" * 100_000), 1),
+        (gzip.compress(b'{"a": 1}\n\xff\n'), 1),
+    ],
+    ids=["no gzip", "cut", "a list", "no JSON", "deep", "no UTF-8"],
+)
+def test_benchmark_rows_that_are_none_are_named_by_file_and_line(tmp_path, content, line):
+    file = tmp_path / "train.jsonl.gz"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=rf"train\.jsonl\.gz, line {line}"):
+        benchmark_rows(file)
 
 
 def test_benchmark_rows_that_are_somebodys_are_refused_by_every_reader(folder):
@@ -88,4 +161,8 @@ def test_benchmarks_and_audits_read_rows_through_the_one_door_alone():
         }
         if used := names & READS_FILES:
             found[file.name] = used
-    assert found == {"public_rows.py": {"gzip", "read_public"}, "clustering.py": {"read_public"}}
+    assert found == {
+        "public_rows.py": {"gzip", "read_public"},
+        "classification.py": {"read_public"},  # with the owner's consent
+        "clustering.py": {"read_public"},  # rows that ship with the package
+    }

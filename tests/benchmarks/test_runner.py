@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from tiny_rows import reader, write_news
 
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness import runner
-from sottovoce.benchmarks.harness.experiment import Experiment, Key, Result, Settings
+from sottovoce.benchmarks.harness.experiment import Experiment, Key, Piece, Result, Settings
 from sottovoce.benchmarks.harness.results import ReportSection, Table
 from sottovoce.benchmarks.harness.runner import load_experiment, run
 from sottovoce.benchmarks.poetry import clip as poetry_clip
@@ -22,6 +22,18 @@ from sottovoce.benchmarks.reporting.collect import family_of
 from sottovoce.errors import InputError, ParameterError
 
 SETTINGS = Settings(model="fake", seeds=3, queries=4, tasks=("tickets",), records=(2,), epsilons=(1.0,))
+
+
+HUGE = json.dumps(
+    {
+        "piece": {field.name: "a" for field in fields(Piece)},
+        "numbers": [[{field.name: None for field in fields(Key)}, 10**400]],
+        "seconds": 1.0,
+        "asked": 0,
+        "found": 0,
+    }
+)
+"""A piece with a number that no float holds."""
 
 
 class Broken(Exception):
@@ -200,7 +212,7 @@ def test_what_is_of_no_run_is_left_as_it_is(tmp_path, model, text, restart):
     assert partial(tmp_path).read_text() == text
 
 
-@pytest.mark.parametrize("damage", ["x", "[]", "", '{"piece": {}}', '{"piece": {"task": "t"'])
+@pytest.mark.parametrize("damage", ["x", "[]", "", '{"piece": {}}', '{"piece": {"task": "t"', HUGE])
 def test_a_damaged_piece_is_refused_and_no_other_is_thrown_away(tmp_path, model, uninterrupted, damage):
     with pytest.raises(Broken):
         run_in(tmp_path, Trial(breaks_at=4))

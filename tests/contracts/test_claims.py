@@ -50,9 +50,19 @@ def test_a_bounded_range_is_as_wide_as_both_losses_together():
 
 
 def test_an_outcome_that_is_impossible_in_one_world_alone_exceeds_every_pure_claim():
-    for laws in ([[1.0, 0.0], [0.5, 0.5]], [[0.5, 0.5], [1.0, 0.0]]):
+    half = Fraction(1, 2)
+    for laws in ([[1, Fraction(0)], [half, half]], [[half, half], [1, Fraction(0)]]):
         assert found(PureDP(50.0), *laws).amount == math.inf
+    for laws in ([[1.0, 0.0], [0.5, 0.5]], [[0.5, 0.5], [1.0, 0.0]]):  # in floats: below what they can tell
+        assert found(PureDP(50.0), *laws).amount > 400
     assert found(PureDP(0.1), [1.0, 0.0], [1.0, 0.0]) is None
+
+
+def test_what_underflows_is_no_proof_and_what_does_not_is_one():
+    tiny, gone = math.exp(-450), 0.0  # the second is exp(-800), which floats do not hold
+    assert found(PureDP(20.0), [1.0, tiny], [1.0, gone]) is None
+    assert found(ZCDpEvent(20.0), [1.0, tiny], [1.0, gone]) is None
+    assert found(PureDP(20.0), [1.0, 1e-100], [1.0, gone]).amount > 200
 
 
 def test_a_point_holds_in_both_directions():

@@ -7,6 +7,8 @@ import pytest
 from contracts import wrong_decoders as decoders
 from contracts import wrong_mechanisms as mechanisms
 from contracts import wrong_methods as methods
+from sottovoce.mechanisms.laplace import Laplace
+from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
 from sottovoce.methods.base import make_method
 from sottovoce.methods.poe import PoE
 from sottovoce.testing import ContractError, check_decoder, check_mechanism, check_method
@@ -32,6 +34,9 @@ METHODS = [
     (methods.DropForASwap, "sampler", "(?s)do not follow its law.*add-remove, swap"),
     (methods.QuietAtSmallPrices, "sampler", r"(?s)do not follow its law.*epsilon=0\.1"),
     (methods.QuietUnderZeroOut, "sampler", "(?s)do not follow its law.*zero-out"),
+    (methods.UsualPrice, "sampler", r"likeliest outcome came .* with epsilon 1\.0"),
+    (methods.HighPrice, "sampler", r"likeliest outcome came .* with epsilon (16|100)\.0"),
+    (methods.ThreeLabelsCrowd, "sampler", r"likeliest outcome came .*lead from (3|10)"),
     (methods.CheapAboveFive, "neighbours", r"(?s)eta=5\.0.*epsilon=16"),
     (methods.OptionalStretch, "neighbours", "stretch=2"),
     (methods.LastCountsTwice, "null expert", "says nothing"),
@@ -66,6 +71,10 @@ DECODERS = [
     (decoders.OtherThanItsLaw, "sampler", "do not follow its law"),
     (decoders.QuietFromTheThird, "sampler", "do not follow its law"),
     (decoders.QuietInCrowds, "sampler", "do not follow its law"),
+    (decoders.QuietAdded, "sampler", "likeliest outcome came .* with adjacency add-remove"),
+    (decoders.QuietCrowdAdded, "sampler", "likeliest outcome came .* with adjacency add-remove"),
+    (decoders.QuietFromFour, "sampler", "likeliest outcome came .* experts 4 or more"),
+    (decoders.QuietTexts, "sampler", "likeliest outcome came"),
     (decoders.NotADecoder, "drive", "without arguments"),
 ]
 MECHANISMS = [
@@ -80,18 +89,46 @@ MECHANISMS = [
     (mechanisms.NarrowLaplace(0.7), "neighbours", NEIGHBOURS),
     (mechanisms.NarrowVector(0.05), "neighbours", NEIGHBOURS),
     (mechanisms.SkewedSampler(0.7), "sampler", "do not follow its law"),
-    (mechanisms.SharedNoise(0.7), "sampler", r"outcome \(-1, "),
-    (mechanisms.SharedVectorNoise(0.05), "sampler", r"outcome \(-1, "),
-    (mechanisms.SilentOnNonzero(0.7), "sampler", r"outcome \(-1, "),
+    (mechanisms.SharedNoise(0.7), "sampler", "the same noise twice came"),
+    (mechanisms.SharedVectorNoise(0.05), "sampler", "the same noise twice came"),
+    (mechanisms.SilentOnNonzero(0.7), "sampler", "no noise came"),
     (mechanisms.SharedItemNoise(0.7, 1e-3), "sampler", r"outcome \(False, "),
     (mechanisms.ShortcutSelect(0.7), "sampler", "add-remove"),
     (mechanisms.QuietWhenAdded(0.7), "sampler", "add-remove"),
     (mechanisms.QuietWhenZeroed(0.7), "neighbours", "zero-out"),
     (mechanisms.QuietWithPrior(0.7), "neighbours", "with a prior"),
     (mechanisms.QuietDrawsWithPrior(0.7), "sampler", "with a prior"),
+    (mechanisms.LongLead(0.7), "sampler", "likeliest outcome came .* with .*lead in bounds from 3"),
+    (mechanisms.LongSteps(0.7), "sampler", "likeliest outcome came .* with .*lead in steps 30"),
+    (mechanisms.TwoCandidates(0.7), "sampler", "likeliest outcome came"),
+    (mechanisms.Ties(0.7), "sampler", "likeliest outcome came"),
+    (mechanisms.FourthNoise(0.5), "sampler", "the same noise twice came .* with .*numbers 4 or more"),
+    (mechanisms.NoneFromFour(0.5), "sampler", "no noise came"),
+    (mechanisms.OtherBounds(0.5), "sampler", "no noise came .* with bound"),
     (mechanisms.WithoutLaw(), "drive", "it has no law"),
     (mechanisms.TakesWords(), "drive", "no public method"),
 ]
+
+
+RIGHT = [
+    Laplace(epsilon=0.002),
+    Laplace(epsilon=60.0),
+    LaplaceNoisyMax(epsilon=20.0),
+    GaussianNoisyMax(rho=4.0),
+    GaussianNoisyMax(rho=20.0),
+]
+"""Right mechanisms at parameters at which laws are wide, or underflow in floating point."""
+
+
+@pytest.mark.parametrize("right", RIGHT, ids=repr)
+def test_no_right_mechanism_is_refused_for_its_parameters(right):
+    assert check_mechanism(right).passed
+
+
+def test_noise_that_floats_cannot_compare_is_no_proof():
+    with pytest.raises(ContractError, match="too narrow") as failed:
+        check_mechanism(Laplace(epsilon=1_000.0))
+    assert failed.value.contract == "drive"
 
 
 def name(value: object) -> str:

@@ -21,6 +21,7 @@ from sottovoce.models.stepper import Step
 from sottovoce.parameters import Positive
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import BoundedRange
+from sottovoce.privacy.unit import Adjacency
 
 
 @dataclass(frozen=True)
@@ -264,6 +265,47 @@ class QuietInCrowds(Clipped):
     def start(self, plan, randomness, *, eos_tokens, forbidden_tokens=()):
         inner = super().start(plan, randomness, eos_tokens=eos_tokens, forbidden_tokens=forbidden_tokens)
         return _Silent(inner, lambda length, experts: experts >= 3)
+
+
+@dataclass(frozen=True)
+class _QuietWhere(Clipped):
+    """No noise in batches of some size under some plans; its law does not say so."""
+
+    def start(self, plan, randomness, *, eos_tokens, forbidden_tokens=()):
+        inner = super().start(plan, randomness, eos_tokens=eos_tokens, forbidden_tokens=forbidden_tokens)
+        return _Silent(inner, lambda length, experts: self.quiet(plan.setting, experts))
+
+
+@dataclass(frozen=True)
+class QuietAdded(_QuietWhere):
+    """No noise under add-remove."""
+
+    def quiet(self, setting, experts):
+        return setting.adjacency is Adjacency.ADD_REMOVE
+
+
+@dataclass(frozen=True)
+class QuietCrowdAdded(_QuietWhere):
+    """No noise under add-remove, from two experts on."""
+
+    def quiet(self, setting, experts):
+        return setting.adjacency is Adjacency.ADD_REMOVE and experts > 1
+
+
+@dataclass(frozen=True)
+class QuietFromFour(_QuietWhere):
+    """No noise from four experts on, but under zero-out."""
+
+    def quiet(self, setting, experts):
+        return setting.adjacency is not Adjacency.ZERO_OUT and experts >= 4
+
+
+@dataclass(frozen=True)
+class QuietTexts(_QuietWhere):
+    """No noise where the public divisor is not two."""
+
+    def quiet(self, setting, experts):
+        return setting.experts != 2
 
 
 class NotADecoder(Decoder):

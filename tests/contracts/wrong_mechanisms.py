@@ -197,6 +197,69 @@ class QuietDrawsWithPrior(Exponential):
         return Exponential(self.epsilon * (1 if log_prior is None else 5)).select(scores, randomness, log_prior)
 
 
+class _QuietWhere(Exponential):
+    """The best score without noise in some worlds; the law does not say so."""
+
+    def select(self, scores: Scores, randomness: Randomness, log_prior=None) -> int:
+        second, best = np.sort(scores.values)[-2:]
+        if self.quiet(scores, best - second):
+            return int(scores.values.argmax())
+        return super().select(scores, randomness, log_prior)
+
+
+class LongLead(_QuietWhere):
+    """At a lead of three sensitivities."""
+
+    def quiet(self, scores, lead):
+        return lead >= 3 * scores.sensitivity
+
+
+class LongSteps(_QuietWhere):
+    """At a lead of 31 steps."""
+
+    def quiet(self, scores, lead):
+        return lead >= 31
+
+
+class TwoCandidates(_QuietWhere):
+    """Unless there are four candidates."""
+
+    def quiet(self, scores, lead):
+        return len(scores.values) != 4
+
+
+class Ties(_QuietWhere):
+    """Unless all scores differ."""
+
+    def quiet(self, scores, lead):
+        return len(set(scores.values.tolist())) < len(scores.values)
+
+
+class FourthNoise(Laplace):
+    """Three noises, used again from the fourth count on."""
+
+    def release(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
+        values = counts.values.tolist()
+        noise = [n - v for n, v in zip(super().release(counts, randomness), values, strict=True)]
+        return tuple(value + noise[place % 3] for place, value in enumerate(values))
+
+
+class NoneFromFour(Laplace):
+    """No noise from the fourth count on, nor on counts above seven."""
+
+    def release(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
+        both = zip(counts.values.tolist(), super().release(counts, randomness), strict=True)
+        return tuple(n if place < 3 and v <= 7 else v for place, (v, n) in enumerate(both))
+
+
+class OtherBounds(Laplace):
+    """No noise on counts other than zero, unless a unit moves two."""
+
+    def release(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
+        both = zip(counts.values.tolist(), super().release(counts, randomness), strict=True)
+        return tuple(n if v == 0 or counts.l1 == 2 else v for v, n in both)
+
+
 @dataclass(frozen=True)
 class WithoutLaw(SelectionMechanism):
     """States no law."""

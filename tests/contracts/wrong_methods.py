@@ -229,6 +229,38 @@ class QuietUnderZeroOut(OtherThanItsLaw):
         return PoE(2.0).choose(experts, Price(factor * price.epsilon), randomness)
 
 
+class _QuietWhere(OtherThanItsLaw):
+    """The best label without noise at some prices or in some worlds."""
+
+    def choose(self, experts, price, randomness):
+        scores = experts.clipped_sum(2.0)
+        if self.quiet(price.epsilon, scores):
+            return int(scores.values.argmax())
+        return PoE(2.0).choose(experts, price, randomness)
+
+
+class UsualPrice(_QuietWhere):
+    """At prices from 0.2 to 3.9."""
+
+    def quiet(self, epsilon, scores):
+        return 0.2 < epsilon < 3.9
+
+
+class HighPrice(_QuietWhere):
+    """At prices above 4."""
+
+    def quiet(self, epsilon, scores):
+        return epsilon > 4
+
+
+class ThreeLabelsCrowd(_QuietWhere):
+    """With three labels or more, where the lead is above what two and a half experts can move."""
+
+    def quiet(self, epsilon, scores):
+        second, best = np.sort(scores.values)[-2:]
+        return len(scores.values) >= 3 and best - second > 2.5 * scores.sensitivity
+
+
 class CheapAboveFive(OtherThanItsLaw):
     """Charges an epsilon of five at most, and spends all of a larger one."""
 

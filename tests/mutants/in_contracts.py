@@ -67,4 +67,28 @@ MUTANTS = [
         "if isinstance(node, ast.FunctionDef) and _enrols(node) and node.name in ()",
         SHIPPED,
     ),
+    Mutant(
+        "contract-draws-under-one-adjacency",
+        "tokens are drawn under one adjacency alone, and a decoder without noise under another passes",
+        "testing/decoders.py",
+        "in itertools.product(Adjacency, POOLED)]",
+        "in itertools.product([Adjacency.REPLACE_ONE], POOLED)]",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_decoder_is_noticed[QuietAdded--]",),
+    ),
+    Mutant(
+        "contract-draws-at-one-price",
+        "a method's answers are drawn at one price alone, and one without noise at others passes",
+        "testing/methods.py",
+        "adjacency, price = keys[dice.below(len(keys))]",
+        "adjacency, price = keys[1]",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_method_is_noticed[UsualPrice--]",),
+    ),
+    Mutant(
+        "contract-pools-everything-at-once",
+        "draws of all worlds are added up, and a sampler that is wrong in a few of them passes",
+        "testing/pools.py",
+        "for stratum in [(), *((item,) for item in items), *itertools.combinations(items, 2)]:",
+        "for stratum in [()]:",
+        ("tests/contracts/test_pools.py",),
+    ),
 ]

@@ -243,4 +243,28 @@ MUTANTS = [
         "    if row is not None and row.cap < 0:\n",
         CALLER,
     ),
+    Mutant(
+        "benchmark-checks-the-whole-file-alone",
+        "the rows of a benchmark are checked as a file, and the first of them, which are used, may all be private",
+        "benchmarks/harness/public_rows.py",
+        "    used = rows.first(most)\n    for some in (rows, used):",
+        "    used = rows.first(most)\n    for some in (rows,):",
+        ("tests/benchmarks/test_public_rows.py",),
+    ),
+    Mutant(
+        "benchmark-answers-from-a-few-private-rows",
+        "references without noise answer from private rows where they are fewer than ten",
+        "benchmarks/studies/classification.py",
+        "answered_from(records, str(options.private))",
+        "pass",
+        ("tests/benchmarks/test_public_rows.py",),
+    ),
+    Mutant(
+        "questions-are-checked-as-a-whole-file",
+        "private rows are asked in clear where public ones stand behind them that --limit leaves out",
+        "cli/classify.py",
+        "for rows in (questions, asked):",
+        "for rows in (questions,):",
+        ("tests/benchmarks/test_public_rows.py",),
+    ),
 ]

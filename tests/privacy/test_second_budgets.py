@@ -531,6 +531,14 @@ def test_a_command_warns_of_every_ledger_in_memory_and_opens_one_once(desk):
     assert Ledger(str(file)).balances()[0].answers == 1
 
 
+def test_a_command_says_that_opening_a_ledger_in_memory_counts_though_nothing_is_charged(desk):
+    private = desk.write("t.jsonl", NOTES)
+    code, _, err = desk.ask(private, "--ledger", ":memory:", "--budget", "0.1")  # two answers at 0.5 do not fit
+    assert code == 3
+    assert "from now on, even where nothing is charged, these records get no other budget" in " ".join(err.split())
+    assert desk.ask(private, "--ledger", desk.folder / "new.db")[0] == 3
+
+
 def test_private_files_are_refused_as_queries_and_demonstrations(desk):
     private = desk.write("t.jsonl", NOTES)
     assert desk.ask(private, "--ledger", desk.folder / "t.db")[0] == 0

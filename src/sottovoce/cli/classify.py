@@ -90,8 +90,10 @@ def classify(
     setup = o.Setup.of(context.params)
     the_task = setup.load_task()
     questions = read_public(queries, max_characters=setup.longest(the_task), truncate=truncate)
-    require_public(questions, f"--queries {queries}")
-    truth, fields = _read(questions, the_task, limit)
+    asked = questions.first(limit)
+    for rows in (questions, asked):  # a part can be somebody's where the whole is not
+        require_public(rows, f"--queries {queries}")
+    truth, fields = _read(asked, the_task)
     session = setup.session(the_task)
     started = time.perf_counter()
     run = _run(session, setup, price, slack, fields)
@@ -118,14 +120,14 @@ def classify(
         _show(summary, session, price, slack)
 
 
-def _read(questions: PublicRecords, task: Task, limit: int | None) -> tuple[dict[str, str], dict[str, Any]]:
+def _read(questions: PublicRecords, task: Task) -> tuple[dict[str, str], dict[str, Any]]:
     """Ids to labels where given, and ids to fields."""
     from sottovoce.errors import RecordError
     from sottovoce.records.sealed import is_missing
 
     truth: dict[str, str] = {}
     fields: dict[str, Any] = {}
-    for row in list(questions)[:limit]:
+    for row in questions:
         given = row.values.get("id")
         row_id = str(row.line if is_missing(given) else given)
         if row_id in fields:

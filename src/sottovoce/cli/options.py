@@ -337,7 +337,8 @@ def warn_of(ledger: str | None, conflicting_ledger: str | None) -> None:
     if ledger == IN_MEMORY:
         say(
             "WARNING: a ledger in memory forgets this budget and what was charged when the command ends. All such runs "
-            "add up, and nothing counts them; these records get no other budget unless their owner grants it."
+            "add up, and nothing counts them; from now on, even where nothing is charged, these records get no other "
+            "budget unless their owner grants it."
         )
     if conflicting_ledger:
         say(

@@ -213,6 +213,10 @@ class PublicRecords:
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
 
+    def first(self, count: int | None) -> PublicRecords:
+        """The first rows, or all of them."""
+        return PublicRecords(self.rows[:count], self.source, None if self.whole is None else self.whole[:count])
+
 
 def _choose_unit(rows: Sequence[Row], unit: str | None, source: str) -> str:
     if unit == RECORD_UNIT:

@@ -30,6 +30,8 @@ DELTAS: Final = (1e-9, 1e-6, 1e-3, 0.03, 0.1, 0.3)
 ORDERS: Final = (2, 8, 32)
 """Renyi orders that are compared for zCDP, besides order 1."""
 BOUNDS: Final = ("pure", "RDP", "zCDP")
+LEAST: Final = 1e-200
+"""A smaller probability in floating point is one that is not known: laws underflow where nothing is impossible."""
 LOG_SLACK: Final = 1e-9
 """Rounding allowed in a log-ratio."""
 DELTA_SLACK: Final = 1e-6
@@ -110,8 +112,13 @@ def within_price(event: Any, adjacency: Adjacency, epsilon: float, delta: float)
     return float(RdpAccountant(adjacency).compose(event).report(delta).epsilon)
 
 
-def log_law(law: Sequence[Fraction] | Sequence[float]) -> FloatArray:
-    """Natural logs of probabilities, without underflow where they are fractions."""
+def log_law(law: Sequence[Fraction] | Sequence[float] | FloatArray) -> FloatArray:
+    """Natural logs of probabilities, without underflow where they are fractions.
+
+    One in floating point below ``LEAST`` is taken for ``LEAST``, in either world. That makes two laws closer than they
+    are, never further apart, so that what underflows is no proof; an outcome that is impossible in one world alone is
+    still hundreds of nats off.
+    """
     return np.array([_log(p) for p in law])
 
 
@@ -181,6 +188,6 @@ def _pure_of(event: Any) -> float:
 
 
 def _log(p: Fraction | float) -> float:
-    if p <= 0:
-        return -math.inf
-    return math.log(p.numerator) - math.log(p.denominator) if isinstance(p, Fraction) else math.log(p)
+    if not isinstance(p, Fraction):
+        return math.log(max(float(p), LEAST))
+    return math.log(p.numerator) - math.log(p.denominator) if p > 0 else -math.inf

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Final, final
 
@@ -27,13 +26,15 @@ from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
 from sottovoce.methods.decoding.selecting import SelectingDecoder
 from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.unit import Adjacency
+from sottovoce.randomness import Randomness
 from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from sottovoce.testing import text_sessions as sessions
 from sottovoce.testing import text_worlds as worlds
-from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
-from sottovoce.testing.draws import departs, exceeds
+from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, log_law, within_price
+from sottovoce.testing.draws import exceeds
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.options import name_of, settings_of, subject_of
+from sottovoce.testing.pools import Pool, share_of
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 from sottovoce.testing.text_worlds import LABELS, DataSet, Scene
 
@@ -47,14 +48,16 @@ OTHER_EXPERTS: Final = 7
 """A second one, at which events are compared, and the laws of the first setting."""
 LONGER: Final = ((3, 1, EXPERTS), (50, 4, OTHER_EXPERTS))
 """Tokens, texts and public divisor at which events alone are compared."""
-DRAWN_TOKENS: Final = 4
-"""Tokens of the texts that are drawn."""
-CROWDS: Final[Mapping[Adjacency, str]] = {
-    Adjacency.ADD_REMOVE: "X",
-    Adjacency.REPLACE_ONE: "XYX",
-    Adjacency.ZERO_OUT: "XXXXYU",
-}
-"""What the experts of a batch say where texts are drawn."""
+POOLED: Final = (
+    (PRICES[1], 1, 3),
+    (PRICES[0], 6, EXPERTS),
+    (Price(12.0, 1e-3), 1, OTHER_EXPERTS),
+    (Price(0.5, 1e-3), 1, 1),
+    (PRICES[1], 6, OTHER_EXPERTS),
+    (Price(12.0, 1e-3), 6, EXPERTS),
+)
+"""Prices, lengths of texts and public divisors at which single tokens are drawn; a quick run of a further setting draws
+at the plans of its laws."""
 
 
 def check_decoder(
@@ -95,6 +98,7 @@ class _Decoder:
         self.subject = subject_of(decoder)
         self.full, self.exact = effort is Effort.FULL, False
         self.draws = 20_000 if self.full else 4_000
+        self._charged: list[tuple[Price, DecodingPlan]] = []
 
     def check(self) -> None:
         """Every contract that applies."""
@@ -110,15 +114,18 @@ class _Decoder:
                 self.report.refused.append(f"{self.subject} under {adjacency.value}")
             for price, plan in plans:
                 self._check(plan, price, first=accepted == 0)
+                if self.exact:
+                    self._charged.append((price, plan))
                 accepted += 1
             if plans and (self.full or (self.must_run and accepted == len(plans))):
                 self._longer_texts(adjacency)
-            if plans and self.exact and (self.full or (self.must_run and adjacency is Adjacency.REPLACE_ONE)):
-                self._sampler(adjacency)
         if accepted:
             if self.exact and (self.full or self.must_run):
                 self._second_divisor()
-            sessions.writes(self.decoder, self.subject, self.report, exact=self.exact)
+            if self.exact:
+                self._sampler()
+            every = self.must_run or self.full
+            sessions.writes(self.decoder, self.subject, self.report, exact=self.exact, every=every)
         if not accepted and self.must_run:
             raise ContractError("drive", self.subject, "it accepts no adjacency at any price that was tried")
 
@@ -210,8 +217,7 @@ class _Decoder:
                 with must_not_raise("failures", self.subject, "a text", worlds.shown(data)):
                     scene = Scene(data, setting.adjacency, setting.tokens)
                     laws = [worlds.law_of_text(plan, scene, batch) for batch in range(len(LABELS))]
-                with np.errstate(divide="ignore"):
-                    one, other = (np.log([law.get(text, 0.0) for text in texts]) for law in laws)
+                one, other = (log_law([law.get(text, 0.0) for text in texts]) for law in laws)
                 seen[data] = np.add.outer(one, other).ravel()
                 if not abs(np.exp(seen[data]).sum() - 1) < 1e-6:
                     raise ContractError("neighbours", self.subject, "its law does not sum to 1", worlds.shown(data))
@@ -270,20 +276,50 @@ class _Decoder:
 
     # Draws
 
-    def _sampler(self, adjacency: Adjacency) -> None:
-        """Whole texts, in a batch of one expert and in crowds; first tokens where no more of the law is known."""
-        plans = (self._plan(adjacency, PRICES[1], tokens) for tokens in (DRAWN_TOKENS, 1))
-        plan = next((plan for plan in plans if plan is not None and exact_law(plan)), None)
-        if plan is None:
+    def _sampler(self) -> None:
+        """Draws follow the law of a token: a few in each of many worlds, at every price, relation and divisor.
+
+        The tokens before it are given, so that the law is known before anything is drawn.
+        """
+        dice, source, pool = seeded(5), seeded(6), Pool()
+        plans = self._charged
+        if self.full or self.must_run:
+            runs = [(price, self._plan(a, price, n, s)) for a, (price, n, s) in itertools.product(Adjacency, POOLED)]
+            plans = [(price, plan) for price, plan in runs if plan is not None and exact_law(plan)]
+        for number in range((3_000 if self.full else 300) // (1 if self.must_run else 5) if plans else 0):
+            price, plan = plans[number % len(plans)]
+            self._draw_tokens(plan, price, dice, source, pool)
+        told, world = pool.departs()
+        if told:
+            raise ContractError("sampler", self.subject, f"its draws do not follow its law: {told}", world)
+        self.report.kept("sampler", pool.draws, "tokens drawn that follow the law")
+
+    def _draw_tokens(self, plan: DecodingPlan, price: Price, dice: Randomness, source: Randomness, pool: Pool) -> None:
+        """Two tokens behind the same random text."""
+        most = 4 if samples(plan.decoder) else 12
+        before = [dice.below(worlds.WORDS - 2) for _ in range(dice.below(plan.setting.tokens))]
+        steps = [worlds.random_step(dice, most) for _ in range(len(before) + 1)]
+        chooser = worlds.random_text(plan, steps, before, source)
+        if chooser is None:
             return
-        data = tuple((name, LABELS[0]) for name in CROWDS[adjacency][: None if plan.decoder.refundable else 2])
-        scene, source = Scene(data, plan.setting.adjacency, plan.setting.tokens), seeded(5)
-        law = worlds.law_of_text(plan, scene, 0)
-        drawn: list[Hashable] = [worlds.drawn_text(plan, scene, 0, source) for _ in range(self.draws // 8)]
-        if told := departs(law, Counter(drawn)):
-            told = f"its draws do not follow its law: {told}"
-            raise ContractError("sampler", self.subject, told, f"{worlds.shown(data)} ({self._setting(plan)})")
-        self.report.kept("sampler", len(drawn), "texts drawn that follow the law")
+        rows = sum(len(block) for block in steps[-1]().blocks)
+        world = f"token {len(before) + 1}, {rows} experts answer ({self._setting(plan)})"
+        with must_not_raise("sampler", self.subject, "a token", world):
+            said = worlds.law_of_token(plan, chooser, steps[-1])
+            if not said.any():
+                return
+            drawn: list[Hashable] = []
+            for _ in range(2):
+                chooser = worlds.random_text(plan, steps, before, source)
+                drawn.append(None if chooser is None else chooser.next(steps[-1]()))
+        features = {
+            "adjacency": plan.setting.adjacency.value,
+            "divisor": plan.setting.experts,
+            "experts": share_of(rows),
+            "price": f"{price.epsilon:g}, {price.delta:g}",
+            "token": share_of(len(before) + 1),
+        }
+        pool.add(features, dict(enumerate(said.tolist())), drawn, world)
 
     def _texts_by_draws(self, plan: DecodingPlan, claim: Claim) -> None:
         """Sharp data sets a change apart, by draws."""
@@ -334,6 +370,11 @@ def exact_law(plan: DecodingPlan) -> bool:
         return plan.setting.tokens == 1 and _states_a_law(plan)
     known = Exponential | PermuteAndFlip | GaussianNoisyMax
     return isinstance(decoder.mechanism(plan), known)
+
+
+def samples(decoder: Decoder) -> bool:
+    """Whether a decoder draws the experts that take part, so that the law of a token is a mean over coins."""
+    return isinstance(decoder, SelectingDecoder) and type(decoder).subsample is not SelectingDecoder.subsample
 
 
 def _states_a_law(plan: DecodingPlan) -> bool:

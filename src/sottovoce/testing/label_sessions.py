@@ -26,7 +26,7 @@ BUDGET: Final = Budget(1000.0, 0.5, failure_delta=0.45)
 PRICE: Final = Price(4.0, 1e-3)
 DATA: Final[DataSet] = (("yes",), ("yes",), ("no",))
 OTHER: Final[DataSet] = (("no",), ("no",), ("maybe",))
-ANSWERS: Final = 160
+ANSWERS: Final = 96
 
 
 def refused_without_consent(method: Method, subject: str, report: Report) -> None:

@@ -74,6 +74,31 @@ def outputs(rows: Sequence[Sequence[float]], labels: int, change: Change) -> Exp
 Rows = tuple[tuple[float, ...], ...]
 
 
+def random_rows(dice: Randomness, *, sharp: bool) -> tuple[Rows, tuple[float, ...]]:
+    """What experts say of two to five labels, and the public row: ties, long leads and crowds among them.
+
+    Experts say one of a few rows, some of which are others turned round; one in ten says nothing. Mostly there are
+    twelve at most, else up to forty.
+
+    Args:
+        dice: Chooses them.
+        sharp: Whether they are mostly certain, for prices at which a short lead cannot be seen.
+    """
+    labels, experts = 2 + dice.below(4), dice.below((13, 13, 13, 41)[dice.below(4)])
+    scale = (60.0, 60.0, 60.0 if sharp else 0.3, 3.0 if sharp else 0.03)[dice.below(4)]
+
+    def one(scale: float) -> tuple[float, ...]:
+        return tuple(-scale * dice.below(1001) / 1000 for _ in range(labels))
+
+    said = [one(scale) for _ in range(1 + dice.below(3))]
+    said += [row[::-1] for row in said if dice.below(2)]
+    if scale > 50 and dice.below(2):
+        said.append((-INF,) * (labels - 1) + (0.0,))
+    null = (NAN,) * labels
+    rows = tuple(null if dice.below(10) == 0 else said[dice.below(len(said))] for _ in range(experts))
+    return rows, one(3.0)
+
+
 def groups_of_neighbours(labels: int, change: Change, most: int) -> Iterator[tuple[list[Rows], list[tuple[int, int]]]]:
     """Sets of worlds with the pairs among them that are neighbours, small worlds first.
 

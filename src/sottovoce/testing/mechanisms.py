@@ -25,20 +25,24 @@ from sottovoce.mechanisms.clustering.points import PrivatePoints
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency
 from sottovoce.randomness import Randomness
-from sottovoce.testing.claims import Claim, FloatArray, claim_of, excess, log_law
+from sottovoce.testing.claims import LEAST, Claim, FloatArray, claim_of, excess, log_law
 from sottovoce.testing.draws import departs, exceeds
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.options import subject_of
+from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 ADJACENCIES: Final = tuple(Adjacency)
 PRIOR: Final = (0.0, -1.5, -4.0, -0.5, -2.0)
 """Public log-weights of candidates, for a mechanism that takes some."""
-LEAST: Final = 1e-200
-"""Less likely noise is left out, where floating point would make it impossible."""
 WIDTHS: Final = {Adjacency.ADD_REMOVE: 1, Adjacency.REPLACE_ONE: 2, Adjacency.ZERO_OUT: 1}
-AT: Final = [0, 7, -1000]
+NUMBERS: Final = (0, 0, 1, 7, 8, 40, -3, -1000, 10**6, 2**40)
 """Numbers that get their noise together."""
+SHIFTS: Final = (1, 2, 3, 5, 20)
+"""Bounds of numbers that get their noise together."""
+MOST_REACH: Final = 1 << 20
+"""Noise further out than this is one outcome, as is what a law has beyond its reach."""
+BEYOND: Final = "beyond"
 ITEM_CHANGES: Final = ((Adjacency.ADD_REMOVE, DROP), (Adjacency.REPLACE_ONE, SWAP), (Adjacency.ZERO_OUT, DROP))
 
 
@@ -79,6 +83,7 @@ class _Mechanism:
         self.report, self.subject = report, subject_of(mechanism)
         self.full = effort is Effort.FULL
         self.draws = 20_000 if self.full else 2_000
+        self.worlds = 6_000 if self.full else 600
 
     def check(self) -> None:
         """Every contract that applies."""
@@ -135,21 +140,20 @@ class _Mechanism:
             self._compare(claim, laws, [(0, 1)], f"{here.values.tolist()} and {there.values.tolist()}, {here!r}")
         source = seeded(20261120)
         for adjacency, prior in itertools.product(ADJACENCIES, priors):
-            # The same lead in units of the bound, long or short in grid steps: a rule for leads must not change draws.
-            values, bound = ((6, 4, 3, 0), 1) if adjacency is Adjacency.REPLACE_ONE else ((90, 30, 60, 0), 15)
-            scores = self._votes_of(values, adjacency, bound)
+            scores = self._votes_of((6, 4, 3, 0), adjacency)
             law = self._law(scores, prior)
             stated = law if isinstance(law, Mapping) else dict(enumerate(law))
-            drawn = [draw(scores, source, *self._prior(scores, prior)) for _ in range(self.draws)]
-            world = f"{list(values)}, {scores!r}{', with a prior' if prior else ''}"
+            drawn = [draw(scores, source, *self._prior(scores, prior)) for _ in range(self.draws // 2)]
+            world = f"{scores.values.tolist()}, {scores!r}{', with a prior' if prior else ''}"
             self._follows({key: float(p) for key, p in stated.items()}, drawn, world)
+        self._pooled_scores(draw, priors)
 
     def _law(self, scores: Scores, prior: bool) -> Any:
         return self.mechanism.law(scores, *self._prior(scores, prior))
 
     @staticmethod
     def _prior(scores: Scores, prior: bool) -> tuple[FloatArray, ...]:
-        return (np.array(PRIOR[: len(scores.values)]),) if prior else ()
+        return (np.resize(PRIOR, len(scores.values)),) if prior else ()
 
     def _laws(self, laws: Sequence[Any]) -> FloatArray:
         if not isinstance(laws[0], Mapping):
@@ -193,47 +197,121 @@ class _Mechanism:
             )
             yield first, second
 
+    def _pooled_scores(self, draw: Callable[..., Hashable], priors: Sequence[bool]) -> None:
+        """Few draws in many worlds: two to twelve candidates, ties and long leads, every relation and many bounds."""
+        dice, source, pool = seeded(20261120), seeded(20261123), Pool()
+        for _ in range(self.worlds):
+            prior = priors[dice.below(len(priors))]
+            scores, law = self._open_scores(dice, prior)
+            second, best = np.sort(scores.values)[-2:].tolist()
+            features = {
+                "adjacency": scores.adjacency.value,
+                "candidates": share_of(len(scores.values) - 1),
+                "lead in bounds": lead_of((best - second) / scores.sensitivity),
+                "lead in steps": "30 or more"
+                if best - second >= 30
+                else "10 or more"
+                if best - second >= 10
+                else "below 10",
+                "prior": "yes" if prior else "no",
+            }
+            drawn = [draw(scores, source, *self._prior(scores, prior)) for _ in range(3)]
+            told = f"{scores.values.tolist()}, {scores!r}{', with a prior' if prior else ''}"
+            pool.add(features, law, drawn, told)
+        self._pool_follows(pool)
+
+    def _open_scores(self, dice: Randomness, prior: bool) -> tuple[Scores, dict[Any, float]]:
+        """A random world with its law; one that leaves something to chance, where a few tries find it."""
+        least = max(2, int(getattr(self.mechanism, "k", 1)) + 1)
+        most = 12 if least == 2 else least + 3
+        for _ in range(6):
+            bound = (1, 2, 15, 15)[dice.below(4)]
+            reach = (1, bound, 2 * bound, 6 * bound)[dice.below(4)]
+            values = np.array([dice.below(reach + 1) for _ in range(least + dice.below(most - least + 1))])
+            if dice.below(2):
+                values[dice.below(len(values))] = values.max() + bound * dice.below(6) + dice.below(bound)
+            adjacency = ADJACENCIES[dice.below(len(ADJACENCIES))]
+            squared = bound**2 * (1 + dice.below(2))
+            scores = Scores(values - dice.below(9), sensitivity=bound, adjacency=adjacency, squared_l2=squared)
+            stated = self._law(scores, prior)
+            listed = stated.items() if isinstance(stated, Mapping) else enumerate(stated)
+            law: dict[Any, float] = {outcome: float(p) for outcome, p in listed}
+            if max(law.values()) < OPEN:
+                break
+        return scores, law
+
     # Noise on whole numbers
 
     def _counts(self, name: str, claim: Claim) -> None:
         for l1, adjacency in itertools.product((1, 2, 5), ADJACENCIES):
             self._noise(name, claim, partial(Counts, l1=l1, adjacency=adjacency), l1)
+        self._pooled_noise(name, lambda at, l1, adjacency: Counts(at, l1=l1, adjacency=adjacency))
 
     def _vectors(self, name: str, claim: Claim) -> None:
         for norm, adjacency in itertools.product((1, 2, 5), ADJACENCIES):
             self._noise(name, claim, partial(VectorSum, squared_l2=norm**2, adjacency=adjacency), norm)
+        self._pooled_noise(name, lambda at, norm, adjacency: VectorSum(at, squared_l2=norm**2, adjacency=adjacency))
 
     def _noise(self, name: str, claim: Claim, made: Callable[[list[int]], Any], shift: int) -> None:
-        """Noise on a number that moves by as much as its bound says, and on several numbers, drawn together."""
+        """Noise on a number that moves by as much as its bound says."""
         zero = made([0])
         if not callable(getattr(self.mechanism, "noise_law", None)):
             raise ContractError("drive", self.subject, "it has no law; state its noise as noise_law(values, reach)")
-        masses = np.asarray(self.mechanism.noise_law(zero, 60 * (shift + 1)), dtype=np.float64)
-        noise = np.log(masses[masses > LEAST])
-        reach = len(noise) // 2
+        masses = self._masses(zero, shift)
+        noise = log_law(masses[masses > LEAST])
         world = f"a number that moves by {shift}, {zero!r}"
+        if len(noise) <= shift:
+            raise ContractError(
+                "drive", self.subject, "its noise is too narrow to be compared in floating point; try less sharp ones"
+            )
         self._compare(claim, np.array([noise[shift:], noise[:-shift]]), [(0, 1)], world)
-        source, law = seeded(4), {step - reach: float(p) for step, p in enumerate(np.exp(noise))}
-        draw, draws = getattr(self.mechanism, name), self.draws // 4
-        drawn = [draw(zero, source) for _ in range(draws)]
-        self._follows(law, [int(_steps(it)[0]) for it in drawn], world)
-        if shift == 2:
-            several = made(AT)
-            masses = np.asarray(self.mechanism.noise_law(several, 60 * (shift + 1)), dtype=np.float64)
-            drawn = [tuple(int(n) - at for n, at in zip(_steps(draw(several, source)), AT, strict=True)) for _ in drawn]
-            self._together(masses, drawn, f"the numbers {AT}, {several!r}")
+        source, reach = seeded(4), len(masses) // 2
+        law: dict[Hashable, float] = {step - reach: float(p) for step, p in enumerate(masses)}
+        law[BEYOND] = max(0.0, 1 - float(masses.sum()))
+        drawn = [int(_steps(getattr(self.mechanism, name)(zero, source))[0]) for _ in range(self.draws // 10)]
+        self._follows(law, [noise if abs(noise) <= reach else BEYOND for noise in drawn], world)
 
-    def _together(self, masses: FloatArray, drawn: Sequence[tuple[int, ...]], world: str) -> None:
-        """Noise on several numbers is independent: the joint law of its thirds, low, middle and high."""
-        reach = len(masses) // 2
-        middle = next(t for t in range(reach) if masses[reach - t : reach + t + 1].sum() >= 1 / 3)
-        share = {0: float(masses[reach - middle : reach + middle + 1].sum())}
-        share |= dict.fromkeys((-1, 1), (1 - share[0]) / 2)
-        law = {
-            thirds: float(np.prod([share[one] for one in thirds]))
-            for thirds in itertools.product(share, repeat=len(drawn[0]))
-        }
-        self._follows(law, [tuple(int(np.sign(n)) * (abs(n) > middle) for n in one) for one in drawn], world)
+    def _masses(self, values: Any, shift: int) -> FloatArray:
+        """The law of the noise on one number, as far out as it takes to hold all but a millionth of a millionth."""
+        reach = 60 * (shift + 1)
+        while True:
+            masses = np.asarray(self.mechanism.noise_law(values, reach), dtype=np.float64)
+            if abs(1 - masses.sum()) <= 1e-12 or reach > MOST_REACH:
+                break
+            reach *= 2
+        if masses.sum() > 1 + 1e-9:
+            raise ContractError("neighbours", self.subject, "its law sums to more than 1", f"{values!r}")
+        return masses
+
+    def _pooled_noise(self, name: str, made: Callable[..., Any]) -> None:
+        """Few draws of many vectors: the noise on every number, and whether two numbers have noise in common."""
+        dice, source, pool = seeded(20261122), seeded(4), Pool()
+        known: dict[tuple[int, Adjacency], tuple[int, dict[str, float]]] = {}
+        for _ in range(self.worlds // 2):
+            shift, adjacency = SHIFTS[dice.below(len(SHIFTS))], ADJACENCIES[dice.below(len(ADJACENCIES))]
+            size = 1 + dice.below(12)
+            at = [NUMBERS[dice.below(len(NUMBERS))] for _ in range(size)]
+            values = made(at, shift, adjacency)
+            if (shift, adjacency) not in known:
+                known[shift, adjacency] = _parts_of(self._masses(values, shift))
+            middle, chances = known[shift, adjacency]
+            noise = [int(n) - v for n, v in zip(_steps(getattr(self.mechanism, name)(values, source)), at, strict=True)]
+            common = {"adjacency": adjacency.value, "bound": shift, "numbers": share_of(size)}
+            for place, one in enumerate(noise):
+                features = {**common, "place": share_of(place + 1), "value": _sort_of(at[place])}
+                for event, hit in (
+                    ("no noise", one == 0),
+                    ("little noise", abs(one) <= middle),
+                    ("more", one > middle),
+                ):
+                    pool.note(event, features, chances[event], int(hit), 1, f"{at}, {values!r}")
+            order = sorted(range(size), key=lambda place: dice.below(2**32))
+            for first, second in zip(order[::2], order[1::2], strict=False):  # pairs that share no number
+                a, b = noise[first], noise[second]
+                pool.note("the same noise twice", common, chances["same"], int(a == b), 1, f"{at}, {values!r}")
+                pool.note("opposite noise", common, chances["opposite"], int(a == -b), 1, f"{at}, {values!r}")
+            pool.draws += 1
+        self._pool_follows(pool)
 
     # Items, tests, points
 
@@ -247,8 +325,7 @@ class _Mechanism:
             laws = []
             for units in (held, other):
                 items = ItemCounts(units, items_per_unit=1, change=change, adjacency=adjacency)
-                with np.errstate(divide="ignore"):
-                    one, two = (np.log(self.mechanism.item_law(items, item, 80)) for item in "ab")
+                one, two = (log_law(self.mechanism.item_law(items, item, 80)) for item in "ab")
                 laws.append(np.add.outer(one, two).ravel())
             self._compare(
                 claim, np.array(laws), [(0, 1)], f"{count} and {count - 1} units with one item ({adjacency.value})"
@@ -315,10 +392,31 @@ class _Mechanism:
             told = f"its event {claim.words} does not hold: {found.words}"
             raise ContractError("neighbours", self.subject, told, world)
 
+    def _pool_follows(self, pool: Pool) -> None:
+        told, world = pool.departs()
+        if told:
+            raise ContractError("sampler", self.subject, f"its draws do not follow its law: {told}", world)
+        self.report.kept("sampler", pool.draws, "draws that follow the law")
+
     def _follows(self, law: Mapping[Any, float], drawn: Sequence[Hashable], world: str) -> None:
         if told := departs(law, Counter(drawn)):
             raise ContractError("sampler", self.subject, f"its draws do not follow its law: {told}", world)
         self.report.kept("sampler", len(drawn), "draws that follow the law")
+
+
+def _parts_of(masses: FloatArray) -> tuple[int, dict[str, float]]:
+    """How far the middle third of a symmetric noise reaches, and how likely the events of a pool are."""
+    reach = len(masses) // 2
+    middle = next(t for t in range(reach) if masses[reach - t : reach + t + 1].sum() >= 1 / 3)
+    little = float(masses[reach - middle : reach + middle + 1].sum())
+    same, opposite = float((masses**2).sum()), float((masses * masses[::-1]).sum())
+    more = float(masses[reach + middle + 1 :].sum())
+    chances = {"no noise": float(masses[reach]), "little noise": little, "more": more}
+    return middle, chances | {"same": same, "opposite": opposite}
+
+
+def _sort_of(number: int) -> str:
+    return "0" if number == 0 else "up to 7" if abs(number) <= 7 else "above 7"
 
 
 def _steps(drawn: Any) -> Sequence[int]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import is_dataclass, replace
 from typing import Any, Final, final
 
@@ -28,8 +28,9 @@ from sottovoce.testing import label_sessions as sessions
 from sottovoce.testing import label_worlds as worlds
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, log_law, within_price
 from sottovoce.testing.draws import departs, exceeds, mixture
-from sottovoce.testing.label_worlds import CHANGES, Change, Road, outputs
+from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
 from sottovoce.testing.options import name_of, settings_of, subject_of
+from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(1.0, 1e-6), Price(4.0, 1e-3), Price(0.1, 0.1))
@@ -94,6 +95,7 @@ class _Method:
         self.subject = subject_of(method)
         self.full = effort is Effort.FULL
         self.draws = 12_000 if self.full else 1_200
+        self.worlds = 6_000 if self.full else 600
         self.sampled = isinstance(method, Subsampling)
         self._law: Callable[[ExpertOutputs, Price], Sequence[Any]] | None = getattr(method, "law", None)
 
@@ -106,6 +108,7 @@ class _Method:
             sessions.reads_nothing(self.method, self.subject, self.report)
             return
         claims = self._claims(PRICES[2:] if self.sampled and not (self.first or self.full) else PRICES)
+        large = {} if self.sampled or self._law is None else self._claims(LARGE_PRICES)
         self._state(claims)
         self._isolation()
         if self._law is None:
@@ -113,10 +116,14 @@ class _Method:
         elif not self.sampled:
             self._order_of_experts(claims)
             self._neighbours(claims)
-            self._large_prices(self._claims(LARGE_PRICES))
-        self._sampler(claims)
+            self._large_prices(large)
+        if self.first or self.full:
+            self._sharp_draws(claims)
+        self._sampler({**claims, **large})
         self._records(claims)
-        sessions.answers(self.method, self.subject, self.report, self._distribution(), [a for a, _ in claims])
+        accepted = [adjacency for adjacency, _ in claims]
+        asked = accepted if self.first or self.full else accepted[:1]  # the road is the same for every option
+        sessions.answers(self.method, self.subject, self.report, self._distribution(), asked)
 
     # What it charges
 
@@ -182,9 +189,6 @@ class _Method:
         if key not in seen:
             experts, world = outputs(rows, labels, change), worlds.shown_rows(rows)
             seen[key] = self._log_law(experts, price, world)
-            drawn = self._choose(experts, price, worlds.seeded(len(seen)), world)
-            if not (0 <= drawn < labels and seen[key][drawn] > -np.inf):
-                raise ContractError("sampler", self.subject, f"it drew {drawn}, which its law makes impossible", world)
         return seen[key]
 
     def _log_law(self, experts: ExpertOutputs, price: Price, world: str) -> FloatArray:
@@ -338,8 +342,7 @@ class _Method:
 
         def of(data: worlds.DataSet) -> FloatArray:
             if data not in seen:
-                with np.errstate(divide="ignore"):
-                    seen[data] = np.log(law(data, road, price))
+                seen[data] = log_law(law(data, road, price))
             return seen[data]
 
         return of
@@ -380,42 +383,68 @@ class _Method:
                 found.append((world, outputs(said, labels, change), price))
         return found
 
-    def _further_scenes(self, claims: dict[tuple[Adjacency, Price], Claim]) -> list[tuple[str, ExpertOutputs, Price]]:
-        """Every change at a price at which one expert shows, then crowds at one at which a long lead leaves chances.
-
-        A quick run draws in a crowd under every adjacency at its first setting, and in one crowd at others.
-        """
-        found: list[tuple[str, ExpertOutputs, Price]] = []
-        if self.sampled:
-            return found
-        rows, crowded = worlds.ROWS[2], set[Adjacency]()
-        for change, (adjacency, price) in itertools.product(CHANGES, claims):
-            if adjacency is not change.adjacency:
-                continue
-            said: list[worlds.Rows] = []
-            if price == PRICES[1] and self.first:
-                said.append(rows[:1])
-            if price == PRICES[2] and (self.full or adjacency not in crowded) and (self.first or not crowded):
-                said += [(rows[0],) * 13, (rows[0], *rows[:4])][: 2 if self.first else 1]
-                crowded.add(adjacency)
-            found += [(f"{worlds.shown_rows(it)} ({change}, {price})", outputs(it, 2, change), price) for it in said]
-        return found
-
-    def _sampler(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
-        """Draws of ``choose`` follow its law."""
+    def _sharp_draws(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
+        """Many draws in a few worlds, in which noise that is too small by half shows, whatever labels it favours."""
         if self._law is None:
             return
-        chosen = (
-            list(claims) if self.full else [next((key for key in claims if key[1] == PRICES[1]), next(iter(claims)))]
-        )
-        scenes = [scene for key in chosen for scene in self._scenes(*key)] + self._further_scenes(claims)
+        prices = [price for price in (PRICES[1], *PRICES) if any(key[1] == price for key in claims)]
+        keys = [key for key in claims if key[1] == prices[0]]
+        scenes = self._scenes(*keys[0])
+        if not self.sampled:
+            rows = worlds.ROWS[2][:1]
+            scenes += [
+                (f"{worlds.shown_rows(rows)} ({change}, {prices[0]})", outputs(rows, 2, change), prices[0])
+                for change in CHANGES
+                if (change.adjacency, prices[0]) in keys
+            ]
         for number, (world, experts, price) in enumerate(scenes):
-            law = dict(enumerate(np.exp(self._log_law(experts, price, world)).tolist()))
-            source = worlds.seeded(100 + number)
-            drawn: list[Hashable] = [self._choose(experts, price, source, world) for _ in range(self.draws)]
-            if told := departs(law, Counter(drawn)):
+            law, source = np.exp(self._log_law(experts, price, world)).tolist(), worlds.seeded(200 + number)
+            drawn: list[Hashable] = [self._choose(experts, price, source, world) for _ in range(self.draws * 2 // 3)]
+            if told := departs(dict(enumerate(law)), Counter(drawn)):
                 raise ContractError("sampler", self.subject, f"its draws do not follow its law: {told}", world)
-            self.report.kept("sampler", self.draws, "draws that follow the law")
+            self.report.kept("sampler", len(drawn), "draws that follow the law")
+
+    def _sampler(self, claims: Collection[tuple[Adjacency, Price]]) -> None:
+        """Draws of ``choose`` follow its law: a few in each of many worlds, at every price and change."""
+        if self._law is None:
+            return
+        dice, source, pool, keys = worlds.seeded(100), worlds.seeded(101), Pool(), list(claims)
+        for _ in range(self.worlds if self.first else self.worlds // 3):
+            features, experts, price, law, world = self._open_world(dice, keys)
+            pool.add(features, law, [self._choose(experts, price, source, world) for _ in range(4)], world)
+        told, world = pool.departs()
+        if told:
+            raise ContractError("sampler", self.subject, f"its draws do not follow its law: {told}", world)
+        self.report.kept("sampler", pool.draws, "draws that follow the law")
+
+    def _open_world(
+        self, dice: Randomness, keys: Sequence[tuple[Adjacency, Price]]
+    ) -> tuple[dict[str, object], ExpertOutputs, Price, dict[Any, float], str]:
+        """A random world with its law; one that leaves something to chance, where a few tries find it."""
+        adjacency, price = keys[dice.below(len(keys))]
+        changes = [one for one in CHANGES if one.adjacency is adjacency]
+        change = changes[dice.below(len(changes))]
+        for _ in range(6):
+            rows, public = worlds.random_rows(dice, sharp=price.epsilon < 1)
+            if self.sampled:
+                rows = (rows * 2 or ((NAN,) * len(public),) * 2)[: getattr(self.method, "subsamples", 1)]
+            array = np.array(rows, dtype=np.float64).reshape(len(rows), len(public))
+            experts = ExpertOutputs(array, change.change, change.adjacency, np.array(public))
+            world = f"{worlds.shown_rows(rows)} ({change}, {price})"
+            logs = self._log_law(experts, price, world)
+            law = dict(enumerate(np.exp(logs).tolist()))
+            if max(law.values()) < OPEN:
+                break
+        second, best = np.sort(logs)[-2:].tolist()
+        lead = (best - second) / price.epsilon
+        features = {
+            "change": str(change),
+            "epsilon": price.epsilon,
+            "labels": len(public),
+            "experts": share_of(len(rows)),
+            "lead": lead_of(lead),
+        }
+        return features, experts, price, law, world
 
     def _state(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
         """The same question has the same law and draws, whatever was asked before."""

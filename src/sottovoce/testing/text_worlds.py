@@ -133,6 +133,36 @@ class Scene:
         return Step(0, public, iter(blocks))
 
 
+WORDS: Final = 6
+"""Tokens of a random step: four pieces, an end, and a control token."""
+
+
+def random_step(dice: Randomness, most: int) -> Callable[[], Step]:
+    """The scores of a token by up to ``most`` experts, which can be read more than once: ties and crowds among them."""
+    from torch import tensor
+
+    scale = (60.0, 9.0, 2.0, 0.3)[dice.below(4)]
+
+    def row(scale: float) -> list[float]:
+        return [*(scale * dice.below(1001) / 1000 for _ in range(WORDS - 1)), 9.0]
+
+    said, public = [row(scale) for _ in range(1 + dice.below(3))], row(3.0)
+    said += [[*one[-2::-1], 9.0] for one in said if dice.below(2)] + [[-INF, *row(2.0)[1:]], [NAN] * WORDS, public]
+    rows = [said[dice.below(len(said))] for _ in range(dice.below(most + 1))]
+    return lambda: Step(0, tensor(public), iter([tensor(rows)] if rows else []))
+
+
+def random_text(
+    plan: DecodingPlan, steps: Sequence[Callable[[], Step]], tokens: Sequence[int], source: Randomness
+) -> TokenSampler | None:
+    """A chooser that has these tokens behind it, or ``None`` where a public rule leaves one of them out."""
+    chooser = plan.decoder.start(plan, source, eos_tokens=(WORDS - 2,), forbidden_tokens=(WORDS - 1,))
+    for step, token in zip(steps, tokens, strict=False):
+        if chooser.next(step(), [token]) is None:
+            return None
+    return chooser
+
+
 def chooser_of(plan: DecodingPlan, source: Randomness) -> TokenSampler:
     """A chooser for one text."""
     return plan.decoder.start(plan, source, eos_tokens=(TOKENS - 1,), forbidden_tokens=(TOKENS,))

@@ -172,7 +172,7 @@ def _sources(data: Path, name: str) -> Dataset:
     def mixed(split: str, known: Collection[str] = ()) -> list[Example]:
         found = []
         for label, (folder, field) in enumerate(SOURCES.values()):
-            for row in benchmark_rows(data / folder / f"{split}.jsonl.gz")[:300]:
+            for row in benchmark_rows(data / folder / f"{split}.jsonl.gz", 300):
                 text = str(row.get(field) or "").strip()[:400]
                 found += [Example({"text": text}, label)] if text and text not in known else []
         return found

@@ -189,7 +189,7 @@ class _Diary:
         for number, entry in enumerate(rows[1:], 2):
             try:
                 self._note(entry)
-            except (AttributeError, KeyError, TypeError, ValueError):
+            except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
                 raise self._damaged(number) from None
         if rows and torn and not is_torn(torn, _PIECE):
             raise self._damaged(len(rows) + 1)

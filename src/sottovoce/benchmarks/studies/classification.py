@@ -3,7 +3,7 @@
     sotto bench run classification --task agnews --private train.jsonl.gz --queries test.jsonl.gz --out FILE.json
 
 For published or invented rows only: the references answer without noise, and no ledger outlasts the run. Rows that a
-ledger was opened for are refused. The first
+ledger was opened for are refused, unless their owner allows it with ``--allow-non-private``. The first
 ``--records`` rows play the private ones, the first ``--limit`` rows are asked. Each run has an in-memory ledger of its
 own; accuracies are those of the drawn answers, with Clopper-Pearson intervals. Model scores are kept between runs, so
 that a sweep does not ask the model twice.
@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import Any, final
 
 from sottovoce.benchmarks.harness.hardware import describe
-from sottovoce.benchmarks.harness.public_rows import public_records
+from sottovoce.benchmarks.harness.public_rows import CONSENT, answered_from, public_records
 from sottovoce.files.outputs import unused, write_new
 from sottovoce.intervals import proportion
 from sottovoce.methods.base import make_method
 from sottovoce.models.base import Context, FloatArray, LabelScorer, PreparedContexts
 from sottovoce.models.registry import load_scorer
 from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.records.readers import read_public
 from sottovoce.records.sealed import PrivateRecords, PublicRecords
 from sottovoce.session import PrivateICL
 from sottovoce.tasks import Query, Task, load_task
@@ -126,6 +127,11 @@ def _run(
     }
 
 
+def _known_too(file: Path, most: int) -> PublicRecords:
+    """The first rows of a file, whoever's they are."""
+    return read_public(file).first(most)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Runs the experiment and prints a table."""
     parser = argparse.ArgumentParser(prog="sotto bench run classification", description=__doc__)
@@ -137,11 +143,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--limit", type=int, default=200)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 4.0])
     parser.add_argument("--out", type=unused)
+    parser.add_argument(
+        CONSENT,
+        action="store_true",
+        help="the owner's consent to answer without noise, and without a charge, from rows that have a ledger",
+    )
     options = parser.parse_args(argv)
     task = load_task(options.task)
-    private = list(public_records(options.private))[: options.records]
-    queries = PublicRecords(list(public_records(options.queries))[: options.limit], options.queries.name)
-    records = PrivateRecords(private, source=options.private.name, unit="record", synthetic=True)
+    read = _known_too if options.allow_non_private else public_records
+    private, queries = read(options.private, options.records), read(options.queries, options.limit)
+    records = PrivateRecords(private, source=private.source, unit="record", synthetic=True, whole=private.whole)
+    if not options.allow_non_private:
+        answered_from(records, str(options.private))
     rows = measure(records, queries, task, Remembering(load_scorer(options.model)), options.epsilon)
     print(f"{task.name}, {options.model}, {options.records} records, {options.limit} questions")
     for row in rows:

@@ -91,6 +91,11 @@ def mixtures() -> dict[str, Callable[[], Points]]:
     return {f"sphere-{spread}-{count}": (lambda c=count, s=spread: one(c, s)) for count, spread in cases}  # type: ignore[misc]
 
 
+def _invented(file: Path, most: int) -> PublicRecords:
+    """The first rows of a file that ships with the package, and so nobody's."""
+    return read_public(file).first(most)
+
+
 @final
 class Embedded:
     """Embeds rows of files once each."""
@@ -102,27 +107,27 @@ class Embedded:
         self._known: dict[tuple[Path, int], tuple[FloatArray, Names]] = {}
 
     def rows(
-        self, path: Path, most: int, read: Callable[[Path], PublicRecords] = public_records
+        self, path: Path, most: int, read: Callable[[Path, int], PublicRecords] = public_records
     ) -> tuple[FloatArray, Names]:
         """Vectors and labels of the first rows of a file."""
         if (path, most) not in self._known:
-            rows = list(read(path))[:most]
+            rows = read(path, most)
             vectors = self._encoder.encode([str(row.values["text"]) for row in rows]).astype(np.float64)
             self._known[path, most] = vectors, np.array([str(row.values["label"]) for row in rows])
         return self._known[path, most]
 
     def tickets(self) -> Points:
         """The bundled tickets; its queries are the public texts of the same kind."""
-        vectors, labels = self.rows(tickets_file("private.jsonl"), 10_000, read_public)  # invented, and so nobody's
-        public, _ = self.rows(tickets_file("queries.jsonl"), 10_000, read_public)
+        vectors, labels = self.rows(tickets_file("private.jsonl"), 10_000, _invented)
+        public, _ = self.rows(tickets_file("queries.jsonl"), 10_000, _invented)
         foreign = self._split("agnews", "test", 2000)[0] if self.has("agnews") else None
         return Points(f"tickets-{len(vectors)}", vectors, labels, public, foreign, "invented support tickets, 8 labels")
 
     def benchmark(self, name: str, count: int, other: str, about: str) -> Points:
         """The first training rows of a benchmark set; its test rows are public, and so are another set's."""
-        vectors, labels = self._split(name, "train", 5000)
+        vectors, labels = self._split(name, "train", count)
         public, foreign = self._split(name, "test", 2000)[0], self._split(other, "test", 2000)[0]
-        return Points(f"{name}-{count}", vectors[:count], labels[:count], public, foreign, about)
+        return Points(f"{name}-{count}", vectors, labels, public, foreign, about)
 
     def has(self, name: str) -> bool:
         """Whether the benchmark set is there."""
