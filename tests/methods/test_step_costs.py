@@ -100,7 +100,8 @@ def test_the_change_follows_from_assignment_and_adjacency(name, parameters, fami
 
 
 def test_every_row_of_the_specification_is_in_the_table():
-    assert set(ROWS) == {name for name, *_ in TABLE} | {"pbs"}
+    # A method that the specification lacks works its step out by hand in a test of its own.
+    assert {name for name, *_ in TABLE} | {"pbs"} <= set(ROWS)
     for name, cls in ROWS.items():
         assert cls.name == name
         assert cls.law
