@@ -336,7 +336,7 @@ def test_counts_beyond_every_float_in_an_export_disagree_in_words(tmp_path, even
 
 
 def test_a_balance_that_no_column_can_hold_is_no_export(tmp_path):
-    out = exported(Ledger(":memory:").open(WHO, Budget(8, 1e-5)).ledger, tmp_path)
+    out = exported(Ledger.of(Ledger(":memory:").open(WHO, Budget(8, 1e-5))), tmp_path)
     header, opening = (json.loads(line) for line in out.read_text().splitlines())
     header["data_sets"][0]["spent"] = 10**400
     out.write_text(json.dumps(header) + "\n" + json.dumps(opening) + "\n")

@@ -427,7 +427,7 @@ def _release(address, done):
 
 
 def test_of_processes_with_the_same_ids_exactly_one_releases_each(address):
-    Ledger(address).open(WHO, Budget(5.0)).ledger.close()
+    Ledger(address).open(WHO, Budget(5.0)).database.close()
     done = FRESH.Queue()
     workers = [FRESH.Process(target=_release, args=(address, done)) for _ in range(3)]
     for worker in workers:
