@@ -121,5 +121,5 @@ def test_what_does_not_scale_by_a_rule_is_refused_by_name():
     for units in (0, -1, 1.5, True):
         with pytest.raises(ParameterError, match="units"):
             scaled_to_group(PureDP(1.0), units)
-    with pytest.raises(ParameterError, match="epsilon is -1.0"):
+    with pytest.raises(ParameterError, match=r"epsilon is -1\.0"):
         epsilon_delta_of_group(-1.0, 0.0, 2)
