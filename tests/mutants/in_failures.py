@@ -45,7 +45,7 @@ MUTANTS = [
         "what-the-caller-handles-counts",
         "an expert's own failure is everybody's where the caller asks inside an except",
         "models/failures.py",
-        "    before = set() if handled is None else {id(one) for one in _all_of(handled, set())}\n",
+        "    before = set() if handled is None else {id(cause) for cause in _all_of(handled, set())}\n",
         "    before: set[int] = set()\n",
         (_READING + "test_what_the_caller_is_handling_has_no_part_in_a_failure",),
     ),

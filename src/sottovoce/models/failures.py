@@ -76,8 +76,8 @@ def is_shared(error: BaseException, handled: BaseException | None) -> bool:
         >>> is_shared(RuntimeError("DefaultCPUAllocator: can't allocate memory"), None), is_shared(ValueError(), None)
         (True, False)
     """
-    before = set() if handled is None else {id(one) for one in _all_of(handled, set())}
-    return any(_says_shared(one) for one in _all_of(error, before - {id(error)}))
+    before = set() if handled is None else {id(cause) for cause in _all_of(handled, set())}
+    return any(_says_shared(cause) for cause in _all_of(error, before - {id(error)}))
 
 
 def is_own(error: BaseException, handled: BaseException | None) -> bool:
@@ -124,12 +124,12 @@ def _all_of(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
     """The error and everything that led to it, each once, without what was seen before."""
     waiting: list[BaseException | None] = [error]
     while waiting:
-        one = waiting.pop()
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            waiting += [one.__cause__, one.__context__]
-            waiting += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+        current = waiting.pop()
+        if current is not None and id(current) not in seen:
+            seen.add(id(current))
+            yield current
+            waiting += [current.__cause__, current.__context__]
+            waiting += current.exceptions if isinstance(current, BaseExceptionGroup) else ()
 
 
 def _says_shared(error: BaseException) -> bool:
@@ -138,8 +138,8 @@ def _says_shared(error: BaseException) -> bool:
     if isinstance(error, ModelError):
         return error.retryable
     if isinstance(error, RuntimeError | OSError) or not isinstance(error, Exception):
-        said = str(error).lower()
-        if any(word in said for word in _WORDS):
+        message = str(error).lower()
+        if any(word in message for word in _WORDS):
             return True
     if isinstance(error, OSError) and error.errno is not None:
         return True

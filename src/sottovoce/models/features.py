@@ -132,14 +132,14 @@ class VectorContexts(Opaque):
             if len(question) not in tables:
                 tables[len(question)] = _table(self._vectors, len(question))
             with np.errstate(all="ignore"):
-                row[...] = self._score_one(question, tables[len(question)])
+                row[...] = self._score_query(question, tables[len(question)])
         return scores
 
     def close(self) -> None:
         """Forgets the examples."""
         self._vectors = None
 
-    def _score_one(self, question: FloatArray, examples: FloatArray) -> FloatArray:
+    def _score_query(self, question: FloatArray, examples: FloatArray) -> FloatArray:
         near = self._scorer.closeness(question, examples)
         evidence = NATS * (np.logaddexp(0.0, STEEPNESS * near) / STEEPNESS - CHARGE)
         best = np.full(self._contexts * len(self._task.labels), -np.inf)

@@ -85,8 +85,8 @@ class Grammar:
             limits=limits,
         )
         if self._first.is_error():
-            said = self._first.get_error().strip().partition("\n")[0].rpartition("JSON schema: ")[2][:200]
-            raise ParameterError("schema", "the file given", f"one that a grammar can be made of, but: {said}")
+            reason = self._first.get_error().strip().partition("\n")[0].rpartition("JSON schema: ")[2][:200]
+            raise ParameterError("schema", "the file given", f"one that a grammar can be made of, but: {reason}")
         self._try_out()
 
     def start(self) -> Matcher:
@@ -96,7 +96,7 @@ class Grammar:
     # Whether the model can write what the schema asks for
 
     def _try_out(self) -> None:
-        singles = {found[0] for found in self._different if len(found) == 1}
+        singles = {token[0] for token in self._different if len(token) == 1}
         if singles >= _BYTES:
             return
         for literal in dict.fromkeys(_literals(self._schema)):
@@ -120,8 +120,8 @@ class Grammar:
                 )
             picked = int.from_bytes(hashlib.sha256(f"{number} {step}".encode("ascii")).digest()[:8], "big")
             closing = allowed[self._closing[allowed]]
-            some = closing if len(closing) and picked % 2 else allowed
-            tokens.append(int(some[picked // 2 % len(some)]))
+            choices = closing if len(closing) and picked % 2 else allowed
+            tokens.append(int(choices[picked // 2 % len(choices)]))
             text.accept(tokens[-1])
             if text.over:
                 return
@@ -129,7 +129,7 @@ class Grammar:
     @cached_property
     def _closing(self) -> Any:
         """Which tokens may bring a text to its end."""
-        return np.array([_CLOSING.issuperset(found) for found in self._tokens])
+        return np.array([_CLOSING.issuperset(token) for token in self._tokens])
 
     @cached_property
     def _different(self) -> frozenset[bytes]:
@@ -139,7 +139,7 @@ class Grammar:
     def _edges(self) -> tuple[frozenset[bytes], frozenset[bytes]]:
         """Beginnings and ends of all tokens."""
         whole = self._different
-        cut = [(found[:at], found[at:]) for found in whole for at in range(1, len(found))]
+        cut = [(token[:at], token[at:]) for token in whole for at in range(1, len(token))]
         return whole | {first for first, _ in cut}, whole | {last for _, last in cut}
 
     def _can_write(self, literal: bytes) -> bool:
@@ -152,7 +152,7 @@ class Grammar:
                 reached |= {end for end in range(at + 1, length + 1) if literal[at:end] in self._different}
                 if literal[at:] in begins:
                     return True
-        return length in reached or any(literal in found for found in self._different)
+        return length in reached or any(literal in token for token in self._different)
 
 
 @final

@@ -60,7 +60,7 @@ def read_picture(value: object, max_pixels: int) -> Any:
     raise UnreadableError  # here, so that what the decoder said is not attached to it
 
 
-class _Here(threading.local):
+class _ThreadState(threading.local):
     """Whether this thread is inside a picture."""
 
     reading = False
@@ -70,10 +70,10 @@ class _Hush(logging.Filter):
     """Drops what is logged of a picture that is being read here, and lets everything else through."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not _here.reading
+        return not _thread.reading
 
 
-_here = _Here()
+_thread = _ThreadState()
 _hush = _Hush()
 for _plugin in (
     "Image",
@@ -92,11 +92,11 @@ def _silence() -> Iterator[None]:
     """No log and no warning from this thread. One thread at a time: the list of warning filters is the process's."""
     with one_at_a_time, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        before, _here.reading = _here.reading, True
+        before, _thread.reading = _thread.reading, True
         try:
             yield
         finally:
-            _here.reading = before
+            _thread.reading = before
 
 
 def _bytes(value: object) -> bytes:

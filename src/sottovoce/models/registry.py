@@ -127,7 +127,7 @@ def load_stepper(spec: str, **options: Any) -> Stepper:
         return _open(backend.stepper(), names, options)
 
 
-def _backend_of(spec: str, capability: str, wanted: str) -> tuple[ModelEntry, Backend, tuple[str, ...]]:
+def _backend_of(spec: str, capability: str, limit: str) -> tuple[ModelEntry, Backend, tuple[str, ...]]:
     """What opens a model, and the name that follows the colon, if any."""
     Kind(str, "the name of a model").read("model", spec)
     kind, colon, name = spec.partition(":")
@@ -137,7 +137,7 @@ def _backend_of(spec: str, capability: str, wanted: str) -> tuple[ModelEntry, Ba
         if well_formed and capability in entry.capabilities:
             return entry, backend(), (name,) if name else ()
     known = [entry.spec for entry in model_catalog() if capability in entry.capabilities]
-    raise ParameterError("model", spec, f"{wanted} {', '.join(known)}")
+    raise ParameterError("model", spec, f"{limit} {', '.join(known)}")
 
 
 @contextmanager
@@ -151,8 +151,8 @@ def _missing_extra_named(entry: ModelEntry) -> Iterator[None]:
         raise MissingExtraError(error.name or str(error), entry.extra) from None
 
 
-def _open(model: Callable[..., M], given: tuple[str, ...], options: dict[str, Any]) -> M:
-    known = list(inspect.signature(model).parameters)[len(given) :]
+def _open(model: Callable[..., M], arguments: tuple[str, ...], options: dict[str, Any]) -> M:
+    known = list(inspect.signature(model).parameters)[len(arguments) :]
     if unknown := sorted(set(options) - set(known)):
         raise ParameterError("model option", unknown[0], f"one of {', '.join(known)}" if known else "left out")
-    return model(*given, **options)
+    return model(*arguments, **options)

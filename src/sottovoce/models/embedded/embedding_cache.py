@@ -90,20 +90,20 @@ class EmbeddingCache:
         Returns:
             For each text its vector, or ``None`` where the cache has none that is intact.
         """
-        found: list[VectorArray | None] = [None] * len(texts)
+        vectors: list[VectorArray | None] = [None] * len(texts)
         with suppress(OSError, sqlite3.Error), self._open() as (rows, secret):
             spoiled = []
             for index, text in enumerate(texts):
                 name = _name(secret, encoder, text)
                 row = rows.execute("SELECT value FROM entry WHERE name = ?", (name,)).fetchone()
                 if row is not None:
-                    found[index] = _decrypted(row[0], name, _key(secret, encoder, text))
-                    if found[index] is None:
+                    vectors[index] = _decrypted(row[0], name, _key(secret, encoder, text))
+                    if vectors[index] is None:
                         spoiled.append((name,))
             if spoiled:
                 with rows:
                     rows.executemany("DELETE FROM entry WHERE name = ?", spoiled)
-        return found
+        return vectors
 
     def keep(self, encoder: str, texts: Sequence[str], vectors: Sequence[VectorArray]) -> None:
         """Stores vectors under their texts, and lets the oldest entries go where there are too many."""

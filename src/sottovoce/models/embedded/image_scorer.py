@@ -142,17 +142,17 @@ class EmbeddedImageScorer:
         if self._store is False or not images:
             return self._encoder.encode(images).astype(np.float32).astype(np.float64)
         identity = self._encoder.identity
-        found = list(self._store.find(identity, images))
-        missing = [index for index, vector in enumerate(found) if not _intact(vector, self._encoder.dimension)]
+        vectors = list(self._store.find(identity, images))
+        missing = [index for index, vector in enumerate(vectors) if not _intact(vector, self._encoder.dimension)]
         if missing:
             computed = self._encoder.encode([images[index] for index in missing]).astype(np.float32)
             for index, vector in zip(missing, computed, strict=True):
-                found[index] = vector
-            readable = [index for index in missing if _intact(found[index], self._encoder.dimension)]
+                vectors[index] = vector
+            readable = [index for index in missing if _intact(vectors[index], self._encoder.dimension)]
             self._store.keep(
-                identity, [images[index] for index in readable], [v for i in readable if (v := found[i]) is not None]
+                identity, [images[index] for index in readable], [v for i in readable if (v := vectors[i]) is not None]
             )
-        return _stacked([vector for vector in found if vector is not None], self._encoder.dimension)
+        return _stacked([vector for vector in vectors if vector is not None], self._encoder.dimension)
 
 
 @final
@@ -192,11 +192,11 @@ class EmbeddedImageContexts(Opaque):
         """
         if self._examples is None:
             raise ModelError("These contexts were closed. Prepare them again.")
-        asked = self._scorer.embed_queries([query[self._task.image] for query in queries])
+        questions = self._scorer.embed_queries([query[self._task.image] for query in queries])
         scores = np.empty((len(queries), self._sizes, len(self._task.labels)))
         with np.errstate(all="ignore"):
-            for row, question in zip(scores, asked, strict=True):
-                row[...] = self._score_one(question, self._examples) if np.isfinite(question).all() else np.nan
+            for row, question in zip(scores, questions, strict=True):
+                row[...] = self._score_query(question, self._examples) if np.isfinite(question).all() else np.nan
         return scores
 
     def close(self) -> None:
@@ -204,7 +204,7 @@ class EmbeddedImageContexts(Opaque):
         self._examples = None
         self._sums = np.empty((0, 0))
 
-    def _score_one(self, question: FloatArray, examples: FloatArray) -> FloatArray:
+    def _score_query(self, question: FloatArray, examples: FloatArray) -> FloatArray:
         evidence = evidence_of(np.vecdot(examples, question), self._scorer.numbers)
         weight = np.exp(np.minimum(self._scorer.numbers["sharpness"] * evidence / 6, MOST_EXPONENT))
         cells = len(self._filled)

@@ -195,18 +195,18 @@ class EmbeddedContexts(Opaque):
         """
         if self._examples is None:
             raise ModelError("These contexts were closed. Prepare them again.")
-        asked = self._scorer.embed_queries([self._task.text_of(query) for query in queries])
+        questions = self._scorer.embed_queries([self._task.text_of(query) for query in queries])
         scores = np.empty((len(queries), self._sizes, len(self._task.labels)))
         with np.errstate(all="ignore"):
-            for row, question in zip(scores, _unit(asked - self._scorer.head.text_mean), strict=True):
-                row[...] = self._score_one(question, self._examples)
+            for row, question in zip(scores, _unit(questions - self._scorer.head.text_mean), strict=True):
+                row[...] = self._score_query(question, self._examples)
         return scores
 
     def close(self) -> None:
         """Forgets the examples."""
         self._examples = None
 
-    def _score_one(self, question: FloatArray, examples: FloatArray) -> FloatArray:
+    def _score_query(self, question: FloatArray, examples: FloatArray) -> FloatArray:
         head = self._scorer.head
         names = head.name_scale * _ramp(np.vecdot(self._names, question) - head.name_threshold)
         near = np.vecdot(examples, question)
@@ -222,15 +222,15 @@ class EmbeddedContexts(Opaque):
 
 def _kept(store: EmbeddingStore, encoder: SentenceEncoder, texts: Sequence[str]) -> list[VectorArray]:
     """Vectors from the store where it has them intact; the others are computed and kept."""
-    found = store.find(encoder.identity, texts)
-    missing = [index for index, vector in enumerate(found) if not _intact(vector, encoder.dimension)]
+    vectors = store.find(encoder.identity, texts)
+    missing = [index for index, vector in enumerate(vectors) if not _intact(vector, encoder.dimension)]
     if missing:
         texts_missing = [texts[index] for index in missing]
         computed = encoder.encode(texts_missing)
         store.keep(encoder.identity, texts_missing, list(computed))
         for index, vector in zip(missing, computed, strict=True):
-            found[index] = vector
-    return [vector for vector in found if vector is not None]
+            vectors[index] = vector
+    return [vector for vector in vectors if vector is not None]
 
 
 def _unit(vectors: FloatArray) -> FloatArray:

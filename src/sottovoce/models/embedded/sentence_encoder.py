@@ -238,12 +238,12 @@ def _folder_of(encoder: str | os.PathLike[str] | None) -> Path:
     path = Path(encoder)
     if path.is_dir():
         return path
-    found = _package_folder(str(encoder)) if str(encoder).isidentifier() else None
-    if found is None:
+    package = _package_folder(str(encoder)) if str(encoder).isidentifier() else None
+    if package is None:
         raise ParameterError(
             "encoder", str(encoder), "a local folder, or an installed package that holds a folder named 'model'"
         )
-    return found
+    return package
 
 
 def _package_folder(package: str) -> Path | None:
@@ -273,11 +273,11 @@ def _checked(folder: Path, pins: dict[str, str] | None) -> str:
 
 def _digest(path: Path) -> str:
     """SHA-256 of a file, computed once a process for one path, size and time of change."""
-    found = path.stat()
+    status = path.stat()
     known = _known_digests.get(path)
-    if known is None or known[:2] != (found.st_size, found.st_mtime_ns):
+    if known is None or known[:2] != (status.st_size, status.st_mtime_ns):
         with path.open("rb") as content:
-            known = (found.st_size, found.st_mtime_ns, hashlib.file_digest(content, "sha256").hexdigest())
+            known = (status.st_size, status.st_mtime_ns, hashlib.file_digest(content, "sha256").hexdigest())
         _known_digests[path] = known
     return known[2]
 

@@ -95,14 +95,14 @@ class CausalModel:
         Returns:
             Hidden states of shape (rows, length, width), or whole logits where ``head_note`` is set.
         """
-        given: dict[str, Any] = {"input_ids": ids, "use_cache": cache is not None, "past_key_values": cache}
+        inputs: dict[str, Any] = {"input_ids": ids, "use_cache": cache is not None, "past_key_values": cache}
         if positions is not None and self._takes_positions:
-            given["position_ids"] = positions
+            inputs["position_ids"] = positions
         if mask is not None:
-            given["attention_mask"] = mask
+            inputs["attention_mask"] = mask
         if self.head_note:
-            return cast(Tensor, self.model(**given).logits)
-        return cast(Tensor, self.body(**given).last_hidden_state)
+            return cast(Tensor, self.model(**inputs).logits)
+        return cast(Tensor, self.body(**inputs).last_hidden_state)
 
     def head_rows(self, tokens: Sequence[int]) -> HeadRows:
         """The output head for these tokens alone, in float32; no product with the whole vocabulary is made."""

@@ -94,16 +94,16 @@ class HFContexts(Opaque):
         with self._engine.lock:
             if self._closed:
                 raise ModelError("These contexts were closed; prepare them again.")
-            found = np.full((len(queries), self._count, self._labels), 0.0)
-            items = self._items(queries, found)
+            scores = np.full((len(queries), self._count, self._labels), 0.0)
+            items = self._items(queries, scores)
             self._engine.store.touch(self._owner)
             with _sealed(), self._model.no_gradient():
                 if self._layout == "experts":
-                    self._score_experts_together(items, found)
+                    self._score_experts_together(items, scores)
                 else:
-                    self._score_one_by_one(items, found)
-        found[~np.isfinite(found).all(axis=-1)] = np.nan
-        return found
+                    self._score_one_by_one(items, scores)
+        scores[~np.isfinite(scores).all(axis=-1)] = np.nan
+        return scores
 
     def close(self) -> None:
         """Forgets the prefixes, their keys and values."""
@@ -140,12 +140,12 @@ class HFContexts(Opaque):
             self._engine.store.offer(self._owner, index, kept)
         return kept
 
-    def _items(self, queries: Sequence[Query], found: FloatArray) -> list[_Item]:
+    def _items(self, queries: Sequence[Query], scores: FloatArray) -> list[_Item]:
         items = []
         for number, query in enumerate(queries):
             suffix = self._writer.suffix(query)
             if suffix is None:
-                found[number] = np.nan
+                scores[number] = np.nan
                 continue
             for place, probe in enumerate(self._tree.probes):
                 items.append(_Item(number, place, (*suffix, *probe.path), len(suffix)))
@@ -154,18 +154,18 @@ class HFContexts(Opaque):
     def _fits(self, prefix: Tokens, item: _Item) -> bool:
         return self._model.limit is None or len(prefix) + len(item.ids) <= self._model.limit
 
-    def _score_one_by_one(self, items: Sequence[_Item], found: FloatArray) -> None:
+    def _score_one_by_one(self, items: Sequence[_Item], scores: FloatArray) -> None:
         rows = self._engine.rows
         batches = [
             (chunk, self._ids(chunk, bucket), self._read_at(chunk, rows)) for bucket, chunk in _batches(items, rows)
         ]
         for index, prefix in enumerate(self._prefixes):
             if prefix is None:
-                found[:, index] = np.nan
+                scores[:, index] = np.nan
                 continue
-            self._score_one(index, prefix, batches, found)
+            self._score_context(index, prefix, batches, scores)
 
-    def _score_one(self, index: int, prefix: Tokens, batches: Sequence[_Batch], found: FloatArray) -> None:
+    def _score_context(self, index: int, prefix: Tokens, batches: Sequence[_Batch], scores: FloatArray) -> None:
         rows, limit = self._engine.rows, self._model.limit
         kept = None
         if self._engine.reuse_cache:
@@ -181,11 +181,11 @@ class HFContexts(Opaque):
                 features = self._model.features(torch.cat([start, short], dim=1))[:, len(prefix) :]
             logits = self._logits(features, read_at.clamp(max=short.shape[1] - 1))
             for row, item in enumerate(chunk):
-                self._write(item, index, logits[row], found, fits=self._fits(prefix, item))
+                self._write(item, index, logits[row], scores, fits=self._fits(prefix, item))
 
-    def _score_experts_together(self, items: Sequence[_Item], found: FloatArray) -> None:
+    def _score_experts_together(self, items: Sequence[_Item], scores: FloatArray) -> None:
         rows, device, limit = self._engine.rows, self._model.device, self._model.limit
-        found[:, [prefix is None for prefix in self._prefixes]] = np.nan
+        scores[:, [prefix is None for prefix in self._prefixes]] = np.nan
         readable = [(index, prefix) for index, prefix in enumerate(self._prefixes) if prefix is not None]
         for length, chunk in _grouped(readable, rows, lambda pair: _rounded(len(pair[1]) + 1, PREFIX_STEP)):
             # One place on the left is always padding, so that no row can make the mask, and its kernel, go away.
@@ -202,7 +202,7 @@ class HFContexts(Opaque):
                 features = self._model.features(ids, cache=spread(kept, rows), positions=positions, mask=mask)
                 logits = self._logits(features, self._read_at([item], 1).expand(rows, -1))
                 for row, (index, prefix) in enumerate(chunk):
-                    self._write(item, index, logits[row], found, fits=self._fits(prefix, item))
+                    self._write(item, index, logits[row], scores, fits=self._fits(prefix, item))
 
     def _ids(self, items: Sequence[_Item], length: int) -> torch.Tensor:
         padded = [[*item.ids, *[self._model.pad] * (length - len(item.ids))] for item in items]
@@ -225,8 +225,8 @@ class HFContexts(Opaque):
             logits = self._model.whole_head(picked).log_softmax(dim=-1)[..., self._tree.tokens]
         return np.asarray(logits.double().cpu().numpy())
 
-    def _write(self, item: _Item, index: int, logits: FloatArray, found: FloatArray, *, fits: bool) -> None:
-        cell = found[item.query, index]
+    def _write(self, item: _Item, index: int, logits: FloatArray, scores: FloatArray, *, fits: bool) -> None:
+        cell = scores[item.query, index]
         if not fits or not np.isfinite(logits[: len(self._tree.probes[item.probe].nodes)]).all():
             cell[:] = np.nan
         else:

@@ -69,13 +69,13 @@ class LabelTree:
                 below = children.setdefault(path[:depth], [])
                 if token not in below:
                     below.append(token)
-        asked = [stem for stem, below in children.items() if len(below) > 1 or not restricted]
-        self.tokens = sorted({token for stem in asked for token in children[stem]})
+        scored = [stem for stem, below in children.items() if len(below) > 1 or not restricted]
+        self.tokens = sorted({token for stem in scored for token in children[stem]})
         column = {token: place for place, token in enumerate(self.tokens)}
         self._children: list[NDArray[np.intp]] = [
-            np.asarray([column[token] for token in children[stem]], dtype=np.intp) for stem in asked
+            np.asarray([column[token] for token in children[stem]], dtype=np.intp) for stem in scored
         ]
-        index = {stem: number for number, stem in enumerate(asked)}
+        index = {stem: number for number, stem in enumerate(scored)}
         self._steps = [
             [
                 (index[path[:depth]], children[path[:depth]].index(token))
@@ -84,7 +84,7 @@ class LabelTree:
             ]
             for path in closed
         ]
-        self.probes = _probes(asked, index)
+        self.probes = _probes(scored, index)
         self.width = max(len(probe.nodes) for probe in self.probes)
 
     def read(self, probe: int, logits: FloatArray, out: FloatArray) -> None:
@@ -132,8 +132,8 @@ def _close(labels: Sequence[str], paths: Sequence[Path], eos_tokens: Sequence[in
     return closed
 
 
-def _probes(asked: Sequence[Path], index: dict[Path, int]) -> list[Probe]:
-    leaves = [stem for stem in asked if not any(other != stem and other[: len(stem)] == stem for other in asked)]
+def _probes(scored: Sequence[Path], index: dict[Path, int]) -> list[Probe]:
+    leaves = [stem for stem in scored if not any(other != stem and other[: len(stem)] == stem for other in scored)]
     probes, taken = [], set()
     for leaf in leaves:
         stems = [leaf[:depth] for depth in range(len(leaf) + 1) if leaf[:depth] in index and leaf[:depth] not in taken]

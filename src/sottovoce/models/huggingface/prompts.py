@@ -123,9 +123,9 @@ class PromptWriter:
     def _around_an_answer(self) -> tuple[str, str]:
         """What a template has between the end of a question and its answer, such as a blank, and what follows that."""
         answer = f"{self.nonce}answer"
-        asked = self._render(self._turns(["hello"], []))
+        unanswered = self._render(self._turns(["hello"], []))
         before, _, after = self._render(self._turns(["hello", "hello"], [answer])).rpartition(answer)
-        return (before[len(asked) :] if before.startswith(asked) else ""), after
+        return (before[len(unanswered) :] if before.startswith(unanswered) else ""), after
 
     @property
     def _pattern(self) -> str:
@@ -168,15 +168,15 @@ class PromptWriter:
 
     def _fill(self, drawn: str, values: Sequence[Mapping[str, str]]) -> list[Piece]:
         pieces, last = [], 0
-        for found in re.finditer(f"{self.nonce}([0-9]+|q)x([0-9]+)z", drawn):
-            pieces.append(Piece(drawn[last : found.start()], trusted=True))
-            turn = -1 if found[1] == "q" else int(found[1])
-            name = self._task.fields[int(found[2])]
+        for match in re.finditer(f"{self.nonce}([0-9]+|q)x([0-9]+)z", drawn):
+            pieces.append(Piece(drawn[last : match.start()], trusted=True))
+            turn = -1 if match[1] == "q" else int(match[1])
+            name = self._task.fields[int(match[2])]
             value = values[turn].get(name)
             if not isinstance(value, str):
                 raise TaskError(f"A row lacks the text field {name!r} that the task {self._task.name!r} asks for.")
             pieces.append(Piece(value.encode("utf-8", "replace").decode("utf-8"), trusted=False))
-            last = found.end()
+            last = match.end()
         return [*pieces, Piece(drawn[last:], trusted=True)]
 
     def encode(self, pieces: Sequence[Piece], *, first: bool) -> Tokens | None:
@@ -185,7 +185,7 @@ class PromptWriter:
         for piece in pieces:
             text, cuts = piece.text, [0]
             if not piece.trusted and self._control_pattern is not None:
-                cuts += [found.start() + 1 for found in self._control_pattern.finditer(text)]
+                cuts += [match.start() + 1 for match in self._control_pattern.finditer(text)]
             parts = [text[a:b] for a, b in zip(cuts, [*cuts[1:], len(text)], strict=True)]
             chunks[-1] += parts[0]
             chunks += parts[1:]
@@ -218,7 +218,7 @@ class PromptWriter:
 
 def control_tokens(tokenizer: Any) -> dict[str, int]:
     """Added tokens that a text must not be able to write: all special ones, and others that are not mere blanks."""
-    found: dict[str, int] = {}
+    controls: dict[str, int] = {}
     try:
         added = dict(tokenizer.added_tokens_decoder)
     except (AttributeError, NotImplementedError):
@@ -226,10 +226,10 @@ def control_tokens(tokenizer: Any) -> dict[str, int]:
     for number, token in added.items():
         text = str(token.content)
         if token.special or (len(text) > 1 and text.strip(" \t\r\n▁")):
-            found[text] = number
+            controls[text] = number
     for text, number in zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True):
-        found[str(text)] = number
-    return found
+        controls[str(text)] = number
+    return controls
 
 
 def _adds_blank(tokenizer: Any) -> bool:

@@ -80,7 +80,7 @@ def plain_scores(engine: Engine[CausalModel], task: Task, context: Context, quer
     if prefix is None or suffix is None:
         return np.full(len(task.labels), np.nan), 0.0
     tree = LabelTree(task.labels, writer.label_paths(), writer.eos_tokens(), restricted=engine.restricted)
-    found, largest = np.zeros(len(task.labels)), 0.0
+    scores, largest = np.zeros(len(task.labels)), 0.0
     with engine.model.no_gradient():
         for number, probe in enumerate(tree.probes):
             ids = torch.tensor([[*prefix, *suffix, *probe.path]], device=engine.model.device)
@@ -89,8 +89,8 @@ def plain_scores(engine: Engine[CausalModel], task: Task, context: Context, quer
             if not engine.restricted:
                 logits = logits.log_softmax(dim=-1)
             at = [len(prefix) + len(suffix) - 1 + depth for depth, _ in probe.nodes]
-            tree.read(number, np.asarray(logits[at][:, tree.tokens].double().cpu().numpy()), found)
-    return found, largest
+            tree.read(number, np.asarray(logits[at][:, tree.tokens].double().cpu().numpy()), scores)
+    return scores, largest
 
 
 def _contexts() -> list[Context]:

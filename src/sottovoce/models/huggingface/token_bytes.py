@@ -40,9 +40,9 @@ def token_bytes(tokenizer: Any, words: int, silent: Collection[int]) -> list[byt
     ]
 
 
-def _of(found: bytes, token: int) -> bytes:
+def _of(raw: bytes, token: int) -> bytes:
     """What llguidance calls ``<[7]>`` has no bytes."""
-    return b"" if found.startswith(_SPECIAL) or found == f"<[{token}]>".encode("ascii") else bytes(found)
+    return b"" if raw.startswith(_SPECIAL) or raw == f"<[{token}]>".encode("ascii") else bytes(raw)
 
 
 def _by_decoding(tokenizer: Any, words: int, known: int, silent: Collection[int]) -> list[bytes]:
@@ -58,7 +58,7 @@ def _by_decoding(tokenizer: Any, words: int, known: int, silent: Collection[int]
             pieces[token] = text[len(before) :]
     inline = [token for token, piece in enumerate(pieces) if piece and "\n" not in piece]
     for start in range(0, min(len(inline), _TRIED)):
-        some = inline[start::_TRIED][:_TRIED]
-        if decoded([*letter, *some]) != before + "".join(pieces[token] for token in some):
+        sample = inline[start::_TRIED][:_TRIED]
+        if decoded([*letter, *sample]) != before + "".join(pieces[token] for token in sample):
             raise ModelError("This model's tokenizer does not decode token by token, so no grammar can be kept to.")
     return [piece.encode("utf-8") for piece in pieces]

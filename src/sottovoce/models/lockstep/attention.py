@@ -119,7 +119,7 @@ class Panel(Opaque):
         device, shared, room = lengths.device, self.family.shared, self.family.room
         new = torch.tensor(self.places, device=device)
         own, text = torch.arange(room, device=device), torch.arange(self.kept[0][0].shape[3], device=device)
-        there = torch.cat(
+        visible = torch.cat(
             [
                 (own < lengths)[:, None, :].expand(-1, len(new), -1),
                 (text <= new[:, None]).expand(len(lengths), -1, -1),
@@ -131,9 +131,9 @@ class Panel(Opaque):
             before = torch.arange(shared, device=device).expand(len(lengths), -1)
             at = torch.cat([before, (shared + own).expand(len(lengths), -1), shared + lengths + text], dim=1)
             near = (shared + lengths + new)[:, :, None] - at[:, None, :] < window
-            there = torch.cat([near[:, :, :shared], near[:, :, shared:] & there], dim=2)
+            visible = torch.cat([near[:, :, :shared], near[:, :, shared:] & visible], dim=2)
             start = 0
-        mask = torch.zeros(there.shape, dtype=torch.float32, device=device).masked_fill_(~there, -torch.inf)
+        mask = torch.zeros(visible.shape, dtype=torch.float32, device=device).masked_fill_(~visible, -torch.inf)
         return start, mask[:, None, :, None, :]
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, rule: Rule) -> Tensor:
@@ -248,10 +248,10 @@ def _attention(
     scaling: float | None = None,
     softcap: float | None = None,
     sliding_window: int | None = None,
-    **given: Any,
+    **options: Any,
 ) -> tuple[Tensor, None]:
     """In the form that the model library calls: (rows, heads, 1, width) in, (rows, 1, heads, width) out."""
-    if query.shape[2] != 1 or any(given.get(name) is not None for name in _UNKNOWN):
+    if query.shape[2] != 1 or any(options.get(name) is not None for name in _UNKNOWN):
         raise NotImplementedError("This kind of attention is not known here.")
     query, key, value = query[:, :, 0], key[:, :, 0], value[:, :, 0]
     scaling = query.shape[-1] ** -0.5 if scaling is None else float(scaling)

@@ -86,7 +86,9 @@ class LockstepDecoding(Opaque):
         self._turn, self._closed, self._bytes = 0, False, 0
         # States of the texts' public prompts stand first, then those of their experts.
         self._starts = list(accumulate((group.count for group in groups), initial=len(groups)))
-        self._null = [start + one for start, group in zip(self._starts, groups, strict=False) for one in group.null]
+        self._null = [
+            start + expert for start, group in zip(self._starts, groups, strict=False) for expert in group.null
+        ]
         self._logits: dict[bool, tuple[int, Tensor]] = {}
         self._passes: list[_Pass] = []
         self._rows, self._head_rows, self._panel_rows = workspace.rows, workspace.head_rows, workspace.panel_rows
@@ -109,8 +111,8 @@ class LockstepDecoding(Opaque):
                 self._require(text, token)
             self._turn, self._logits = self._turn + 1, {}
             with sealed(), self._model.no_gradient():
-                for one in self._passes:
-                    self._run(one, tokens)
+                for batch in self._passes:
+                    self._run(batch, tokens)
                 for text, token in tokens.items():
                     self._fed[text] += 1
                     if token is None:
@@ -140,20 +142,20 @@ class LockstepDecoding(Opaque):
         if token is not None and not 0 <= token < self._model.model.words:
             raise ParameterError("token", token, f"between 0 and {self._model.model.words - 1}")
 
-    def _run(self, one: _Pass, tokens: Mapping[int, int | None]) -> None:
-        if all(tokens.get(text) is None for texts in one.texts for text in texts):
+    def _run(self, batch: _Pass, tokens: Mapping[int, int | None]) -> None:
+        if all(tokens.get(text) is None for texts in batch.texts for text in texts):
             return
         ids, positions = [], []
-        for panel, texts in zip(one.panels, one.texts, strict=True):
+        for panel, texts in zip(batch.panels, batch.texts, strict=True):
             # A text that stands still writes into its next place, which its next token will overwrite.
             positions.append(panel.move([max(self._fed[text], 0) for text in texts]))
-            given = [tokens.get(text) for text in texts]
-            ids += [self._model.idle if token is None else token for token in given] * panel.count
+            next_tokens = [tokens.get(text) for text in texts]
+            ids += [self._model.idle if token is None else token for token in next_tokens] * panel.count
         at = torch.cat(positions)
         if self._model.model.limit is not None:
             at = at.clamp(max=self._model.model.limit - 1)
-        states = self._model.step(torch.tensor(ids, device=at.device), one.panels, at, one.rows)
-        self._states[one.targets] = states
+        states = self._model.step(torch.tensor(ids, device=at.device), batch.panels, at, batch.rows)
+        self._states[batch.targets] = states
 
     def _steps(self, texts: Sequence[int], turn: int) -> Iterator[Step]:
         for text in texts:
@@ -193,8 +195,8 @@ class LockstepDecoding(Opaque):
             passes[-1].panels.append(panel)
             passes[-1].texts.append(texts)
             passes[-1].targets += targets
-        for one in passes:
-            one.rows = max(one.rows, one.taken)
+        for batch in passes:
+            batch.rows = max(batch.rows, batch.taken)
         return passes
 
     def _public_panels(self) -> Iterator[_Placed]:
@@ -207,10 +209,10 @@ class LockstepDecoding(Opaque):
             kept: list[LayerPair] = self._model.empty((len(group.experts.lengths), len(texts)), self._most)
             slots = slots_of(self._panel_rows, len(texts))
             for first in range(0, group.count, slots):
-                there = range(first, min(first + slots, group.count))
-                targets = [self._starts[text] + expert for expert in there for text in texts]
+                experts = range(first, min(first + slots, group.count))
+                targets = [self._starts[text] + expert for expert in experts for text in texts]
                 places = slice(first, first + slots)
-                yield Panel(group.experts, places, len(there), kept, [0] * len(texts)), texts, targets
+                yield Panel(group.experts, places, len(experts), kept, [0] * len(texts)), texts, targets
 
     def _texts_by_group(self) -> Iterator[tuple[GroupRead, Sequence[int]]]:
         """Texts of one group together, as many as a panel can hold."""

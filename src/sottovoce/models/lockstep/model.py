@@ -107,9 +107,9 @@ class LockstepModel:
 
         Rows that fill up the pass hold an idle token alone: nothing of any prompt.
         """
-        given, at = filled(ids, rows, self.idle), filled(positions, rows)
+        padded, at = filled(ids, rows, self.idle), filled(positions, rows)
         with lockstep(self._config, panels):
-            return self._body(given[:, None], NothingKept(), at[:, None])[: len(ids), 0]
+            return self._body(padded[:, None], NothingKept(), at[:, None])[: len(ids), 0]
 
     def logits(self, states: Tensor, rows: int) -> Tensor:
         """Logits behind these hidden states, in a product of so many rows; shape (len(states), vocabulary)."""
@@ -123,11 +123,11 @@ class LockstepModel:
         return torch.tensor(rows, device=self.model.device)
 
     def _body(self, ids: Tensor, cache: Any, positions: Tensor | None = None) -> Tensor:
-        given: dict[str, Any] = {"input_ids": ids, "past_key_values": cache, "use_cache": True}
+        inputs: dict[str, Any] = {"input_ids": ids, "past_key_values": cache, "use_cache": True}
         if positions is not None:
-            given["position_ids"] = positions
+            inputs["position_ids"] = positions
         with self._packed():
-            return cast(Tensor, self.model.body(**given).last_hidden_state)
+            return cast(Tensor, self.model.body(**inputs).last_hidden_state)
 
     def _called(self, module: Any) -> Head:
         def head(states: Tensor) -> Tensor:
@@ -144,8 +144,8 @@ class LockstepModel:
         heads = [self._called(module) for module in modules if isinstance(module, torch.nn.Module)]
         heads += [] if self.model.head_note else [self.model.whole_head]
         for head in heads:
-            found = head(states)
-            if found.shape == truth.shape and float((found - truth).abs().max()) <= allowed:
+            logits = head(states)
+            if logits.shape == truth.shape and float((logits - truth).abs().max()) <= allowed:
                 return head
         raise ModelError("The model's output head is of a kind that is not known here, so it cannot write in lockstep.")
 

@@ -68,12 +68,14 @@ class PackedMatrices:
             ParameterError: They are in use with another limit.
         """
         with _SHARED_LOCK:
-            found = _SHARED.get(model)
-            if found is None:
-                found = _SHARED[model] = PackedMatrices(model, most_bytes)
-            if found.most_bytes != most_bytes:
-                raise ParameterError("packed_bytes", most_bytes, f"{found.most_bytes}, as this model is in use already")
-            return found
+            matrices = _SHARED.get(model)
+            if matrices is None:
+                matrices = _SHARED[model] = PackedMatrices(model, most_bytes)
+            if matrices.most_bytes != most_bytes:
+                raise ParameterError(
+                    "packed_bytes", most_bytes, f"{matrices.most_bytes}, as this model is in use already"
+                )
+            return matrices
 
     @contextmanager
     def __call__(self) -> Iterator[None]:

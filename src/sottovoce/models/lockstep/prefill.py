@@ -152,9 +152,9 @@ class LockstepPrompts(Opaque):
         if public.private is None:
             raise ModelError(NOT_KEPT_APART)
         for name in ("prefix", "suffix"):
-            found = {getattr(expert, name) for expert in experts if expert is not None}
-            if len(found) > 1:
-                raise ParameterError(name, f"{len(found)} texts", "one text for all experts of a group")
+            texts = {getattr(expert, name) for expert in experts if expert is not None}
+            if len(texts) > 1:
+                raise ParameterError(name, f"{len(texts)} texts", "one text for all experts of a group")
         prefix = next((expert.prefix for expert in experts if expert is not None), public.prefix)
         places = len(experts) + -len(experts) % self._workspace.panel_rows
         return _Plan(public, experts, prefix, places)

@@ -143,7 +143,11 @@ def rows_keep_apart(workspace: Workspace, group: GroupRead, shape: Shape) -> boo
         full = [(everywhere, shape.prompts)] * panels
         mixed = [(even, shape.prompts), (odd, shape.prompts)] * panels
         # The last of these goes on behind a full pass.
-        worlds = [full, *([(even, one) for one in _panels(end, shape.prompts)] for end in ENDS), mixed[: panels + 1]]
+        worlds = [
+            full,
+            *([(even, count) for count in _panels(end, shape.prompts)] for end in ENDS),
+            mixed[: panels + 1],
+        ]
         base: dict[tuple[int, int], Tensor] = {}
         return all(_same_everywhere(workspace, world, shape, base) for world in worlds)
 
@@ -177,19 +181,19 @@ def _made_up(workspace: Workspace, group: GroupRead, shape: Shape) -> tuple[_Cro
         torch.zeros_like,
     ]
     crowds = []
-    for here in ((0, 1), (0,), (1,)):
+    for parities in ((0, 1), (0,), (1,)):
         pairs, lasts, lengths = engine.empty((shape.prompts,), shape.room), [], []
         for place in range(shape.prompts):
-            one = place % 2 in here
+            looked_at = place % 2 in parities
             kind = kinds[place // 2 % len(kinds)]
             for kept, mine in zip(pairs, own, strict=True):
                 for whole, part in zip(kept, mine, strict=True):
-                    whole[place] = part[0] if one else kind(part[0])
-            lasts.append(last if one else kind(last))
-            lengths.append(len(ids) if one else 0 if kind is torch.zeros_like else shape.room)
+                    whole[place] = part[0] if looked_at else kind(part[0])
+            lasts.append(last if looked_at else kind(last))
+            lengths.append(len(ids) if looked_at else 0 if kind is torch.zeros_like else shape.room)
         family = Family(group.experts.prefix, pairs, torch.tensor(lengths, device=last.device))
         crowds.append(
-            _Crowd(group.public, family, torch.stack(lasts), [place % 2 in here for place in range(shape.prompts)])
+            _Crowd(group.public, family, torch.stack(lasts), [place % 2 in parities for place in range(shape.prompts)])
         )
     return crowds[0], crowds[1], crowds[2]
 
@@ -205,17 +209,17 @@ def _same_everywhere(
     decoding = LockstepDecoding(workspace, [group for group in groups for _ in range(shape.texts)], shape.tokens)
     try:
         for step in range(min(shape.tokens, 2)):
-            given = {
+            tokens = {
                 text: None if step == 0 else _token(workspace, text % shape.texts, step)
                 for text in range(len(groups) * shape.texts)
             }
-            for one in decoding.step(given):
-                crowd, count = world[one.text // shape.texts]
+            for result in decoding.step(tokens):
+                crowd, count = world[result.text // shape.texts]
                 place = 0
-                for block in one.blocks:
+                for block in result.blocks:
                     for row in block:
                         if place < count and crowd.looked_at[place]:
-                            first = base.setdefault((step, one.text % shape.texts), row.clone())
+                            first = base.setdefault((step, result.text % shape.texts), row.clone())
                             if not torch.equal(first, row):
                                 return False
                         place += 1
@@ -265,14 +269,16 @@ def _written(workspace: Workspace, words: Sequence[str]) -> Rows:
     prompts = _prompts(workspace, words)
     try:
         decoding = LockstepDecoding(workspace, [prompts.groups[group] for group in (0, 1, 1)], STEPS)
-        found = []
+        written = []
         for step in range(STEPS):
-            given = {text: None if step == 0 else _token(workspace, text, step) for text in range(3)}
-            found.append({one.text: torch.cat([one.public[None], *one.blocks]) for one in decoding.step(given)})
+            tokens = {text: None if step == 0 else _token(workspace, text, step) for text in range(3)}
+            written.append(
+                {result.text: torch.cat([result.public[None], *result.blocks]) for result in decoding.step(tokens)}
+            )
         decoding.close()
     finally:
         prompts.close()
-    return found
+    return written
 
 
 def _from_plain(workspace: Workspace, base: Rows) -> tuple[float, float]:

@@ -92,15 +92,15 @@ class VisionContexts(Opaque):
         with self._engine.lock:
             if self._closed:
                 raise ModelError("These contexts were closed; prepare them again.")
-            found = np.zeros((len(queries), len(self._contexts), len(self._task.labels)))
+            scores = np.zeros((len(queries), len(self._contexts), len(self._task.labels)))
             self._engine.store.touch(self._owner)
             self._require_fields(queries)
             with _sealed(), self._model.no_gradient():
                 questions = [self._question(query) for query in queries]
                 for index in range(len(self._contexts)):
-                    self._score_expert(index, questions, found)
-        found[~np.isfinite(found).all(axis=-1)] = np.nan
-        return found
+                    self._score_expert(index, questions, scores)
+        scores[~np.isfinite(scores).all(axis=-1)] = np.nan
+        return scores
 
     def close(self) -> None:
         """Forgets the examples, their keys and values."""
@@ -177,13 +177,13 @@ class VisionContexts(Opaque):
         features = self._model.features(stretch.embeddings, cache, where)
         return _Read(before.length + len(stretch.ids), place, cache), features[:, -1]
 
-    def _score_expert(self, index: int, questions: Sequence[_Stretch | None], found: FloatArray) -> None:
+    def _score_expert(self, index: int, questions: Sequence[_Stretch | None], scores: FloatArray) -> None:
         reuse = self._engine.reuse_cache
         drawn = None if reuse else self._drawn(index)
         read = self._read(index) if reuse else None
         length = read.length if read else len(drawn.ids) if drawn else None
         for number, question in enumerate(questions):
-            cell = found[number, index]
+            cell = scores[number, index]
             if length is None or question is None or not self._fits(length + len(question.ids)):
                 cell[:] = np.nan
             elif read is not None:

@@ -91,14 +91,14 @@ class VisionPromptWriter:
         task, count = self._task, len(labels)
         answers = [f"{task.answer_prefix}{task.labels[label]}{task.answer_suffix}".strip() for label in labels]
         text = self._render(self._turns([*map(str, range(count)), "q"], answers))
-        found = list(self._pattern.finditer(text))
+        matches = list(self._pattern.finditer(text))
         expected = [(turn, name) for turn in [*map(str, range(count)), "q"] for name in self._order]
-        if len(found) != len(expected) or any(
+        if len(matches) != len(expected) or any(
             (match[1], match[2]) != ((None, None) if name == task.image else (turn, str(task.fields.index(name))))
-            for match, (turn, name) in zip(found, expected, strict=True)
+            for match, (turn, name) in zip(matches, expected, strict=True)
         ):
             raise ModelError("The chat template does not show every turn exactly once; the model cannot be asked.")
-        cut = found[count * len(self._order)].start()
+        cut = matches[count * len(self._order)].start()
         while cut and text[cut - 1] == " ":
             cut -= 1
         return text[:cut], text[cut:]
@@ -152,20 +152,20 @@ class VisionPromptWriter:
     def _around_an_answer(self) -> tuple[str, str]:
         """What a demonstration has between the place where a question ends and its label, and what follows that."""
         answer = f"{self._nonce}answer"
-        asked = self._render(self._turns(["0"], []))
+        unanswered = self._render(self._turns(["0"], []))
         before, _, after = self._render(self._turns(["0", "q"], [answer])).rpartition(answer)
-        return (before[len(asked) :] if before.startswith(asked) else ""), after
+        return (before[len(unanswered) :] if before.startswith(unanswered) else ""), after
 
     def _fill(self, drawn: str, fields: Sequence[Mapping[str, str]], pictures: Sequence[str]) -> list[Piece]:
         pieces, last, shown = [], 0, iter(pictures)
-        for found in self._pattern.finditer(drawn):
-            pieces.append(Piece(drawn[last : found.start()], trusted=True))
-            last = found.end()
-            if found[1] is None:
+        for match in self._pattern.finditer(drawn):
+            pieces.append(Piece(drawn[last : match.start()], trusted=True))
+            last = match.end()
+            if match[1] is None:
                 pieces.append(Piece(next(shown), trusted=True))
                 continue
-            name = self._task.fields[int(found[2])]
-            value = fields[-1 if found[1] == "q" else int(found[1])].get(name)
+            name = self._task.fields[int(match[2])]
+            value = fields[-1 if match[1] == "q" else int(match[1])].get(name)
             if not isinstance(value, str):
                 raise TaskError(f"A row lacks the text field {name!r} that the task {self._task.name!r} asks for.")
             pieces.append(Piece(value.encode("utf-8", "replace").decode("utf-8"), trusted=False))

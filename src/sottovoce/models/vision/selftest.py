@@ -59,7 +59,7 @@ def plain_scores(engine: Engine[VisionModel], task: Task, context: Context, quer
     writer = VisionPromptWriter(model.tokenizer, model.template, model.placeholder, task)
     tree = LabelTree(task.labels, writer.label_paths(), writer.eos_tokens(), restricted=True)
     fields = [*(example.fields for example in context), query]
-    found, largest = np.zeros(len(task.labels)), 0.0
+    scores, largest = np.zeros(len(task.labels)), 0.0
     with model.no_gradient():
         pixels = [model.pixels(each[task.image]) for each in fields]
         texts = [model.look(each).text for each in pixels]
@@ -72,8 +72,8 @@ def plain_scores(engine: Engine[VisionModel], task: Task, context: Context, quer
             logits = plain_logits(engine, (*prefix, *suffix, *probe.path), shown)
             largest = max(largest, float(logits.abs().max()))
             at = [len(prefix) + len(suffix) - 1 + depth for depth, _ in probe.nodes]
-            tree.read(number, np.asarray(logits[at][:, tree.tokens].double().cpu().numpy()), found)
-    return found, largest
+            tree.read(number, np.asarray(logits[at][:, tree.tokens].double().cpu().numpy()), scores)
+    return scores, largest
 
 
 def plain_logits(engine: Engine[VisionModel], ids: Sequence[int], shown: dict[str, Any]) -> torch.Tensor:

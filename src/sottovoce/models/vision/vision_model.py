@@ -109,9 +109,9 @@ class VisionModel:
 
     def look(self, pixels: Pixels) -> Picture:
         """Runs the vision encoder on one picture."""
-        given = {name: tensor.to(self.device) for name, tensor in pixels.inputs.items()}
-        found = self.body.get_image_features(**given)
-        parts = getattr(found, "pooler_output", found)
+        inputs = {name: tensor.to(self.device) for name, tensor in pixels.inputs.items()}
+        output = self.body.get_image_features(**inputs)
+        parts = getattr(output, "pooler_output", output)
         whole = torch.cat(list(parts)) if isinstance(parts, list | tuple) else parts
         features = whole.reshape(-1, whole.shape[-1]).to(self.dtype)
         text = self.family.text(self.tokenizer, self.placeholder, len(features), pixels.tiles)
@@ -124,13 +124,13 @@ class VisionModel:
             UnreadableError: Image tokens and features do not agree.
         """
         tokens = torch.tensor(list(ids), device=self.device)
-        found = self.model.get_input_embeddings()(tokens)
-        here = tokens == self.image_token
-        if int(here.sum()) != sum(len(picture.features) for picture in pictures):
+        embedded = self.model.get_input_embeddings()(tokens)
+        at_images = tokens == self.image_token
+        if int(at_images.sum()) != sum(len(picture.features) for picture in pictures):
             raise UnreadableError
         if pictures:
-            found[here] = torch.cat([picture.features for picture in pictures])
-        return cast(Tensor, found[None])
+            embedded[at_images] = torch.cat([picture.features for picture in pictures])
+        return cast(Tensor, embedded[None])
 
     def places(self, ids: Sequence[int], pictures: Sequence[Picture], start: int) -> tuple[Tensor, int]:
         """Places of tokens, shape (3, tokens), and the place that follows; ``start`` follows what precedes them."""
@@ -149,10 +149,10 @@ class VisionModel:
         Returns:
             Hidden states, shape (rows, length, width).
         """
-        given: dict[str, Any] = {"inputs_embeds": embeddings, "use_cache": True, "past_key_values": cache}
+        inputs: dict[str, Any] = {"inputs_embeds": embeddings, "use_cache": True, "past_key_values": cache}
         if self.family.in_three_axes:
-            given["position_ids"] = where.to(self.device)[:, None].expand(-1, embeddings.shape[0], -1)
-        return cast(Tensor, self.body(**given).last_hidden_state)
+            inputs["position_ids"] = where.to(self.device)[:, None].expand(-1, embeddings.shape[0], -1)
+        return cast(Tensor, self.body(**inputs).last_hidden_state)
 
     def head_rows(self, tokens: Sequence[int]) -> HeadRows:
         """The output head for these tokens alone, in float32."""
@@ -232,10 +232,10 @@ def _template(place: str, tokenizer: Any, source: dict[str, Any]) -> str:
     """The chat template of the processor, else of the tokenizer; the tokenizer loses its own, so that it only cuts."""
     from transformers.processing_utils import ProcessorMixin
 
-    found = ProcessorMixin.get_processor_dict(place, **source)[0].get("chat_template") or tokenizer.chat_template
-    if isinstance(found, dict):
-        found = found.get("default")
-    if not isinstance(found, str) or not found:
+    template = ProcessorMixin.get_processor_dict(place, **source)[0].get("chat_template") or tokenizer.chat_template
+    if isinstance(template, dict):
+        template = template.get("default")
+    if not isinstance(template, str) or not template:
         raise ModelError(f"The model {place!r} has no chat template, and cannot be shown pictures without one.")
     tokenizer.chat_template = None
-    return found
+    return template
