@@ -147,8 +147,8 @@ MUTANTS = [
         "pbs-sensitivity-of-1",
         "a probability vector is taken to move by 1, as published, and not by the square root of 2",
         "experts/label_scores.py",
-        "squared_l2=2 * one * one",
-        "squared_l2=one * one",
+        "squared_l2=2 * scale * scale",
+        "squared_l2=scale * scale",
         PBS,
     ),
     Mutant(

@@ -106,13 +106,13 @@ class ExpertOutputs(Opaque):
         Rounded down to the grid, entries are at least 0 and sum to at most 1, so that any two vectors, the zero vector
         of a prompt that could not be read among them, are at most the square root of 2 apart.
         """
-        one = 1 << PROBABILITY_GRID_BITS
-        shares = np.floor(np.exp(normalized(self._rows, "labels")) * (one - self.labels))
+        scale = 1 << PROBABILITY_GRID_BITS
+        shares = np.floor(np.exp(normalized(self._rows, "labels")) * (scale - self.labels))
         whole = np.where(np.isnan(shares), 0, np.maximum(shares, 0)).astype(np.int64)
-        if whole.size and int(whole.sum(axis=1).max()) > one:
+        if whole.size and int(whole.sum(axis=1).max()) > scale:
             raise AssertionError("a prediction left the simplex")
         return [
-            VectorSum(row, squared_l2=2 * one * one, adjacency=self._adjacency, grid_step=Fraction(1, one))
+            VectorSum(row, squared_l2=2 * scale * scale, adjacency=self._adjacency, grid_step=Fraction(1, scale))
             for row in whole
         ]
 

@@ -85,11 +85,11 @@ class Reading(Opaque):
 
     def _scored_alone(self, number: int, queries: Sequence[Query]) -> FloatArray:
         """Rows of one expert, shape (queries, labels): on which question it is null is a matter of that question."""
-        found = self._tried(number, queries)
-        if found is None and len(queries) > 1:
+        scores = self._tried(number, queries)
+        if scores is None and len(queries) > 1:
             each = [self._tried(number, [query]) for query in queries]
-            found = np.concatenate([self._null(1) if row is None else row for row in each])
-        return self._null(len(queries)) if found is None else found
+            scores = np.concatenate([self._null(1) if row is None else row for row in each])
+        return self._null(len(queries)) if scores is None else scores
 
     def _tried(self, number: int, queries: Sequence[Query]) -> FloatArray | None:
         """Scores of one expert by itself; ``None`` where the model fails on it and on nothing else."""

@@ -107,7 +107,7 @@ def thinned(block: Tensor, drawn: Sequence[bool]) -> Tensor:
         block: Shape (rows, vocabulary).
         drawn: One a row.
     """
-    lost = block.new_tensor([not one for one in drawn]).bool()
+    lost = block.new_tensor([not kept for kept in drawn]).bool()
     return block.masked_fill(lost[:, None], float("nan"))
 
 
@@ -136,8 +136,8 @@ def tensor_of(tokens: Sequence[int] | Tensor, like: Tensor) -> Tensor:
     """
     torch = require_torch()
     if isinstance(tokens, torch.Tensor):
-        given: Tensor = tokens.to(device=like.device, dtype=torch.int64)
-        return given
+        converted: Tensor = tokens.to(device=like.device, dtype=torch.int64)
+        return converted
     if any(not 0 <= token < like.shape[0] for token in tokens):
         raise ParameterError("tokens", "a number out of range", f"from 0 to {like.shape[0] - 1}")
     indices: Tensor = torch.tensor(sorted(set(tokens)), dtype=torch.int64, device=like.device)
