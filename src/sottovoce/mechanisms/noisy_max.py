@@ -95,8 +95,8 @@ class GaussianNoisyMax(Checked, SelectionMechanism):
         # A tie with t others is won with probability 1 / (t + 1) = the integral of z**t: exact by Gauss-Legendre.
         nodes, node_weights = np.polynomial.legendre.leggauss(len(values) // 2 + 1)
         at_most = under[:, None, :] + (nodes[:, None] + 1) / 2 * mass[:, None, :]
-        others = np.stack([np.prod(np.delete(at_most, i, axis=0), axis=0) for i in range(len(values))])
-        return [float(p) for p in np.einsum("z,ix,izx->i", node_weights / 2, mass, others)]
+        all_at_most = np.stack([np.prod(np.delete(at_most, i, axis=0), axis=0) for i in range(len(values))])
+        return [float(p) for p in np.einsum("z,ix,izx->i", node_weights / 2, mass, all_at_most)]
 
     def select(self, scores: Scores, randomness: Randomness) -> int:
         sigma2 = self.sigma2(scores)
@@ -178,7 +178,7 @@ class LaplaceNoisyMax(Checked, SelectionMechanism):
 
 def _product_of_others(factors: FloatArray) -> FloatArray:
     """In each column, the product of all rows but one's own; no division, so that small factors lose nothing."""
-    one = np.ones(factors.shape[1])
-    before = list(accumulate(factors[:-1], np.multiply, initial=one))
-    behind = list(accumulate(factors[:0:-1], np.multiply, initial=one))[::-1]
+    ones = np.ones(factors.shape[1])
+    before = list(accumulate(factors[:-1], np.multiply, initial=ones))
+    behind = list(accumulate(factors[:0:-1], np.multiply, initial=ones))[::-1]
     return np.stack(before) * np.stack(behind)

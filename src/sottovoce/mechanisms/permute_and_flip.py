@@ -83,10 +83,10 @@ def _product(weights: Sequence[int]) -> list[int]:
 
 def _probability(weight: int, product: Sequence[int]) -> Fraction:
     """Takes one factor out of the product again, integrates over [0, 1], and multiplies by the coin's odds."""
-    others = len(product) - 2
-    common = math.lcm(*range(1, others + 2))
+    other_count = len(product) - 2
+    common = math.lcm(*range(1, other_count + 2))
     quotient = integral = 0
     for power, coefficient in enumerate(product[:-1]):
         quotient = coefficient + weight * quotient
         integral = integral * BEST + quotient * (common // (power + 1))
-    return Fraction(weight * integral, common * BEST ** (others + 1))
+    return Fraction(weight * integral, common * BEST ** (other_count + 1))

@@ -96,10 +96,10 @@ def as_vectors(vectors: ArrayLike, name: str, dimension: int | None = None) -> F
 
 def require_radius(radius: Fraction | int) -> Fraction:
     """A public radius: an exact number above 0."""
-    found = ExactNumber(0, MOST_RADIUS, above_least=True).read("radius", radius)
-    if found * (1 << GRID_BITS) < 1:
+    exact_radius = ExactNumber(0, MOST_RADIUS, above_least=True).read("radius", radius)
+    if exact_radius * (1 << GRID_BITS) < 1:
         raise ParameterError("radius", radius, f"at least one grid step, 2**-{GRID_BITS}")
-    return found
+    return exact_radius
 
 
 def bound_of(radius: Fraction) -> int:

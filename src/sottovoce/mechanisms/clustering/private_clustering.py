@@ -275,10 +275,10 @@ class DPM(Mechanism):
         return self.score.width(adjacency, one_axis=self._one_axis)
 
     def _require_fit(self, points: PrivatePoints) -> None:
-        for name, value, wanted in (
+        for name, value, expected in (
             ("adjacency", points.adjacency.value, self.adjacency.value),
             ("radius", points.radius, self.radius),
             ("length", points.dimension, self.projection.dimension),
         ):
-            if value != wanted:
-                raise ParameterError(f"{name} of the points", value, f"{wanted}")
+            if value != expected:
+                raise ParameterError(f"{name} of the points", value, f"{expected}")

@@ -146,11 +146,11 @@ class PublicProjection:
     def steps_of(self, rows: IntArray) -> IntArray:
         """The step of every coordinate of every grid row, 0 to ``steps`` - 1, shape (rows, coordinates)."""
         places = self.project(rows)
-        found = np.empty_like(places)
+        steps = np.empty_like(places)
         for axis in range(self.coordinates):
             inner = [self._edge(axis, edge) for edge in range(1, self.steps)]
-            found[:, axis] = np.searchsorted(np.array(inner), places[:, axis], side="right")
-        return found
+            steps[:, axis] = np.searchsorted(np.array(inner), places[:, axis], side="right")
+        return steps
 
     def steps_of_public(self, points: ArrayLike, radius: Fraction | int = 1) -> IntArray:
         """The same for public vectors, clipped to the same radius."""

@@ -100,17 +100,17 @@ class Clustering:
         """
         array = self.projection.require_finite(points, "points")
         steps = self.projection.steps_of_public(array, self.radius)
-        found = np.empty(len(steps), dtype=np.int64)
-        self._descend(self.tree, steps, np.arange(len(steps)), found)
-        return found
+        assigned = np.empty(len(steps), dtype=np.int64)
+        self._descend(self.tree, steps, np.arange(len(steps)), assigned)
+        return assigned
 
-    def _descend(self, node: Branch | Leaf, steps: IntArray, members: IntArray, found: IntArray) -> None:
+    def _descend(self, node: Branch | Leaf, steps: IntArray, members: IntArray, assigned: IntArray) -> None:
         if isinstance(node, Leaf):
-            found[members] = node.index
+            assigned[members] = node.index
             return
         below = steps[members, node.axis] < node.edge
-        self._descend(node.below, steps, members[below], found)
-        self._descend(node.above, steps, members[~below], found)
+        self._descend(node.below, steps, members[below], assigned)
+        self._descend(node.above, steps, members[~below], assigned)
 
     def to_json(self) -> dict[str, Any]:
         """The release as plain values, which semantic-group aggregation (SGA), still to come, writes to files."""

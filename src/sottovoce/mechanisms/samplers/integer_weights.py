@@ -110,13 +110,13 @@ def weight_table(rate: Fraction) -> WeightTable:
 
 def floors_of_powers(x: Fraction, count: int, bits: int) -> list[int]:
     """floor(2**bits exp(-x n)) for n = 0, ..., count - 1."""
-    base, power, found = floor_exp(x, _WORKING_BITS), 1 << _WORKING_BITS, []
+    base, power, floors = floor_exp(x, _WORKING_BITS), 1 << _WORKING_BITS, []
     for n in range(count):
         # The true 2**256 exp(-x n) lies in [power, power + 2 n]: in each step base and product lose less than 1.
         low, high = (edge >> (_WORKING_BITS - bits) for edge in (power, power + 2 * n))
-        found.append(low if low == high else floor_exp(x * n, bits))
+        floors.append(low if low == high else floor_exp(x * n, bits))
         power = power * base >> _WORKING_BITS
-    return found
+    return floors
 
 
 def floor_exp(x: Fraction, bits: int) -> int:
