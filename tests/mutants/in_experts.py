@@ -171,8 +171,8 @@ MUTANTS = [
         "pbs-amplified-as-one",
         "the price of all prompts is that of a single one",
         "methods/pbs.py",
-        "return SelfComposedDpEvent(one.event(SWAP), one.steps)",
-        "return SelfComposedDpEvent(one.event(SWAP), 1)",
+        "return SelfComposedDpEvent(cost.event(SWAP), cost.steps)",
+        "return SelfComposedDpEvent(cost.event(SWAP), 1)",
         PBS,
     ),
     Mutant(

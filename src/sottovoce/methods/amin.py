@@ -142,11 +142,11 @@ class Amin(Decoder):
 
     def claim(self, setting: Setting) -> Claim:
         logits, test = self.clip / (self.temperature or 1), 2 / (self.threshold_scale or 1)
-        one = (logits**2 / 2 + test**2 / 2) / setting.experts**2
+        step_rho = (logits**2 / 2 + test**2 / 2) / setting.experts**2
         steps = self.runs(setting) * setting.texts
         return Claim(
             "Amin et al.: rho = r ((c/(s tau))^2/2 + 2/(s sigma)^2)",
-            lambda delta, answers: of_zcdp(one * steps * answers, delta),
+            lambda delta, answers: of_zcdp(step_rho * steps * answers, delta),
         )
 
     def calibrated(self, price: Price | None, setting: Setting, bounds: Collection[str]) -> Self:

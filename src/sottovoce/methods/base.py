@@ -95,11 +95,11 @@ class Method(ABC):
             raise ParameterError("epsilon", price.epsilon, f"absent: {self.name} has no noise to set by it")
         return self.step.at(price.epsilon, price.delta, change, **self.public_of(self.step, self.options))
 
-    def claim(self, one: Any, steps: int) -> Claim | None:
+    def claim(self, cost: Any, steps: int) -> Claim | None:
         """What the paper states.
 
         Args:
-            one: What one answer releases, of the type ``step``.
+            cost: What one answer releases, of the type ``step``.
             steps: Releases an answer.
         """
         return None
@@ -255,8 +255,8 @@ def _require_options(registry: Registry[type[M]], name: str, options: Mapping[st
     for option, value in options.items():
         if option in known:
             continue
-        others = [other for other, cls in registry.all().items() if option in options_of(cls)]
-        elsewhere = f", unlike --method {', '.join(others)}" if others else ""
+        methods = [other for other, cls in registry.all().items() if option in options_of(cls)]
+        elsewhere = f", unlike --method {', '.join(methods)}" if methods else ""
         has = ", ".join(known) or "none"
         limit = f"absent: the method {name!r} has no such option{elsewhere}; it has {has}{nearest(option, known)}"
         raise ParameterError(option, value, limit)

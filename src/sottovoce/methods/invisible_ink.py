@@ -108,10 +108,10 @@ class InvisibleInk(SelectingDecoder):
         return [Part(InvisibleInkToken(self.clip or 0, setting.experts, self.temperature or 0), setting.tokens)]
 
     def claim(self, setting: Setting) -> Claim:
-        one = ((self.clip or 0) / (setting.experts * (self.temperature or 1))) ** 2 / 2
+        token_rho = ((self.clip or 0) / (setting.experts * (self.temperature or 1))) ** 2 / 2
         return Claim(
             "InvisibleInk: rho = T C^2/(2 B^2 tau^2)",
-            lambda delta, answers: of_zcdp(one * setting.tokens * setting.texts * answers, delta),
+            lambda delta, answers: of_zcdp(token_rho * setting.tokens * setting.texts * answers, delta),
         )
 
     def calibrated(self, price: Price | None, setting: Setting, bounds: Collection[str]) -> Self:

@@ -128,11 +128,11 @@ class PbS(Subsampling):
         multiplier = self.noise_multiplier(price, adjacency)
         return PredictionBySubsampling.with_multiplier(self.sampling_probability, multiplier, self.subsamples)
 
-    def claim(self, one: PredictionBySubsampling, steps: int) -> Claim:
-        event = PoissonSampledDpEvent(one.sampling_probability, GaussianDpEvent(float(one.sigma)))
+    def claim(self, cost: PredictionBySubsampling, steps: int) -> Claim:
+        event = PoissonSampledDpEvent(cost.sampling_probability, GaussianDpEvent(float(cost.sigma)))
         return Claim(
             "PoEtry: a sensitivity of 1 for a probability vector, Poisson accounting under add-remove",
-            lambda delta, answers: of_event(event, one.subsamples * steps * answers, delta),
+            lambda delta, answers: of_event(event, cost.subsamples * steps * answers, delta),
         )
 
     def event(self, price: Price, adjacency: Adjacency) -> DpEvent:
@@ -167,8 +167,8 @@ def sampled_event(
         AssignmentError: There is no amplification by Poisson sampling under this adjacency.
     """
     SharedSample(Sampling.POISSON, adjacency, change=SWAP, grouped=True, rate=sampling_probability)  # refuses it
-    one = PredictionBySubsampling.with_multiplier(sampling_probability, noise_multiplier, subsamples)
-    return SelfComposedDpEvent(one.event(SWAP), one.steps)
+    cost = PredictionBySubsampling.with_multiplier(sampling_probability, noise_multiplier, subsamples)
+    return SelfComposedDpEvent(cost.event(SWAP), cost.steps)
 
 
 @lru_cache(maxsize=256)

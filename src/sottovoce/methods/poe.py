@@ -80,10 +80,10 @@ class PoE(Selecting):
         require_clipping(self.clip, self.normalization)
         PRIOR_WEIGHT.read("prior_weight", self.prior_weight)
 
-    def claim(self, one: ProductOfExperts, steps: int) -> Claim:
+    def claim(self, cost: ProductOfExperts, steps: int) -> Claim:
         return Claim(
             "PoEtry: rate times clip a token, tokens by basic or advanced composition",
-            lambda delta, answers: basic_or_advanced(one.clip * float(one.rate), steps * answers, delta),
+            lambda delta, answers: basic_or_advanced(cost.clip * float(cost.rate), steps * answers, delta),
         )
 
     def mechanism(self, price: Price) -> Exponential:

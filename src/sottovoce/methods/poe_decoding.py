@@ -69,10 +69,10 @@ class PoEDecoding(SelectingDecoder):
         return [Part(ProductOfExperts(clip=self.clip, rate=self.rate or 0), setting.tokens)]
 
     def claim(self, setting: Setting) -> Claim:
-        one, steps = self.clip * (self.rate or 0), setting.tokens * setting.texts
+        token_epsilon, steps = self.clip * (self.rate or 0), setting.tokens * setting.texts
         return Claim(
             "PoEtry: rate times clip a token, tokens by basic or advanced composition",
-            lambda delta, answers: basic_or_advanced(one, steps * answers, delta),
+            lambda delta, answers: basic_or_advanced(token_epsilon, steps * answers, delta),
         )
 
     def log_prior(self, public: Candidates) -> FloatArray | None:

@@ -105,8 +105,8 @@ class VotesLaplace(PureStep):
         return cls(scale=change.widths / exact(epsilon), **public)  # type: ignore[arg-type]
 
     def other_event(self, change: ChangeType) -> DpEvent:
-        one = float(1 / self.scale)
-        rho = _laplace_rho(one) * (1 if is_drop(change) else 2)
+        epsilon = float(1 / self.scale)
+        rho = _laplace_rho(epsilon) * (1 if is_drop(change) else 2)
         return ZCDpEvent(rho * change.rows**2)
 
 
@@ -173,10 +173,10 @@ class RNM(Selecting):
     def kinds_of_step(cls) -> Sequence[type[StepCost]]:
         return (*_STEPS.values(), *cls.also_priced.values())
 
-    def claim(self, one: StepCost, steps: int) -> Claim | None:
-        if not isinstance(one, VotesGaussian):
+    def claim(self, cost: StepCost, steps: int) -> Claim | None:
+        if not isinstance(cost, VotesGaussian):
             return None
-        mu = 1 / float(one.sigma)
+        mu = 1 / float(cost.sigma)
         return Claim(
             "Wu et al.: Gaussian noise for a sensitivity of 1",
             lambda delta, answers: of_gaussian(mu, steps * answers, delta),

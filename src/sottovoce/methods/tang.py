@@ -83,8 +83,8 @@ class TangGaussian(GaussianStep):
 
     def norm(self, change: ChangeType) -> float:
         drop = is_drop(change)
-        one = shifted_norm(self.candidates, self.sampler, self.grid) if drop else math.sqrt(2)
-        return change.rows * one / self.experts
+        row_norm = shifted_norm(self.candidates, self.sampler, self.grid) if drop else math.sqrt(2)
+        return change.rows * row_norm / self.experts
 
 
 @final
@@ -177,8 +177,8 @@ class Tang(SelectingDecoder):
                     calibrated_parameter, getattr(self, calibrated_parameter), f"absent: it belongs to noise '{noise}'"
                 )
         given = [name for name in ("sampling_rate", "sample", "population") if getattr(self, name) is not None]
-        wanted = {"sampling_rate"} if "sampling_rate" in given else {"sample", "population"}
-        if set(given) != (set() if self.fresh == "never" else wanted):
+        expected = {"sampling_rate"} if "sampling_rate" in given else {"sample", "population"}
+        if set(given) != (set() if self.fresh == "never" else expected):
             needs = "none of its numbers" if self.fresh == "never" else "sampling_rate, or sample and population"
             raise ParameterError("sampling", ", ".join(given) or None, f"{needs}, where fresh is '{self.fresh}'")
         if self.fresh == "token" and self.noise == "gaussian":
@@ -198,10 +198,10 @@ class Tang(SelectingDecoder):
     def claim(self, setting: Setting) -> Claim | None:
         steps, experts = setting.tokens * setting.texts, setting.experts
         if self.noise == "exponential":
-            one = 2 / (experts * (self.scale or 1))
+            token_epsilon = 2 / (experts * (self.scale or 1))
             return Claim(
                 "Tang et al.: 2/(experts scale) a token, tokens by basic or advanced composition",
-                lambda delta, answers: basic_or_advanced(one, steps * answers, delta),
+                lambda delta, answers: basic_or_advanced(token_epsilon, steps * answers, delta),
             )
         if self.noise == "em":
             return None
@@ -216,9 +216,9 @@ class Tang(SelectingDecoder):
             return super().alternatives(setting)
         if setting.two_batches:
             raise ParameterError("labels_public", False, "true with samples: their rate would follow private labels")
-        one, steps = self._row(self._divisor(setting)).event(setting.change), setting.tokens * setting.texts
+        event, steps = self._row(self._divisor(setting)).event(setting.change), setting.tokens * setting.texts
         sample = self._sample(setting)
-        sample.release(one, steps if self.fresh == "batch" else 1)
+        sample.release(event, steps if self.fresh == "batch" else 1)
         return [sample.amplified() if self.fresh == "batch" else SelfComposedDpEvent(sample.amplified(), steps)]
 
     @property

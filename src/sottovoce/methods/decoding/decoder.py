@@ -107,8 +107,8 @@ class Decoder(Checked, ABC):
 
     def event(self, setting: Setting) -> DpEvent:
         """What one batch is charged: the dearer of its alternatives, in zCDP. Every parameter must be calibrated."""
-        one, *others = self.alternatives(setting)
-        return max([one, *others], key=lambda event: cost_of(event).rho) if others else one
+        first, *rest = self.alternatives(setting)
+        return max([first, *rest], key=lambda event: cost_of(event).rho) if rest else first
 
     @final
     def charge(self, setting: Setting, report: Report) -> DpEvent:
@@ -139,7 +139,7 @@ class Decoder(Checked, ABC):
         calibrated_parameter = open_dials[0]
         if price is None:
             raise ParameterError(calibrated_parameter, None, "given where no price is, since the price would settle it")
-        found = calibrate(
+        calibration = calibrate(
             lambda value: replace(self, **{calibrated_parameter: value}).event(setting),
             price.epsilon,
             price.delta,
@@ -148,7 +148,7 @@ class Decoder(Checked, ABC):
             bounds=bounds,
             unit=setting.unit,
         )
-        return replace(self, **{calibrated_parameter: found.parameter})
+        return replace(self, **{calibrated_parameter: calibration.parameter})
 
     @final
     def plan(
@@ -189,10 +189,10 @@ class Decoder(Checked, ABC):
         bounds = bounds or self.bounds
         decoder = self.calibrated(price, setting, bounds)
         reports = [
-            RdpAccountant(adjacency, unit).compose(one).report(price.delta if price else delta, bounds)
-            for one in decoder.alternatives(setting)
+            RdpAccountant(adjacency, unit).compose(event).report(price.delta if price else delta, bounds)
+            for event in decoder.alternatives(setting)
         ]
-        report = max(reports, key=lambda found: found.epsilon)
+        report = max(reports, key=lambda candidate: candidate.epsilon)
         if price is not None and report.epsilon > price.epsilon:
             raise ParameterError(
                 "epsilon", price.epsilon, f"at least {rounded_up(report.epsilon, 6)}, the cost of {decoder}"

@@ -47,7 +47,7 @@ class TokenSampler(Opaque, ABC):
     ) -> None:
         self._plan, self._randomness = plan, randomness
         self._eos_tokens, self._forbidden_tokens = frozenset(eos_tokens), tuple(forbidden_tokens)
-        self._barred: Any = None
+        self._forbidden_tensor: Any = None
         self.over, self.length = False, 0
 
     @final
@@ -116,11 +116,13 @@ class TokenSampler(Opaque, ABC):
 
     def _candidates(self, step: Step, allowed: Sequence[int] | Tensor | None) -> Candidates | None:
         """From public logits and public rules alone."""
-        if self._barred is None and self._forbidden_tokens:
-            self._barred = tensor_of(self._forbidden_tokens, step.public)
+        if self._forbidden_tensor is None and self._forbidden_tokens:
+            self._forbidden_tensor = tensor_of(self._forbidden_tokens, step.public)
         only = None if allowed is None else tensor_of(allowed, step.public)
         top_k, margin = self._public_rule()
-        return candidates_of(step.public, top_k=top_k, margin=margin, forbidden_tokens=self._barred, allowed=only)
+        return candidates_of(
+            step.public, top_k=top_k, margin=margin, forbidden_tokens=self._forbidden_tensor, allowed=only
+        )
 
     @abstractmethod
     def _public_rule(self) -> tuple[int | None, float | None]:
