@@ -142,25 +142,25 @@ MUTANTS = [
         "handed-over-before-its-note",
         "texts are handed over, then noted",
         "synthesis/synthesizer.py",
-        "            self._note(one, texts, saved)\n            if on_token",
-        "            yield from self._unfolded(one.number, texts, again=False)\n"
-        "            self._note(one, texts, saved)\n            if on_token",
+        "            self._note(charge, texts, saved)\n            if on_token",
+        "            yield from self._unfolded(charge.number, texts, again=False)\n"
+        "            self._note(charge, texts, saved)\n            if on_token",
         (_RUNS + "test_what_is_handed_over_was_noted_before",),
     ),
     Mutant(
         "whole-round-thrown-away",
         "a round that is whole on the disk is drawn a second time",
         "synthesis/synthesizer.py",
-        "if found is None or not _are_texts(found[0], wanted):",
-        "if found is not None:",
+        "if loaded is None or not _are_texts(loaded[0], labels):",
+        "if loaded is not None:",
         (_ATTACKS + "test_a_round_that_is_whole_on_the_disk_is_the_one_that_leaves",),
     ),
     Mutant(
         "progress-before-a-round-has-left",
         "the bar moves when a round is drawn, before it is noted",
         "synthesis/synthesizer.py",
-        "            saved = checkpoint.save(one.name, texts) if checkpoint else _hash_of(texts)\n",
-        "            saved = checkpoint.save(one.name, texts) if checkpoint else _hash_of(texts)\n"
+        "            saved = checkpoint.save(charge.name, texts) if checkpoint else _hash_of(texts)\n",
+        "            saved = checkpoint.save(charge.name, texts) if checkpoint else _hash_of(texts)\n"
         "            on_token and on_token(0)\n",
         (_ATTACKS + "test_progress_tells_nothing_before_its_round_has_left",),
     ),

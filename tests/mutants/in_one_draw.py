@@ -51,7 +51,7 @@ MUTANTS = [
         "begun-round-drawn-again",
         "a round that began and was cut off is drawn again under its charge",
         "synthesis/synthesizer.py",
-        "                self._account.begin([one.id])\n",
+        "                self._account.begin([charge.id])\n",
         "                pass\n",
         _SECOND,
     ),
@@ -59,9 +59,9 @@ MUTANTS = [
         "begun-after-the-draw",
         "that a draw began is noted when it is over",
         "synthesis/synthesizer.py",
-        "                begin(one)\n                yield one, self._withheld(lambda: self._drawn(read))\n",
+        "                begin(charge)\n                yield charge, self._withheld(lambda: self._drawn(read))\n",
         "                drawn = self._withheld(lambda: self._drawn(read))\n"
-        "                begin(one)\n                yield one, drawn\n",
+        "                begin(charge)\n                yield charge, drawn\n",
         _SECOND,
     ),
     Mutant(
@@ -108,8 +108,8 @@ MUTANTS = [
         "lost-draws-are-not-in-the-certificate",
         "a certificate names the newest charge of every round, at the price of the plan",
         "synthesis/synthesizer.py",
-        "charges = [one for number in self._numbers for one in _attempts(told, run, number)]",
-        "charges = [_newest(told, run, number) for number in self._numbers]",
+        "charges = [charge for number in self._numbers for charge in _attempts(standings, run, number)]",
+        "charges = [_newest(standings, run, number) for number in self._numbers]",
         (_ONCE + "test_the_certificate_is_for_every_charge_of_its_run",),
     ),
     Mutant(
@@ -184,8 +184,8 @@ MUTANTS = [
         "a-part-of-a-run-is-a-run",
         "charges of the run that a certificate does not name are not looked for",
         "synthesis/certificate.py",
-        'if match and match["run"] in runs and entry["kind"] in found:',
-        'if match and entry["release_id"] in self.ledger and entry["kind"] in found:',
+        'if match and match["run"] in runs and entry["kind"] in entries:',
+        'if match and entry["release_id"] in self.ledger and entry["kind"] in entries:',
         (_MOVES + "test_a_certificate_of_format_1_holds_after_the_move_and_says_what_it_cannot_show",),
     ),
     Mutant(

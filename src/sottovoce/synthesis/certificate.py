@@ -203,19 +203,23 @@ class Certificate:
             InputError: The file is none.
         """
         try:
-            told = json.loads(file.read_text("utf-8"))
-            found = Certificate(**told)
+            content = json.loads(file.read_text("utf-8"))
+            certificate = Certificate(**content)
         except (OSError, ValueError, TypeError, RecursionError):
             raise InputError(f"{file} is no certificate, or cannot be read.") from None
-        if found.format not in (_WITHOUT_REQUEST, FORMAT):
-            raise InputError(f"{file} has format {str(found.format)[:20]}; this version reads 1 and {FORMAT}.")
-        if wrong := [one.name for one in fields(found) if not _KINDS[str(one.type)](getattr(found, one.name))]:
+        if certificate.format not in (_WITHOUT_REQUEST, FORMAT):
+            raise InputError(f"{file} has format {str(certificate.format)[:20]}; this version reads 1 and {FORMAT}.")
+        if wrong := [
+            attribute.name
+            for attribute in fields(certificate)
+            if not _KINDS[str(attribute.type)](getattr(certificate, attribute.name))
+        ]:
             raise InputError(f"{file} is no certificate: its {wrong[0]!r} is of the wrong kind.")
         try:
-            Isolation(found.isolation)
+            Isolation(certificate.isolation)
         except ValueError:
             raise InputError(f"{file} is no certificate: its 'isolation' is not known.") from None
-        return found
+        return certificate
 
     @property
     def text(self) -> str:
@@ -239,14 +243,14 @@ class Certificate:
             ledger: That was charged.
             records: The private records.
         """
-        found = [self._figures(), self._parameters(), self._words(), self._request(), *self._promise()]
+        checks = [self._figures(), self._parameters(), self._words(), self._request(), *self._promise()]
         what = "the rows are those of the certificate"
         if rows is None:
-            found.append(Check(what, None, "no rows were given"))
+            checks.append(Check(what, None, "no rows were given"))
         else:
             same = len(rows) == self.rows and rows_hash(rows) == self.rows_sha256
-            found.append(Check(what, same, f"{len(rows)} rows"))
-        return [*found, *self._held_against(ledger, rows, records)]
+            checks.append(Check(what, same, f"{len(rows)} rows"))
+        return [*checks, *self._held_against(ledger, rows, records)]
 
     def _figures(self) -> Check:
         what = f"epsilon {rounded_up(self.epsilon, 6)} at delta {rounded_up(self.delta)} follows from the event"
@@ -334,20 +338,20 @@ class Certificate:
                     what, False, "a certificate of format 1 does not say what was asked for, and this one does"
                 )
             return Check(what, None, "a certificate of format 1 does not say what was asked for")
-        asked = self.asked
-        method = {name.removeprefix(_OF_METHOD): asked[name] for name in asked if name.startswith(_OF_METHOD)}
+        request = self.asked
+        method = {name.removeprefix(_OF_METHOD): request[name] for name in request if name.startswith(_OF_METHOD)}
         own = ("method", "adjacency", "unit", "tokens", "experts", "labels", "model", "isolation", "seeded", "version")
         try:
             refundable = self._decoder().refundable
-            charges, texts = asked["charges"], asked["texts_per_batch"]
+            charges, texts = request["charges"], request["texts_per_batch"]
             more = len(self.ledger) - charges
-            wanted: dict[str, Any] = {name: asked[name] for name in own} | {"parameters": method}
-            wanted["texts"] = texts + (more if refundable else 0)
+            expected: dict[str, Any] = {name: request[name] for name in own} | {"parameters": method}
+            expected["texts"] = texts + (more if refundable else 0)
             if charges != (texts if refundable else 1) or more < 0:
                 return Check(what, False, f"{charges} charges were asked for, and it names {len(self.ledger)}")
         except _UNREADABLE:
             return Check(what, False, "the request cannot be read")
-        differs = [name for name, value in wanted.items() if _plain(getattr(self, name)) != _plain(value)]
+        differs = [name for name, value in expected.items() if _plain(getattr(self, name)) != _plain(value)]
         return Check(what, not differs, f"{differs[0]} differs" if differs else f"{len(self.ledger)} charges")
 
     def _promise(self) -> list[Check]:
@@ -369,25 +373,25 @@ class Certificate:
         return [
             Check(charged, whole and ledger.verify() == [], f"{len(paid)} charges, {len(gone)} releases"),
             self._price_of(price, ledger, list(paid.values())),
-            self._left(left, rows, [_detail(gone[one]).get("content") for one in self.ledger if one in gone]),
+            self._left(left, rows, [_detail(gone[charge]).get("content") for charge in self.ledger if charge in gone]),
             self._records(data, ledger, records, list(paid.values())),
         ]
 
     def _history(self, ledger: Ledger) -> tuple[_Entries, set[str], _Entries]:
         """The charges of the runs that this one names, those of them that began, and those that left."""
-        runs = {match["run"] for one in self.ledger if (match := _ID.fullmatch(one))}
-        found: dict[str, _Entries] = {"reserve": {}, "draw": {}, "release": {}}
+        runs = {match["run"] for charge in self.ledger if (match := _ID.fullmatch(charge))}
+        entries: dict[str, _Entries] = {"reserve": {}, "draw": {}, "release": {}}
         with ledger.rows() as history:
             for entry in history.entries:
                 match = _ID.fullmatch(entry["release_id"] or "")
-                if match and match["run"] in runs and entry["kind"] in found:
-                    found[entry["kind"]][entry["release_id"]] = entry
-        return found["reserve"], set(found["draw"]), found["release"]
+                if match and match["run"] in runs and entry["kind"] in entries:
+                    entries[entry["kind"]][entry["release_id"]] = entry
+        return entries["reserve"], set(entries["draw"]), entries["release"]
 
     def _price_of(self, what: str, ledger: Ledger, paid: Sequence[Mapping[str, Any]]) -> Check:
         """Whether what was charged is what the certificate says: of whom, for whom, by what, and how much."""
         with ledger.rows() as kept:
-            sets = {one["id"]: one for one in kept.data_sets}
+            sets = {data_set["id"]: data_set for data_set in kept.data_sets}
         holders = {entry["data_set"] for entry in paid}
         if len(holders) != 1:
             return Check(what, False, f"they are of {len(holders)} data sets")
@@ -395,11 +399,11 @@ class Certificate:
         if (holder["adjacency"], holder["unit"]) != (self.adjacency, self.unit):
             return Check(what, False, f"they are kept under {holder['adjacency']} with unit '{holder['unit']}'")
         isolated = Isolation(self.isolation).holds
-        said = LedgerNote(self.method, self.model, self.change, self.tokens, self.seeded, isolated)
+        expected = LedgerNote(self.method, self.model, self.change, self.tokens, self.seeded, isolated)
         request = None if self.format == _WITHOUT_REQUEST else asked_hash(self.asked)
         for entry in paid:
             detail = _detail(entry)
-            if detail.get("note") != said.note:
+            if detail.get("note") != expected.note:
                 return Check(what, False, "they were noted for another method, model, change, length or promise")
             if detail.get("asked") != request:
                 return Check(what, False, "something else was asked for when they were charged")
@@ -411,13 +415,13 @@ class Certificate:
             return Check(what, None, "no rows were given")
         place = lost = 0
         for content in noted:
-            wanted = "".join(str(content).split(" ")[1:2])  # what follows says whether prompts were seen to mix
+            noted_hash = "".join(str(content).split(" ")[1:2])  # what follows says whether prompts were seen to mix
             digest, end = hashlib.sha256(), place
-            while digest.hexdigest() != wanted and end < len(rows):
+            while digest.hexdigest() != noted_hash and end < len(rows):
                 digest.update(_line(rows[end]))
                 end += 1
-            lost += digest.hexdigest() != wanted
-            place = end if digest.hexdigest() == wanted else place
+            lost += digest.hexdigest() != noted_hash
+            place = end if digest.hexdigest() == noted_hash else place
         words = f"{place} of {len(rows)} rows" + (f", {lost} charges lost" if lost else "")
         return Check(what, place == len(rows) and bool(noted), words)
 
@@ -427,7 +431,7 @@ class Certificate:
         if records is None:
             return Check(what, None, "no records were given")
         holders = {entry["data_set"] for entry in paid}
-        runs = {match["run"] for one in self.ledger if (match := _ID.fullmatch(one))}
+        runs = {match["run"] for charge in self.ledger if (match := _ID.fullmatch(charge))}
         with ledger.rows() as history:
             kept = secrets_of(history.secrets or [], holders.pop()) if len(holders) == 1 else {}
         if len(runs) != 1 or RECORDS not in kept:
@@ -435,13 +439,13 @@ class Certificate:
         run = runs.pop()
         names = (records.fingerprint, records.first_fingerprint())  # the second is in certificates of earlier versions
         digests = [data_hash(kept, run, name) for name in names]
-        same = any(hmac.compare_digest(one.encode(), _bytes(self.data)) for one in digests)
+        same = any(hmac.compare_digest(digest.encode(), _bytes(self.data)) for digest in digests)
         return Check(what, same, "by their keyed hash")
 
 
-def asked_hash(asked: Mapping[str, Any]) -> str:
+def asked_hash(request: Mapping[str, Any]) -> str:
     """SHA-256 of a request; public, as its words are."""
-    return hashlib.sha256(_plain(asked).encode("utf-8")).hexdigest()
+    return hashlib.sha256(_plain(request).encode("utf-8")).hexdigest()
 
 
 def rows_hash(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -505,8 +509,8 @@ def _bytes(text: str) -> bytes:
 
 def _detail(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     detail = entry["detail"]
-    found = json.loads(detail) if isinstance(detail, str) else detail
-    return found if isinstance(found, dict) else {}
+    parsed = json.loads(detail) if isinstance(detail, str) else detail
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _is_number(value: object) -> bool:

@@ -131,10 +131,10 @@ class Checkpoint:
 
     def load(self, name: str | int, content: str | None) -> list[dict[str, Any]] | None:
         """A round that was saved, if it has this hash; else it is thrown away."""
-        found = self.found(name)
-        if found is None:
+        saved = self.found(name)
+        if saved is None:
             return None
-        rows, digest = found
+        rows, digest = saved
         if digest != content:
             self._file(name).unlink()
             return None
@@ -155,11 +155,11 @@ class Checkpoint:
         Raises:
             InputError: They cannot be written, or another file has taken their place.
         """
-        wanted = {self.proof: certificate.encode("utf-8"), self.out: _lines(rows)}
-        wanted = {file: text for file, text in wanted.items() if text or file == self.out}
+        files = {self.proof: certificate.encode("utf-8"), self.out: _lines(rows)}
+        files = {file: text for file, text in files.items() if text or file == self.out}
         whole = self.folder / "out"
         try:
-            for file, text in wanted.items():
+            for file, text in files.items():
                 if not (file.exists() and file.read_bytes() == text):
                     self._write(whole, text)
                     place(whole, file)

@@ -88,9 +88,9 @@ def plan_of(
         limit = "with a sampling rate and --adjacency add-remove: a coin for each expert is amplified there alone"
         raise ParameterError("fresh", fresh, limit)
     # A sum of epsilons is rounded upwards: a hair below the price keeps it within a budget of that price.
-    asked = price if price.delta else Price(price.epsilon * (1 - 1e-12))
+    target = price if price.delta else Price(price.epsilon * (1 - 1e-12))
     return decoder.plan(
-        asked,
+        target,
         tokens=order.tokens,
         texts=order.rounds,
         experts=experts,

@@ -264,11 +264,11 @@ class Synthesizer:
                 here. Nothing more was charged.
         """
         run_state = dict(checkpoint.run_state) if checkpoint else dict(run_state or self.new_run_state())
-        told = self._standing(run_state)
+        standings = self._standing(run_state)
         waiting: list[_Charge] = []
         for number in self._numbers:
-            newest = _newest(told, run_state["run"], number)
-            standing = told.get(newest.id)
+            newest = _newest(standings, run_state["run"], number)
+            standing = standings.get(newest.id)
             texts: Sequence[Mapping[str, Any]] | None = None
             if standing is not None and standing.left:
                 texts = checkpoint.load(newest.name, _saved_hash_of(standing.content)) if checkpoint else None
@@ -281,18 +281,18 @@ class Synthesizer:
             if texts is not None:
                 yield from self._unfolded(number, texts, again=True)
         self._rehearse(
-            "Nothing more was charged." if told else "Nothing was charged."
+            "Nothing more was charged." if standings else "Nothing was charged."
         )  # also where nothing is left to draw: what the model keeps apart here is settled by it
-        self._require_charged_for(run_state, told)
+        self._require_charged_for(run_state, standings)
         if not waiting:
             return
         self._charge(run_state, waiting)
-        for one, texts in self._written(checkpoint, waiting):
-            saved = checkpoint.save(one.name, texts) if checkpoint else _hash_of(texts)
-            self._note(one, texts, saved)
+        for charge, texts in self._written(checkpoint, waiting):
+            saved = checkpoint.save(charge.name, texts) if checkpoint else _hash_of(texts)
+            self._note(charge, texts, saved)
             if on_token is not None:
                 on_token(self._tokens_of_a_charge)
-            yield from self._unfolded(one.number, texts, again=False)
+            yield from self._unfolded(charge.number, texts, again=False)
 
     def certificate(self, run_state: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Certificate:
         """What can be said of the rows that left, for whoever uses them. It is for every charge of the run.
@@ -301,11 +301,11 @@ class Synthesizer:
             InputError: The charges are for another request than this one, the model was seen to mix prompts when
                 texts left, or nothing was charged at all.
         """
-        told, run = self._standing(run_state), run_state["run"]
-        if not told:
+        standings, run = self._standing(run_state), run_state["run"]
+        if not standings:
             raise InputError(f"Nothing was charged for the run {run!r}, so that nothing can be certified of it.")
-        self._require_charged_for(run_state, told)
-        charges = [one for number in self._numbers for one in _attempts(told, run, number)]
+        self._require_charged_for(run_state, standings)
+        charges = [charge for number in self._numbers for charge in _attempts(standings, run, number)]
         return Certificate.of(
             plan_of_charges(self.plan, len(charges) - self._charges),
             labels=self.writing.labels,
@@ -314,9 +314,9 @@ class Synthesizer:
             isolation=self.model.isolation,
             seeded=not self._randomness.secure,
             data=self._account.data_hash(run, self._records.fingerprint),
-            ledger=[one.id for one in charges],
+            ledger=[charge.id for charge in charges],
             rows=rows,
-            asked=self._asked(run_state),
+            asked=self._request(run_state),
         )
 
     # What is charged
@@ -332,20 +332,20 @@ class Synthesizer:
             "seeded": not self._randomness.secure,
         }
 
-    def _asked(self, run_state: Mapping[str, str]) -> dict[str, Any]:
+    def _request(self, run_state: Mapping[str, str]) -> dict[str, Any]:
         """The whole request, which every charge commits to: a certificate is for all of it or for nothing."""
         return {**self._words, "version": run_state["version"], "run": run_state["run"], "charges": self._charges}
 
-    def _require_charged_for(self, run_state: Mapping[str, str], told: Mapping[str, Standing]) -> None:
+    def _require_charged_for(self, run_state: Mapping[str, str], standings: Mapping[str, Standing]) -> None:
         """Refuses to go on with charges of another request, whose certificate would be for none of them."""
-        asked = asked_hash(self._asked(run_state))
-        if any(one.asked != asked for one in told.values()):
+        request_hash = asked_hash(self._request(run_state))
+        if any(standing.asked != request_hash for standing in standings.values()):
             raise InputError(
                 f"The run was charged for another request than this one, of which the model {self.model.name!r} says "
                 f"here: {self.model.isolation.value}. Repeat its command on the machine, and with the versions, that "
                 "it began with. Nothing more was charged."
             )
-        if self.model.isolation.holds and any(_mixed(one.content) for one in told.values()):
+        if self.model.isolation.holds and any(_mixed(standing.content) for standing in standings.values()):
             raise InputError(
                 f"When texts of the run left, the model {self.model.name!r} had been seen to mix prompts over the "
                 "private ones, and there is no guarantee for them. Nothing more was charged. Begin a new run, with a "
@@ -382,15 +382,15 @@ class Synthesizer:
 
     def _reservations(self, run_state: Mapping[str, str], charges: Sequence[_Charge]) -> list[Reservation]:
         s, holds = self.plan.setting, self.model.isolation.holds
-        said = LedgerNote(
+        note = LedgerNote(
             self.plan.decoder.name, self.model.name, s.change.name, s.tokens, not self._randomness.secure, holds
         )
-        asked = asked_hash(self._asked(run_state))
-        return [Reservation(one.id, self._event, said.note, asked) for one in charges]
+        request_hash = asked_hash(self._request(run_state))
+        return [Reservation(charge.id, self._event, note.note, request_hash) for charge in charges]
 
     def _charge(self, run_state: Mapping[str, str], waiting: Sequence[_Charge]) -> None:
         """Charges what is to be drawn, all of it or nothing; what is charged and did not begin is not charged again."""
-        lost = sum(one.attempt > 1 for one in waiting)
+        lost = sum(charge.attempt > 1 for charge in waiting)
         try:
             self._account.reserve(self._reservations(run_state, waiting))
         except BudgetExhaustedError as error:
@@ -451,25 +451,25 @@ class Synthesizer:
                 f"The model {self.model.name} failed on public prompts ({type(error).__name__}). {charged}"
             ) from error
 
-    def _noted(self, checkpoint: Checkpoint, one: _Charge) -> Sequence[Mapping[str, Any]] | None:
+    def _noted(self, checkpoint: Checkpoint, charge: _Charge) -> Sequence[Mapping[str, Any]] | None:
         """A charge that is whole on the disk and was not noted: it was drawn, so it is the draw that leaves."""
-        found = checkpoint.found(one.name)
+        loaded = checkpoint.found(charge.name)
         rounds = 1 if self.plan.decoder.refundable else self.order.rounds
-        wanted = [self.writing.labels[label] for label in self.labels] * rounds
-        if found is None or not _are_texts(found[0], wanted):
+        labels = [self.writing.labels[label] for label in self.labels] * rounds
+        if loaded is None or not _are_texts(loaded[0], labels):
             return None
-        texts, saved = found
-        self._note(one, texts, saved)
+        texts, saved = loaded
+        self._note(charge, texts, saved)
         return texts
 
-    def _note(self, one: _Charge, texts: Sequence[Mapping[str, Any]], saved: str) -> None:
+    def _note(self, charge: _Charge, texts: Sequence[Mapping[str, Any]], saved: str) -> None:
         """Notes that a charge leaves: the hash of what was saved, and of the rows that it becomes.
 
         And that the model had been seen to mix prompts when it was drawn, which a run that goes on elsewhere must know.
         """
-        rows = [row for found in self._unfolded(1, texts, again=False) for row in found.rows]
+        rows = [row for part in self._unfolded(1, texts, again=False) for row in part.rows]
         mixed = f" {MIXED}" if any(text.get(MIXED) for text in texts) else ""
-        self._account.mark_released([one.id], {one.id: f"{saved} {rows_hash(rows)}{mixed}"})
+        self._account.mark_released([charge.id], {charge.id: f"{saved} {rows_hash(rows)}{mixed}"})
 
     @cached_property
     def _grammar(self) -> Grammar | None:
@@ -497,20 +497,20 @@ class Synthesizer:
         """
         begun: set[_Charge] = set()
 
-        def begin(one: _Charge) -> None:
-            if one not in begun:
+        def begin(charge: _Charge) -> None:
+            if charge not in begun:
                 if checkpoint:  # whether a round can be saved must not follow from it
                     checkpoint.make_room(room_of(self.order, self.writing, self._texts_of_a_charge))
-                self._account.begin([one.id])
-                begun.add(one)
+                self._account.begin([charge.id])
+                begun.add(charge)
 
         if self.order.batches_per_label > 1:  # read again, the records would be dealt out by other coins
             begin(waiting[0])
         read = self._withheld(self._read)
         try:
-            for one in waiting:
-                begin(one)
-                yield one, self._withheld(lambda: self._drawn(read))
+            for charge in waiting:
+                begin(charge)
+                yield charge, self._withheld(lambda: self._drawn(read))
         finally:
             self._withheld(read.close)
 
@@ -586,16 +586,16 @@ class Synthesizer:
             )
 
 
-def _attempts(told: Mapping[str, Standing], run: str, number: int) -> list[_Charge]:
+def _attempts(standings: Mapping[str, Standing], run: str, number: int) -> list[_Charge]:
     """The charges of a round, oldest first; where there is none yet, the one to come."""
-    found = [_Charge(run, number)]
-    while found[-1].again.id in told:
-        found.append(found[-1].again)
-    return found
+    charges = [_Charge(run, number)]
+    while charges[-1].again.id in standings:
+        charges.append(charges[-1].again)
+    return charges
 
 
-def _newest(told: Mapping[str, Standing], run: str, number: int) -> _Charge:
-    return _attempts(told, run, number)[-1]
+def _newest(standings: Mapping[str, Standing], run: str, number: int) -> _Charge:
+    return _attempts(standings, run, number)[-1]
 
 
 def _hash_of(texts: Sequence[Mapping[str, Any]]) -> str:
@@ -612,12 +612,12 @@ def _mixed(content: str | None) -> bool:
     return bool(content) and str(content).endswith(f" {MIXED}")
 
 
-def _are_texts(found: Sequence[Any], labels: Sequence[str]) -> bool:
+def _are_texts(texts: Sequence[Any], labels: Sequence[str]) -> bool:
     """Whether a file holds what a charge is: a text for every batch, with its label."""
-    return len(found) == len(labels) and all(
+    return len(texts) == len(labels) and all(
         isinstance(text, dict)
         and text.get("label") == label
         and isinstance(text.get("written"), str)
         and isinstance(text.get("tokens"), int)
-        for text, label in zip(found, labels, strict=True)
+        for text, label in zip(texts, labels, strict=True)
     )
