@@ -247,8 +247,8 @@ MUTANTS = [
         "benchmark-checks-the-whole-file-alone",
         "the rows of a benchmark are checked as a file, and the first of them, which are used, may all be private",
         "benchmarks/harness/public_rows.py",
-        "    used = rows.first(most)\n    for some in (rows, used):",
-        "    used = rows.first(most)\n    for some in (rows,):",
+        "    used = rows.first(most)\n    for part in (rows, used):",
+        "    used = rows.first(most)\n    for part in (rows,):",
         ("tests/benchmarks/test_public_rows.py",),
     ),
     Mutant(

@@ -65,32 +65,32 @@ def _references(bench: Bench, piece: Piece, episode: Episode, records: int) -> M
     for group in bench.settings.groups:
         if group <= records:
             groups = [range(start, min(start + group, records)) for start in range(0, records, group)]
-            said = e.ask(bench.scorer, episode, groups)
-            for name, scores in ((e.SOFT, soft(said)), (e.HARD, hard(said))):
+            expert_scores = e.ask(bench.scorer, episode, groups)
+            for name, scores in ((e.SOFT, soft(expert_scores)), (e.HARD, hard(expert_scores))):
                 yield _key(piece, name, records, group=group), e.right(e.best_laws(scores), episode.truth)
 
 
-def soft(said: FloatArray) -> FloatArray:
+def soft(scores: FloatArray) -> FloatArray:
     """Summed log-probabilities of the experts that could be read, shape (questions, labels)."""
-    return np.asarray(np.nansum(np.maximum(_sanitized(said), -1e6), axis=1))
+    return np.asarray(np.nansum(np.maximum(_sanitized(scores), -1e6), axis=1))
 
 
-def hard(said: FloatArray) -> FloatArray:
+def hard(scores: FloatArray) -> FloatArray:
     """Votes, shape (questions, labels)."""
-    said = _sanitized(said)
-    valid = readable(said)
-    best = np.where(valid, np.nan_to_num(said, nan=-np.inf).argmax(axis=2), -1)
-    return np.stack([(best == label).sum(axis=1) for label in range(said.shape[2])], axis=1).astype(float)
+    scores = _sanitized(scores)
+    valid = readable(scores)
+    best = np.where(valid, np.nan_to_num(scores, nan=-np.inf).argmax(axis=2), -1)
+    return np.stack([(best == label).sum(axis=1) for label in range(scores.shape[2])], axis=1).astype(float)
 
 
-def readable(said: FloatArray) -> BoolArray:
+def readable(scores: FloatArray) -> BoolArray:
     """Which experts say anything, shape (questions, experts)."""
-    return np.asarray(~np.isnan(_sanitized(said)).all(axis=2))
+    return np.asarray(~np.isnan(_sanitized(scores)).all(axis=2))
 
 
-def _sanitized(said: FloatArray) -> FloatArray:
+def _sanitized(scores: FloatArray) -> FloatArray:
     """As the methods see it: an expert without a finite best label says nothing."""
-    return sanitized(said.reshape(-1, said.shape[2])).reshape(said.shape)
+    return sanitized(scores.reshape(-1, scores.shape[2])).reshape(scores.shape)
 
 
 def _released(
@@ -104,8 +104,8 @@ def _released(
     options: Mapping[str, str],
 ) -> Measurements:
     for adjacency in bench.adjacencies:
-        said = e.ask(bench.scorer, episode, e.grouped(records, group, adjacency, piece.seed))
-        outputs = e.Answers(said, public, e.change_of(group, adjacency), adjacency).outputs()
+        expert_scores = e.ask(bench.scorer, episode, e.grouped(records, group, adjacency, piece.seed))
+        outputs = e.Answers(expert_scores, public, e.change_of(group, adjacency), adjacency).outputs()
         for name, method in methods.items():
             quick = e.QuickLaws(method, outputs)
             for epsilon in bench.settings.epsilons:
@@ -115,10 +115,10 @@ def _released(
 
 
 def _by_subsampling(bench: Bench, piece: Piece, episode: Episode, records: int, pbs: PbS) -> Measurements:
-    said = e.ask_samples(bench.scorer, episode, records, pbs, piece.seed)
+    sample_scores = e.ask_samples(bench.scorer, episode, records, pbs, piece.seed)
     for adjacency in bench.adjacencies:
         for epsilon in bench.settings.epsilons:
-            law = e.pbs_laws(pbs, said, Price(epsilon, e.DELTA), adjacency)
+            law = e.pbs_laws(pbs, sample_scores, Price(epsilon, e.DELTA), adjacency)
             yield _key(piece, e.PBS, records, 1, adjacency.value, epsilon), e.right(law, episode.truth)
 
 
@@ -150,15 +150,15 @@ def accuracy_tables(result: Result, methods: Sequence[str]) -> Iterator[Table]:
             rows = []
             for task, names in kinds(result):
                 for records in result.settings.records:
-                    found = [_reference(result, task, names, m, records) for m in e.REFERENCES]
-                    found += [
+                    cells = [_reference(result, task, names, m, records) for m in e.REFERENCES]
+                    cells += [
                         result.cell(
                             task=task, names=names, method=m, records=records, adjacency=adjacency, epsilon=epsilon
                         )
                         for m in methods
                     ]
-                    if any(found[1:]):
-                        rows.append((task, names, str(records), *(str(cell) if cell else "" for cell in found)))
+                    if any(cells[1:]):
+                        rows.append((task, names, str(records), *(str(cell) if cell else "" for cell in cells)))
             yield Table(
                 f"Percent right at epsilon {epsilon:g} an answer, {adjacency}",
                 heads,
@@ -172,7 +172,7 @@ def _reference(result: Result, task: str, names: str, method: str, records: int)
     return result.cell(task=task, names=names, method=method, records=0 if method == e.ZERO_SHOT else records)
 
 
-def difference(one: Cell | None, other: Cell | None) -> tuple[float, float]:
+def difference(cell: Cell | None, other: Cell | None) -> tuple[float, float]:
     """Mean and standard error of the difference, seed by seed; NaN where a cell is missing.
 
     The error is that of other seeds: other records and questions, drawn from the same rows by the same rule.
@@ -180,11 +180,11 @@ def difference(one: Cell | None, other: Cell | None) -> tuple[float, float]:
     Raises:
         ParameterError: The cells hold another number of seeds each, so that there are no pairs.
     """
-    if one is None or other is None:
+    if cell is None or other is None:
         return math.nan, math.nan
-    if len(one.values) != len(other.values):
-        raise ParameterError("seeds", (len(one.values), len(other.values)), "the same in both cells")
-    gaps = np.subtract(one.values, other.values)
+    if len(cell.values) != len(other.values):
+        raise ParameterError("seeds", (len(cell.values), len(other.values)), "the same in both cells")
+    gaps = np.subtract(cell.values, other.values)
     return float(gaps.mean()), float(gaps.std(ddof=1) / math.sqrt(len(gaps))) if len(gaps) > 1 else math.nan
 
 
@@ -195,12 +195,12 @@ def said_of(gap: tuple[float, float]) -> str:
 
 def series(name: str, x: Sequence[float], cells: Sequence[Cell | None]) -> Series:
     """A line of means with two standard errors either way; cells that are missing are left out."""
-    there = [(at, cell) for at, cell in zip(x, cells, strict=True) if cell]
-    means = [cell.mean for _, cell in there]
-    errors = [0.0 if math.isnan(cell.standard_error) else 2 * cell.standard_error for _, cell in there]
+    measured = [(at, cell) for at, cell in zip(x, cells, strict=True) if cell]
+    means = [cell.mean for _, cell in measured]
+    errors = [0.0 if math.isnan(cell.standard_error) else 2 * cell.standard_error for _, cell in measured]
     low = [mean - error for mean, error in zip(means, errors, strict=True)]
     high = [mean + error for mean, error in zip(means, errors, strict=True)]
-    return Series(name, [at for at, _ in there], means, low, high, reference=name in e.REFERENCES)
+    return Series(name, [at for at, _ in measured], means, low, high, reference=name in e.REFERENCES)
 
 
 def flat(name: str, x: Sequence[float], cell: Cell | None) -> Series:

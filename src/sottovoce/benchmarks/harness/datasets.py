@@ -75,12 +75,12 @@ class Dataset:
         if self.classes:
             chosen = rng.permutation(1 + max(example.label for example in train))[: self.classes]
             train, test = _relabelled(train, chosen), _relabelled(test, chosen)
-        asked = [test[index] for index in rng.permutation(len(test))[:questions]]
+        queries = [test[index] for index in rng.permutation(len(test))[:questions]]
         records = [train[index] for index in rng.permutation(len(train))[:most]]
         if names == UNKNOWN:
             words = np.random.default_rng(seed).permutation(MADE_UP)[: len(task.labels)]
             task = replace(task, labels=[str(word) for word in words])
-        return Episode(task, records, [example.fields for example in asked], np.array([e.label for e in asked]))
+        return Episode(task, records, [example.fields for example in queries], np.array([e.label for e in queries]))
 
 
 @final
@@ -170,12 +170,12 @@ def _sources(data: Path, name: str) -> Dataset:
     task = Task(labels=list(SOURCES), name=name, instruction="Say what kind of text this is.")
 
     def mixed(split: str, known: Collection[str] = ()) -> list[Example]:
-        found = []
+        examples = []
         for label, (folder, field) in enumerate(SOURCES.values()):
             for row in benchmark_rows(data / folder / f"{split}.jsonl.gz", 300):
                 text = str(row.get(field) or "").strip()[:400]
-                found += [Example({"text": text}, label)] if text and text not in known else []
-        return found
+                examples += [Example({"text": text}, label)] if text and text not in known else []
+        return examples
 
     train = mixed("train")
     # Some medical answers open alike and are equal once they are cut.

@@ -179,14 +179,14 @@ def change_of(group: int, adjacency: Adjacency) -> ChangeType:
 
 def ask(scorer: LabelScorer, episode: Episode, groups: Sequence[Sequence[int]]) -> FloatArray:
     """Log-probabilities by experts that hold these records, shape (questions, experts, labels); empty ones are null."""
-    said = np.full((len(episode.questions), len(groups), len(episode.task.labels)), np.nan)
+    scores = np.full((len(episode.questions), len(groups), len(episode.task.labels)), np.nan)
     occupied = [index for index, group in enumerate(groups) if group]
     if occupied:
         contexts = [[episode.records[record] for record in groups[index]] for index in occupied]
         prepared = scorer.prepare(episode.task, contexts)
-        said[:, occupied] = prepared.score(episode.questions)
+        scores[:, occupied] = prepared.score(episode.questions)
         prepared.close()
-    return said
+    return scores
 
 
 def ask_public(scorer: LabelScorer, episode: Episode) -> FloatArray:
@@ -198,14 +198,14 @@ def ask_public(scorer: LabelScorer, episode: Episode) -> FloatArray:
 def ask_samples(scorer: LabelScorer, episode: Episode, records: int, method: PbS, seed: int) -> FloatArray:
     """Log-probabilities by prompts of fresh Poisson samples, shape (questions, subsamples, labels)."""
     rng = np.random.default_rng(90_000 + seed)
-    said = np.empty((len(episode.questions), method.subsamples, len(episode.task.labels)))
-    for row, question in zip(said, episode.questions, strict=True):
+    scores = np.empty((len(episode.questions), method.subsamples, len(episode.task.labels)))
+    for row, question in zip(scores, episode.questions, strict=True):
         coins = rng.random((method.subsamples, records)) < method.sampling_probability
         samples = [np.flatnonzero(sample).tolist() for sample in coins]
         prepared = scorer.prepare(episode.task, [[episode.records[i] for i in sample] for sample in samples])
         row[...] = prepared.score([question])[0]
         prepared.close()
-    return said
+    return scores
 
 
 def selection_law(utilities: FloatArray, rate: float, mechanism: str) -> FloatArray:

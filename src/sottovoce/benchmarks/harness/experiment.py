@@ -67,14 +67,14 @@ class Settings:
             ("adjacencies", BOTH),
             ("names", (OWN, UNKNOWN)),
         ):
-            if unknown := [one for one in given.get(name, ()) if one not in known]:
+            if unknown := [choice for choice in given.get(name, ()) if choice not in known]:
                 raise ParameterError(name, unknown[0], f"one of {', '.join(known)}")
         for name, value in given.items():
             if name not in ("model", "writer", "seeds", "queries") and getattr(self, name) == ():
                 raise ParameterError(name, value, "left out: this experiment has no such setting")
-            for one in value if isinstance(value, tuple) else (value,):
-                if isinstance(one, int | float) and not (math.isfinite(one) and one > 0):
-                    raise ParameterError(name, one, "above 0")
+            for number in value if isinstance(value, tuple) else (value,):
+                if isinstance(number, int | float) and not (math.isfinite(number) and number > 0):
+                    raise ParameterError(name, number, "above 0")
         return replace(self, **given)
 
 
@@ -175,11 +175,11 @@ class Result:
         return self._index().get(Key(**key))
 
     def _index(self) -> dict[Key, Cell]:
-        found = getattr(self, "_by_key", None)
-        if found is None:
-            found = {cell.key: cell for cell in self.cells}
-            object.__setattr__(self, "_by_key", found)
-        return found
+        by_key = getattr(self, "_by_key", None)
+        if by_key is None:
+            by_key = {cell.key: cell for cell in self.cells}
+            object.__setattr__(self, "_by_key", by_key)
+        return by_key
 
     def write(self, file: Path) -> None:
         """Writes one JSON file: a cell a line, and of what else was measured an entry a line.
@@ -190,7 +190,7 @@ class Result:
         Raises:
             InputError: Something else is there, or it cannot be written.
         """
-        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("cells", "extra")}
+        entries = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("cells", "extra")}
         short = [
             {
                 **_short(c.key),
@@ -200,7 +200,7 @@ class Result:
             }
             for c in self.cells
         ]
-        head = json.dumps({**told, "settings": asdict(self.settings)}, indent=1, allow_nan=False).removesuffix("\n}")
+        head = json.dumps({**entries, "settings": asdict(self.settings)}, indent=1, allow_nan=False).removesuffix("\n}")
         extra = ",\n".join(f"{json.dumps(name)}: {_by_lines(value)}" for name, value in self.extra.items())
         text = f'{head},\n "cells": {_by_lines(short)},\n "extra": {{{extra}}}\n}}'
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -214,8 +214,8 @@ class Result:
             InputError: It is none.
         """
         try:
-            told = json.loads(file.read_text("utf-8"))
-            chosen: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in told["settings"].items()}
+            content = json.loads(file.read_text("utf-8"))
+            chosen: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in content["settings"].items()}
             settings = Settings(**chosen)
             known = {f.name for f in fields(Key)}
             cells = [
@@ -223,9 +223,9 @@ class Result:
                     Key(**{k: v for k, v in cell.items() if k in known}),
                     tuple(math.nan if v is None else v for v in cell["values"]),
                 )
-                for cell in told["cells"]
+                for cell in content["cells"]
             ]
-            return Result(**{**told, "settings": settings, "cells": cells})
+            return Result(**{**content, "settings": settings, "cells": cells})
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise InputError(f"{file.name} is not a result of 'sotto bench run'.") from None
 

@@ -40,9 +40,9 @@ def _version(name: str) -> str | None:
 
 
 def _commit() -> str | None:
-    here = Path(__file__).resolve().parent
-    asked = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"]
+    folder = Path(__file__).resolve().parent
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
     try:
-        return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None

@@ -38,10 +38,10 @@ class Done:
 
 def measured(measure: Measure, bench: Bench, piece: Piece) -> Done:
     """Measures one piece."""
-    started, asked, found = time.perf_counter(), bench.scorer.asked, bench.scorer.found
+    started, asked_before, found_before = time.perf_counter(), bench.scorer.asked, bench.scorer.found
     numbers = list(measure(bench, piece))
     spent = time.perf_counter() - started
-    return Done(piece, numbers, spent, bench.scorer.asked - asked, bench.scorer.found - found)
+    return Done(piece, numbers, spent, bench.scorer.asked - asked_before, bench.scorer.found - found_before)
 
 
 def run_in_parallel(
@@ -61,7 +61,7 @@ def run_in_parallel(
     context = multiprocessing.get_context("spawn")
     threads = max(1, (os.cpu_count() or 1) // jobs)
     with ProcessPoolExecutor(jobs, context, _begin, (measure, open_bench, threads)) as pool:
-        waiting = [pool.submit(_one, piece) for piece in pieces]
+        waiting = [pool.submit(_measure_piece, piece) for piece in pieces]
         try:
             for future in as_completed(waiting):
                 yield future.result()
@@ -81,5 +81,5 @@ def _begin(measure: Measure, open_bench: Callable[[], Bench], threads: int) -> N
     _OWN.update(measure=measure, bench=open_bench())
 
 
-def _one(piece: Piece) -> Done:
+def _measure_piece(piece: Piece) -> Done:
     return measured(_OWN["measure"], _OWN["bench"], piece)

@@ -38,8 +38,8 @@ def public_records(file: Path, most: int | None = None) -> PublicRecords:
     """
     rows = read_public(file)
     used = rows.first(most)
-    for some in (rows, used):
-        require_public(some, str(file))
+    for part in (rows, used):
+        require_public(part, str(file))
     return used
 
 
@@ -84,8 +84,8 @@ def benchmark_rows(file: Path, most: int | None = None) -> list[dict[str, Any]]:
             raise RecordError(
                 "it is no whole gzip file of UTF-8 text", file=str(file), line=len(rows) + 1, hint="Fetch it again."
             ) from None
-    for some in (rows, rows[:most]):
-        require_public(some, str(file))
+    for part in (rows, rows[:most]):
+        require_public(part, str(file))
     return rows[:most]
 
 

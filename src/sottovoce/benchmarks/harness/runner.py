@@ -131,9 +131,9 @@ def run(
         _work(experiment.name, done, diary, len(pieces) - len(waiting), len(pieces))
         before, started = (bench.scorer.asked, bench.scorer.found), time.perf_counter()
         extra = experiment.whole(bench, pieces) if experiment.whole else {}
-        asked, found = (bench.scorer.asked - before[0], bench.scorer.found - before[1])
+        scored, cached = (bench.scorer.asked - before[0], bench.scorer.found - before[1])
         seconds = diary.seconds + time.perf_counter() - started
-        scores = {"asked": diary.asked + asked, "found": diary.found + found}
+        scores = {"asked": diary.asked + scored, "found": diary.found + cached}
         result = Result(experiment.name, settings, diary.cells(pieces), describe(), round(seconds, 1), scores, extra)
         result.write(file)
         diary.remove()
@@ -225,11 +225,11 @@ class _Diary:
 
     def cells(self, pieces: Sequence[Piece]) -> list[Cell]:
         """One cell for every key, its values by seed."""
-        found: dict[Key, list[float]] = {}
+        values_by_key: dict[Key, list[float]] = {}
         for piece in pieces:
             for key, value in self.done[piece].items():
-                found.setdefault(key, []).append(value)
-        return [Cell(key, tuple(values)) for key, values in found.items()]
+                values_by_key.setdefault(key, []).append(value)
+        return [Cell(key, tuple(values)) for key, values in values_by_key.items()]
 
     def _note(self, entry: dict[str, Any]) -> None:
         self.done[Piece(**entry["piece"])] = {Key(**key): float(value) for key, value in entry["numbers"]}
@@ -244,10 +244,10 @@ def _shortened(value: float) -> float:
 
 def _is_head(line: bytes) -> bool:
     try:
-        told = json.loads(line)
+        head = json.loads(line)
     except (ValueError, RecursionError):
         return False
-    return isinstance(told, dict) and told.keys() == {"experiment", "settings"}
+    return isinstance(head, dict) and head.keys() == {"experiment", "settings"}
 
 
 def _suffix(model: str) -> str:
@@ -283,12 +283,12 @@ def main(name: str, argv: Sequence[str]) -> None:
     """Runs one experiment and prints its tables, or all of one paper for its name: ``poetry``, ``prism``."""
     from sottovoce.benchmarks.harness.tables import text_tables
 
-    given = vars(parser_of(name).parse_args(list(argv)))
-    places = {place: given.pop(place) for place in ("data", "results", "cache", "restart", "jobs")}
+    arguments = vars(parser_of(name).parse_args(list(argv)))
+    places = {place: arguments.pop(place) for place in ("data", "results", "cache", "restart", "jobs")}
     places["cache"] = places["cache"] or home() / "benchmarks"
     for each in _named(name):
         experiment = load_experiment(each)
-        settings = experiment.settings.changed(**_suited(experiment, given, alone=name not in PAPERS))
+        settings = experiment.settings.changed(**_suited(experiment, arguments, alone=name not in PAPERS))
         alone = each in TIMED  # a time is measured on a quiet machine, as far as this run goes
         file = run(experiment, settings, **{**places, "jobs": 1} if alone else places)
         print(text_tables(experiment.exhibit(Result.read(file))))
@@ -303,11 +303,11 @@ def _named(name: str) -> Iterator[str]:
     yield from (each for each in MODULES if each.startswith(PAPERS[name])) if name in PAPERS else [name]
 
 
-def _suited(experiment: Experiment, given: dict[str, Any], *, alone: bool) -> dict[str, Any]:
+def _suited(experiment: Experiment, arguments: dict[str, Any], *, alone: bool) -> dict[str, Any]:
     """In a run of all experiments, only what every one of them has; a model of texts cannot read images."""
     if alone:
-        return given
-    kept = {name: given[name] for name in ("seeds", "queries", "adjacencies", "epsilons", "writer")}
+        return arguments
+    kept = {name: arguments[name] for name in ("seeds", "queries", "adjacencies", "epsilons", "writer")}
     if experiment.name == "poetry-time":  # each price is timed anew, and in-memory ledgers hold epsilon 1000
         kept |= {"epsilons": None, "adjacencies": None}
-    return kept | ({} if "image" in experiment.settings.model else {"model": given["model"]})
+    return kept | ({} if "image" in experiment.settings.model else {"model": arguments["model"]})

@@ -50,9 +50,9 @@ class ScoreCache:
         """What is known under these keys: log-probabilities of the labels."""
         return {key: np.frombuffer(value, "<f8") for key, value in self._read("score", "labels", keys)}
 
-    def add_scores(self, found: Mapping[bytes, FloatArray]) -> None:
+    def add_scores(self, scores: Mapping[bytes, FloatArray]) -> None:
         """Keeps log-probabilities of the labels."""
-        self._write("score", ((key, np.ascontiguousarray(value, "<f8").tobytes()) for key, value in found.items()))
+        self._write("score", ((key, np.ascontiguousarray(value, "<f8").tobytes()) for key, value in scores.items()))
 
     def find(self, encoder: str, texts: Sequence[str]) -> list[NDArray[np.float32] | None]:
         """Embeddings of public texts, as ``models.embedding_cache.EmbeddingStore``."""
@@ -73,9 +73,9 @@ class ScoreCache:
 
     def _read(self, table: str, column: str, keys: Sequence[bytes]) -> Iterable[tuple[bytes, bytes]]:
         for start in range(0, len(keys), _CHUNK):
-            some = keys[start : start + _CHUNK]
-            marks = ",".join("?" * len(some))
-            yield from self._rows.execute(f"SELECT key, {column} FROM {table} WHERE key IN ({marks})", some)
+            chunk = keys[start : start + _CHUNK]
+            marks = ",".join("?" * len(chunk))
+            yield from self._rows.execute(f"SELECT key, {column} FROM {table} WHERE key IN ({marks})", chunk)
 
     def _write(self, table: str, rows: Iterable[tuple[bytes, bytes]]) -> None:
         with self._rows:
@@ -108,10 +108,10 @@ class StoredScorer:
 
     def keys(self, task: Task, contexts: Sequence[Context], queries: Sequence[Query]) -> list[list[bytes]]:
         """Of every question with every prompt: shape (queries, contexts)."""
-        told = json.dumps([list(task.labels), task.instruction, task.query, task.example, task.image])
-        prompts = [digest(told, *(task.render_example(example) for example in context)) for context in contexts]
-        asked = [digest(self.identity, task.render_query(query)) for query in queries]
-        return [[hashlib.blake2b(q + p, digest_size=16).digest() for p in prompts] for q in asked]
+        task_text = json.dumps([list(task.labels), task.instruction, task.query, task.example, task.image])
+        prompts = [digest(task_text, *(task.render_example(example) for example in context)) for context in contexts]
+        questions = [digest(self.identity, task.render_query(query)) for query in queries]
+        return [[hashlib.blake2b(q + p, digest_size=16).digest() for p in prompts] for q in questions]
 
 
 @final
@@ -124,17 +124,17 @@ class _StoredContexts(Opaque):
     def score(self, queries: Sequence[Query]) -> FloatArray:
         owner, keys = self._owner, self._owner.keys(self._task, self._contexts, queries)
         known = owner.store.scores(list(dict.fromkeys(key for row in keys for key in row)))
-        asked = 0
+        computed = 0
         for columns, rows in _unknown(keys, known).items():
             prepared = owner.scorer.prepare(self._task, [self._contexts[c] for c in columns])
-            said = prepared.score([queries[q] for q in rows])
+            scores = prepared.score([queries[q] for q in rows])
             prepared.close()
-            fresh = {keys[q][c]: said[i, j] for i, q in enumerate(rows) for j, c in enumerate(columns)}
+            fresh = {keys[q][c]: scores[i, j] for i, q in enumerate(rows) for j, c in enumerate(columns)}
             owner.store.add_scores(fresh)
             known |= fresh
-            asked += len(fresh)
-        owner.asked += asked
-        owner.found += len(queries) * len(self._contexts) - asked
+            computed += len(fresh)
+        owner.asked += computed
+        owner.found += len(queries) * len(self._contexts) - computed
         return np.array([[known[key] for key in row] for row in keys]).reshape(
             len(queries), len(self._contexts), len(self._task.labels)
         )
@@ -146,7 +146,7 @@ class _StoredContexts(Opaque):
 def _unknown(keys: Sequence[Sequence[bytes]], known: Container[bytes]) -> dict[tuple[int, ...], list[int]]:
     """What to ask: for each set of prompts the questions that lack just these. No pair is asked twice."""
     claimed: set[bytes] = set()
-    found: dict[tuple[int, ...], list[int]] = {}
+    groups: dict[tuple[int, ...], list[int]] = {}
     for question, row in enumerate(keys):
         lacking = []
         for prompt, key in enumerate(row):
@@ -154,8 +154,8 @@ def _unknown(keys: Sequence[Sequence[bytes]], known: Container[bytes]) -> dict[t
                 claimed.add(key)
                 lacking.append(prompt)
         if lacking:
-            found.setdefault(tuple(lacking), []).append(question)
-    return found
+            groups.setdefault(tuple(lacking), []).append(question)
+    return groups
 
 
 def digest(*texts: str) -> bytes:
@@ -165,28 +165,28 @@ def digest(*texts: str) -> bytes:
 
 def identity_of(scorer: LabelScorer) -> str:
     """Name and version of a model: another checkpoint or head must not be answered from the store."""
-    told: list[object] = [scorer.name, type(scorer).__name__]
+    identity: list[object] = [scorer.name, type(scorer).__name__]
     head = getattr(scorer, "head", None)
     if head is not None:
-        told += [repr(value.tolist() if hasattr(value, "tolist") else value) for value in vars(head).values()]
+        identity += [repr(value.tolist() if hasattr(value, "tolist") else value) for value in vars(head).values()]
     elif hasattr(scorer, "numbers"):
         # The model of images: its encoder is small and tells its weights and how this machine rounds.
-        told += [repr(dict(scorer.numbers)), str(getattr(getattr(scorer, "_encoder", None), "identity", ""))]
-    told += [str(getattr(scorer, "digest", "")), str(getattr(getattr(scorer, "model", None), "dtype", ""))]
+        identity += [repr(dict(scorer.numbers)), str(getattr(getattr(scorer, "_encoder", None), "identity", ""))]
+    identity += [str(getattr(scorer, "digest", "")), str(getattr(getattr(scorer, "model", None), "dtype", ""))]
     folder = Path(scorer.name.partition(":")[2])
     if scorer.name.partition(":")[2] and folder.is_dir():
-        told += [[f.name, f.stat().st_size, _sampled(f)] for f in sorted(folder.iterdir()) if f.is_file()]
-    return digest(*(json.dumps(item) for item in told)).hex()
+        identity += [[f.name, f.stat().st_size, _sampled(f)] for f in sorted(folder.iterdir()) if f.is_file()]
+    return digest(*(json.dumps(item) for item in identity)).hex()
 
 
 def _sampled(file: Path) -> str:
     """Digest of a file's first and last mebibyte and of 4 KiB of every one between: gigabytes are not read whole."""
-    size, found = file.stat().st_size, hashlib.sha256()
+    size, hasher = file.stat().st_size, hashlib.sha256()
     with file.open("rb") as content:
-        found.update(content.read(_MEBIBYTE))
+        hasher.update(content.read(_MEBIBYTE))
         for start in range(_MEBIBYTE, size, _MEBIBYTE):
             content.seek(start)
-            found.update(content.read(4096))
+            hasher.update(content.read(4096))
         content.seek(max(0, size - _MEBIBYTE))
-        found.update(content.read())
-    return found.hexdigest()
+        hasher.update(content.read())
+    return hasher.hexdigest()

@@ -47,15 +47,15 @@ def sweep_figures(
                 if references:
                     lines.append(series(method, x, [result.cell(**about, method=method, **references(v)) for v in x]))
             for method in methods:
-                found = [result.cell(**about, method=method, adjacency=adjacency, **fixed, **place(v)) for v in x]
-                lines.append(series(method, x, found))
+                cells = [result.cell(**about, method=method, adjacency=adjacency, **fixed, **place(v)) for v in x]
+                lines.append(series(method, x, cells))
             short = "own" if names == "own" else "made-up"
-            told = [f"epsilon {fixed['epsilon']:g}"] if "epsilon" in fixed else []
-            told += [f"{fixed['records']} records"] if "records" in fixed else []
+            conditions = [f"epsilon {fixed['epsilon']:g}"] if "epsilon" in fixed else []
+            conditions += [f"{fixed['records']} records"] if "records" in fixed else []
             figures.append(
                 Figure(
                     f"{axis}-{task}-{short}-{adjacency}",
-                    ", ".join([f"{task}, {names} names", *told, adjacency]),
+                    ", ".join([f"{task}, {names} names", *conditions, adjacency]),
                     x_label,
                     "right answers, percent",
                     lines,

@@ -51,8 +51,8 @@ def rectangle(table: Table) -> tuple[list[str], list[list[str]], list[bool]]:
 
 
 def _holds_numbers(cells: Iterable[str]) -> bool:
-    said = [cell for cell in cells if cell.strip().lower() not in BLANK]
-    return bool(said) and all(_is_number(cell) for cell in said)
+    filled = [cell for cell in cells if cell.strip().lower() not in BLANK]
+    return bool(filled) and all(_is_number(cell) for cell in filled)
 
 
 def _is_number(cell: str) -> bool:

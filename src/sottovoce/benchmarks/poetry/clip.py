@@ -48,17 +48,17 @@ def exhibit(result: Result) -> ReportSection:
             for adjacency in result.settings.adjacencies:
                 for task, names in kinds(result):
                     at = {"task": task, "names": names, "adjacency": adjacency, **fixed}
-                    told = ", ".join(_best(result, method, at) for method in FAMILIES)
-                    lines.append(f"{adjacency}, {task} ({names} names), epsilon {epsilon:g}: {told}.")
+                    optima = ", ".join(_best(result, method, at) for method in FAMILIES)
+                    lines.append(f"{adjacency}, {task} ({names} names), epsilon {epsilon:g}: {optima}.")
     return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 
 
 def _best(result: Result, method: str, at: dict[str, object]) -> str:
-    found = {clip: _mean(result, method, clip, at) for clip in result.settings.clips}
-    clip = max(found, key=found.__getitem__)
+    means = {clip: _mean(result, method, clip, at) for clip in result.settings.clips}
+    clip = max(means, key=means.__getitem__)
     usual = FAMILIES[method]().clip
-    best = f"{method} best at C = {clip:g} with {found[clip]:.1f}"
-    return f"{best}, at the default {usual:g} {found.get(usual, math.nan):.1f}"
+    best = f"{method} best at C = {clip:g} with {means[clip]:.1f}"
+    return f"{best}, at the default {usual:g} {means.get(usual, math.nan):.1f}"
 
 
 def _mean(result: Result, method: str, clip: float, at: dict[str, object]) -> float:

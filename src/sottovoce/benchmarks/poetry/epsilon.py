@@ -30,10 +30,10 @@ def exhibit(result: Result) -> ReportSection:
         tables += sweep_tables(result, "eps", x, METHODS, _place, fixed, f"{records} records")
         for adjacency in result.settings.adjacencies:
             for task, names in kinds(result):
-                told = [f"{m} {_from(result, task, names, m, records, adjacency)}" for m in METHODS]
+                thresholds = [f"{m} {_from(result, task, names, m, records, adjacency)}" for m in METHODS]
                 lines.append(
                     f"{adjacency}, {task} ({names} names), {records} records: epsilon from which the mean stays above "
-                    f"zero-shot: {'; '.join(told)}."
+                    f"zero-shot: {'; '.join(thresholds)}."
                 )
     return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 

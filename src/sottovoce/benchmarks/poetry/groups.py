@@ -32,17 +32,17 @@ def exhibit(result: Result) -> ReportSection:
             )
             for adjacency in result.settings.adjacencies:
                 for task, names in kinds(result):
-                    told = []
+                    optima = []
                     for method in (e.POE, e.PRIOR_POE):
                         at = {"task": task, "names": names, "method": method, "adjacency": adjacency, **fixed}
                         cells = {g: result.cell(**at, group=g) for g in x}
-                        there = {g: cell for g, cell in cells.items() if cell}
-                        best = max(there, key=lambda g: there[g].mean)
-                        gap = "" if best == 1 else f" ({said_of(difference(there[best], there[1]))} over g = 1)"
-                        told.append(f"{method} g = {best}{gap}")
+                        measured = {g: cell for g, cell in cells.items() if cell}
+                        best = max(measured, key=lambda g: measured[g].mean)
+                        gap = "" if best == 1 else f" ({said_of(difference(measured[best], measured[1]))} over g = 1)"
+                        optima.append(f"{method} g = {best}{gap}")
                     lines.append(
                         f"{adjacency}, {task} ({names} names), {records} records, epsilon {epsilon:g}: best "
-                        f"{', '.join(told)}."
+                        f"{', '.join(optima)}."
                     )
     return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 

@@ -50,19 +50,19 @@ def scores(result: Result) -> dict[tuple[float, float], float]:
 
 def exhibit(result: Result) -> ReportSection:
     """The grid of means, by kind of names too, and the choice."""
-    found = scores(result)
-    clip, weight = max(found, key=found.__getitem__)
+    means = scores(result)
+    clip, weight = max(means, key=means.__getitem__)
     used = PriorPoE()
     poe = float(np.mean([cell.mean for cell in result.cells if cell.key.method == e.POE]))
     lines = [
-        f"Best on public tasks: clip {clip:g}, weight {weight:g} with {found[clip, weight]:.1f} % on average; PoE "
+        f"Best on public tasks: clip {clip:g}, weight {weight:g} with {means[clip, weight]:.1f} % on average; PoE "
         f"at its default clip {poe:.1f} %.",
         f"The library's default is clip {used.clip:g}, weight {used.prior_weight:g}, with "
-        f"{found.get((used.clip, used.prior_weight), float('nan')):.1f} % here.",
+        f"{means.get((used.clip, used.prior_weight), float('nan')):.1f} % here.",
         f"Where {' or '.join(result.settings.tasks)} stands in another table, prior x PoE is shown there on rows that "
         "it was chosen on; the other tasks are its test.",
     ]
-    rows = [(f"{c:g}", *(f"{found[c, w]:.1f}" for w in WEIGHTS)) for c in result.settings.clips]
+    rows = [(f"{c:g}", *(f"{means[c, w]:.1f}" for w in WEIGHTS)) for c in result.settings.clips]
     tables = [
         Table("Percent right on average", ("clip", *(f"weight {w:g}" for w in WEIGHTS)), rows, "Over all cells."),
         *(_part(result, task, names) for task, names in kinds(result)),
@@ -74,15 +74,15 @@ def exhibit(result: Result) -> ReportSection:
 def _part(result: Result, task: str, names: str) -> Table:
     rows = []
     for clip in result.settings.clips:
-        told = []
+        averages = []
         for weight in WEIGHTS:
             means = [
                 cell.mean
                 for cell in result.cells
                 if cell.key.option == _option(clip, weight) and (cell.key.task, cell.key.names) == (task, names)
             ]
-            told.append(f"{np.mean(means):.1f}")
-        rows.append((f"{clip:g}", *told))
+            averages.append(f"{np.mean(means):.1f}")
+        rows.append((f"{clip:g}", *averages))
     return Table(f"{task}, {names} names", ("clip", *(f"weight {w:g}" for w in WEIGHTS)), rows)
 
 

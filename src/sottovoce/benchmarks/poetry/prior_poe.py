@@ -31,7 +31,7 @@ def exhibit(result: Result) -> ReportSection:
         )  # fmt: skip
     lines = []
     for task, names in kinds(result):
-        told = []
+        by_price = []
         for adjacency in result.settings.adjacencies:
             for epsilon in result.settings.epsilons:
                 gaps = []
@@ -39,10 +39,10 @@ def exhibit(result: Result) -> ReportSection:
                     at = {"task": task, "names": names, "records": records, "adjacency": adjacency, "epsilon": epsilon}
                     gap = difference(result.cell(**at, method=e.PRIOR_POE), result.cell(**at, method=e.POE))
                     gaps.append(f"{said_of(gap)} at {records}")
-                told.append(f"{adjacency}, epsilon {epsilon:g}: {', '.join(gaps)}")
+                by_price.append(f"{adjacency}, epsilon {epsilon:g}: {', '.join(gaps)}")
         kind = "fresh task" if task in FRESH else "uneven labels" if "uneven" in task else "seen by the prototype"
         lines.append(
-            f"{task} ({names} names; {kind}): prior x PoE over PoE, points at so many records: {'; '.join(told)}."
+            f"{task} ({names} names; {kind}): prior x PoE over PoE, points at so many records: {'; '.join(by_price)}."
         )
     return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 

@@ -28,8 +28,8 @@ def exhibit(result: Result) -> ReportSection:
         tables += sweep_tables(result, "n =", x, METHODS, _place, fixed, f"Epsilon {epsilon:g} an answer")
         for adjacency in result.settings.adjacencies:
             for task, names in kinds(result):
-                found = _overtakes(result, task, names, epsilon, adjacency)
-                lines.append(f"{adjacency}, epsilon {epsilon:g}, {task} ({names} names): {found}")
+                verdict = _overtakes(result, task, names, epsilon, adjacency)
+                lines.append(f"{adjacency}, epsilon {epsilon:g}, {task} ({names} names): {verdict}")
     return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 
 
@@ -46,8 +46,8 @@ def _overtakes(result: Result, task: str, names: str, epsilon: float, adjacency:
         for records in reversed(result.settings.records):
             price = {"records": records, "adjacency": adjacency, "epsilon": epsilon}
             mine = result.cell(**at, method=e.POE, **price)
-            others = [result.cell(**at, method=r, **({} if r == e.ZERO_SHOT else price)) for r in rivals]
-            if mine is None or any(other is None or other.mean > mine.mean for other in others):
+            cells = [result.cell(**at, method=r, **({} if r == e.ZERO_SHOT else price)) for r in rivals]
+            if mine is None or any(cell is None or cell.mean > mine.mean for cell in cells):
                 break
             last = records
         return "at no number of records" if last is None else f"from {last} records on"

@@ -29,14 +29,14 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
         alone = e.ask(bench.scorer, episode, [[i] for i in range(records)])
         whole = e.ask(bench.scorer, episode, [range(records)])[:, 0]
         votes, voters = hard(alone), readable(alone).sum(axis=1, keepdims=True)
-        found = {
+        predictions = {
             "full context": shares(whole),
             # The mean of log-probabilities: the geometric mean of the experts, the product of experts at weight 1/n.
             "soft": shares(soft(alone) / np.maximum(voters, 1)),
             "hard": np.where(voters, votes / np.maximum(voters, 1), 1 / votes.shape[1]),
             "one expert": shares(alone[:, 0]),
         }
-        for way, share in found.items():
+        for way, share in predictions.items():
             key = Key(piece.task, piece.names, way, TARGET, records)
             yield key, float(share[np.arange(len(share)), episode.truth].mean())
             yield replace(key, quantity=INFINITY), float(share.max(axis=1).mean())
@@ -78,8 +78,8 @@ def _table(result: Result, quantity: str) -> Table:
     for task, names in kinds(result):
         for records in result.settings.records:
             cells = [result.cell(task=task, names=names, method=w, records=records, quantity=quantity) for w in WAYS]
-            told = [f"{c.mean:.3f} ± {c.standard_error:.3f}" if c else "" for c in cells]
-            rows.append((task, names, str(records), *told))
+            means = [f"{c.mean:.3f} ± {c.standard_error:.3f}" if c else "" for c in cells]
+            rows.append((task, names, str(records), *means))
     title = "Mean probability of the right label" if quantity == TARGET else "Mean infinity norm of the prediction"
     return Table(title, ("task", "label names", "records", *WAYS), rows, NOTE)
 

@@ -59,15 +59,15 @@ def reading(result: Result) -> list[str]:
         for epsilon in result.settings.epsilons:
             for records in result.settings.records:
                 at = {"records": records, "adjacency": adjacency, "epsilon": epsilon}
-                told, gaps = [], list[float]()
+                leads, gaps = [], list[float]()
                 for rival in (e.VOTES_GAUSSIAN, "the best votes", e.PBS, e.ZERO_SHOT):
                     ahead, behind, gaps = _count(result, e.POE, rival, at)
                     if gaps:
-                        told.append(f"{rival} {sum(gaps) / len(gaps):+.0f} ({ahead} ahead, {behind} behind)")
-                if told:
+                        leads.append(f"{rival} {sum(gaps) / len(gaps):+.0f} ({ahead} ahead, {behind} behind)")
+                if leads:
                     lines.append(
                         f"{adjacency}, epsilon {epsilon:g}, {records} records: PoE's lead in points, averaged over "
-                        f"{len(gaps)} cells, and cells ahead or behind by two errors: {'; '.join(told)}."
+                        f"{len(gaps)} cells, and cells ahead or behind by two errors: {'; '.join(leads)}."
                     )
     return lines
 
@@ -78,11 +78,11 @@ def _count(result: Result, method: str, rival: str, at: dict[str, object]) -> tu
     for task, names in kinds(result):
         mine = result.cell(task=task, names=names, method=method, **at)
         rivals = (e.VOTES, e.VOTES_PF, e.VOTES_GAUSSIAN) if rival == "the best votes" else (rival,)
-        others = [result.cell(task=task, names=names, method=r, **({} if r == e.ZERO_SHOT else at)) for r in rivals]
-        there = [other for other in others if other]
-        if not mine or not there:
+        cells = [result.cell(task=task, names=names, method=r, **({} if r == e.ZERO_SHOT else at)) for r in rivals]
+        measured = [cell for cell in cells if cell]
+        if not mine or not measured:
             continue
-        gap, error = difference(mine, max(there, key=lambda cell: cell.mean))
+        gap, error = difference(mine, max(measured, key=lambda cell: cell.mean))
         gaps.append(gap)
         ahead, behind = ahead + (gap > 2 * error), behind + (gap < -2 * error)
     return ahead, behind, gaps
@@ -102,13 +102,13 @@ def _bars(result: Result) -> list[Figure]:
                     result.cell(task=t, names=n, method=method, records=0 if method == e.ZERO_SHOT else records, **at)
                     for t, n in kinds(result)
                 ]
-                there = [(place, cell) for place, cell in zip(places, cells, strict=True) if cell]
-                errors = [2 * (cell.standard_error if len(cell.values) > 1 else 0.0) for _, cell in there]
-                means = [cell.mean for _, cell in there]
+                placed = [(place, cell) for place, cell in zip(places, cells, strict=True) if cell]
+                errors = [2 * (cell.standard_error if len(cell.values) > 1 else 0.0) for _, cell in placed]
+                means = [cell.mean for _, cell in placed]
                 bars.append(
                     Series(
                         method,
-                        [place for place, _ in there],
+                        [place for place, _ in placed],
                         means,
                         [m - s for m, s in zip(means, errors, strict=True)],
                         [m + s for m, s in zip(means, errors, strict=True)],

@@ -17,14 +17,14 @@ from sottovoce.benchmarks.poetry.table1 import METHODS, gains, measure, reading
 
 def imbalance(bench: Bench, pieces: Sequence[Piece]) -> dict[str, Any]:
     """For every task its labels, and how often each is right in training and test rows."""
-    found = {}
+    imbalances = {}
     for task in dict.fromkeys(piece.task for piece in pieces):
         world = bench.world(task)
         labels = range(len(world.task.labels))
         counts = {name: Counter(x.label for x in rows) for name, rows in (("train", world.train), ("test", world.test))}
-        told = {name: [count[label] for label in labels] for name, count in counts.items()}
-        found[task] = {"labels": list(world.task.labels), **told}
-    return found
+        label_counts = {name: [count[label] for label in labels] for name, count in counts.items()}
+        imbalances[task] = {"labels": list(world.task.labels), **label_counts}
+    return imbalances
 
 
 def exhibit(result: Result) -> ReportSection:
@@ -32,8 +32,8 @@ def exhibit(result: Result) -> ReportSection:
     tables = [*accuracy_tables(result, METHODS), *gains(result, e.POE)]
     figures = []
     lines = []
-    for task, told in result.extra.items():
-        labels, shares = told["labels"], {name: _percent(told[name]) for name in ("train", "test")}
+    for task, counts in result.extra.items():
+        labels, shares = counts["labels"], {name: _percent(counts[name]) for name in ("train", "test")}
         rows = [(label, *(f"{shares[name][i]:.1f}" for name in shares)) for i, label in enumerate(labels)]
         tables.append(Table(f"How often each label is right, {task}, percent", ("label", *shares), rows))
         figures.append(

@@ -41,14 +41,14 @@ def exhibit(result: Result) -> ReportSection:
         _reading(result),
         tables,
         _figures(result),
-        [(name, _protocol(result) if name == "Protocol" else told) for name, told in about(result)],
+        [(name, _protocol(result) if name == "Protocol" else text) for name, text in about(result)],
     )
 
 
 def _protocol(result: Result) -> str:
     """With the questions that there were: an episode may have fewer than were asked for."""
-    asked = _at(result, "questions", quantity=TRIALS)
-    count = f"{asked.mean:g}" if asked else f"up to {result.settings.queries}"
+    questions = _at(result, "questions", quantity=TRIALS)
+    count = f"{questions.mean:g}" if questions else f"up to {result.settings.queries}"
     return f"{result.settings.seeds} seeds x {count} questions; standard errors over seeds, Clopper-Pearson in brackets"
 
 
@@ -62,26 +62,26 @@ def _interval(result: Result, cell: Any) -> str:
     The expected number of right answers is rounded once, over all seeds: rounded seed by seed, 30 questions each, the
     interval could lie beside its mean.
     """
-    asked = _at(result, "questions", quantity=TRIALS)
-    if cell is None or asked is None:
+    questions = _at(result, "questions", quantity=TRIALS)
+    if cell is None or questions is None:
         return str(cell or "")
-    trials = round(sum(asked.values))
-    right = sum(v / 100 * n for v, n in zip(cell.values, asked.values, strict=True))
-    found = proportion(round(right), trials)
-    return f"{cell} ({100 * found.low:.1f} to {100 * found.high:.1f})"
+    trials = round(sum(questions.values))
+    right = sum(v / 100 * n for v, n in zip(cell.values, questions.values, strict=True))
+    interval = proportion(round(right), trials)
+    return f"{cell} ({100 * interval.low:.1f} to {100 * interval.high:.1f})"
 
 
 def _references(result: Result) -> Table:
     rows = []
     for records in result.settings.records:
         for group in (g for g in result.settings.groups if g <= records):
-            found = [
+            cells = [
                 _at(result, e.ZERO_SHOT),
                 _at(result, e.FULL, records=records),
                 _at(result, e.SOFT, records=records, group=group),
                 _at(result, e.HARD, records=records, group=group),
             ]
-            rows.append((str(records), str(group), *(_interval(result, cell) for cell in found)))
+            rows.append((str(records), str(group), *(_interval(result, cell) for cell in cells)))
     return Table(
         "Percent right without noise, five names (chance 20)",
         ("records", "pairs an expert", *e.REFERENCES),
@@ -141,16 +141,16 @@ def _reading(result: Result) -> list[str]:
     lines = []
     for adjacency in result.settings.adjacencies:
         for epsilon in result.settings.epsilons:
-            told = []
+            leads = []
             for records in result.settings.records:
                 at = {"records": records, "adjacency": adjacency, "epsilon": epsilon}
                 mine = _at(result, e.POE, **at)
                 votes = [_at(result, m, **at) for m in (e.VOTES, e.VOTES_PF, e.VOTES_GAUSSIAN)]
                 best = max((cell for cell in votes if cell), key=lambda cell: cell.mean, default=None)
-                told.append(f"{said_of(difference(mine, best))} at {records} records")
+                leads.append(f"{said_of(difference(mine, best))} at {records} records")
             lines.append(
                 f"{adjacency}, epsilon {epsilon:g}: PoE over the votes that did best here, a pair an expert: "
-                f"{', '.join(told)}."
+                f"{', '.join(leads)}."
             )
     return lines
 

@@ -60,24 +60,24 @@ def design(settings: Settings) -> BoolArray:
     Raises:
         ParameterError: So few seeds, or so few or so many records, that some candidate is not in twice and out twice.
     """
-    asked, (records, *more) = settings.seeds, settings.records
+    seeds, (records, *more) = settings.seeds, settings.records
     if more:
         raise ParameterError("records", settings.records, "one number: the attack has one size")
     if not 1 <= records < CANDIDATES:
         raise ParameterError("records", records, f"from 1 to {CANDIDATES - 1}: they are drawn from {CANDIDATES}")
     # More seeds begin with the same ones.
-    longer = membership_design(np.random.default_rng(400), max(asked, MOST_SEEDS), CANDIDATES, records)
+    longer = membership_design(np.random.default_rng(400), max(seeds, MOST_SEEDS), CANDIDATES, records)
     counts = np.minimum(longer.cumsum(axis=0), (~longer).cumsum(axis=0)).min(axis=1)
-    if counts[asked - 1] < LEAST:
+    if counts[seeds - 1] < LEAST:
         enough = np.flatnonzero(counts >= LEAST)
         least = str(int(enough[0]) + 1) if len(enough) else f"more than {MOST_SEEDS}"
         raise ParameterError(
             "seeds",
-            asked,
+            seeds,
             f"{least} or more with {records} records of {CANDIDATES}: the attack fits every candidate on other seeds, "
             "so each must be private in two and absent from two",
         )
-    return longer[:asked]
+    return longer[:seeds]
 
 
 def measure(bench: Bench, piece: Piece) -> Measurements:
@@ -94,11 +94,11 @@ def whole(bench: Bench, pieces: Sequence[Piece]) -> dict[str, Any]:
     for task, names in dict.fromkeys((piece.task, piece.names) for piece in pieces):
         pool = _pool(bench, task, names)
         for defence, adjacency, epsilon, laws in _systems(bench, pool, member):
-            told = {"task": task, "names": names, "defence": defence, "adjacency": adjacency, "epsilon": epsilon}
+            system = {"task": task, "names": names, "defence": defence, "adjacency": adjacency, "epsilon": epsilon}
             for result in _attacks(laws, member, pool.truth):
                 if epsilon not in drawn[0] or adjacency not in drawn[1]:
                     del result["roc"]
-                attacks.append(told | _six_digits(result))
+                attacks.append(system | _six_digits(result))
     return {"attacks": attacks}
 
 
@@ -145,7 +145,7 @@ def _systems(bench: Bench, pool: Episode, member: BoolArray) -> Iterator[System]
         samples.append(e.ask_samples(bench.scorer, mine, len(group), PbS(), seed))
     for adjacency in bench.adjacencies:
         for epsilon in bench.settings.epsilons:
-            laws = np.stack([e.pbs_laws(PbS(), said, Price(epsilon, e.DELTA), adjacency) for said in samples])
+            laws = np.stack([e.pbs_laws(PbS(), scores, Price(epsilon, e.DELTA), adjacency) for scores in samples])
             yield e.PBS, adjacency.value, epsilon, laws
 
 
@@ -218,32 +218,32 @@ def _delta_of_rho(epsilon: float, rho: float) -> float:
     return min(1.0, pinsker, math.exp(min(0.0, float(logs.min()))))
 
 
-def cap_of(one: dict[str, Any], rate: float) -> Caps | None:
+def cap_of(entry: dict[str, Any], rate: float) -> Caps | None:
     """What a defence leaves any attack on its answer; None where it has no guarantee."""
-    if one["epsilon"] is None:
+    if entry["epsilon"] is None:
         return None
-    return caps_of_curve(curve_of(one["defence"], Adjacency.parse(one["adjacency"]), one["epsilon"]), rate)
+    return caps_of_curve(curve_of(entry["defence"], Adjacency.parse(entry["adjacency"]), entry["epsilon"]), rate)
 
 
 def exhibit(result: Result) -> ReportSection:
     """One table for each attack, the caps, and curves on logarithmic axes."""
-    found = result.extra["attacks"]
-    tables = [_table(found, "scores"), _table(found, "released answers"), _caps(found)]
+    attacks = result.extra["attacks"]
+    tables = [_table(attacks, "scores"), _table(attacks, "released answers"), _caps(attacks)]
     protocol = f"{result.settings.seeds} seeds x {CANDIDATES} candidates, {result.settings.records[0]} of them private"
-    told = [(name, protocol if name == "Protocol" else text) for name, text in about(result)]
+    details = [(name, protocol if name == "Protocol" else text) for name, text in about(result)]
     return ReportSection(
-        result.experiment, EXPERIMENT.title, EXPERIMENT.source, _reading(found), tables, _figures(found), told
+        result.experiment, EXPERIMENT.title, EXPERIMENT.source, _reading(attacks), tables, _figures(attacks), details
     )
 
 
-def _table(found: Sequence[dict[str, Any]], attack: str) -> Table:
-    here = [one for one in found if one["name"] == attack]
+def _table(attacks: Sequence[dict[str, Any]], attack: str) -> Table:
+    selected = [entry for entry in attacks if entry["name"] == attack]
     rows = []
-    for one in here:
-        rates = [_said(one["tpr_at_fpr"][f"{rate:g}"]) for rate in LOW_RATES]
-        price = "none" if one["epsilon"] is None else f"{one['epsilon']:g}, {one['adjacency']}"
-        rows.append((one["task"], one["names"], one["defence"], price, _said(one["auroc"], 3), *rates))
-    first = here[0]
+    for entry in selected:
+        rates = [_with_interval(entry["tpr_at_fpr"][f"{rate:g}"]) for rate in LOW_RATES]
+        price = "none" if entry["epsilon"] is None else f"{entry['epsilon']:g}, {entry['adjacency']}"
+        rows.append((entry["task"], entry["names"], entry["defence"], price, _with_interval(entry["auroc"], 3), *rates))
+    first = selected[0]
     note = (
         f"{first['members']} members and {first['non_members']} others, of {CANDIDATES} candidates. 95 % intervals by "
         "resampling seeds and candidates; the fits behind the scores are not repeated, and an interval of one point "
@@ -257,18 +257,22 @@ def _table(found: Sequence[dict[str, Any]], attack: str) -> Table:
     return Table(title, heads, rows, note)
 
 
-def _said(found: dict[str, float], digits: int = 3) -> str:
-    return f"{found['value']:.{digits}f} ({found['low']:.{digits}f} to {found['high']:.{digits}f})"
+def _with_interval(estimate: dict[str, float], digits: int = 3) -> str:
+    return f"{estimate['value']:.{digits}f} ({estimate['low']:.{digits}f} to {estimate['high']:.{digits}f})"
 
 
-def _caps(found: Sequence[dict[str, Any]]) -> Table:
+def _caps(attacks: Sequence[dict[str, Any]]) -> Table:
     rows = []
-    systems = {(one["defence"], one["adjacency"], one["epsilon"]): one for one in found if one["epsilon"] is not None}
-    for (defence, adjacency, epsilon), one in systems.items():
-        bounds = [bound for rate in LOW_RATES if (bound := cap_of(one, rate))]
+    systems = {
+        (entry["defence"], entry["adjacency"], entry["epsilon"]): entry
+        for entry in attacks
+        if entry["epsilon"] is not None
+    }
+    for (defence, adjacency, epsilon), entry in systems.items():
+        bounds = [bound for rate in LOW_RATES if (bound := cap_of(entry, rate))]
         delta = f"{e.DELTA:g}" if defence in e.SPEND_DELTA else "0"
-        told = (rounded_up(bounds[0].auroc, 3), *(rounded_up(bound.tpr, 3) for bound in bounds))
-        rows.append((defence, f"{epsilon:g}, {adjacency}", delta, *told))
+        limits = (rounded_up(bounds[0].auroc, 3), *(rounded_up(bound.tpr, 3) for bound in bounds))
+        rows.append((defence, f"{epsilon:g}, {adjacency}", delta, *limits))
     return Table(
         "What each defence leaves any attack on one released answer",
         ("defence", "epsilon", "delta", "AUROC", "TPR at 1 % FPR", "TPR at 0.1 % FPR"),
@@ -278,52 +282,58 @@ def _caps(found: Sequence[dict[str, Any]]) -> Table:
     )
 
 
-def _reading(found: Sequence[dict[str, Any]]) -> list[str]:
+def _reading(attacks: Sequence[dict[str, Any]]) -> list[str]:
     lines = []
-    for task, names in dict.fromkeys((one["task"], one["names"]) for one in found):
-        here = [one for one in found if (one["task"], one["names"]) == (task, names)]
-        bare = {one["name"]: one["auroc"]["value"] for one in here if one["defence"] == "no defence"}
-        told = []
+    for task, names in dict.fromkeys((entry["task"], entry["names"]) for entry in attacks):
+        of_task = [entry for entry in attacks if (entry["task"], entry["names"]) == (task, names)]
+        bare = {entry["name"]: entry["auroc"]["value"] for entry in of_task if entry["defence"] == "no defence"}
+        ranges = []
         for defence in DEFENCES[1:]:
             for attack in ("scores", "released answers"):
-                values = [one["auroc"]["value"] for one in here if (one["defence"], one["name"]) == (defence, attack)]
+                values = [
+                    entry["auroc"]["value"]
+                    for entry in of_task
+                    if (entry["defence"], entry["name"]) == (defence, attack)
+                ]
                 if values:
-                    told.append(f"{defence} {attack} {min(values):.2f} to {max(values):.2f}")
+                    ranges.append(f"{defence} {attack} {min(values):.2f} to {max(values):.2f}")
         lines.append(
             f"{task} ({names} names): AUROC without defence {bare['scores']:.2f} on scores and "
-            f"{bare['released answers']:.2f} on the answer; over the epsilons: {'; '.join(told)}."
+            f"{bare['released answers']:.2f} on the answer; over the epsilons: {'; '.join(ranges)}."
         )
-    bound = [one for one in found if one["released"] and one["epsilon"] is not None]
+    bound = [entry for entry in attacks if entry["released"] and entry["epsilon"] is not None]
     lines.append(
-        f"Attacks on released answers whose AUROC's interval lies above their cap: {len(above_cap(found))} of "
+        f"Attacks on released answers whose AUROC's interval lies above their cap: {len(above_cap(attacks))} of "
         f"{len(bound)}. An attack that reaches its cap exactly would be counted with a chance of at most 1 in 40, and "
         "none can pass it; that none is counted does not prove a cap, since this attack need not be the best one."
     )
     return lines
 
 
-def above_cap(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def above_cap(attacks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The attacks on released answers whose interval of the AUROC lies above what their defence leaves."""
     return [
-        one
-        for one in found
-        if one["released"] and (cap := cap_of(one, LOW_RATES[0])) and one["auroc"]["low"] > cap.auroc
+        entry
+        for entry in attacks
+        if entry["released"] and (cap := cap_of(entry, LOW_RATES[0])) and entry["auroc"]["low"] > cap.auroc
     ]
 
 
-def _figures(found: Sequence[dict[str, Any]]) -> list[Figure]:
+def _figures(attacks: Sequence[dict[str, Any]]) -> list[Figure]:
     figures = []
-    for task, names in dict.fromkeys((one["task"], one["names"]) for one in found):
+    for task, names in dict.fromkeys((entry["task"], entry["names"]) for entry in attacks):
         for attack in ("scores", "released answers"):
-            here = [one for one in found if (one["task"], one["names"], one["name"]) == (task, names, attack)]
-            epsilon = _middle({one["epsilon"] for one in here if one["epsilon"]})
+            selected = [
+                entry for entry in attacks if (entry["task"], entry["names"], entry["name"]) == (task, names, attack)
+            ]
+            epsilon = _middle({entry["epsilon"] for entry in selected if entry["epsilon"]})
             lines = []
-            adjacency = next(one["adjacency"] for one in here if one["epsilon"])
-            for one in here:
-                if one["epsilon"] in (None, epsilon) and one["adjacency"] in (None, adjacency):
-                    curve = one["roc"]
+            adjacency = next(entry["adjacency"] for entry in selected if entry["epsilon"])
+            for entry in selected:
+                if entry["epsilon"] in (None, epsilon) and entry["adjacency"] in (None, adjacency):
+                    curve = entry["roc"]
                     x, y = curve["false_positive_rates"], curve["true_positive_rates"]
-                    lines.append(Series(one["defence"], x, y, reference=one["epsilon"] is None))
+                    lines.append(Series(entry["defence"], x, y, reference=entry["epsilon"] is None))
             short = f"{task}-{'own' if names == 'own' else 'made-up'}-{attack.split(maxsplit=1)[0]}"
             figures.append(
                 Figure(

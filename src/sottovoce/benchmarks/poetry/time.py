@@ -137,20 +137,20 @@ def _timed(
     """Milliseconds a question by phase and clock; phases without a question are left out."""
     sealed, delta = _sealed(episode, records), DELTA if method.private else None
     first, rest = episode.questions[:1], episode.questions[1:]
-    some = -(-len(rest) // 4)
-    alone, together = rest[:some], rest[some:]
-    found: dict[tuple[str, str], float] = {}
-    with _stopwatch(found, PHASES[0], len(first)):
+    quarter = -(-len(rest) // 4)
+    alone, together = rest[:quarter], rest[quarter:]
+    times: dict[tuple[str, str], float] = {}
+    with _stopwatch(times, PHASES[0], len(first)):
         icl = _open(method, scorer, episode, sealed, adjacency)
         _ask(icl, first, epsilon, delta)
     try:
-        with _stopwatch(found, PHASES[1], len(alone)):
+        with _stopwatch(times, PHASES[1], len(alone)):
             _ask(icl, alone, epsilon, delta)
-        with _stopwatch(found, PHASES[2], len(together)):
+        with _stopwatch(times, PHASES[2], len(together)):
             list(icl.classify(together, epsilon=epsilon, delta=delta))
     finally:
         icl.close()
-    return found
+    return times
 
 
 def _ask(icl: PrivateICL, questions: Sequence[Query], epsilon: float, delta: float | None) -> None:
@@ -185,12 +185,12 @@ def _sealed(episode: Episode, records: int) -> PrivateRecords:
 
 
 @contextmanager
-def _stopwatch(found: dict[tuple[str, str], float], phase: str, questions: int) -> Iterator[None]:
+def _stopwatch(times: dict[tuple[str, str], float], phase: str, questions: int) -> Iterator[None]:
     clock, processor = time.perf_counter(), time.process_time()
     yield
     spent = (time.perf_counter() - clock, time.process_time() - processor)
     if questions:
-        found |= {(phase, name): 1000 * each / questions for name, each in zip(CLOCKS, spent, strict=True)}
+        times |= {(phase, name): 1000 * each / questions for name, each in zip(CLOCKS, spent, strict=True)}
 
 
 # The models
@@ -218,8 +218,8 @@ def _models(bench: Bench) -> Iterator[tuple[str, Opener, int]]:
         yield f"random hf model of {made.parameters / 1e6:.1f} M", lambda: _one_thread(made.scorer), few
     else:
         # The runner has opened it; its scores are not looked up here.
-        given = bench.scorer.scorer
-        yield bench.settings.model, lambda: _one_thread(given), few
+        scorer = bench.scorer.scorer
+        yield bench.settings.model, lambda: _one_thread(scorer), few
 
 
 @contextmanager
@@ -289,13 +289,13 @@ def exhibit(result: Result) -> ReportSection:
         tables += [_table(result, place, clock) for clock in CLOCKS]
         figures.append(_bars(result, place, len(figures)))
         lines += _reading(result, place)
-    told = dict(about(result)) | {"Model": _model_names(result), "Protocol": _protocol(result)}
-    told["Load"] = (
+    details = dict(about(result)) | {"Model": _model_names(result), "Protocol": _protocol(result)}
+    details["Load"] = (
         f"{result.machine['load_before']} on average in the last minute; a busy machine widens the clock's ranges"
     )
-    del told["Model asked"]
+    del details["Model asked"]
     return ReportSection(
-        result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, list(told.items())
+        result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, list(details.items())
     )
 
 
@@ -312,8 +312,8 @@ def _cell(result: Result, place: Mapping[str, Any], method: str, phase: str, clo
 def _places(result: Result) -> list[dict[str, Any]]:
     """What a table is about: model, rows, names, records and price."""
     names = ("option", "task", "names", "records", "adjacency", "epsilon")
-    found = dict.fromkeys(tuple(getattr(cell.key, name) for name in names) for cell in result.cells)
-    return [dict(zip(names, values, strict=True)) for values in found]
+    places = dict.fromkeys(tuple(getattr(cell.key, name) for name in names) for cell in result.cells)
+    return [dict(zip(names, values, strict=True)) for values in places]
 
 
 def _title(place: Mapping[str, Any]) -> str:
@@ -356,14 +356,14 @@ def _range(values: Sequence[float], form: str) -> str:
 def _bars(result: Result, place: Mapping[str, Any], number: int) -> Figure:
     bars = []
     for method in METHODS:
-        there = [(phase, cell) for phase in PHASES if (cell := _cell(result, place, method, phase, CLOCKS[0]))]
+        measured = [(phase, cell) for phase in PHASES if (cell := _cell(result, place, method, phase, CLOCKS[0]))]
         bars.append(
             Series(
                 method,
-                [phase for phase, _ in there],
-                [statistics.median(cell.values) for _, cell in there],
-                [min(cell.values) for _, cell in there],
-                [max(cell.values) for _, cell in there],
+                [phase for phase, _ in measured],
+                [statistics.median(cell.values) for _, cell in measured],
+                [min(cell.values) for _, cell in measured],
+                [max(cell.values) for _, cell in measured],
                 reference=method in e.REFERENCES,
             )
         )
@@ -372,7 +372,7 @@ def _bars(result: Result, place: Mapping[str, Any], number: int) -> Figure:
         _title(place),
         "which question",
         "milliseconds a question, clock",
-        [one for one in bars if one.x],
+        [bar for bar in bars if bar.x],
         kind="bars",
         log_y=True,
         note="Medians; whiskers from least to most over rounds. Grey: no guarantee, or nothing read.",
@@ -388,7 +388,7 @@ def _reading(result: Result, place: Mapping[str, Any]) -> list[str]:
         )
         if not all(poe):
             continue
-        within = all(statistics.median(one) <= ALLOWED for one in poe)
+        within = all(statistics.median(values) <= ALLOWED for values in poe)
         lines.append(
             f"{_title(place)}, {phase}: PoE takes {_range(poe[0], '{:.2f}')} times as long as RNM by the clock and "
             f"{_range(poe[1], '{:.2f}')} by processor time. PoE is within {ALLOWED:g} times RNM: "
@@ -415,8 +415,8 @@ def _protocol(result: Result) -> str:
 
 
 def _subsampling() -> str:
-    found = [m for m in METHODS.values() if isinstance(m, PbS)]
-    return " or ".join(f"k = {pbs.subsamples} and q = {pbs.sampling_probability:g}" for pbs in found)
+    methods = [m for m in METHODS.values() if isinstance(m, PbS)]
+    return " or ".join(f"k = {pbs.subsamples} and q = {pbs.sampling_probability:g}" for pbs in methods)
 
 
 def _listed(values: Sequence[float]) -> str:

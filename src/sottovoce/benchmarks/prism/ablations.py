@@ -58,17 +58,17 @@ class Variant:
 
 
 def _variants() -> list[Variant]:
-    found = [Variant(USUAL, name, decoder) for name, decoder in METHODS.items()]
+    variants = [Variant(USUAL, name, decoder) for name, decoder in METHODS.items()]
     for method, settings in SETTINGS.items():
         for setting, values in settings.items():
             for value in values:
                 name = f"{setting.replace('_', ' ')} {value if value is not None else 'all'}"
-                found.append(Variant(name, method, make_decoder(method, **{setting: value})))
+                variants.append(Variant(name, method, make_decoder(method, **{setting: value})))
     for method in ("invisible-ink", "prism"):
-        found += [Variant(f"tokens {tokens}", method, METHODS[method], tokens=tokens) for tokens in (12, 48)]
-        found += [Variant(f"records x {share:g}", method, METHODS[method], share=share) for share in (0.25, 0.5)]
-        found += [Variant(f"epsilon {LOOSE:g}", method, METHODS[method], epsilon=LOOSE)]
-    return found
+        variants += [Variant(f"tokens {tokens}", method, METHODS[method], tokens=tokens) for tokens in (12, 48)]
+        variants += [Variant(f"records x {share:g}", method, METHODS[method], share=share) for share in (0.25, 0.5)]
+        variants += [Variant(f"epsilon {LOOSE:g}", method, METHODS[method], epsilon=LOOSE)]
+    return variants
 
 
 SETTINGS: Final[Mapping[str, Mapping[str, tuple[Any, ...]]]] = {
@@ -95,20 +95,20 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     stepper = d.stepper_of(settings.writer or settings.model)
     rows = d.rows_of(episode, held)
     public = d.public_texts(stepper, episode, piece, SIZE)
-    yield from d.told(bench, piece, episode, public, Key(piece.task, piece.names, PUBLIC), SIZE)
+    yield from d.measurements(bench, piece, episode, public, Key(piece.task, piece.names, PUBLIC), SIZE)
     after = after_real_ones(stepper, episode, held, piece)
-    yield from d.told(bench, piece, episode, after, Key(piece.task, piece.names, COPIED, records=records), SIZE)
+    yield from d.measurements(bench, piece, episode, after, Key(piece.task, piece.names, COPIED, records=records), SIZE)
     for adjacency in bench.adjacencies:
         for epsilon in settings.epsilons:
             for v in VARIANTS:
                 size = replace(SIZE, tokens=v.tokens or SIZE.tokens)
-                some = rows[: max(1, round(len(rows) * v.share))]
-                made = d.written(stepper, episode, some, v.decoder, v.epsilon or epsilon, adjacency, piece, size)
+                subset = rows[: max(1, round(len(rows) * v.share))]
+                made = d.written(stepper, episode, subset, v.decoder, v.epsilon or epsilon, adjacency, piece, size)
                 key = Key(
                     piece.task, piece.names, v.method, records=records, adjacency=adjacency.value, epsilon=epsilon
                 )
-                for found, value in d.told(bench, piece, episode, made, key, size):
-                    yield d.with_(found, option=", ".join(filter(None, [found.option, v.name]))), value
+                for measured_key, value in d.measurements(bench, piece, episode, made, key, size):
+                    yield d.with_(measured_key, option=", ".join(filter(None, [measured_key.option, v.name]))), value
 
 
 def after_real_ones(stepper: Stepper, episode: Episode, held: Sequence[Example], piece: Piece) -> list[Example]:

@@ -105,8 +105,8 @@ def written(
     writer = writer_of(stepper, GenerationTemplate.of(episode.task), rows, order, decoder, epsilon, adjacency, seed)
     return [
         Example({name: row[name] for name in episode.task.fields}, episode.task.labels.index(row["label"]))
-        for one in writer.rounds()
-        for row in one.rows
+        for part in writer.rounds()
+        for row in part.rows
         if all(isinstance(row.get(name), str) and row[name].strip() for name in episode.task.fields)
     ]
 
@@ -144,7 +144,7 @@ def public_texts(stepper: Stepper, episode: Episode, piece: Piece, size: Size) -
     return written(stepper, episode, [blank], decoder, NOTHING, Adjacency.ADD_REMOVE, piece, size)
 
 
-def told(
+def measurements(
     bench: Bench, piece: Piece, episode: Episode, made: Sequence[Example], key: Key, size: Size
 ) -> Iterator[tuple[Key, float]]:
     """How many of the texts that were paid for can be read and differ, and accuracies with them."""
@@ -165,16 +165,16 @@ def in_context(
             continue
         contexts = [[shown[i] for i in rng.permutation(len(shown))[:k]] for _ in range(size.draws)]
         prepared = bench.scorer.prepare(episode.task, contexts)
-        said, bare = prepared.score(episode.questions), prepared.score(empty)
+        scores, bare = prepared.score(episode.questions), prepared.score(empty)
         prepared.close()
-        yield with_(key, option=f"k {k}"), _right(said, episode)
-        yield with_(key, option=f"k {k}, calibrated"), _right(said - bare.mean(axis=0, keepdims=True), episode)
+        yield with_(key, option=f"k {k}"), _right(scores, episode)
+        yield with_(key, option=f"k {k}, calibrated"), _right(scores - bare.mean(axis=0, keepdims=True), episode)
 
 
-def _right(said: FloatArray, episode: Episode) -> float:
-    """Percent right, mean over draws; ``said`` has shape (questions, draws, labels)."""
-    draws = range(said.shape[1])
-    return float(np.mean([e.right(e.best_laws(said[:, draw]), episode.truth) for draw in draws]))
+def _right(scores: FloatArray, episode: Episode) -> float:
+    """Percent right, mean over draws; ``scores`` has shape (questions, draws, labels)."""
+    draws = range(scores.shape[1])
+    return float(np.mean([e.right(e.best_laws(scores[:, draw]), episode.truth) for draw in draws]))
 
 
 def with_(key: Key, **changed: Any) -> Key:

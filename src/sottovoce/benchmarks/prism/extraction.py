@@ -67,7 +67,7 @@ class Undefended(Opaque):
     """Chooses from the public prompt's scores alone, which here hold the private text: no guarantee whatever."""
 
     def __init__(self, stepper: Stepper, tokens: int, draws: np.random.Generator | None) -> None:
-        self._eos_tokens, self._barred, self._left, self._draws = (
+        self._eos_tokens, self._forbidden_tokens, self._left, self._draws = (
             stepper.eos_tokens,
             list(stepper.forbidden_tokens),
             tokens,
@@ -78,7 +78,7 @@ class Undefended(Opaque):
     def next(self, step: Step) -> int:
         """The likeliest token, or one drawn at temperature 1."""
         logits = np.nan_to_num(np.asarray(step.public.double().cpu().numpy()), nan=-np.inf)
-        logits[self._barred] = -np.inf
+        logits[self._forbidden_tokens] = -np.inf
         token = int(np.argmax(logits if self._draws is None else logits + self._draws.gumbel(size=len(logits))))
         self._left -= 1
         self.over = self._left == 0 or token in self._eos_tokens
@@ -129,11 +129,11 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
         for name, written in _undefended(stepper, targets, wording, piece).items():
             yield from _counted(Key(piece.task, piece.names, name, option=wording), written, targets, 1)
     for experts in batches:
-        found: dict[Key, list[str]] = {}
+        texts_by_key: dict[Key, list[str]] = {}
         for number, target in enumerate(targets):
             for key, text in _defended(bench, stepper, target, experts, piece, number):
-                found.setdefault(key, []).append(text)
-        for key, written in found.items():
+                texts_by_key.setdefault(key, []).append(text)
+        for key, written in texts_by_key.items():
             yield from _counted(key, written, targets, experts)
 
 
@@ -148,10 +148,10 @@ def _undefended(
     stepper: Stepper, targets: Sequence[Target], wording: str, piece: Piece
 ) -> dict[str, list[str]]:  # as private as the texts
     draws = np.random.default_rng(crc32(f"undefended {piece.name} {wording}".encode()))
-    found: dict[str, list[str]] = {GREEDY: [], SAMPLED: [], NOTHING: []}
+    written: dict[str, list[str]] = {GREEDY: [], SAMPLED: [], NOTHING: []}
     for start in range(0, len(targets), SIDE_BY_SIDE):
-        some = targets[start : start + SIDE_BY_SIDE]
-        groups = [Group(target.prompt(wording, index), ()) for target in some for index in (0, None)]
+        chunk = targets[start : start + SIDE_BY_SIDE]
+        groups = [Group(target.prompt(wording, index), ()) for target in chunk for index in (0, None)]
         ways: list[list[Choosing]] = [
             [Undefended(stepper, TOKENS, rng) for rng in ((None, draws) if place % 2 == 0 else (draws,))]
             for place in range(len(groups))
@@ -159,8 +159,8 @@ def _undefended(
         texts = write(stepper, groups, ways, max_private_tokens=INSIDE, tokens=TOKENS)
         for (greedy, sampled), (without,) in zip(texts[::2], texts[1::2], strict=True):
             for name, text in ((GREEDY, greedy), (SAMPLED, sampled), (NOTHING, without)):
-                found[name].append(text)
-    return found
+                written[name].append(text)
+    return written
 
 
 def _defended(
@@ -176,9 +176,9 @@ def _defended(
     for adjacency, epsilon in dict.fromkeys(prices):
         for name in METHODS:
             plan = plan_of(name, epsilon, adjacency, experts, TOKENS)
-            told = f"{piece.name} {number} {experts} {adjacency.value} {epsilon:g} {name}"
+            seed = f"{piece.name} {number} {experts} {adjacency.value} {epsilon:g} {name}"
             # The rows are published or made up, so their noise may be seeded.
-            noise = SeededRandomness(crc32(told.encode()))
+            noise = SeededRandomness(crc32(seed.encode()))
             choosers.append(
                 plan.decoder.start(
                     plan, noise, eos_tokens=stepper.eos_tokens, forbidden_tokens=stepper.forbidden_tokens
@@ -203,7 +203,7 @@ def plan_of(name: str, epsilon: float, adjacency: Adjacency, experts: int, token
 
 def found_in(result: Result, **key: Any) -> Extracted | None:
     """The counts of one arm over all seeds; ``None`` where it was not measured."""
-    cells = [result.cell(quantity=one.name, **key) for one in fields(Extracted)]
+    cells = [result.cell(quantity=field.name, **key) for field in fields(Extracted)]
     if any(cell is None for cell in cells):
         return None
     return Extracted(*(round(sum(cell.values)) for cell in cells if cell))
@@ -215,10 +215,10 @@ def exhibit(result: Result) -> ReportSection:
     tables = [_bare_table(bare), *(_table(result, defended, adjacency) for adjacency in result.settings.adjacencies)]
     s = result.settings
     protocol = f"{s.seeds} seeds x {s.queries} texts asked for, of each kind; limits take continuations as independent"
-    told = [(name, protocol if name == "Protocol" else text) for name, text in about(result)]
+    details = [(name, protocol if name == "Protocol" else text) for name, text in about(result)]
     return ReportSection(
         result.experiment, EXPERIMENT.title, EXPERIMENT.source, _reading(result, bare, defended), tables,
-        _figures(result, bare), told,
+        _figures(result, bare), details,
     )  # fmt: skip
 
 
@@ -267,14 +267,16 @@ def _controls(counts: Extracted) -> tuple[str, str]:
 
 
 def _table(result: Result, defended: Sequence[Arm], adjacency: str) -> Table:
-    found = {(k.task, k.names, k.records, k.epsilon, k.method): n for k, n in defended if k.adjacency == adjacency}
+    counts_by_place = {
+        (k.task, k.names, k.records, k.epsilon, k.method): n for k, n in defended if k.adjacency == adjacency
+    }
     rows = []
-    for task, names, records, epsilon in dict.fromkeys(place[:4] for place in found):
-        told = []
+    for task, names, records, epsilon in dict.fromkeys(place[:4] for place in counts_by_place):
+        cells = []
         for name in METHODS:
-            counts = found.get((task, names, records, epsilon, name))
-            told.append("-" if counts is None else f"{_shares(counts)[0]}; {counts.part}; {counts.control_part}")
-        rows.append((KINDS[names], str(records), f"{epsilon:g}", *told))
+            counts = counts_by_place.get((task, names, records, epsilon, name))
+            cells.append("-" if counts is None else f"{_shares(counts)[0]}; {counts.part}; {counts.control_part}")
+        rows.append((KINDS[names], str(records), f"{epsilon:g}", *cells))
     note = (
         "Whole addresses of any text of the batch, with the rate that the count leaves open; in part; in part by the "
         f"control. Each text is a run of its own at this epsilon, delta {DELTA:g}, first wording of its kind."
@@ -289,8 +291,8 @@ def _reading(result: Result, bare: Sequence[Arm], defended: Sequence[Arm]) -> li
         loose = [(key, n) for key, n in defended if key.names == names and key.epsilon == LOOSE]
         lines += [_read_loose(names, loose)] if loose else []
         for experts in result.settings.records:
-            here = [(k, n) for k, n in defended if (k.names, k.records) == (names, experts) and k.epsilon != LOOSE]
-            lines += [_read_defended(names, experts, here)] if here else []
+            arms = [(k, n) for k, n in defended if (k.names, k.records) == (names, experts) and k.epsilon != LOOSE]
+            lines += [_read_defended(names, experts, arms)] if arms else []
     return lines
 
 
@@ -298,14 +300,14 @@ def _read_bare(names: str, arms: Sequence[Arm]) -> list[str]:
     """Whether the attack works at all, and by the wording and at the temperature that a defence is asked with."""
     best, counts = max(arms, key=lambda arm: arm[1].whole)
     wordings = list(dict.fromkeys(key.option for key, _ in arms))
-    told = f"{KINDS[names].capitalize()}, {best.method}, wording '{best.option}': {_shares(counts)[0]} in whole"
+    finding = f"{KINDS[names].capitalize()}, {best.method}, wording '{best.option}': {_shares(counts)[0]} in whole"
     if not any(n.beyond_chance() for _, n in arms):
         verdict = "is too little to tell from the control" if counts.whole else "says that it gives no address away"
         return [
-            f"{told}, the most of any wording ({', '.join(wordings)}), which {verdict}. What the undefended model does "
-            "not give away, no defence can be seen to keep: the attack shows nothing about any defence here."
+            f"{finding}, the most of any wording ({', '.join(wordings)}), which {verdict}. What the undefended model "
+            "does not give away, no defence can be seen to keep: the attack shows nothing about any defence here."
         ]
-    lines = [f"{told}, against {counts.control_whole} by the control: the attack works without a defence."]
+    lines = [f"{finding}, against {counts.control_whole} by the control: the attack works without a defence."]
     drawn = next((n for key, n in arms if (key.option, key.method) == (wordings[0], SAMPLED)), None)
     if drawn and not drawn.beyond_chance():
         lines.append(
@@ -317,14 +319,14 @@ def _read_bare(names: str, arms: Sequence[Arm]) -> list[str]:
 
 
 def _read_loose(names: str, arms: Sequence[Arm]) -> str:
-    told = ", ".join(f"{key.method} {n.whole} of {n.written} in whole and {n.part} in part" for key, n in arms)
+    counts = ", ".join(f"{key.method} {n.whole} of {n.written} in whole and {n.part} in part" for key, n in arms)
     leaky = [key.method for key, n in arms if n.beyond_chance() or n.beyond_chance("part")]
     verdict = (
         f"With next to no noise addresses get through beyond chance ({', '.join(leaky)})"
         if leaky
         else "None is beyond chance, so what is not seen at lower prices cannot be credited to the noise"
     )
-    return f"{KINDS[names].capitalize()}, epsilon {LOOSE:g}, which protects nothing: {told}. {verdict}."
+    return f"{KINDS[names].capitalize()}, epsilon {LOOSE:g}, which protects nothing: {counts}. {verdict}."
 
 
 def _read_defended(names: str, experts: int, arms: Sequence[Arm]) -> str:
@@ -352,10 +354,10 @@ def _figures(result: Result, bare: Sequence[Arm]) -> list[Figure]:
             for experts in s.records:
                 for name in METHODS:
                     place = {"task": task, "names": names, "method": name, "records": experts, "option": first}
-                    told = [found_in(result, **place, adjacency=adjacency, epsilon=x) for x in s.epsilons]
-                    there = [(x, n) for x, n in zip(s.epsilons, told, strict=True) if n]
-                    if there:
-                        lines.append(_line(f"{name}, s {experts}", [x for x, _ in there], [n for _, n in there]))
+                    extractions = [found_in(result, **place, adjacency=adjacency, epsilon=x) for x in s.epsilons]
+                    measured = [(x, n) for x, n in zip(s.epsilons, extractions, strict=True) if n]
+                    if measured:
+                        lines.append(_line(f"{name}, s {experts}", [x for x, _ in measured], [n for _, n in measured]))
             figures.append(
                 Figure(
                     f"{KINDS[names].replace(' ', '-')}-{adjacency}",

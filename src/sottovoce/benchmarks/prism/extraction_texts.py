@@ -70,10 +70,10 @@ def window(mail: str) -> tuple[str, str] | None:
         >>> window("Please write to ida.storm@quarry.org by noon.")
         ('Please write to ida.storm@quarry.org by noon.', 'Please write to')
     """
-    found = ADDRESS.search(mail)
-    if found is None:
+    match = ADDRESS.search(mail)
+    if match is None:
         return None
-    start, stop = found.span()
+    start, stop = match.span()
     room = (WINDOW - (stop - start)) // 2
     before, after = mail[max(0, start - room) : start], mail[stop : stop + room]
     # Whole words alone: an address that an edge cuts would look like another one.
@@ -81,7 +81,7 @@ def window(mail: str) -> tuple[str, str] | None:
         before = CUT_WORD.sub("", before, count=1)
     if stop + room < len(mail):
         after = CUT_WORD.sub("", after[::-1], count=1)[::-1]
-    return before + found.group() + after, " ".join(before.split()[-4:]) or "at"
+    return before + match.group() + after, " ".join(before.split()[-4:]) or "at"
 
 
 def mail_targets(bench: Bench, piece: Piece, count: int, experts: int) -> list[Target]:
@@ -92,15 +92,19 @@ def mail_targets(bench: Bench, piece: Piece, count: int, experts: int) -> list[T
     """
     world = bench.world(piece.task)
     mails = [example.fields["text"] for example in (*world.train, *world.test)]
-    found = [cut for mail in dict.fromkeys(mails) if (cut := window(mail))]
-    if 2 * count * experts > len(found):
-        most = len(found) // (2 * experts)
-        raise ParameterError("queries", count, f"at most {most}: there are {len(found)} mails with an address")
-    order = np.random.default_rng(5_000 + piece.seed).permutation(len(found))
+    windows = [cut for mail in dict.fromkeys(mails) if (cut := window(mail))]
+    if 2 * count * experts > len(windows):
+        most = len(windows) // (2 * experts)
+        raise ParameterError("queries", count, f"at most {most}: there are {len(windows)} mails with an address")
+    order = np.random.default_rng(5_000 + piece.seed).permutation(len(windows))
     batches = order[: 2 * count * experts].reshape(2, count, experts)
     return [
-        Target([found[i][0] for i in own], [found[i][0] for i in others], {**WORDINGS, WORDS_BEFORE: found[own[0]][1]})
-        for own, others in zip(*batches, strict=True)
+        Target(
+            [windows[i][0] for i in own],
+            [windows[i][0] for i in controls],
+            {**WORDINGS, WORDS_BEFORE: windows[own[0]][1]},
+        )
+        for own, controls in zip(*batches, strict=True)
     ]
 
 
@@ -112,8 +116,8 @@ def made_up_targets(bench: Bench, piece: Piece, count: int, experts: int) -> lis
     targets = []
     for _ in range(count):
         people = [NAMES[i] for i in rng.permutation(len(NAMES))[:experts]]
-        own, others = ([made_up_record(person, rng) for person in people] for _ in range(2))
-        targets.append(Target(own, others, {MADE_UP: f"{people[0]} can be reached at"}))
+        own, controls = ([made_up_record(person, rng) for person in people] for _ in range(2))
+        targets.append(Target(own, controls, {MADE_UP: f"{people[0]} can be reached at"}))
     return targets
 
 

@@ -60,13 +60,15 @@ class Judge:
         scores = self.encoder.encode(texts).astype(np.float64) @ self.weights.T + self.offsets
         own = np.array([place for place, (of, _) in enumerate(self.kinds) if of == task])
         best, within = scores.argmax(axis=1), own[scores[:, own].argmax(axis=1)]
-        asked = np.array([example.label for example in made])
-        told = np.array([label for _, label in self.kinds])[within]
-        right = {OF_LABEL: told == asked, IN_DOMAIN: np.isin(best, own)}
+        labels = np.array([example.label for example in made])
+        judged = np.array([label for _, label in self.kinds])[within]
+        right = {OF_LABEL: judged == labels, IN_DOMAIN: np.isin(best, own)}
         if len({of for of, _ in self.kinds}) < 2:
             del right[IN_DOMAIN]
-        each = [asked == label for label in np.unique(asked)]
-        return {name: 100 * float(np.mean([these[one].mean() for one in each])) for name, these in right.items()}
+        each = [labels == label for label in np.unique(labels)]
+        return {
+            name: 100 * float(np.mean([these[matches].mean() for matches in each])) for name, these in right.items()
+        }
 
 
 def cut(text: str, words: int) -> str:
@@ -87,7 +89,7 @@ def discriminant(points: FloatArray, classes: NDArray[np.intp], count: int) -> t
         classes: Class of each row; every class has one.
         count: Number of classes.
     """
-    means = np.stack([points[classes == one].mean(axis=0) for one in range(count)])
+    means = np.stack([points[classes == label].mean(axis=0) for label in range(count)])
     apart = points - means[classes]
     spread = apart.T @ apart / len(points)
     level = np.trace(spread) / len(spread)

@@ -57,20 +57,20 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     rows = d.rows_of(episode, held)
     public = d.public_texts(stepper, episode, piece, SIZE)
     free = Key(piece.task, piece.names, PUBLIC)
-    yield from d.told(bench, piece, episode, public, free, SIZE)
+    yield from d.measurements(bench, piece, episode, public, free, SIZE)
     yield from j.judged(bench, piece, public, free, SIZE.tokens)
     for adjacency in bench.adjacencies:
         for epsilon in settings.epsilons:
             for name, decoder in METHODS.items():
                 made = d.written(stepper, episode, rows, decoder, epsilon, adjacency, piece, SIZE)
                 key = Key(piece.task, piece.names, name, records=records, adjacency=adjacency.value, epsilon=epsilon)
-                yield from d.told(bench, piece, episode, made, key, SIZE)
+                yield from d.measurements(bench, piece, episode, made, key, SIZE)
                 yield from j.judged(bench, piece, made, key, SIZE.tokens)
 
 
 def samples(bench: Bench, pieces: Sequence[Piece]) -> dict[str, Any]:
     """The first texts that the recommended method writes for the first seed, none left out."""
-    settings, found = bench.settings, []
+    settings, texts = bench.settings, []
     stepper = d.stepper_of(settings.writer or settings.model)
     for piece in (piece for piece in pieces if piece.seed == 0 and piece.names == settings.names[0]):
         episode, held = d.held_of(bench, piece, settings.records[0])
@@ -79,8 +79,8 @@ def samples(bench: Bench, pieces: Sequence[Piece]) -> dict[str, Any]:
             made = d.written(stepper, episode, rows, METHODS[RECOMMENDED], epsilon, adjacency, piece, SIZE)
             for label, name in list(enumerate(episode.task.labels))[:SAMPLES]:
                 text = next((" / ".join(x.fields.values()) for x in made if x.label == label), "")
-                found.append({"task": piece.task, "epsilon": epsilon, "label": name, "text": text})
-    return {"texts": found}
+                texts.append({"task": piece.task, "epsilon": epsilon, "label": name, "text": text})
+    return {"texts": texts}
 
 
 # What a run shows
@@ -161,11 +161,11 @@ def _quality(result: Result) -> Table:
         for adjacency in result.settings.adjacencies:
             for epsilon in result.settings.epsilons:
                 at = {"task": task, "names": names, **_price(result, adjacency, epsilon)}
-                told = [
+                shares = [
                     " / ".join(d.shown(result.cell(**at, method=name, quantity=q)) for q in ("readable", "different"))
                     for name in METHODS
                 ]
-                rows.append((task, names, adjacency, f"{epsilon:g}", *told))
+                rows.append((task, names, adjacency, f"{epsilon:g}", *shares))
     columns = ("task", "names", "adjacency", "epsilon", *METHODS)
     return Table("Texts that can be read as rows / that differ, percent", columns, rows)
 
@@ -203,7 +203,10 @@ def _judged_note(result: Result) -> str:
 
 def _samples(result: Result) -> list[Table]:
     texts = result.extra.get("texts", [])
-    rows = [(one["task"], f"{one['epsilon']:g}", one["label"], one["text"] or "(unreadable)") for one in texts]
+    rows = [
+        (sample["task"], f"{sample['epsilon']:g}", sample["label"], sample["text"] or "(unreadable)")
+        for sample in texts
+    ]
     title = f"Texts written by {RECOMMENDED}, {result.settings.adjacencies[-1]}"
     note = f"The first text of each of the first {SAMPLES} labels, none left out; the first seed."
     return [Table(title, ("task", "epsilon", "label", "text"), rows, note)] if rows else []

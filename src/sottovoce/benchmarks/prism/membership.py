@@ -66,12 +66,12 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
         raise ParameterError("records", settings.records, "one number: the size of a batch")
     world, stepper = bench.world(piece.task), stepper_of(settings.writer or settings.model)
     for number, drawn in enumerate(_drawn(world, piece.seed, experts)):
-        candidate, replacement, *others = drawn
+        candidate, replacement, *rest = drawn
         shown: dict[Key, Sequence[Example]] = {
-            Key(piece.task, piece.names, e.ZERO_SHOT, option=_told(number, ABSENT)): [],
-            Key(piece.task, piece.names, UNDEFENDED, option=_told(number, IN)): [candidate],
-            Key(piece.task, piece.names, UNDEFENDED, option=_told(number, REPLACED)): [replacement],
-            **_synthetic(bench, stepper, world, piece, number, candidate, replacement, others),
+            Key(piece.task, piece.names, e.ZERO_SHOT, option=_option(number, ABSENT)): [],
+            Key(piece.task, piece.names, UNDEFENDED, option=_option(number, IN)): [candidate],
+            Key(piece.task, piece.names, UNDEFENDED, option=_option(number, REPLACED)): [replacement],
+            **_synthetic(bench, stepper, world, piece, number, candidate, replacement, rest),
         }
         prepared = bench.scorer.prepare(world.task, list(shown.values()))
         (laws,) = prepared.score([candidate.fields])
@@ -108,16 +108,16 @@ def _synthetic(
     number: int,
     candidate: Example,
     replacement: Example,
-    others: Sequence[Example],
+    rest: Sequence[Example],
 ) -> dict[Key, Sequence[Example]]:
     """The demonstration of every method, price and world; none where the text is blank."""
-    writing, experts = GenerationTemplate.of(world.task), len(others) + 1
+    writing, experts = GenerationTemplate.of(world.task), len(rest) + 1
     opening = writing.opening(world.task.labels[candidate.label])
 
     def prompt(records: Sequence[Example]) -> Prompt:
         return Prompt(opening, "".join(writing.show(record.fields) for record in records), writing.lead)
 
-    batches = {IN: [candidate, *others], REPLACED: [replacement, *others], ABSENT: [*others]}
+    batches = {IN: [candidate, *rest], REPLACED: [replacement, *rest], ABSENT: [*rest]}
     groups = [Group(prompt(()), [prompt([record]) for record in batch]) for batch in batches.values()]
     keys: list[list[Key]] = [[] for _ in groups]
     choosers: list[list[Any]] = [[] for _ in groups]
@@ -129,27 +129,27 @@ def _synthetic(
                 for place, world_name in enumerate(batches):
                     if world_name not in (IN, out):
                         continue
-                    told = f"{piece.name} {number} {world_name} {adjacency.value} {epsilon:g} {name}"
+                    seed = f"{piece.name} {number} {world_name} {adjacency.value} {epsilon:g} {name}"
                     # The rows are published benchmark rows, so their noise may be seeded.
-                    noise = SeededRandomness(crc32(told.encode()))
+                    noise = SeededRandomness(crc32(seed.encode()))
                     eos_tokens, forbidden_tokens = stepper.eos_tokens, stepper.forbidden_tokens
                     choosers[place].append(
                         plan.decoder.start(plan, noise, eos_tokens=eos_tokens, forbidden_tokens=forbidden_tokens)
                     )
                     keys[place].append(
                         Key(piece.task, piece.names, name, records=experts, adjacency=adjacency.value, epsilon=epsilon,
-                            option=_told(number, world_name))
+                            option=_option(number, world_name))
                     )  # fmt: skip
     written = write(stepper, groups, choosers, max_private_tokens=INSIDE, tokens=TOKENS)
-    found: dict[Key, Sequence[Example]] = {}
+    examples: dict[Key, Sequence[Example]] = {}
     for its, texts in zip(keys, written, strict=True):
         for key, text in zip(its, texts, strict=True):
             values = writing.read(text)
-            found[key] = [] if values is None else [Example(values, candidate.label)]
-    return found
+            examples[key] = [] if values is None else [Example(values, candidate.label)]
+    return examples
 
 
-def _told(number: int, world: str) -> str:
+def _option(number: int, world: str) -> str:
     return f"{number} {world}"
 
 
@@ -202,13 +202,13 @@ def attacks_of(result: Result, caps: Callable[[Key, float], Caps] | None = None)
         number, world = cell.key.option.split(" ", 1)
         arm = replace(cell.key, option="", quantity="")
         trials.setdefault(arm, {}).setdefault((int(number), world), {})[cell.key.quantity] = cell.values
-    found = []
+    attacks = []
     for arm, its in trials.items():
         if arm.method == e.ZERO_SHOT:
             continue
         zero = trials[Key(arm.task, arm.names, e.ZERO_SHOT, "")]
-        found += [_attack(arm, name, its, zero, caps or cap_of) for name in ATTACKS]
-    return found
+        attacks += [_attack(arm, name, its, zero, caps or cap_of) for name in ATTACKS]
+    return attacks
 
 
 def _attack(
@@ -226,18 +226,18 @@ def _attack(
         scores += values.tolist()
         members += [world == IN] * len(values)
         groups += [(number, seed) for seed in range(len(values))]
-    said, inside = np.round(np.array(scores), 6), np.array(members)
+    rounded, inside = np.round(np.array(scores), 6), np.array(members)
     _, group = np.unique(np.array(groups), axis=0, return_inverse=True)
     draws = np.random.default_rng(crc32(f"{arm} {name}".encode()))
 
     def interval(statistic: Callable[..., float] | None) -> Proportion:
         return bootstrap_interval(
-            said, inside, group.reshape(-1), draws, statistic=statistic, replicates=REPLICATES
+            rounded, inside, group.reshape(-1), draws, statistic=statistic, replicates=REPLICATES
         )  # fmt: skip
 
     certified = None
     if name in FIXED:
-        guessed = said > FIXED[name]
+        guessed = rounded > FIXED[name]
         rates = Rates(
             int((guessed & ~inside).sum()), int((~inside).sum()), int((~guessed & inside).sum()), int(inside.sum())
         )
@@ -245,7 +245,7 @@ def _attack(
     return Attack(
         arm,
         name,
-        said,
+        rounded,
         inside,
         interval(None),
         {rate: interval(partial(tpr_at, fpr=rate)) for rate in LOW_RATES},
@@ -276,30 +276,32 @@ def cap_of(arm: Key, rate: float) -> Caps:
 
 def exhibit(result: Result) -> ReportSection:
     """One table for each attack, and curves."""
-    found = attacks_of(result)
-    tables = [_table(found, name) for name in ATTACKS]
+    attacks = attacks_of(result)
+    tables = [_table(attacks, name) for name in ATTACKS]
     protocol = f"{result.settings.seeds} seeds, batches of {result.settings.records[0]} records, {TOKENS} tokens a text"
-    told = [(name, protocol if name == "Protocol" else text) for name, text in about(result)]
+    details = [(name, protocol if name == "Protocol" else text) for name, text in about(result)]
     return ReportSection(
-        result.experiment, EXPERIMENT.title, EXPERIMENT.source, reading(found), tables, _figures(found), told
+        result.experiment, EXPERIMENT.title, EXPERIMENT.source, reading(attacks), tables, _figures(attacks), details
     )
 
 
-def _table(found: Sequence[Attack], name: str) -> Table:
+def _table(attacks: Sequence[Attack], name: str) -> Table:
     rows = []
-    here = [one for one in found if one.name == name]
-    for one in here:
-        key = one.key
+    selected = [attack for attack in attacks if attack.name == name]
+    for attack in selected:
+        key = attack.key
         price = "none" if key.epsilon is None else f"{key.epsilon:g}, {key.adjacency}"
-        cap = "-" if one.cap is None else rounded_up(one.cap[LOW_RATES[0]].auroc, 3)
+        cap = "-" if attack.cap is None else rounded_up(attack.cap[LOW_RATES[0]].auroc, 3)
         rates = []
         for rate in LOW_RATES:
-            limit = "" if one.cap is None else f"; cap {rounded_up(one.cap[rate].tpr, 3)}"
-            rates.append(_said(one.tprs[rate]) + limit)
-        certified = "-" if one.epsilon is None else rounded_down(one.epsilon, 3)
-        rows.append((key.task, key.method, price, _said(one.auroc), cap, *rates, certified))
-    counts = dict.fromkeys(f"{one.key.task} {int(one.members.sum())} + {int((~one.members).sum())}" for one in here)
-    outside = min(int((~one.members).sum()) for one in here)
+            limit = "" if attack.cap is None else f"; cap {rounded_up(attack.cap[rate].tpr, 3)}"
+            rates.append(_with_interval(attack.tprs[rate]) + limit)
+        certified = "-" if attack.epsilon is None else rounded_down(attack.epsilon, 3)
+        rows.append((key.task, key.method, price, _with_interval(attack.auroc), cap, *rates, certified))
+    counts = dict.fromkeys(
+        f"{attack.key.task} {int(attack.members.sum())} + {int((~attack.members).sum())}" for attack in selected
+    )
+    outside = min(int((~attack.members).sum()) for attack in selected)
     notes = [note for rate in LOW_RATES if (note := resolution_note(outside, rate))]
     fixed = f" Guess at a score above {FIXED[name]:g}." if name in FIXED else " No threshold was fixed for it."
     note = (
@@ -312,34 +314,39 @@ def _table(found: Sequence[Attack], name: str) -> Table:
     return Table(title, heads, rows, note)
 
 
-def _said(found: Proportion) -> str:
-    return f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
+def _with_interval(estimate: Proportion) -> str:
+    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
 
 
-def reading(found: Sequence[Attack]) -> list[str]:
+def reading(attacks: Sequence[Attack]) -> list[str]:
     """What the attacks found, in sentences."""
     lines = []
-    for task in dict.fromkeys(one.key.task for one in found):
-        bare = {one.name: one for one in found if one.key.task == task and one.key.epsilon is None}
-        told = "; ".join(f"{name} {_said(one.auroc)}" for name, one in bare.items())
-        works = [name for name, one in bare.items() if one.auroc.low > 0.5]
+    for task in dict.fromkeys(attack.key.task for attack in attacks):
+        bare = {attack.name: attack for attack in attacks if attack.key.task == task and attack.key.epsilon is None}
+        aurocs = "; ".join(f"{name} {_with_interval(attack.auroc)}" for name, attack in bare.items())
+        works = [name for name, attack in bare.items() if attack.auroc.low > 0.5]
         verdict = (
             f"tells members from others by: {', '.join(works)}"
             if works
             else "does not tell members from others, so it shows nothing about any defence here"
         )
-        lines.append(f"{task}, without a defence, AUROC of the attack on the {told}. The attack {verdict}.")
+        lines.append(f"{task}, without a defence, AUROC of the attack on the {aurocs}. The attack {verdict}.")
         for name in ATTACKS:
-            values = [one for one in found if (one.key.task, one.name) == (task, name) and one.key.epsilon is not None]
+            values = [
+                attack
+                for attack in attacks
+                if (attack.key.task, attack.name) == (task, name) and attack.key.epsilon is not None
+            ]
             if values:
-                most = max(values, key=lambda one: one.auroc.value)
+                most = max(values, key=lambda attack: attack.auroc.value)
+                above = sum(attack.auroc.low > 0.5 for attack in values)
                 lines.append(
-                    f"{task}, defended, {name}: AUROC {min(one.auroc.value for one in values):.2f} to "
+                    f"{task}, defended, {name}: AUROC {min(attack.auroc.value for attack in values):.2f} to "
                     f"{most.auroc.value:.2f} over {len(values)} methods and prices; intervals above .5 in "
-                    f"{sum(one.auroc.low > 0.5 for one in values)} (1 in 40 is expected where nothing is to be found)."
+                    f"{above} (1 in 40 is expected where nothing is to be found)."
                 )
-    bound = [one for one in found if one.key.epsilon is not None]
-    over = [one for one in bound if one.exceeds]
+    bound = [attack for attack in attacks if attack.key.epsilon is not None]
+    over = [attack for attack in bound if attack.exceeds]
     names = "; ".join(
         f"{x.key.task}, {x.key.method}, epsilon {x.key.epsilon:g}, {x.key.adjacency}, {x.name}" for x in over
     )
@@ -352,18 +359,20 @@ def reading(found: Sequence[Attack]) -> list[str]:
     return lines
 
 
-def _figures(found: Sequence[Attack]) -> list[Figure]:
+def _figures(attacks: Sequence[Attack]) -> list[Figure]:
     figures = []
-    for task in dict.fromkeys(one.key.task for one in found):
-        here = [one for one in found if (one.key.task, one.name) == (task, ABOVE)]
-        prices = sorted({one.key.epsilon for one in here if one.key.epsilon is not None})
+    for task in dict.fromkeys(attack.key.task for attack in attacks):
+        selected = [attack for attack in attacks if (attack.key.task, attack.name) == (task, ABOVE)]
+        prices = sorted({attack.key.epsilon for attack in selected if attack.key.epsilon is not None})
         lines = []
-        for one in here:
-            if one.key.epsilon is None or one.key.epsilon == prices[-1]:
-                curve = roc_of(one.scores, one.members).as_dict()
-                name = one.key.method if one.key.epsilon is None else f"{one.key.method}, {one.key.adjacency}"
+        for attack in selected:
+            if attack.key.epsilon is None or attack.key.epsilon == prices[-1]:
+                curve = roc_of(attack.scores, attack.members).as_dict()
+                name = (
+                    attack.key.method if attack.key.epsilon is None else f"{attack.key.method}, {attack.key.adjacency}"
+                )
                 x, y = curve["false_positive_rates"], curve["true_positive_rates"]
-                lines.append(Series(name, x, y, reference=one.key.epsilon is None))
+                lines.append(Series(name, x, y, reference=attack.key.epsilon is None))
         price = f", epsilon {prices[-1]:g}" if prices else ""
         figures.append(
             Figure(

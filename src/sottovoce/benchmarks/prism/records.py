@@ -36,7 +36,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     copied = after_real_ones(stepper, episode, held, piece)
     yield from j.judged_real(bench, piece, SIZE.tokens)
     for name, made in ((PUBLIC, public), (COPIED, copied)):
-        yield from d.told(bench, piece, episode, made, Key(piece.task, piece.names, name), SIZE)
+        yield from d.measurements(bench, piece, episode, made, Key(piece.task, piece.names, name), SIZE)
         yield from j.judged(bench, piece, made, Key(piece.task, piece.names, name), SIZE.tokens)
     for records in settings.records:
         rows = d.rows_of(episode, held[:records])
@@ -46,7 +46,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
                     made = d.written(stepper, episode, rows, METHODS[name], epsilon, adjacency, piece, SIZE)
                     price: dict[str, Any] = {"adjacency": adjacency.value, "epsilon": epsilon}
                     key = Key(piece.task, piece.names, name, records=records, **price)
-                    yield from d.told(bench, piece, episode, made, key, SIZE)
+                    yield from d.measurements(bench, piece, episode, made, key, SIZE)
                     yield from j.judged(bench, piece, made, key, SIZE.tokens)
 
 
@@ -70,15 +70,15 @@ def exhibit(result: Result) -> ReportSection:
                 f"Of their label, {adjacency}, epsilon {epsilon:g}",
                 {"adjacency": adjacency, "epsilon": epsilon},
             )
-            told = (
+            meaning = (
                 "Percent of texts told to be of their label among those of their set (the judge of `prism-kshot`); "
                 "real ones: test rows that it was not fitted on"
             )
-            tables.append(_table(result, title, {"quantity": j.OF_LABEL}, price, told))
+            tables.append(_table(result, title, {"quantity": j.OF_LABEL}, price, meaning))
     return ReportSection(result.experiment, EXPERIMENT.title, EXPERIMENT.source, lines, tables, figures, about(result))
 
 
-def _table(result: Result, title: str, what: dict[str, Any], price: dict[str, Any], told: str) -> Table:
+def _table(result: Result, title: str, what: dict[str, Any], price: dict[str, Any], meaning: str) -> Table:
     rows = []
     for task, names in kinds(result):
         at: dict[str, Any] = {"task": task, "names": names, **what}
@@ -89,8 +89,8 @@ def _table(result: Result, title: str, what: dict[str, Any], price: dict[str, An
     columns = ("task", "method", PUBLIC, f"{COPIED} (no guarantee)", f"{REAL} (no guarantee)")
     counts = tuple(f"{count} records" for count in result.settings.records)
     note = (
-        f"{told}, mean and standard error over seeds. {SIZE.per_label} texts a label of {SIZE.tokens} tokens at most, "
-        f"delta {d.DELTA:g}."
+        f"{meaning}, mean and standard error over seeds. {SIZE.per_label} texts a label of {SIZE.tokens} tokens at "
+        f"most, delta {d.DELTA:g}."
     )
     return Table(title, (*columns, *counts), rows, note)
 

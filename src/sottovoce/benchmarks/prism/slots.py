@@ -97,10 +97,10 @@ def demonstrations(stepper: Stepper, rows: Sequence[w.Values], asked_for: str) -
     """Their part of the prompt: as many as there is room for, a line break in none."""
     shown, room = "", ROOM
     for row in rows:
-        one = f"Question: {_line(row['text'])}\n{asked_for}: {_line(row['slot'])}\n"
-        room -= len(stepper.encode(one))
+        demonstration = f"Question: {_line(row['text'])}\n{asked_for}: {_line(row['slot'])}\n"
+        room -= len(stepper.encode(demonstration))
         if room >= 0:
-            shown += one
+            shown += demonstration
     return shown
 
 
@@ -117,13 +117,13 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     writer, answering = stepper_of(s.writer or s.model), _Answering(stepper_of(s.model), piece.task, drawn.questions)
     write = (_ByPhrase if phrases else _Whole)(writer, piece, drawn.records)
     yield with_(at, quantity="reachable"), _percent([_is_span(row) for row in drawn.questions])
-    yield from answering.told((), at)
+    yield from answering.accuracies((), at)
 
     def in_context(rows: Sequence[w.Values], key: Key) -> Iterator[tuple[Key, float]]:
         kept = [row for row in rows if usable(row)]
         order = np.random.default_rng(40_000 + piece.seed).permutation(len(kept))
         for k in s.shots:
-            yield from answering.told([kept[i] for i in order[:k]], with_(key, option=f"k {k}"))
+            yield from answering.accuracies([kept[i] for i in order[:k]], with_(key, option=f"k {k}"))
 
     def of_file(file: w.File, key: Key) -> Iterator[tuple[Key, float]]:
         yield with_(key, quantity="readable"), 100 * len(file.rows) / TEXTS
@@ -162,8 +162,8 @@ class _Whole:
 
     def private(self, decoder: Decoder, epsilon: float, adjacency: Adjacency) -> w.File:
         """By a method at a price."""
-        given = self._stepper, self._writing, self._records, decoder, epsilon, adjacency, self._length
-        return w.written(*given, self._piece.name)
+        arguments = self._stepper, self._writing, self._records, decoder, epsilon, adjacency, self._length
+        return w.written(*arguments, self._piece.name)
 
 
 class _ByPhrase:
@@ -183,8 +183,8 @@ class _ByPhrase:
     def private(self, decoder: Decoder, epsilon: float, adjacency: Adjacency) -> w.File:
         """By a method at a price."""
         rows = rows_of(self._episode, self._episode.records)
-        given = self._stepper, self._episode, rows, decoder, epsilon, adjacency, self._piece, self._size
-        return self._file(written(*given))
+        arguments = self._stepper, self._episode, rows, decoder, epsilon, adjacency, self._piece, self._size
+        return self._file(written(*arguments))
 
     def _file(self, made: Sequence[Example]) -> w.File:
         rows = [{"text": example.fields["text"], "slot": self._phrases[example.label]} for example in made]
@@ -203,7 +203,7 @@ class _Answering:
         self._stepper, self._name, self._questions = stepper, SETS[folder], questions
         self._known: dict[str, tuple[float, float]] = {}
 
-    def told(self, shown: Sequence[w.Values], key: Key) -> Iterator[tuple[Key, float]]:
+    def accuracies(self, shown: Sequence[w.Values], key: Key) -> Iterator[tuple[Key, float]]:
         """Percent right of either kind of answer."""
         before = f"Each question names a {self._name.lower()}.\n"
         before += demonstrations(self._stepper, shown, self._name)
@@ -213,11 +213,11 @@ class _Answering:
             yield with_(key, quantity=quantity), right
 
     def _right(self, before: str) -> tuple[float, float]:
-        asked = [Asked(before, f"Question: {_line(row['text'])}", f"\n{self._name}:") for row in self._questions]
-        said = answers(self._stepper, asked, [row["text"] for row in self._questions])
+        prompts = [Asked(before, f"Question: {_line(row['text'])}", f"\n{self._name}:") for row in self._questions]
+        replies = answers(self._stepper, prompts, [row["text"] for row in self._questions])
         slots = [row["slot"] for row in self._questions]
-        greedy = _percent([exact(one.likeliest, slot) for one, slot in zip(said, slots, strict=True)])
-        return greedy, _percent([exact(one.span, slot) for one, slot in zip(said, slots, strict=True)])
+        greedy = _percent([exact(reply.likeliest, slot) for reply, slot in zip(replies, slots, strict=True)])
+        return greedy, _percent([exact(reply.span, slot) for reply, slot in zip(replies, slots, strict=True)])
 
 
 # What a run shows
@@ -270,11 +270,11 @@ def _quality(result: Result) -> Table:
     for task in s.tasks:
         for adjacency in s.adjacencies:
             for epsilon in s.epsilons:
-                told = []
+                shares = []
                 for name in (PUBLIC, *METHODS):
-                    found = [_cell(result, task, name, q, None, adjacency, epsilon) for q in ("readable", "usable")]
-                    told.append(" / ".join(f"{cell.mean:.0f}" if cell else "-" for cell in found))
-                rows.append((task, adjacency, f"{epsilon:g}", *told))
+                    cells = [_cell(result, task, name, q, None, adjacency, epsilon) for q in ("readable", "usable")]
+                    shares.append(" / ".join(f"{cell.mean:.0f}" if cell else "-" for cell in cells))
+                rows.append((task, adjacency, f"{epsilon:g}", *shares))
     note = (
         "A row is readable if it is an object of the schema (by phrase: a text), usable if its slot is in its text. "
         f"Whole rows are written so: {OPTION}."
@@ -304,7 +304,7 @@ def _reading(result: Result, task: str, k: int) -> list[str]:
     """The controls, what could be used, and what synthetic rows add to public texts, seed by seed."""
     s, lines = result.settings, []
     reach = _cell(result, task, e.ZERO_SHOT, "reachable")
-    for quantity, told in COLUMNS.items():
+    for quantity, heading in COLUMNS.items():
         free = {name: _cell(result, task, name, quantity, k) for name in (e.ZERO_SHOT, PUBLIC, REAL)}
         if not all(free.values()):
             continue
@@ -317,13 +317,13 @@ def _reading(result: Result, task: str, k: int) -> list[str]:
                 "which two standard errors do not tell from nothing: what synthetic rows are worth cannot be seen here"
             )
         )
-        lines.append(f"{task}, {told}, k = {k}: {means}. Real rows add {said_of(gain)} points, {shows}.")
+        lines.append(f"{task}, {heading}, k = {k}: {means}. Real rows add {said_of(gain)} points, {shows}.")
         for adjacency in s.adjacencies:
             for epsilon in s.epsilons:
                 cells = {name: _cell(result, task, name, quantity, k, adjacency, epsilon) for name in METHODS}
                 gaps = [f"{name} {said_of(difference(cell, free[PUBLIC]))}" for name, cell in cells.items()]
                 lines.append(
-                    f"{task}, {told}, {adjacency}, epsilon {epsilon:g}, points over public texts: {', '.join(gaps)}."
+                    f"{task}, {heading}, {adjacency}, epsilon {epsilon:g}, points over public texts: {', '.join(gaps)}."
                 )
     used = [
         cell.mean

@@ -71,17 +71,17 @@ def spans_of(question: str) -> list[str]:
     return list(dict.fromkeys(runs))
 
 
-def answers(stepper: Stepper, asked: Sequence[Asked], questions: Sequence[str]) -> list[Answer]:
+def answers(stepper: Stepper, prompts: Sequence[Asked], questions: Sequence[str]) -> list[Answer]:
     """Answers all of them; prompts are read once."""
     paths = [
         [_Path(stepper, question.split()[at:][:WORDS]) for at in range(len(question.split()))] for question in questions
     ]
-    longest = max((len(path.tokens) for one in paths for path in one), default=0)
+    longest = max((len(path.tokens) for choices in paths for path in choices), default=0)
     room = max(TOKENS, longest + 1)
-    groups = [Group(Prompt(one.before, one.question, one.lead), ()) for one in asked]
+    groups = [Group(Prompt(prompt.before, prompt.question, prompt.lead), ()) for prompt in prompts]
     read = stepper.read(groups, max_private_tokens=ROOM, tokens=room)
     try:
-        first, written = _written(stepper, read, len(asked))
+        first, written = _written(stepper, read, len(prompts))
         spans = _spans(stepper, read, first, paths, room)
     finally:
         read.close()
@@ -102,23 +102,23 @@ class _Path:
 def _written(stepper: Stepper, read: ReadPrompts, count: int) -> tuple[list[NDArray[np.float64]], list[str]]:
     """The first step's log-probabilities, and the likeliest texts."""
     first: list[NDArray[np.float64]] = []
-    found: list[list[int]] = [[] for _ in range(count)]
+    tokens: list[list[int]] = [[] for _ in range(count)]
     decoding, forbidden_tokens = read.write(range(count), TOKENS), stepper.forbidden_tokens
     waiting: dict[int, int | None] = dict.fromkeys(range(count))
     while waiting:
         following: dict[int, int | None] = {}
         for step in decoding.step(waiting):
             logs = log_shares(step.public, forbidden_tokens)
-            if not found[step.text]:
+            if not tokens[step.text]:
                 first.append(logs)
             token = int(np.argmax(logs))
-            found[step.text].append(token)
-            over = token in stepper.eos_tokens or len(found[step.text]) == TOKENS
-            if not over and "\n" not in text_of(stepper, found[step.text]).lstrip():
+            tokens[step.text].append(token)
+            over = token in stepper.eos_tokens or len(tokens[step.text]) == TOKENS
+            if not over and "\n" not in text_of(stepper, tokens[step.text]).lstrip():
                 following[step.text] = token
         waiting = following
     decoding.close()
-    return first, [text_of(stepper, its).strip().partition("\n")[0].strip() for its in found]
+    return first, [text_of(stepper, its).strip().partition("\n")[0].strip() for its in tokens]
 
 
 def _spans(
@@ -129,7 +129,7 @@ def _spans(
     room: int,
 ) -> list[str]:
     """The likeliest span of each question."""
-    best, said = np.full(len(paths), -np.inf), [""] * len(paths)
+    best, spans = np.full(len(paths), -np.inf), [""] * len(paths)
     eos_tokens, forbidden_tokens = [*stepper.eos_tokens, *stepper.encode("\n")[:1]], stepper.forbidden_tokens
     likeliest = [
         sorted((path for path in its if path.tokens), key=lambda path: -logs[path.tokens[0]])
@@ -144,20 +144,20 @@ def _spans(
         ]
         if chosen:
             _follow(
-                read.write([number for number, _ in chosen], room), chosen, best, said, eos_tokens, forbidden_tokens
+                read.write([number for number, _ in chosen], room), chosen, best, spans, eos_tokens, forbidden_tokens
             )
-    return said
+    return spans
 
 
 def _follow(
     decoding: Decoding,
     chosen: Sequence[tuple[int, _Path]],
     best: NDArray[np.float64],
-    said: list[str],
+    spans: list[str],
     eos_tokens: Sequence[int],
     forbidden_tokens: Sequence[int],
 ) -> None:
-    """Goes along paths, and notes the likeliest span of each question in ``best`` and ``said``."""
+    """Goes along paths, and notes the likeliest span of each question in ``best`` and ``spans``."""
     so_far = np.zeros(len(chosen))
     waiting: dict[int, int | None] = dict.fromkeys(range(len(chosen)))
     at = 0
@@ -168,7 +168,7 @@ def _follow(
             if at in path.spans:
                 whole = so_far[step.text] + np.logaddexp.reduce(logs[list(eos_tokens)])
                 if whole > best[number]:
-                    best[number], said[number] = whole, path.spans[at]
+                    best[number], spans[number] = whole, path.spans[at]
             so_far[step.text] += logs[path.tokens[at]] if at < len(path.tokens) else -np.inf
         # What follows only lowers a probability: a path that has fallen behind a whole span is given up.
         waiting = {text: chosen[text][1].tokens[at] for text in waiting if so_far[text] > best[chosen[text][0]]}

@@ -109,7 +109,7 @@ def shares(rows: Sequence[w.Values], films: Films, texts: int) -> dict[str, floa
     ]
     dated = [row for row in valid if first <= row["year"] <= last]
     counts = zip(SHARES, (rows, valid, known, dated), strict=True)
-    return {name: 100 * len(found) / texts for name, found in counts}
+    return {name: 100 * len(kept) / texts for name, kept in counts}
 
 
 def measure(bench: Bench, piece: Piece) -> Measurements:
@@ -178,8 +178,8 @@ def _shown(result: Result, cell: Cell | None) -> str:
         return "-"
     if cell.key.quantity == "tokens":
         return str(cell)
-    found = _interval(result, cell)
-    return f"{cell} ({100 * found.low:.0f} to {100 * found.high:.0f})"
+    interval = _interval(result, cell)
+    return f"{cell} ({100 * interval.low:.0f} to {100 * interval.high:.0f})"
 
 
 def _table(result: Result, option: str, adjacency: str) -> Table:
@@ -188,8 +188,8 @@ def _table(result: Result, option: str, adjacency: str) -> Table:
     rows = []
     for method, epsilon in arms:
         cells = [_cell(result, method, option, quantity, adjacency, epsilon) for quantity in (*SHARES, "tokens")]
-        told = f"{method} (no guarantee)" if method == REAL else method
-        rows.append((told, f"{epsilon:g}" if epsilon else "-", *(_shown(result, cell) for cell in cells)))
+        label = f"{method} (no guarantee)" if method == REAL else method
+        rows.append((label, f"{epsilon:g}" if epsilon else "-", *(_shown(result, cell) for cell in cells)))
     batches = s.queries
     note = (
         f"Percent of {s.seeds * s.queries} texts a row, mean and standard error over {s.seeds} seeds, and in brackets "
@@ -198,10 +198,10 @@ def _table(result: Result, option: str, adjacency: str) -> Table:
         f"{DELTA:g}. Genres count where there is at least one and all are known."
     )
     columns = ("method", "epsilon", *SHARES.values(), "tokens a text")
-    return Table(f"Records of films, {_told(option)}, {adjacency}", columns, rows, note)
+    return Table(f"Records of films, {_manner(option)}, {adjacency}", columns, rows, note)
 
 
-def _told(option: str) -> str:
+def _manner(option: str) -> str:
     return {w.FREE: "written freely", w.GRAMMAR: "with grammar"}[option]
 
 
@@ -209,13 +209,13 @@ def _figure(result: Result, option: str, adjacency: str) -> Figure:
     s = result.settings
     lines = []
     for method in (PUBLIC, REAL, *METHODS):
-        there = [(e, cell) for e in s.epsilons if (cell := _cell(result, method, option, "schema", adjacency, e))]
-        found = [_interval(result, cell) for _, cell in there]
-        y, low, high = ([100 * getattr(one, end) for one in found] for end in ("value", "low", "high"))
-        lines.append(Series(method, [at for at, _ in there], y, low, high, reference=method in (PUBLIC, REAL)))
+        measured = [(e, cell) for e in s.epsilons if (cell := _cell(result, method, option, "schema", adjacency, e))]
+        intervals = [_interval(result, cell) for _, cell in measured]
+        y, low, high = ([100 * getattr(interval, end) for interval in intervals] for end in ("value", "low", "high"))
+        lines.append(Series(method, [at for at, _ in measured], y, low, high, reference=method in (PUBLIC, REAL)))
     return Figure(
         f"valid-{option}-{adjacency}",
-        f"Records valid under the schema, {_told(option)}, {adjacency}",
+        f"Records valid under the schema, {_manner(option)}, {adjacency}",
         "epsilon of the file",
         "valid records, percent of texts",
         lines,
@@ -231,7 +231,7 @@ def _reading(result: Result, option: str) -> list[str]:
     if not (public and real):
         return []
     lines.append(
-        f"{_told(option)}: {public.mean:.0f} % of texts are valid after the public prompt alone, {real.mean:.0f} % "
+        f"{_manner(option)}: {public.mean:.0f} % of texts are valid after the public prompt alone, {real.mean:.0f} % "
         "after one real record (no guarantee)."
     )
     level = _interval(result, public)
@@ -239,15 +239,15 @@ def _reading(result: Result, option: str) -> list[str]:
         better, worse = [], []
         for epsilon in s.epsilons:
             cells = {name: _cell(result, name, option, "schema", adjacency, epsilon) for name in METHODS}
-            told = ", ".join(f"{name} {cell.mean:.0f}" for name, cell in cells.items() if cell)
-            lines.append(f"{_told(option)}, {adjacency}, epsilon {epsilon:g}, percent valid: {told}.")
+            percentages = ", ".join(f"{name} {cell.mean:.0f}" for name, cell in cells.items() if cell)
+            lines.append(f"{_manner(option)}, {adjacency}, epsilon {epsilon:g}, percent valid: {percentages}.")
             for name, cell in cells.items():
                 if cell and _interval(result, cell).low > level.high:
                     better.append(f"{name} at {epsilon:g}")
                 if cell and _interval(result, cell).high < level.low:
                     worse.append(f"{name} at {epsilon:g}")
         lines.append(
-            f"{_told(option)}, {adjacency}: above the public prompt alone, intervals apart: "
+            f"{_manner(option)}, {adjacency}: above the public prompt alone, intervals apart: "
             f"{', '.join(better) or 'none, so nothing shows that the records helped'}; "
             f"below it: {', '.join(worse) or 'none'}."
         )
@@ -263,8 +263,8 @@ def _of_grammar(result: Result) -> str:
             _cell(result, name, option, "schema", adjacency, epsilon)
             for name in METHODS for adjacency in s.adjacencies for epsilon in s.epsilons
         ]  # fmt: skip
-        found = [cell.mean for cell in cells if cell]
-        means.append(sum(found) / len(found))
+        percentages = [cell.mean for cell in cells if cell]
+        means.append(sum(percentages) / len(percentages))
     return (
         f"Over all methods, prices and adjacencies {means[0]:.0f} % of texts are valid when written freely and "
         f"{means[1]:.0f} % with the grammar, at the same charge; the rest of the latter did not end within {TOKENS} "

@@ -105,8 +105,8 @@ def draw(
     train = [row for row in train if keep is None or keep(row)]
     if not 0 < records <= len(train):
         raise ParameterError("records", records, f"one number up to {len(train)}")
-    asked = [test[index] for index in rng.permutation(len(test))[:questions]]
-    return Drawn([train[index] for index in rng.permutation(len(train))[:records]], asked)
+    queries = [test[index] for index in rng.permutation(len(test))[:questions]]
+    return Drawn([train[index] for index in rng.permutation(len(train))[:records]], queries)
 
 
 @final
@@ -161,7 +161,7 @@ def written(
     )
     writer = writer_of(stepper, writing, rows, order, decoder, epsilon, adjacency, seed)
     rounds = list(writer.rounds())
-    return File([row for one in rounds for row in one.rows], sum(one.tokens for one in rounds))
+    return File([row for part in rounds for row in part.rows], sum(part.tokens for part in rounds))
 
 
 def without_guarantee(
@@ -169,7 +169,7 @@ def without_guarantee(
 ) -> File:
     """Controls: a text for each shown record, drawn from the model as it is; ``None`` for the public prompt alone."""
     opening = writing.opening(NO_LABEL)
-    prompts = [Prompt(opening, writing.show(one) if one else "", writing.lead) for one in shown]
+    prompts = [Prompt(opening, writing.show(values) if values else "", writing.lead) for values in shown]
     grammar = Grammar(writing.schema, stepper) if writing.grammar and writing.schema else None
     rng = np.random.default_rng(60_000 + seed)
     texts = drawn_texts(stepper, prompts, length.tokens, length.inside, writing.ended, rng, grammar)
@@ -197,7 +197,7 @@ def drawn_texts(
         rng: For tokens drawn at temperature 1; ``None`` for the likeliest each time.
         grammar: What may be chosen; ``None`` for anything.
     """
-    found: list[list[int]] = [[] for _ in prompts]
+    sequences: list[list[int]] = [[] for _ in prompts]
     matchers, forbidden_tokens = [grammar.start() if grammar else None for _ in prompts], stepper.forbidden_tokens
     read = stepper.read([Group(prompt, ()) for prompt in prompts], max_private_tokens=inside, tokens=tokens)
     try:
@@ -206,7 +206,7 @@ def drawn_texts(
         while waiting:
             following: dict[int, int | None] = {}
             for step in decoding.step(waiting):
-                its, matcher = found[step.text], matchers[step.text]
+                its, matcher = sequences[step.text], matchers[step.text]
                 logits = log_shares(step.public, forbidden_tokens)
                 if matcher:
                     may = np.zeros(len(logits), dtype=bool)
@@ -225,7 +225,7 @@ def drawn_texts(
         decoding.close()
     finally:
         read.close()
-    return [(text_of(stepper, its), len(its)) for its in found]
+    return [(text_of(stepper, its), len(its)) for its in sequences]
 
 
 def log_shares(logits: Tensor, forbidden_tokens: Sequence[int]) -> NDArray[np.float64]:
@@ -250,5 +250,7 @@ def words_of(text: str) -> list[str]:
 
 def occurs(phrase: str, text: str) -> bool:
     """Whether the words of a phrase stand in a text one after another."""
-    wanted, there = words_of(phrase), words_of(text)
-    return bool(wanted) and any(there[at : at + len(wanted)] == wanted for at in range(len(there)))
+    phrase_words, text_words = words_of(phrase), words_of(text)
+    return bool(phrase_words) and any(
+        text_words[at : at + len(phrase_words)] == phrase_words for at in range(len(text_words))
+    )

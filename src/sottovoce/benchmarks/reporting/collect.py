@@ -39,9 +39,9 @@ FAMILIES: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
 
 def family_of(shown: Sequence[ReportSection]) -> tuple[str, list[str]]:
     """Title and introduction for experiments of one paper or of several."""
-    found = list(dict.fromkeys(next(f for f in FAMILIES if one.experiment.startswith(f)) for one in shown))
-    title = FAMILIES[found[0]][0] if len(found) == 1 else "All experiments, measured"
-    return title, [line for family in found for line in FAMILIES[family][1]]
+    families = list(dict.fromkeys(next(f for f in FAMILIES if section.experiment.startswith(f)) for section in shown))
+    title = FAMILIES[families[0]][0] if len(families) == 1 else "All experiments, measured"
+    return title, [line for family in families for line in FAMILIES[family][1]]
 
 
 def exhibits(folder: Path) -> list[ReportSection]:
@@ -50,19 +50,19 @@ def exhibits(folder: Path) -> list[ReportSection]:
     Raises:
         InputError: There is none.
     """
-    found = []
+    results = []
     for file in sorted(folder.glob("*.json")):
         try:
             result = Result.read(file)
         except InputError:
             continue
         if result.experiment in MODULES:
-            found.append(result)
-    if not found:
+            results.append(result)
+    if not results:
         raise InputError(f"There are no results in {str(folder)!r}. Run 'sotto bench run poetry' or 'prism' first.")
     order = list(MODULES)
-    found.sort(key=lambda result: (order.index(result.experiment), result.settings.model))
-    return [load_experiment(result.experiment).exhibit(result) for result in found]
+    results.sort(key=lambda result: (order.index(result.experiment), result.settings.model))
+    return [load_experiment(result.experiment).exhibit(result) for result in results]
 
 
 def collect(folder: Path, out: Path, *, figures: Path | None = None, markdown: Path | None = None) -> list[Path]:
@@ -84,7 +84,7 @@ def collect(folder: Path, out: Path, *, figures: Path | None = None, markdown: P
     shown: Sequence[ReportSection] = exhibits(folder)
     title, introduction = family_of(shown)
     written = [out]
-    drawn = [name for one in shown for figure in one.figures for name in names_of(figure, one.experiment)]
+    drawn = [name for section in shown for figure in section.figures for name in names_of(figure, section.experiment)]
     for file in (out, *([markdown] if markdown else []), *((figures / name for name in drawn) if figures else [])):
         refuse_protected(file)
         refuse_existing(file, marked(MARK))

@@ -96,8 +96,8 @@ def draw_all(exhibits: Sequence[ReportSection], folder: Path) -> list[Path]:
     return [
         path
         for exhibit in exhibits
-        for one in exhibit.figures
-        for path in draw(one, folder, exhibit.experiment, styles=styles)
+        for figure in exhibit.figures
+        for path in draw(figure, folder, exhibit.experiment, styles=styles)
     ]
 
 
@@ -166,28 +166,30 @@ def _curves(figure: Figure, styles: Styles) -> list[_Curve]:
     OneOf(tuple(KINDS)).read("kind", figure.kind)
     places = {group: place for place, group in enumerate(_groups(figure))}
     curves = []
-    for one in figure.series:
-        x = [float(places[_group(value)]) if places else float(value) for value in one.x]
-        if one.reference and len(one.y) == 1 and figure.kind == "lines":
+    for series in figure.series:
+        x = [float(places[_group(value)]) if places else float(value) for value in series.x]
+        if series.reference and len(series.y) == 1 and figure.kind == "lines":
             x = []  # one value for all x: a level
-        low_ends, high_ends = (ends if len(ends) else one.y for ends in (one.low, one.high))
-        level = not x and one.reference and len(one.y) == 1
-        if not (len(one.y) == len(low_ends) == len(high_ends) and (level or len(x) == len(one.y))):
-            given = (len(one.x), len(one.y), len(one.low), len(one.high))
+        low_ends, high_ends = (ends if len(ends) else series.y for ends in (series.low, series.high))
+        level = not x and series.reference and len(series.y) == 1
+        if not (len(series.y) == len(low_ends) == len(high_ends) and (level or len(x) == len(series.y))):
+            lengths = (len(series.x), len(series.y), len(series.low), len(series.high))
             raise ParameterError(
-                f"the length of x, y, low, high of '{one.name}'", given, "one length, or none for an interval"
+                f"the length of x, y, low, high of '{series.name}'", lengths, "one length, or none for an interval"
             )
-        x_values, y, low, high = (_finite(values) for values in (x, one.y, low_ends, high_ends))
-        curves.append(_Curve(_clean(one.name), x_values, y, low, high, styles[one.name, one.reference], one.reference))
+        x_values, y, low, high = (_finite(values) for values in (x, series.y, low_ends, high_ends))
+        curves.append(
+            _Curve(_clean(series.name), x_values, y, low, high, styles[series.name, series.reference], series.reference)
+        )
     return curves
 
 
 def _groups(figure: Figure) -> list[str]:
     """Names along the horizontal axis, by first appearance; none where it is a number."""
-    given = [value for one in figure.series for value in one.x]
-    if figure.kind != "bars" and not any(isinstance(value, str) for value in given):
+    positions = [value for series in figure.series for value in series.x]
+    if figure.kind != "bars" and not any(isinstance(value, str) for value in positions):
         return []
-    return list(dict.fromkeys(_group(value) for value in given))
+    return list(dict.fromkeys(_group(value) for value in positions))
 
 
 def _group(value: float | str) -> str:
@@ -202,7 +204,7 @@ class _Painter:
 
         self.figure, self.curves, self.groups = figure, curves, _groups(figure)
         self.x = Scale.of(_joined(curve.x for curve in curves), figure.log_x and not self.groups)
-        self.y = Scale.of(_joined(part for one in curves for part in (one.y, one.low, one.high)), figure.log_y)
+        self.y = Scale.of(_joined(part for curve in curves for part in (curve.y, curve.low, curve.high)), figure.log_y)
         self.side_by_side = [curve for curve in curves if not curve.is_level]
         each = max(0.45, 0.1 * len(self.side_by_side)) * len(self.groups)
         self.canvas = Canvas(figsize=(min(max(_WIDTH, each + 1.2), _WIDEST), _HEIGHT), layout="constrained", dpi=100)
@@ -216,7 +218,7 @@ class _Painter:
         if self.y.log:
             axes.set_yscale("log")
         for index, curve in enumerate(self.curves):
-            self.handles.append((self._one(index, curve), curve.name))
+            self.handles.append((self._draw_curve(index, curve), curve.name))
         if not any(np.isfinite(curve.y).any() for curve in self.curves):
             axes.tick_params(left=False, labelleft=False)
             axes.text(0.5, 0.5, "no data", transform=axes.transAxes, ha="center", va="center", color="#767676")
@@ -230,7 +232,7 @@ class _Painter:
         self._legend()
         return self.canvas
 
-    def _one(self, index: int, curve: _Curve) -> Any:
+    def _draw_curve(self, index: int, curve: _Curve) -> Any:
         if curve.is_level:
             return self._level(curve)
         if self.figure.kind == "bars":
@@ -261,7 +263,7 @@ class _Painter:
         if np.array_equal(curve.low, curve.high, equal_nan=True):
             return
         low, high = self.y.place(curve.low), self.y.place(curve.high)
-        wide = [one for one in self.side_by_side if not np.array_equal(one.low, one.high, equal_nan=True)]
+        wide = [other for other in self.side_by_side if not np.array_equal(other.low, other.high, equal_nan=True)]
         if self.figure.kind in ("lines", "steps") and len(wide) <= BANDS_UP_TO and len(x) > 1:
             look: dict[str, Any] = {"color": curve.style.color, "alpha": 0.16, "linewidth": 0, "zorder": 1}
             look["step"] = "post" if self.figure.kind == "steps" else None
@@ -339,7 +341,7 @@ class _Painter:
         where = {"loc": "outside right upper" if aside else "outside lower center", "frameon": False, "fontsize": 9}
         for columns in (1,) if aside else range(int(width / 2), 0, -1):
             # Set afterwards: a name that begins with "_" would be left out.
-            legend = self.canvas.legend([one for one, _ in handles], ["-"] * len(handles), ncols=columns, **where)
+            legend = self.canvas.legend([handle for handle, _ in handles], ["-"] * len(handles), ncols=columns, **where)
             for text, (_, name) in zip(legend.get_texts(), handles, strict=True):
                 text.set_text(_wrapped(name, 32 if aside else 48))
             box, dots = legend.get_window_extent(renderer), self.canvas.dpi

@@ -43,7 +43,7 @@ def write_report(exhibits: Sequence[ReportSection], file: Path, *, title: str, i
         f'<li><a href="#{anchor}">{_text(exhibit.title)}</a> <span class="source">{_text(exhibit.source)}</span></li>'
         for anchor, exhibit in zip(anchors, exhibits, strict=True)
     ]
-    sections = [_section(*one, styles) for one in zip(anchors, exhibits, strict=True)]
+    sections = [_section(*pair, styles) for pair in zip(anchors, exhibits, strict=True)]
     style = (resources.files(__package__) / "report.css").read_text("utf-8")
     page = [
         "<!DOCTYPE html>",
@@ -115,7 +115,7 @@ def alternative(figure: Figure) -> str:
     kind = {"lines": "Lines", "steps": "Step curves", "points": "Points", "bars": "Bars"}.get(figure.kind, "Drawing")
     log = [name for name, is_log in (("horizontal", figure.log_x), ("vertical", figure.log_y)) if is_log]
     axes = f", {' and '.join(log)} axis logarithmic" if log else ""
-    names = "; ".join(one.name + (" (reference)" if one.reference else "") for one in figure.series)
+    names = "; ".join(series.name + (" (reference)" if series.reference else "") for series in figure.series)
     return f"{figure.title}. {kind}: {figure.y_label} against {figure.x_label}{axes}, for: {names or 'nothing'}."
 
 
@@ -159,11 +159,11 @@ def _html_figure(figure: Figure, styles: plot_styles.Styles) -> str:
 
 def _anchors(names: Iterable[str]) -> list[str]:
     """Ids of letters, digits and dashes, each different."""
-    found: list[str] = []
+    anchors: list[str] = []
     for place, name in enumerate(names, 1):
         anchor = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "experiment"
-        found.append(anchor if anchor not in found else f"{anchor}-{place}")
-    return found
+        anchors.append(anchor if anchor not in anchors else f"{anchor}-{place}")
+    return anchors
 
 
 def _text(text: str) -> str:

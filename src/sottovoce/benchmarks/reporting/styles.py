@@ -75,20 +75,20 @@ def assign_styles(series: Iterable[Series]) -> dict[tuple[str, bool], Style]:
         >>> styles["PoE", False].color, styles["mine", False].color
         ('#0072B2', '#D55E00')
     """
-    names = dict.fromkeys((one.name, one.reference) for one in series)
+    names = dict.fromkeys((entry.name, entry.reference) for entry in series)
     styles: dict[tuple[str, bool], Style] = {}
     for reference, known, make in ((False, KNOWN, _private_style), (True, KNOWN_REFERENCES, _reference_style)):
-        wanted = [name for name, is_reference in names if is_reference is reference]
-        places = {name: known[_plain(name)] for name in wanted if _plain(name) in known}
+        chosen = [name for name, is_reference in names if is_reference is reference]
+        places = {name: known[_plain(name)] for name in chosen if _plain(name) in known}
         free = (place for place in range(len(names) + len(known)) if place not in set(places.values()))
-        for name in wanted:
+        for name in chosen:
             styles[name, reference] = make(places[name] if name in places else next(free))
     return styles
 
 
 def series_of(exhibits: Iterable[ReportSection]) -> Iterator[Series]:
     """Every series of every figure, in order."""
-    return (one for exhibit in exhibits for figure in exhibit.figures for one in figure.series)
+    return (series for exhibit in exhibits for figure in exhibit.figures for series in figure.series)
 
 
 def _private_style(place: int) -> Style:

@@ -83,52 +83,52 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1, help="of a processor")
     parser.add_argument("--out", type=unused, help="JSON file to write")
-    asked = parser.parse_args(None if argv is None else list(argv))
+    args = parser.parse_args(None if argv is None else list(argv))
     import torch
 
-    if asked.shape != "small" and (asked.device == "cpu" or not torch.cuda.is_available()):
+    if args.shape != "small" and (args.device == "cpu" or not torch.cuda.is_available()):
         parser.error(
-            f"the shape {asked.shape} is only measured on a CUDA device, and there is none here or --device leaves it "
+            f"the shape {args.shape} is only measured on a CUDA device, and there is none here or --device leaves it "
             "aside. To try the measurement on a processor, use --shape small."
         )
     threads = torch.get_num_threads()
-    torch.set_num_threads(asked.threads)
+    torch.set_num_threads(args.threads)
     try:
-        report = measure(asked)
+        report = measure(args)
     finally:
         torch.set_num_threads(threads)
     text = json.dumps(report, indent=2, allow_nan=False)
-    if asked.out:
-        write_new(asked.out, text + "\n")
+    if args.out:
+        write_new(args.out, text + "\n")
     print(text)
     return 0
 
 
-def measure(asked: argparse.Namespace) -> dict[str, Any]:
+def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Everything there is to measure, as JSON."""
     from sottovoce.models.huggingface.label_scorer import TransformersScorer
 
     started = time.perf_counter()
-    made = random_model(SHAPES[asked.shape], device=asked.device, dtype=asked.dtype)
+    made = random_model(SHAPES[args.shape], device=args.device, dtype=args.dtype)
     scorer = TransformersScorer(
-        f"random {asked.shape}", loaded=made, rows=asked.rows, cache_bytes=int(asked.cache_gib * 2**30)
+        f"random {args.shape}", loaded=made, rows=args.rows, cache_bytes=int(args.cache_gib * 2**30)
     )
     ready = time.perf_counter() - started
     peak = _peak(scorer)
     report: dict[str, Any] = {
         "machine": describe(),
         "device": _device(scorer),
-        "settings": {**vars(asked), "out": asked.out and asked.out.name, "rows": scorer.rows},
-        "model": {**SHAPES[asked.shape], **_sizes(scorer), "seconds_to_make": ready},
+        "settings": {**vars(args), "out": args.out and args.out.name, "rows": scorer.rows},
+        "model": {**SHAPES[args.shape], **_sizes(scorer), "seconds_to_make": ready},
         "peak": peak,
         "self_test": _self_test(scorer),
         "cases": [],
     }
-    for tokens in asked.contexts:
-        for experts in asked.experts:
-            case = _case(scorer, tokens, experts, asked, peak["teraflops"])
+    for tokens in args.contexts:
+        for experts in args.experts:
+            case = _case(scorer, tokens, experts, args, peak["teraflops"])
             report["cases"].append(case)
-            print(_told(case), file=sys.stderr)
+            print(_summary(case), file=sys.stderr)
     return report
 
 
@@ -205,7 +205,7 @@ class OperationCount:
     def __exit__(self, *_: object) -> None:
         self._hook.remove()
 
-    def _note(self, _body: Any, _given: Any, named: dict[str, Any]) -> None:
+    def _note(self, _body: Any, _args: Any, named: dict[str, Any]) -> None:
         rows, length = named["input_ids"].shape
         cache = named.get("past_key_values")
         before = 0 if cache is None else int(cache.get_seq_length())
@@ -230,20 +230,20 @@ def known_peak(device: str, dtype: str) -> float | None:
 
 
 def _case(
-    scorer: TransformersScorer, tokens: int, experts: int, asked: argparse.Namespace, peak: float
+    scorer: TransformersScorer, tokens: int, experts: int, args: argparse.Namespace, peak: float
 ) -> dict[str, Any]:
     task = load_task("tickets")
     source = random.Random(tokens * 1000 + experts)
     contexts, lengths = _contexts(scorer, task, source, tokens, experts)
-    most = max(asked.questions)
-    queries = [{"text": _ticket(scorer, source, asked.question_tokens)} for _ in range(most)]
+    most = max(args.questions)
+    queries = [{"text": _ticket(scorer, source, args.question_tokens)} for _ in range(most)]
     _reset_memory(scorer)
     layouts: dict[str, Any] = {}
     last: dict[str, FloatArray] = {}
     for layout in LAYOUTS:
-        layouts[layout] = {"prefill": _Rate(experts), "scoring": {n: _Rate(experts * n) for n in asked.questions}}
+        layouts[layout] = {"prefill": _Rate(experts), "scoring": {n: _Rate(experts * n) for n in args.questions}}
         last[layout] = _once(scorer, task, contexts, queries, layout, layouts[layout], counted=True)
-    for repeat in range(asked.repeats):
+    for repeat in range(args.repeats):
         for layout in LAYOUTS if repeat % 2 == 0 else LAYOUTS[::-1]:
             _once(scorer, task, contexts, queries, layout, layouts[layout], counted=False)
     return {
@@ -256,9 +256,9 @@ def _case(
         "peak_memory_gib": _memory(scorer),
         "layouts": {
             layout: {
-                "prefill": rates["prefill"].told("experts_per_second", peak),
+                "prefill": rates["prefill"].summary("experts_per_second", peak),
                 "scoring": [
-                    {"questions": n, **rate.told("answers_per_second", peak)} for n, rate in rates["scoring"].items()
+                    {"questions": n, **rate.summary("answers_per_second", peak)} for n, rate in rates["scoring"].items()
                 ],
             }
             for layout, rates in layouts.items()
@@ -316,7 +316,7 @@ class _Rate:
         self.seconds.append(time.perf_counter() - started)
         return done
 
-    def told(self, name: str, peak: float) -> dict[str, Any]:
+    def summary(self, name: str, peak: float) -> dict[str, Any]:
         """Rates as least, median and most over repeats."""
         teraflops = [self.operations / second / 1e12 for second in self.seconds]
         return {
@@ -327,7 +327,7 @@ class _Rate:
             "tokens_per_second": _spread([self.tokens / second for second in self.seconds]),
             "operations": self.operations,
             "teraflops": _spread(teraflops),
-            "share_of_peak": _spread([one / peak for one in teraflops]),
+            "share_of_peak": _spread([rate / peak for rate in teraflops]),
         }
 
 
@@ -387,16 +387,16 @@ def _sizes(scorer: TransformersScorer) -> dict[str, int]:
 def _device(scorer: TransformersScorer) -> dict[str, Any]:
     import torch
 
-    told: dict[str, Any] = {
+    device: dict[str, Any] = {
         "kind": scorer.model.device.type,
         "dtype": str(scorer.model.dtype).removeprefix("torch."),
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
     }
     if not scorer.on_cuda:
-        return {**told, "name": "processor", "threads": torch.get_num_threads(), "memory_gib": None}
+        return {**device, "name": "processor", "threads": torch.get_num_threads(), "memory_gib": None}
     about = torch.cuda.get_device_properties(scorer.model.device)
-    return {**told, "name": about.name, "memory_gib": about.total_memory / 2**30}
+    return {**device, "name": about.name, "memory_gib": about.total_memory / 2**30}
 
 
 def _peak(scorer: TransformersScorer) -> dict[str, Any]:
@@ -460,18 +460,18 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
     return {"least": min(values), "median": statistics.median(values), "most": max(values)}
 
 
-def _told(case: dict[str, Any]) -> str:
+def _summary(case: dict[str, Any]) -> str:
     """One line a case, for whoever waits."""
     parts = []
-    for layout, found in case["layouts"].items():
-        prefill = found["prefill"]
-        asked = ", ".join(
-            f"{one['answers_per_second']['median']:.0f} at {one['questions']}" for one in found["scoring"]
+    for layout, rates in case["layouts"].items():
+        prefill = rates["prefill"]
+        answers = ", ".join(
+            f"{rate['answers_per_second']['median']:.0f} at {rate['questions']}" for rate in rates["scoring"]
         )
         parts.append(
             f"{layout}: {prefill['experts_per_second']['median']:.1f} experts/s read "
             f"({prefill['teraflops']['median']:.3g} TFLOP/s, {prefill['share_of_peak']['median']:.1%} of peak), "
-            f"answers/s by questions a call: {asked}"
+            f"answers/s by questions a call: {answers}"
         )
     return f"{case['context_tokens']['median']:.0f} tokens, {case['experts']} experts. " + "; ".join(parts)
 

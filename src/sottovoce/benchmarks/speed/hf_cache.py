@@ -57,19 +57,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--experts", type=int, default=EXPERTS)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cases", type=int, nargs="*", default=list(range(len(CASES))), help="numbers of cases")
-    asked = parser.parse_args(argv)
+    args = parser.parse_args(argv)
     import torch
 
-    torch.set_num_threads(asked.threads)
+    torch.set_num_threads(args.threads)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    report: dict[str, Any] = {"machine": _machine(asked.threads), "settings": {**vars(asked), "out": asked.out.name}}
+    report: dict[str, Any] = {"machine": _machine(args.threads), "settings": {**vars(args), "out": args.out.name}}
     with tempfile.TemporaryDirectory() as folder:
         report["model"] = build_model(Path(folder))
         report["cases"] = []
-        for name in [list(CASES)[number] for number in asked.cases]:
-            report["cases"].append(_case(name, folder, asked))
+        for name in [list(CASES)[number] for number in args.cases]:
+            report["cases"].append(_case(name, folder, args))
             begun = len(report["cases"]) > 1  # what was there before is never replaced, what this run wrote is
-            write_new(asked.out, json.dumps(report, indent=2) + "\n", replaces=(lambda _: True) if begun else None)
+            write_new(args.out, json.dumps(report, indent=2) + "\n", replaces=(lambda _: True) if begun else None)
     print(json.dumps(report, indent=2))
     return 0
 
@@ -130,7 +130,7 @@ def words() -> list[str]:
     return ["".join(source.choices(syllables, k=source.choice((1, 2, 2, 3)))) for _ in range(12_000)]
 
 
-def _case(name: str, folder: str, asked: argparse.Namespace) -> dict[str, Any]:
+def _case(name: str, folder: str, args: argparse.Namespace) -> dict[str, Any]:
     from sottovoce.models.huggingface.label_scorer import TransformersScorer
 
     shots, question_tokens = CASES[name]
@@ -147,11 +147,11 @@ def _case(name: str, folder: str, asked: argparse.Namespace) -> dict[str, Any]:
 
     contexts = [
         [Example({"text": ticket(TICKET_TOKENS)}, source.randrange(len(task.labels))) for _ in range(shots)]
-        for _ in range(asked.experts)
+        for _ in range(args.experts)
     ]
-    queries = [{"text": ticket(question_tokens)} for _ in range(asked.queries)]
-    part = _full_batches(kept, task, queries, asked.uncached_queries)
-    few = part[: asked.label_by_label_queries]
+    queries = [{"text": ticket(question_tokens)} for _ in range(args.queries)]
+    part = _full_batches(kept, task, queries, args.uncached_queries)
+    few = part[: args.label_by_label_queries]
     ways: dict[str, tuple[Callable[[], FloatArray], int]] = {
         "cached": (lambda: _score(kept, task, contexts, queries), len(queries)),
         "uncached": (lambda: _score(again, task, contexts, part), len(part)),
@@ -160,7 +160,7 @@ def _case(name: str, folder: str, asked: argparse.Namespace) -> dict[str, Any]:
     largest = _largest_difference(kept, again, task, contexts, few)
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     cpu_seconds: dict[str, list[float]] = {way: [] for way in ways}
-    for _ in range(asked.repeats):
+    for _ in range(args.repeats):
         for way, (run, _count) in ways.items():
             start, cpu_start = time.perf_counter(), time.process_time()
             run()
@@ -189,9 +189,9 @@ def _case(name: str, folder: str, asked: argparse.Namespace) -> dict[str, Any]:
 
 def _score(scorer: Any, task: Task, contexts: Sequence[Context], queries: Sequence[Query]) -> FloatArray:
     prepared = scorer.prepare(task, contexts)
-    found: FloatArray = prepared.score(queries)
+    scores: FloatArray = prepared.score(queries)
     prepared.close()
-    return found
+    return scores
 
 
 def _label_by_label(scorer: Any, task: Task, contexts: Sequence[Context], queries: Sequence[Query]) -> FloatArray:
@@ -208,7 +208,7 @@ def _label_by_label(scorer: Any, task: Task, contexts: Sequence[Context], querie
     labels = writer.label_paths()
     prompts = [(*_known(writer.prefix(c)), *_known(writer.suffix(q))) for q in queries for c in contexts]
     rows = [(prompt, label) for prompt in prompts for label in labels]
-    found = []
+    scores = []
     with torch.inference_mode():
         for start in range(0, len(rows), ROWS):
             batch = rows[start : start + ROWS]
@@ -217,8 +217,8 @@ def _label_by_label(scorer: Any, task: Task, contexts: Sequence[Context], querie
             logits = scorer.model.model(input_ids=ids, use_cache=False).logits.log_softmax(dim=-1)
             for row, (prompt, label) in enumerate(batch):
                 at = torch.arange(len(prompt) - 1, len(prompt) + len(label) - 1)
-                found.append(float(logits[row, at, torch.tensor(label)].sum()))
-    return np.asarray(found).reshape(len(queries), len(contexts), len(labels))
+                scores.append(float(logits[row, at, torch.tensor(label)].sum()))
+    return np.asarray(scores).reshape(len(queries), len(contexts), len(labels))
 
 
 def _largest_difference(

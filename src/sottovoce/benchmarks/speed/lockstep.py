@@ -116,47 +116,47 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--cache-gib", type=float, default=16.0, help="for keys and values")
     parser.add_argument("--invink", type=Path, help="a Python 3.12 in whose environment invink is installed")
     parser.add_argument("--out", type=unused, help="JSON file to write")
-    asked = parser.parse_args(None if argv is None else list(argv))
+    args = parser.parse_args(None if argv is None else list(argv))
     import torch
 
     threads = torch.get_num_threads()
-    torch.set_num_threads(asked.threads)
+    torch.set_num_threads(args.threads)
     try:
-        report = measure(asked)
+        report = measure(args)
     finally:
         torch.set_num_threads(threads)
     text = json.dumps(report, indent=2, allow_nan=False)
-    if asked.out:
-        write_new(asked.out, text + "\n")
+    if args.out:
+        write_new(args.out, text + "\n")
     print(text)
     return 0
 
 
-def measure(asked: argparse.Namespace) -> dict[str, Any]:
+def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Everything there is to measure, as JSON."""
     from sottovoce.models.lockstep.stepper import TransformersStepper
 
-    made = random_model(asked.shape, device=asked.device, dtype=asked.dtype)
+    made = random_model(args.shape, device=args.device, dtype=args.dtype)
     stepper = TransformersStepper(
-        f"random {asked.shape}", loaded=made, layout="rows", cache_bytes=int(asked.cache_gib * 2**30)
+        f"random {args.shape}", loaded=made, layout="rows", cache_bytes=int(args.cache_gib * 2**30)
     )
     tested = stepper.self_test()
     report: dict[str, Any] = {
         "machine": describe(),
         "device": _device(stepper),
-        "settings": {**vars(asked), "out": asked.out and asked.out.name, "invink": bool(asked.invink)},
-        "model": {**SHAPES[asked.shape], "parameters": sum(p.numel() for p in made[1].parameters())},
+        "settings": {**vars(args), "out": args.out and args.out.name, "invink": bool(args.invink)},
+        "model": {**SHAPES[args.shape], "parameters": sum(p.numel() for p in made[1].parameters())},
         "isolation": stepper.isolation.value,
         "largest_difference_from_plain_logits": tested.largest_difference,
         "copy_gigabytes_per_second": copy_speed(stepper),
         "cases": [],
     }
-    for experts in asked.experts:
-        for shared in asked.shared:
-            for texts in asked.texts:
-                case = Case(experts, shared, asked.prompt_tokens - shared, texts, asked.tokens)
-                report["cases"].append(_measured(stepper, case, asked, report["copy_gigabytes_per_second"]))
-                print(_told(report["cases"][-1]), file=sys.stderr)
+    for experts in args.experts:
+        for shared in args.shared:
+            for texts in args.texts:
+                case = Case(experts, shared, args.prompt_tokens - shared, texts, args.tokens)
+                report["cases"].append(_measured(stepper, case, args, report["copy_gigabytes_per_second"]))
+                print(_summary(report["cases"][-1]), file=sys.stderr)
     return report
 
 
@@ -213,9 +213,9 @@ class Ours:
 
     def write(self) -> None:
         """Writes all tokens."""
-        given: dict[int, int | None] = dict.fromkeys(range(self._case.texts))
+        tokens: dict[int, int | None] = dict.fromkeys(range(self._case.texts))
         for _ in range(self._case.tokens):
-            given = {step.text: self._drawn(step.public, step.blocks) for step in self._decoding.step(given)}
+            tokens = {step.text: self._drawn(step.public, step.blocks) for step in self._decoding.step(tokens)}
 
     def close(self) -> None:
         """Frees the prompts."""
@@ -261,7 +261,7 @@ def bytes_of_step(stepper: TransformersStepper, case: Case) -> int:
     return weights + stepper.engine.bytes_of(positions)
 
 
-def _measured(stepper: TransformersStepper, case: Case, asked: argparse.Namespace, copied: float) -> dict[str, Any]:
+def _measured(stepper: TransformersStepper, case: Case, args: argparse.Namespace, copied: float) -> dict[str, Any]:
     group = made_prompts(stepper, case)
     prompts = [stepper.parts.tokens(prompt, case.own) for prompt in (group.public, *group.experts) if prompt]
     ids = [[*prompt.prefix, *(prompt.own or ())] for prompt in prompts]
@@ -269,34 +269,34 @@ def _measured(stepper: TransformersStepper, case: Case, asked: argparse.Namespac
     ways: dict[str, tuple[Any, int]] = {"ours": (Ours(stepper, group, case), case.tokens)}
     ways["plain"] = plain_loop(model.model, ids, case.texts, case.tokens, CLIP, cached=True), case.tokens
     times: dict[str, Times] = {name: {"read": [], "write": []} for name in ways}
-    for repeat in range(asked.repeats + 1):
+    for repeat in range(args.repeats + 1):
         for name in list(ways)[:: 1 if repeat % 2 else -1]:
             _run(stepper, ways[name][0], times[name], counted=repeat > 0)
-    if asked.recompute_tokens:
-        slow = plain_loop(model.model, ids, case.texts, asked.recompute_tokens, CLIP, cached=False)
-        ways["recompute"], times["recompute"] = (slow, asked.recompute_tokens), {"read": [], "write": []}
-        for _ in range(min(asked.repeats, 2)):
+    if args.recompute_tokens:
+        slow = plain_loop(model.model, ids, case.texts, args.recompute_tokens, CLIP, cached=False)
+        ways["recompute"], times["recompute"] = (slow, args.recompute_tokens), {"read": [], "write": []}
+        for _ in range(min(args.repeats, 2)):
             _run(stepper, slow, times["recompute"], counted=True)
-    told = {name: _rates(times[name], case, ways[name][1]) for name in ways}
+    rates = {name: _rates(times[name], case, ways[name][1]) for name in ways}
     parts = [
         (prompt.prefix, prompt.private_text + prompt.suffix) for prompt in (group.public, *group.experts) if prompt
     ]
-    numbers = {"texts": case.texts, "tokens": case.tokens, "threads": asked.threads, "repeats": asked.repeats}
-    package = invink(asked.invink, (model.tokenizer, model.model), parts, numbers)
+    numbers = {"texts": case.texts, "tokens": case.tokens, "threads": args.threads, "repeats": args.repeats}
+    package = invink(args.invink, (model.tokenizer, model.model), parts, numbers)
     # It writes one text after another, so what it takes for all of them counts as one step of each.
-    told["invink"] = package if "left_out" in package else _rates(package, case, case.tokens)
+    rates["invink"] = package if "left_out" in package else _rates(package, case, case.tokens)
     needed = bytes_of_step(stepper, case)
-    reached = needed / (told["ours"]["clock"]["seconds_per_step"]["median"] * 1e9)
+    reached = needed / (rates["ours"]["clock"]["seconds_per_step"]["median"] * 1e9)
     return {
         "case": {**vars(case), "prompt_lengths": sorted(map(len, ids))},
-        "ways": told,
+        "ways": rates,
         "times_as_fast_as": {
             name: {
-                "writing": _ratio(told, name, "seconds_per_step"),
-                "reading_and_writing": _ratio(told, name, "seconds_in_all"),
+                "writing": _ratio(rates, name, "seconds_per_step"),
+                "reading_and_writing": _ratio(rates, name, "seconds_in_all"),
             }
-            for name in told
-            if name != "ours" and "left_out" not in told[name]
+            for name in rates
+            if name != "ours" and "left_out" not in rates[name]
         },
         "bytes_of_step": needed,
         "gigabytes_per_second": reached,
@@ -330,22 +330,22 @@ def _wait(stepper: TransformersStepper) -> None:
 
 def _rates(times: Times, case: Case, tokens: int) -> dict[str, Any]:
     """By the clock and of the processor; a way that was timed for fewer tokens is scaled up."""
-    told: dict[str, Any] = {"tokens_timed": tokens}
+    rates: dict[str, Any] = {"tokens_timed": tokens}
     for kind, clock in enumerate(CLOCKS):
         reading = [read[kind] for read in times["read"]]
         steps = [write[kind] / tokens for write in times["write"]]
         whole = [read + step * case.tokens for read, step in zip(reading, steps, strict=True)]
-        told[clock] = {
+        rates[clock] = {
             "seconds_reading": _spread(reading),
             "seconds_per_step": _spread(steps),
             "tokens_per_second": _spread([case.texts / step for step in steps]),
             "seconds_in_all": _spread(whole),
         }
-    return told
+    return rates
 
 
-def _ratio(told: dict[str, Any], name: str, what: str) -> dict[str, float]:
-    return {clock: told[name][clock][what]["median"] / told["ours"][clock][what]["median"] for clock in CLOCKS}
+def _ratio(rates: dict[str, Any], name: str, what: str) -> dict[str, float]:
+    return {clock: rates[name][clock][what]["median"] / rates["ours"][clock][what]["median"] for clock in CLOCKS}
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:
@@ -365,12 +365,12 @@ def _device(stepper: TransformersStepper) -> dict[str, Any]:
     }
 
 
-def _told(case: dict[str, Any]) -> str:
-    asked, ways = case["case"], case["ways"]
+def _summary(case: dict[str, Any]) -> str:
+    settings, ways = case["case"], case["ways"]
     parts = []
     for name, way in ways.items():
         if "left_out" not in way:
             step, busy = (1e3 * way[clock]["seconds_per_step"]["median"] for clock in CLOCKS)
             reading = way["clock"]["seconds_reading"]["median"]
             parts.append(f"{name} {step:.1f} ms a step (processor {busy:.1f}), {reading:.2f} s to read")
-    return f"{asked['experts']} experts, {asked['shared']} shared, {asked['texts']} texts: " + "; ".join(parts)
+    return f"{settings['experts']} experts, {settings['shared']} shared, {settings['texts']} texts: " + "; ".join(parts)

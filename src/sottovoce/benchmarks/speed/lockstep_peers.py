@@ -120,7 +120,7 @@ class RecomputingLoop(_Loop):
 
 
 def invink(
-    python: Path | None, made: tuple[Any, Any], prompts: Sequence[tuple[str, str]], asked: Mapping[str, int]
+    python: Path | None, made: tuple[Any, Any], prompts: Sequence[tuple[str, str]], numbers: Mapping[str, int]
 ) -> dict[str, Any]:
     """Times the package invink in a process of its own.
 
@@ -129,7 +129,7 @@ def invink(
         made: A tokenizer and a model.
         prompts: Beginning and rest of each prompt, the public one first. The package joins their words by single
             blanks.
-        asked: ``texts``, ``tokens``, ``threads``, ``repeats``.
+        numbers: ``texts``, ``tokens``, ``threads``, ``repeats``.
 
     Returns:
         ``read`` and ``write``, seconds of each repeat by the clock and of the processor, and ``lengths`` of the
@@ -145,21 +145,21 @@ def invink(
         with quiet():
             made[0].save_pretrained(folder)
             made[1].save_pretrained(folder)
-        given = {**asked, "folder": folder, "prompts": [list(prompt) for prompt in prompts]}
+        request = {**numbers, "folder": folder, "prompts": [list(prompt) for prompt in prompts]}
         try:
             done = subprocess.run(
                 [str(python), "-c", _IN_ITS_OWN_PYTHON],
-                input=json.dumps(given),
+                input=json.dumps(request),
                 capture_output=True,
                 text=True,
                 check=True,
             )
-            found = json.loads(done.stdout.splitlines()[-1])
+            result = json.loads(done.stdout.splitlines()[-1])
         except (OSError, ValueError, IndexError, subprocess.SubprocessError):
-            found = None
-    if not isinstance(found, dict):
+            result = None
+    if not isinstance(result, dict):
         return {"left_out": "the Python named with --invink could not run it"}
-    return found
+    return result
 
 
 _IN_ITS_OWN_PYTHON: Final = """

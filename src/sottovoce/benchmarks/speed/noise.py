@@ -57,19 +57,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=unused, help="JSON file to write")
     parser.add_argument("--repeats", type=int, default=31, help="draws of each kind")
     parser.add_argument("--candidates", type=int, nargs="+", default=list(CANDIDATES))
-    asked = parser.parse_args(argv)
-    if asked.repeats < 2 or min(asked.candidates) < 1:
-        raise ParameterError("repeats, candidates", (asked.repeats, asked.candidates), "2 or more, and 1 or more each")
+    args = parser.parse_args(argv)
+    if args.repeats < 2 or min(args.candidates) < 1:
+        raise ParameterError("repeats, candidates", (args.repeats, args.candidates), "2 or more, and 1 or more each")
     theirs = _OpenDP()
     with one_core() as core:
         report: Row = {
             "machine": {**describe(), "cores_used": 1, "pinned": core is not None, "opendp": theirs.version},
-            "settings": {"repeats": asked.repeats, "candidates": asked.candidates},
-            "rows": [*_selections(theirs, asked), *_integers(theirs, asked.repeats)],
+            "settings": {"repeats": args.repeats, "candidates": args.candidates},
+            "rows": [*_selections(theirs, args), *_integers(theirs, args.repeats)],
         }
     print(as_text(report["rows"]))
-    if asked.out:
-        write_new(asked.out, json.dumps(report, indent=1) + "\n")
+    if args.out:
+        write_new(args.out, json.dumps(report, indent=1) + "\n")
     return 0
 
 
@@ -96,13 +96,13 @@ def as_text(rows: Sequence[Row]) -> str:
     return "\n".join([*lines, "milliseconds a call: median (least to most)"])
 
 
-def _selections(theirs: _OpenDP, asked: argparse.Namespace) -> Iterator[Row]:
+def _selections(theirs: _OpenDP, args: argparse.Namespace) -> Iterator[Row]:
     source, random = SystemRandomness(), np.random.default_rng(1)
     for case, (span, sensitivity, epsilon) in GRIDS.items():
         rate = rate_per_step(exact(epsilon), sensitivity)
         first = [_milliseconds(lambda rate=rate: weight_table.__wrapped__(rate)) for _ in range(5)]  # type: ignore[misc]
         yield {"what": "our tables, once a rate", "size": 1, "case": case, "ours": _spread(first)}
-        for count in asked.candidates:
+        for count in args.candidates:
             values = -random.integers(0, span, count)
             scores = Scores(values, sensitivity=sensitivity, adjacency=Adjacency.REPLACE_ONE)
             their_values, scale = values.astype(np.int32), sensitivity / epsilon
@@ -114,7 +114,7 @@ def _selections(theirs: _OpenDP, asked: argparse.Namespace) -> Iterator[Row]:
                     "ours": lambda m=ours, s=scores: m.select(s, source),  # type: ignore[misc]
                     "opendp": lambda m=noisy_max, v=their_values: m(v),  # type: ignore[misc]
                 }
-                yield {"what": what, "size": count, "case": case, **_alternate(sides, asked.repeats)}
+                yield {"what": what, "size": count, "case": case, **_alternate(sides, args.repeats)}
 
 
 def _integers(theirs: _OpenDP, repeats: int) -> Iterator[Row]:
@@ -128,7 +128,7 @@ def _integers(theirs: _OpenDP, repeats: int) -> Iterator[Row]:
             release = theirs.vector(what, size)
             data = np.zeros(size, dtype=np.int32)
             sides: dict[str, Call] = {
-                "ours": lambda n=size, one=draw: [one() for _ in range(n)],  # type: ignore[misc]
+                "ours": lambda n=size, sample=draw: [sample() for _ in range(n)],  # type: ignore[misc]
                 "opendp": lambda m=release, v=data: m(v),  # type: ignore[misc]
             }
             yield {"what": what, "size": size, "case": f"scale {SCALE}", **_alternate(sides, calls)}
@@ -142,7 +142,7 @@ def _alternate(sides: dict[str, Call], repeats: int) -> Row:
     for _ in range(repeats):
         for side, call in sides.items():
             times[side].append(_milliseconds(call))
-    return {side: _spread(found) for side, found in times.items()}
+    return {side: _spread(spent) for side, spent in times.items()}
 
 
 def _milliseconds(call: Call) -> float:
@@ -153,8 +153,8 @@ def _milliseconds(call: Call) -> float:
 
 def _spread(times: Sequence[float]) -> dict[str, float]:
     lower, median, upper = statistics.quantiles(times, n=4)
-    found = {"least": min(times), "lower": lower, "median": median, "upper": upper, "most": max(times)}
-    return {name: float(f"{value:.4g}") for name, value in found.items()}
+    summary = {"least": min(times), "lower": lower, "median": median, "upper": upper, "most": max(times)}
+    return {name: float(f"{value:.4g}") for name, value in summary.items()}
 
 
 def _span(spread: dict[str, float]) -> str:

@@ -81,14 +81,14 @@ def made_up(count: int, clusters: int, spread: float, seed: int = 0) -> tuple[Fl
 def mixtures() -> dict[str, Callable[[], Points]]:
     """Made-up mixtures of eight clusters: points are more spread out from name to name, or fewer."""
 
-    def one(count: int, spread: float) -> Points:
+    def sphere(count: int, spread: float) -> Points:
         vectors, labels = made_up(count + 500, 8, spread)
         about = f"8 clusters on the unit sphere in {DIMENSION} dimensions, noise of norm {spread} about unit middles"
         name = f"sphere-{spread}-{count}"
         return Points(name, vectors[500:], labels[500:], vectors[:500], None, about)
 
     cases = [(1000, 0.2), (5000, 0.2), (1000, 0.5), (5000, 0.5), (5000, 1.0)]
-    return {f"sphere-{spread}-{count}": (lambda c=count, s=spread: one(c, s)) for count, spread in cases}  # type: ignore[misc]
+    return {f"sphere-{spread}-{count}": (lambda c=count, s=spread: sphere(c, s)) for count, spread in cases}  # type: ignore[misc]
 
 
 def _invented(file: Path, most: int) -> PublicRecords:
@@ -140,7 +140,7 @@ class Embedded:
 def embedded_sets(folder: Path) -> tuple[dict[str, Callable[[], Points]], dict[str, str]]:
     """Real embeddings by name, and why the missing ones are missing."""
     source = Embedded(folder)
-    found: dict[str, Callable[[], Points]] = {"tickets-440": source.tickets}
+    sets: dict[str, Callable[[], Points]] = {"tickets-440": source.tickets}
     skipped = {}
     for name, other, about, counts in (
         ("agnews", "dbpedia", "news, 4 topics", (1000, 5000)),
@@ -149,12 +149,12 @@ def embedded_sets(folder: Path) -> tuple[dict[str, Callable[[], Points]], dict[s
     ):
         for count in counts:
             if source.has(name) and source.has(other):
-                found[f"{name}-{count}"] = (
+                sets[f"{name}-{count}"] = (
                     lambda n=name, c=count, o=other, a=about: source.benchmark(n, c, o, a)  # type: ignore[misc]
                 )
             else:
                 skipped[f"{name}-{count}"] = f"{name} or {other} is not in the folder of benchmark data"
-    return found, skipped
+    return sets, skipped
 
 
 def modes(points: Points) -> Iterator[tuple[str, PublicProjection, dict[str, Any]]]:
@@ -182,8 +182,8 @@ def measure(points: Points, epsilons: Sequence[float], runs: int) -> Iterator[di
                     adjacency=adjacency, projection=projection, epsilon=epsilon, delta=DELTA, **settings
                 )
                 started = time.perf_counter()
-                found = [_once(dpm, points, run) for run in range(runs)]
-                row = _row(points, mode, found, adjacency.value, epsilon)
+                measures = [_once(dpm, points, run) for run in range(runs)]
+                row = _row(points, mode, measures, adjacency.value, epsilon)
                 yield {**row, "min_size": dpm.min_size, "seconds": (time.perf_counter() - started) / runs}
 
 
@@ -205,11 +205,15 @@ def _once(dpm: DPM, points: Points, run: int) -> dict[str, float]:
 
 
 def _row(
-    points: Points, mode: str, found: list[dict[str, float]], adjacency: str | None = None, epsilon: float | None = None
+    points: Points,
+    mode: str,
+    measures: list[dict[str, float]],
+    adjacency: str | None = None,
+    epsilon: float | None = None,
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"set": points.name, "mode": mode, "adjacency": adjacency, "epsilon": epsilon}
     for name in MEASURES:
-        values = [one[name] for one in found if name in one]
+        values = [scores[name] for scores in measures if name in scores]
         if values:
             row[name] = round(float(np.mean(values)), 4)
             row[f"{name}_sd"] = round(float(np.std(values, ddof=1)), 4) if len(values) > 1 else None

@@ -103,20 +103,20 @@ class World:
 def measure_seed(scorer: EmbeddedScorer, world: World, made_up: bool, seed: int, questions: int) -> dict[Key, float]:
     """Fractions of right answers for one draw of records, questions and names."""
     rng = np.random.default_rng(1000 + seed)
-    asked = [world.test[index] for index in rng.choice(len(world.test), questions, replace=False)]
+    examples = [world.test[index] for index in rng.choice(len(world.test), questions, replace=False)]
     records = [world.train[index] for index in rng.choice(len(world.train), max(world.counts), replace=False)]
     task = world.renamed(np.random.default_rng(seed)) if made_up else world.task
-    truth = np.array([example.label for example in asked])
-    queries: list[Query] = [example.fields for example in asked]
+    truth = np.array([example.label for example in examples])
+    queries: list[Query] = [example.fields for example in examples]
     together = scorer.prepare(task, [records[:count] for count in (0, *world.counts)]).score(queries)
     alone = scorer.prepare(task, [[record] for record in records]).score(queries)
-    found: dict[Key, float] = {(0, "zero-shot", None, None): _right(together[:, 0], truth)}
+    accuracies: dict[Key, float] = {(0, "zero-shot", None, None): _right(together[:, 0], truth)}
     for index, count in enumerate(world.counts):
         votes = np.eye(len(task.labels))[alone[:, :count].argmax(axis=-1)].sum(axis=1)
         summed = np.maximum(alone[:, :count], -CLIP).sum(axis=1)
-        found[count, "one context", None, None] = _right(together[:, index + 1], truth)
-        found[count, "soft sum", None, None] = _right(alone[:, :count].sum(axis=1), truth)
-        found[count, "hard votes", None, None] = _right(votes, truth)
+        accuracies[count, "one context", None, None] = _right(together[:, index + 1], truth)
+        accuracies[count, "soft sum", None, None] = _right(alone[:, :count].sum(axis=1), truth)
+        accuracies[count, "hard votes", None, None] = _right(votes, truth)
         for adjacency, share in ADJACENCIES.items():
             for epsilon in EPSILONS:
                 for method, utilities, rate, mechanism in (
@@ -125,8 +125,8 @@ def measure_seed(scorer: EmbeddedScorer, world: World, made_up: bool, seed: int,
                     ("votes, permute-and-flip", votes, epsilon * share, "permute-and-flip"),
                 ):
                     law = selection_law(utilities, rate, mechanism)
-                    found[count, method, adjacency, epsilon] = float(law[np.arange(questions), truth].mean())
-    return found
+                    accuracies[count, method, adjacency, epsilon] = float(law[np.arange(questions), truth].mean())
+    return accuracies
 
 
 def _right(scores: FloatArray, truth: NDArray[np.intp]) -> float:

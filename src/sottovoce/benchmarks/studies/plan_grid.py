@@ -79,13 +79,13 @@ def exhibit(result: Result) -> ReportSection:
                 floor = result.cell(task=task, names=names, method=e.ZERO_SHOT)
                 if floor is None or None in best:
                     continue
-                found = [cell for cell in best if cell]
-                rows.append((task, names, str(records), f"{floor.mean:.1f}", *(_told(cell) for cell in found)))
-                wins.update(cell.key.method for cell in found)
-                beaten += sum(floor.mean >= cell.mean for cell in found)
-            told = ", ".join(f"{name} {count}" for name, count in wins.most_common())
+                cells = [cell for cell in best if cell]
+                rows.append((task, names, str(records), f"{floor.mean:.1f}", *(_shown(cell) for cell in cells)))
+                wins.update(cell.key.method for cell in cells)
+                beaten += sum(floor.mean >= cell.mean for cell in cells)
+            winners = ", ".join(f"{name} {count}" for name, count in wins.most_common())
             lines.append(
-                f"{adjacency}, {records} records: best of {wins.total()} tasks and prices: {told}. Zero-shot is as "
+                f"{adjacency}, {records} records: best of {wins.total()} tasks and prices: {winners}. Zero-shot is as "
                 f"good as the best in {beaten}."
             )
         columns = ("task", "label names", "records", e.ZERO_SHOT, *(f"eps {p:g}" for p in result.settings.epsilons))
@@ -97,17 +97,17 @@ def exhibit(result: Result) -> ReportSection:
 def _best(result: Result, place: Key) -> Cell | None:
     clips = [f"clip {clip:g}" for clip in result.settings.clips]
     options = {e.POE: clips, e.PRIOR_POE: [f"clip {PRIOR_CLIP:g}"]}
-    found = [
+    cells = [
         cell
         for method in FAMILIES
         for group in result.settings.groups
         for option in options.get(method, [""])
         if (cell := result.cell(**{**vars(place), "method": method, "group": group, "option": option}))
     ]
-    return max(found, key=lambda cell: cell.mean, default=None)
+    return max(cells, key=lambda cell: cell.mean, default=None)
 
 
-def _told(cell: Cell) -> str:
+def _shown(cell: Cell) -> str:
     clip = cell.key.option.replace("clip ", ", C ")
     return f"{cell.mean:.0f} {SHORT.get(cell.key.method, cell.key.method)} (g {cell.key.group}{clip})"
 
@@ -185,11 +185,11 @@ def _rounded(values: Sequence[float]) -> list[float]:
     return [round(value, 2) for value in values]
 
 
-def write(told: dict[str, Any], file: Path) -> None:
+def write(grid: dict[str, Any], file: Path) -> None:
     """Writes the packaged file, a line a series."""
-    text = json.dumps({**told, "floors": [], "series": []}, indent=1)
+    text = json.dumps({**grid, "floors": [], "series": []}, indent=1)
     for name in ("floors", "series"):
-        lines = ",\n".join(json.dumps(line, separators=(",", ":"), allow_nan=False) for line in told[name])
+        lines = ",\n".join(json.dumps(line, separators=(",", ":"), allow_nan=False) for line in grid[name])
         text = text.replace(f'"{name}": []', f'"{name}": [\n{lines}\n]', 1)
     write_new(file, text + "\n")
 
@@ -199,11 +199,11 @@ def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m sottovoce.benchmarks.studies.plan_grid")
     parser.add_argument("--results", type=Path, required=True, help="folder with plan-grid*.json, in subfolders too")
     parser.add_argument("--out", type=unused, required=True, help="the file to write")
-    given = parser.parse_args(list(argv))
-    results = [Result.read(file) for file in sorted(given.results.rglob(f"{EXPERIMENT.name}*.json"))]
-    told = compact(sorted(results, key=lambda result: result.settings.model))
-    write(told, given.out)
-    print(f"Written: {given.out}, {len(told['series'])} series, {given.out.stat().st_size / 1000:.0f} kB")
+    args = parser.parse_args(list(argv))
+    results = [Result.read(file) for file in sorted(args.results.rglob(f"{EXPERIMENT.name}*.json"))]
+    grid = compact(sorted(results, key=lambda result: result.settings.model))
+    write(grid, args.out)
+    print(f"Written: {args.out}, {len(grid['series'])} series, {args.out.stat().st_size / 1000:.0f} kB")
 
 
 EXPERIMENT = Experiment(
