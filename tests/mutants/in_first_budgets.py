@@ -93,8 +93,8 @@ MUTANTS = [
         "stopped-opening-goes-on-unasked",
         "a first opening that was stopped goes on though an edited copy got a budget meanwhile",
         "privacy/ledger/registry.py",
-        "found = closest(identity) if noted is None or begun else None",
-        "found = closest(identity) if noted is None else None",
+        "known = closest(identity) if noted is None or begun else None",
+        "known = closest(identity) if noted is None else None",
         STOPPED,
     ),
     Mutant(
@@ -109,10 +109,10 @@ MUTANTS = [
         "note-before-marks",
         "a stop between the note and the marks lets an edited copy open a budget, and the first go on",
         "privacy/ledger/registry.py",
-        "        keep(identity, here, data_set, anew=not other or not _exists(str(noted)))\n        if noted is None:\n"
-        "            write_once(note, os.fsencode(here))\n",
-        "        if noted is None:\n            write_once(note, os.fsencode(here))\n"
-        "        keep(identity, here, data_set, anew=not other or not _exists(str(noted)))\n"
+        "        keep(identity, place, data_set, anew=not other or not _exists(str(noted)))\n"
+        "        if noted is None:\n            write_once(note, os.fsencode(place))\n",
+        "        if noted is None:\n            write_once(note, os.fsencode(place))\n"
+        "        keep(identity, place, data_set, anew=not other or not _exists(str(noted)))\n"
         "        if noted is None:\n",
         (_REGISTRY + "test_marks_are_kept_before_the_note",),
     ),
@@ -120,9 +120,9 @@ MUTANTS = [
         "memory-not-noted-first",
         "on a full disk a budget in memory can be opened again and again",
         "privacy/ledger/registry.py",
-        "    if _made_up(identity):\n        return\n    here = _place(path)\n    try:\n        noted = _noted"
+        "    if _made_up(identity):\n        return\n    place = _place(path)\n    try:\n        noted = _noted"
         "(identity.names())\n        other",
-        "    if _made_up(identity) or path == IN_MEMORY:\n        return\n    here = _place(path)\n    try:\n"
+        "    if _made_up(identity) or path == IN_MEMORY:\n        return\n    place = _place(path)\n    try:\n"
         "        noted = _noted(identity.names())\n        other",
         MEMORY,
     ),

@@ -93,9 +93,9 @@ MUTANTS = [
         "memory-is-no-ledger",
         "a ledger in memory opens a fresh budget for records that have one",
         "privacy/ledger/registry.py",
-        "    if _made_up(identity):\n        return\n    here = _place(path)\n    try:\n"
+        "    if _made_up(identity):\n        return\n    place = _place(path)\n    try:\n"
         "        noted = _noted(identity.names())\n        if",
-        "    if path == IN_MEMORY or _made_up(identity):\n        return\n    here = _place(path)\n    try:\n"
+        "    if path == IN_MEMORY or _made_up(identity):\n        return\n    place = _place(path)\n    try:\n"
         "        noted = _noted(identity.names())\n        if",
         MEMORY,
     ),
@@ -103,8 +103,8 @@ MUTANTS = [
         "memory-is-forgotten",
         "a budget in memory can be opened again and again",
         "privacy/ledger/registry.py",
-        "    if here == IN_MEMORY and _made_up(identity):\n",
-        "    if here == IN_MEMORY:\n",
+        "    if place == IN_MEMORY and _made_up(identity):\n",
+        "    if place == IN_MEMORY:\n",
         ("tests/privacy/test_second_budgets.py::test_a_budget_in_memory_is_opened_once_and_then_only_by_the_owner",),
     ),
     Mutant(
@@ -119,8 +119,8 @@ MUTANTS = [
         "replaced-ledger-is-trusted",
         "a ledger file put in the place of the one that was charged opens a fresh budget",
         "privacy/ledger/registry.py",
-        "    if _same(noted, here):\n        raise",
-        "    if _same(noted, here):\n        return\n        raise",
+        "    if _same(noted, place):\n        raise",
+        "    if _same(noted, place):\n        return\n        raise",
         GONE,
     ),
     Mutant(
@@ -135,7 +135,7 @@ MUTANTS = [
         "only-the-new-files-share-counts",
         "a file that outgrew the known records gives every one of them a fresh budget",
         "privacy/ledger/known_records.py",
-        "max(best.share, best.found, together) >= SHARE",
+        "max(best.share, best.contained, together) >= SHARE",
         "max(best.share, together) >= SHARE",
         GROWN,
     ),
@@ -183,8 +183,8 @@ MUTANTS = [
         "data-sets-compared-one-by-one",
         "a file put together from pieces of several data sets counts as new",
         "privacy/ledger/known_records.py",
-        "max(best.share, best.found, together) >= SHARE",
-        "max(best.share, best.found) >= SHARE",
+        "max(best.share, best.contained, together) >= SHARE",
+        "max(best.share, best.contained) >= SHARE",
         PIECES,
     ),
     Mutant(
@@ -199,8 +199,8 @@ MUTANTS = [
         "private-rows-pass-for-public",
         "private rows are shown as demonstrations, for nothing",
         "privacy/ledger/known_records.py",
-        "    if found is not None:\n        raise InputError(",
-        "    if found is not None and not values:\n        raise InputError(",
+        "    if known is not None:\n        raise InputError(",
+        "    if known is not None and not values:\n        raise InputError(",
         PUBLIC,
     ),
     Mutant(

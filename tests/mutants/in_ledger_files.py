@@ -41,8 +41,8 @@ MUTANTS = [
         "second-name-allowed",
         "a file with two names has two journals",
         "privacy/ledger/file.py",
-        "if found.st_nlink != 1:",
-        "if found.st_nlink < 1:",
+        "if status.st_nlink != 1:",
+        "if status.st_nlink < 1:",
         (
             _FILE + "test_a_file_with_a_second_name_is_no_ledger",
             _FILE + "test_a_name_that_is_given_while_a_charge_is_written_stops_its_answer",
@@ -124,8 +124,8 @@ MUTANTS = [
         "one-of-two-ledgers-chosen",
         "of two ledgers in a database the first is taken, and what the other spent is forgotten",
         "privacy/ledger/server.py",
-        "if len(found) > 1:",
-        "if len(found) > 2:",
+        "if len(schemas) > 1:",
+        "if len(schemas) > 2:",
         (_SERVER + "test_a_database_with_two_ledgers_is_refused_until_one_is_retired",),
     ),
     Mutant(

@@ -126,8 +126,8 @@ MUTANTS = [
         "secrets-in-the-export",
         "the key of the records stands in the entry that opens them",
         "privacy/ledger/ledger.py",
-        'told = {**values, "records": keyed(key, RECORDS, identity.fingerprint)}',
-        'told = {**values, "key": key, "records": keyed(key, RECORDS, identity.fingerprint)}',
+        'detail = {**values, "records": keyed(key, RECORDS, identity.fingerprint)}',
+        'detail = {**values, "key": key, "records": keyed(key, RECORDS, identity.fingerprint)}',
         (
             "tests/privacy/test_export.py::test_no_column_of_an_export_is_a_secret_or_follows_from_the_records_without_the_key",
         ),

@@ -61,13 +61,13 @@ def event_from_json(values: Any) -> DpEvent:
         raise ParameterError("event", values, f"an object whose 'event' is one of {', '.join(sorted(_CLASSES))}")
     cls = _CLASSES[values["event"]]
     known = {field.name for field in attr.fields(cls)}
-    given = {name: _read(name, value) for name, value in values.items() if name != "event"}
-    if "event" in known and INNER in given:
-        given["event"] = given.pop(INNER)
+    fields = {name: _read(name, value) for name, value in values.items() if name != "event"}
+    if "event" in known and INNER in fields:
+        fields["event"] = fields.pop(INNER)
     try:
-        if unknown := sorted(set(given) - known):
-            raise ParameterError(unknown[0], given[unknown[0]], f"absent: {values['event']} has {sorted(known)}")
-        return cls(**given)
+        if unknown := sorted(set(fields) - known):
+            raise ParameterError(unknown[0], fields[unknown[0]], f"absent: {values['event']} has {sorted(known)}")
+        return cls(**fields)
     except TypeError:
         raise ParameterError("event", values, f"{values['event']} with {', '.join(sorted(known))}") from None
 

@@ -223,8 +223,8 @@ class GaussianStep(StepCost):
             raise ParameterError("delta", delta, "above 0 for Gaussian noise, such as 1e-6")
         made: Any = cls  # its fields are the subclass's
         norm = exact(made(sigma=1.0, **public).norm(change))
-        found: Self = made(sigma=Root(norm**2 / (2 * exact(rho_of_budget(epsilon, delta)))), **public)
-        return found
+        cost: Self = made(sigma=Root(norm**2 / (2 * exact(rho_of_budget(epsilon, delta)))), **public)
+        return cost
 
 
 def gaussian_event(mu: float, sampler: str) -> DpEvent:

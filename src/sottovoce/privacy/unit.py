@@ -45,9 +45,9 @@ class Adjacency(Enum):
 
     def sentence(self, unit: str) -> str:
         """What one change is, in words, such as "replacing any one record"."""
-        one = "record" if unit == "record" else f"'{unit}' (all of its records)"
+        noun = "record" if unit == "record" else f"'{unit}' (all of its records)"
         verb = {"replace-one": "replacing", "add-remove": "adding or removing", "zero-out": "blanking out"}[self.value]
-        return f"{verb} any one {one}"
+        return f"{verb} any one {noun}"
 
 
 @final

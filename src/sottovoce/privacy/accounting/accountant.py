@@ -179,8 +179,8 @@ class RdpAccountant:
             raise ParameterError("bounds", unknown[0], f"of {', '.join(BOUNDS)}")
         plan = plan_of(self._merged)
         share = plan.share(delta)
-        found = {name: _bound(name, plan, share, self.adjacency, name in bounds) for name in bounds or BOUNDS}
-        valid = {name: value for name, value in found.items() if value is not None and value < math.inf} or {
+        epsilons = {name: _bound(name, plan, share, self.adjacency, name in bounds) for name in bounds or BOUNDS}
+        valid = {name: value for name, value in epsilons.items() if value is not None and value < math.inf} or {
             "none": math.inf
         }
         if "none" in valid and delta > 0 and _too_many(plan):
@@ -201,7 +201,7 @@ def accumulate(events: Iterable[Any], adjacency: Adjacency, unit: str = "record"
     return RdpAccountant(adjacency, unit).compose_all(events)
 
 
-def _bound(name: str, plan: Plan, delta: float, adjacency: Adjacency, asked: bool) -> float | None:
+def _bound(name: str, plan: Plan, delta: float, adjacency: Adjacency, requested: bool) -> float | None:
     """One bound on the releases' epsilon; ``None`` where it is not valid for them, or takes too long unasked."""
     if name == "pure":
         return _by_sum(plan.releases) if delta >= 0 else math.inf
@@ -215,12 +215,12 @@ def _bound(name: str, plan: Plan, delta: float, adjacency: Adjacency, asked: boo
         case "zCDP":
             return _by_rho(plan.releases, delta)
         case "optimal":
-            return _by_recursion(plan.releases, delta, asked)
+            return _by_recursion(plan.releases, delta, requested)
         case "GDP":
             return _by_mu(plan.releases, delta)
         case "amplified":
             return _by_point(plan.releases, delta, adjacency)
-    return _by_losses(plan.releases, delta, adjacency, asked)
+    return _by_losses(plan.releases, delta, adjacency, requested)
 
 
 def _by_sum(releases: Counter[Any]) -> float:
@@ -247,15 +247,15 @@ def _by_rho(releases: Counter[Any], delta: float) -> float | None:
     return epsilon_of_rho(rho, delta) if math.isfinite(rho) else math.inf
 
 
-def _by_recursion(releases: Counter[Any], delta: float, asked: bool) -> float | None:
-    (event, steps), *others = releases.items()
-    if others or not isinstance(event, BoundedRange) or 0 < event.eta < LEAST_ETA:
+def _by_recursion(releases: Counter[Any], delta: float, requested: bool) -> float | None:
+    (event, steps), *rest = releases.items()
+    if rest or not isinstance(event, BoundedRange) or 0 < event.eta < LEAST_ETA:
         return None
     if steps == 1:
         return epsilon_of_bounded_range(event.eta, delta)
-    grid = finest_grid(event.eta, steps, delta, _OPTIMAL_WORK) or (40 if asked else None)
-    found = optimal_epsilon(event.eta, steps, delta, grid) if grid else None
-    return found.upper if found else None
+    grid = finest_grid(event.eta, steps, delta, _OPTIMAL_WORK) or (40 if requested else None)
+    interval = optimal_epsilon(event.eta, steps, delta, grid) if grid else None
+    return interval.upper if interval else None
 
 
 def _by_mu(releases: Counter[Any], delta: float) -> float | None:
@@ -278,13 +278,13 @@ def _by_point(releases: Counter[Any], delta: float, adjacency: Adjacency) -> flo
     return epsilon_of_sampled(base.epsilon, rate) * (1 + FLOAT_MARGIN)
 
 
-def _by_losses(releases: Counter[Any], delta: float, adjacency: Adjacency, asked: bool) -> float | None:
-    if not all(has_profile(event) for event in releases) or (_too_many_of(releases) and not asked):
+def _by_losses(releases: Counter[Any], delta: float, adjacency: Adjacency, requested: bool) -> float | None:
+    if not all(has_profile(event) for event in releases) or (_too_many_of(releases) and not requested):
         return None
     sampled = any(isinstance(event, SAMPLED) for event in releases)
     calibrated = len(releases) == 1 and isinstance(next(iter(releases)), BoundedRange)  # T4 and T6 are closer
     small = len(releases) <= _PLD_KINDS and releases.total() <= _PLD_STEPS and not calibrated
-    if not (asked or sampled or small):
+    if not (requested or sampled or small):
         return None
     events = [SelfComposedDpEvent(event, count) for event, count in releases.items()]
     return epsilon_of_plan(events, delta, adjacency)

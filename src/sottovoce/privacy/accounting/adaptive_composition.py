@@ -91,9 +91,10 @@ def optimal_profile(
     reflected = np.arange(1, outcomes + 1) * step
     t = np.arange(outcomes + 1) * step
     whole = outcomes * step
-    p_here, p_there = np.expm1(-t[::-1]) / math.expm1(-whole), np.exp(-t[::-1]) * np.expm1(-t) / math.expm1(-whole)
+    p_positive = np.expm1(-t[::-1]) / math.expm1(-whole)
+    p_negative = np.exp(-t[::-1]) * np.expm1(-t) / math.expm1(-whole)
     padded = np.zeros(points + 2 * outcomes)
-    best, one, two = np.zeros(points), np.empty(points), np.empty(points)
+    best, value, term = np.zeros(points), np.empty(points), np.empty(points)
     for _ in range(steps):
         padded[outcomes : outcomes + points] = best
         padded[outcomes + points :] = best[-1] if upper else 0.0
@@ -102,10 +103,10 @@ def optimal_profile(
         best = np.zeros(points)
         for j in range(outcomes + 1):
             start = outcomes - j
-            np.multiply(padded[start : start + points], p_here[j], out=one)
-            np.multiply(padded[start + outcomes : start + outcomes + points], p_there[j], out=two)
-            np.add(one, two, out=one)
-            np.maximum(best, one, out=best)
+            np.multiply(padded[start : start + points], p_positive[j], out=value)
+            np.multiply(padded[start + outcomes : start + outcomes + points], p_negative[j], out=term)
+            np.add(value, term, out=value)
+            np.maximum(best, value, out=best)
     margin = (steps + 10) * _ROUNDING
     epsilons = np.asarray(np.arange(points) * step, dtype=np.float64)
     return epsilons, np.minimum(1.0, best * (1 + margin if upper else 1 - margin))
@@ -132,8 +133,8 @@ def reach_of(eta: float, steps: int, delta: float, grid: int) -> float:
 
 
 def _first_at_most(deltas: FloatArray, delta: float) -> int | None:
-    found = np.flatnonzero(deltas <= delta)
-    return int(found[0]) if found.size else None
+    indices = np.flatnonzero(deltas <= delta)
+    return int(indices[0]) if indices.size else None
 
 
 def _check(eta: float, steps: int, delta: float, grid: int) -> None:

@@ -86,10 +86,10 @@ def calibrate(
     def fits(parameter: float) -> bool:
         return report(parameter).epsilon <= epsilon
 
-    found = _search(fits, increasing, digits)
-    rounded = _rounded(found, digits, down=increasing)
+    crossing = _search(fits, increasing, digits)
+    rounded = _rounded(crossing, digits, down=increasing)
     # The decimal on the other side first: where the exact answer is a short decimal, the search ends just beside it.
-    for parameter in (_rounded(found, digits, down=not increasing), rounded):
+    for parameter in (_rounded(crossing, digits, down=not increasing), rounded):
         if (final := report(parameter)).epsilon <= epsilon:
             return Calibrated(parameter, final)
     further = _next(rounded, digits, down=increasing)

@@ -111,17 +111,17 @@ def merge(events: Iterable[Any]) -> Counter[Any]:
         >>> merge([BoundedRange(0.1), SelfComposedDpEvent(BoundedRange(0.1), 3), NoOpDpEvent()])
         Counter({BoundedRange(eta=0.1): 4})
     """
-    found: Counter[Any] = Counter()
+    counts: Counter[Any] = Counter()
     composed: Counter[Any] = Counter()
     for event in events:
         try:
             composed[event] += 1
         except TypeError:  # a list inside: not hashable
-            found.update(dict(_parts(event, 1)))
+            counts.update(dict(_parts(event, 1)))
     for event, count in composed.items():
         for part, times in _parts(event, count):
-            found[part] += times
-    return found
+            counts[part] += times
+    return counts
 
 
 def require_adjacency(event: Any, adjacency: Adjacency) -> None:
@@ -134,7 +134,7 @@ def require_adjacency(event: Any, adjacency: Adjacency) -> None:
     if allowed and adjacency not in allowed:
         raise AssignmentError(
             f"{type(event).__name__} has no guarantee under {adjacency.value} adjacency; it holds under "
-            f"{' and '.join(one.value for one in allowed)}."
+            f"{' and '.join(option.value for option in allowed)}."
         )
 
 

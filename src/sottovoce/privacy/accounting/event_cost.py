@@ -75,9 +75,9 @@ def cost_of(event: Any) -> EventCost:
             return EventCost(math.inf, math.inf)
         case SelfComposedDpEvent():
             RELEASES.read("count", event.count)
-            one = cost_of(event.event)
+            single = cost_of(event.event)
             return EventCost(
-                times(event.count, one.rho), times(event.count, one.epsilon), times(event.count, one.delta)
+                times(event.count, single.rho), times(event.count, single.epsilon), times(event.count, single.delta)
             )
         case ComposedDpEvent():
             parts = [cost_of(part) for part in event.events]

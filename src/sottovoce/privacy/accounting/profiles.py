@@ -210,11 +210,11 @@ def _mean_square(pair: Pair) -> float:
 def gaussians_merged(releases: Counter[Any]) -> Counter[Any]:
     """All Gaussian releases as one, whose mu is the root of the sum of squares (specification T8)."""
     gaussians = {e: n for e, n in releases.items() if isinstance(e, GaussianDpEvent) and e.noise_multiplier > 0}
-    others = Counter({event: count for event, count in releases.items() if event not in gaussians})
+    rest = Counter({event: count for event, count in releases.items() if event not in gaussians})
     if not gaussians:
-        return others
+        return rest
     precision = math.fsum(2 * count * rho_of_noise(event.noise_multiplier) for event, count in gaussians.items())
-    return others + Counter({GaussianDpEvent(1 / math.sqrt(max(precision, _LEAST_PRECISION))): 1})
+    return rest + Counter({GaussianDpEvent(1 / math.sqrt(max(precision, _LEAST_PRECISION))): 1})
 
 
 @lru_cache(maxsize=256)
@@ -282,10 +282,10 @@ def _shared_profile(releases: Counter[Any], adjacency: Adjacency) -> tuple[Profi
         ((event, steps),) = releases.items()
         if isinstance(event, BoundedRange) and (grid := finest_grid(event.eta, steps, _NEGLIGIBLE, _BASE_WORK)):
             return _optimal(event.eta, steps, grid), reach_of(event.eta, steps, _NEGLIGIBLE, grid)
-    found = [*_composed(releases, adjacency)]
-    if not found:
+    composed = [*_composed(releases, adjacency)]
+    if not composed:
         return symmetric(np.zeros_like), 0.0
-    return symmetric(found[0].delta), found[0].epsilon(max(_NEGLIGIBLE, 2 * found[0].floor))
+    return symmetric(composed[0].delta), composed[0].epsilon(max(_NEGLIGIBLE, 2 * composed[0].floor))
 
 
 @lru_cache(maxsize=64)

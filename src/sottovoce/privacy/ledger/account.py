@@ -117,7 +117,9 @@ class Account:
         with self.database.writing() as connection:
             fresh, levels = self._admit(connection, reservations, amounts)
             if not allow_retry and len(fresh) < len(reservations):
-                raise _used(next(one.release_id for i, one in enumerate(reservations) if i not in fresh))
+                raise _used(
+                    next(reservation.release_id for i, reservation in enumerate(reservations) if i not in fresh)
+                )
             if not fresh:
                 return
             group = next((level.name for level in levels if level.kind == GROUP), None)
@@ -125,9 +127,9 @@ class Account:
             for i in fresh:
                 reservation, amount = reservations[i], amounts[i]
                 always = {"event": events[i], "note": reservation.note}
-                some = {"caller": self.caller, "group": group, "failure": amount.failure or None}
-                some["asked"] = reservation.asked
-                detail = {**always, **{key: value for key, value in some.items() if value is not None}}
+                optional = {"caller": self.caller, "group": group, "failure": amount.failure or None}
+                optional["asked"] = reservation.asked
+                detail = {**always, **{key: value for key, value in optional.items() if value is not None}}
                 entries.append(Entry(self._number, "reserve", reservation.release_id, amount.loss, detail))
             append(connection, entries)
             total = sum((amounts[i] for i in fresh), Cost())
@@ -154,7 +156,10 @@ class Account:
             for entries in past.values():
                 if len(entries) > 1 or (entries[0].kind, entries[0].data_set) != ("non-private", self._number):
                     raise _used(entries[0].release_id)
-            append(connection, [Entry(self._number, "non-private", one, detail={"note": note}) for one in fresh])
+            append(
+                connection,
+                [Entry(self._number, "non-private", release_id, detail={"note": note}) for release_id in fresh],
+            )
             raised = {"non_private": DATA_SET.c.non_private + len(fresh)}
             connection.execute(sa.update(DATA_SET).where(DATA_SET.c.id == self._number).values(**raised))
 
@@ -203,26 +208,32 @@ class Account:
                     )
                 if not any(entry.data_set == self._number for entry in entries):
                     raise LedgerMismatchError(f"The release id {release_id!r} was never charged.")
-            told = {one: {"content": (content or {})[one]} for one in release_ids if one in (content or {})}
-            append(connection, [Entry(self._number, "release", one, detail=told.get(one, {})) for one in release_ids])
+            details = {release_id: {"content": text} for release_id, text in (content or {}).items()}
+            append(
+                connection,
+                [
+                    Entry(self._number, "release", release_id, detail=details.get(release_id, {}))
+                    for release_id in release_ids
+                ],
+            )
 
     def standing(self, prefix: str) -> dict[str, Standing]:
         """Every charge to this data set whose id begins like this, and how it stands."""
         query = sa.select(ENTRY.c.release_id, ENTRY.c.kind, ENTRY.c.detail)
         query = query.where(ENTRY.c.release_id.startswith(prefix, autoescape=True), ENTRY.c.data_set == self._number)
-        told: dict[str, dict[str, str]] = {}
+        charges: dict[str, dict[str, str]] = {}
         with self.database.reading() as connection:
-            for one, kind, detail in connection.execute(query.order_by(ENTRY.c.seq)):
-                told.setdefault(one, {})[kind] = detail
+            for release_id, kind, detail in connection.execute(query.order_by(ENTRY.c.seq)):
+                charges.setdefault(release_id, {})[kind] = detail
         return {
-            one: Standing(
+            release_id: Standing(
                 "draw" in kinds,
                 "release" in kinds,
                 detail_of(kinds.get("release", "{}")).get("content"),
                 detail_of(kinds["reserve"]).get("asked"),
             )
-            for one, kinds in told.items()
-            if "reserve" in kinds and one.startswith(prefix)
+            for release_id, kinds in charges.items()
+            if "reserve" in kinds and release_id.startswith(prefix)
         }
 
     @property
@@ -259,10 +270,14 @@ class Account:
         self._require_name(connection, row)
         levels = caps_of(connection, row, self.caller, self.database.name)
         past = self._past(connection, [reservation.release_id for reservation in reservations])
-        fresh = [i for i, one in enumerate(reservations) if not self._is_open(past.get(one.release_id), one)]
+        fresh = [
+            i
+            for i, reservation in enumerate(reservations)
+            if not self._is_open(past.get(reservation.release_id), reservation)
+        ]
         if fresh:
-            asked = sum((amounts[i] for i in fresh), Cost())
-            refuse(row, levels, asked, [reservations[i].event for i in fresh], self.database.name)
+            cost = sum((amounts[i] for i in fresh), Cost())
+            refuse(row, levels, cost, [reservations[i].event for i in fresh], self.database.name)
         return fresh, levels
 
     def _require_name(self, connection: sa.Connection, row: Any) -> None:
@@ -276,9 +291,9 @@ class Account:
         """What the history says of each id, whatever the data set."""
         past: dict[str, list[Any]] = {}
         columns = (ENTRY.c.release_id, ENTRY.c.kind, ENTRY.c.data_set, ENTRY.c.detail)
-        for some in _chunks(release_ids):
-            found = sa.select(*columns).where(ENTRY.c.release_id.in_(some)).order_by(ENTRY.c.seq)
-            for row in connection.execute(found):
+        for chunk in _chunks(release_ids):
+            query = sa.select(*columns).where(ENTRY.c.release_id.in_(chunk)).order_by(ENTRY.c.seq)
+            for row in connection.execute(query):
                 past.setdefault(row.release_id, []).append(row)
         return past
 
@@ -289,10 +304,10 @@ class Account:
         first = entries[0]
         if len(entries) > 1 or first.kind != "reserve" or first.data_set != self._number:
             raise _used(reservation.release_id)
-        told = detail_of(first.detail)
-        same = told.get("event") in (event_to_json(reservation.event), describe(reservation.event))
+        detail = detail_of(first.detail)
+        same = detail.get("event") in (event_to_json(reservation.event), describe(reservation.event))
         words = (reservation.note, self.caller, reservation.asked)
-        if not same or words != (told.get("note"), told.get("caller"), told.get("asked")):
+        if not same or words != (detail.get("note"), detail.get("caller"), detail.get("asked")):
             raise _used(reservation.release_id)
         return True
 
@@ -304,10 +319,10 @@ def secrets_in(connection: sa.Connection, data_set: int) -> dict[str, str]:
         LedgerUnavailableError: Its own key is missing.
     """
     query = sa.select(SECRET.c.name, SECRET.c.value).where(SECRET.c.data_set == data_set)
-    found = {row.name: row.value for row in connection.execute(query)}
-    if RECORDS not in found:
+    secrets = {row.name: row.value for row in connection.execute(query)}
+    if RECORDS not in secrets:
         raise LedgerUnavailableError("The ledger lacks the key of its records; see 'sotto ledger verify'.")
-    return found
+    return secrets
 
 
 def _used(release_id: str) -> LedgerMismatchError:
@@ -316,7 +331,7 @@ def _used(release_id: str) -> LedgerMismatchError:
 
 def _require_different(release_ids: Sequence[str]) -> None:
     if len(set(release_ids)) < len(release_ids):
-        twice = next(one for i, one in enumerate(release_ids) if one in release_ids[:i])
+        twice = next(release_id for i, release_id in enumerate(release_ids) if release_id in release_ids[:i])
         raise LedgerMismatchError(f"The release id {twice!r} is named twice. An answer leaves once; use a new id.")
 
 

@@ -140,8 +140,8 @@ class Balance:
 
     def answers_left(self, event: DpEvent) -> int:
         """How many more releases of this kind fit under every cap of whoever asks."""
-        one = price(event, self.budget.currency)
-        return min(level.left.loss if (n := one.times_in(level.left)) is None else n for level in self.levels)
+        cost = price(event, self.budget.currency)
+        return min(level.left.loss if (n := cost.times_in(level.left)) is None else n for level in self.levels)
 
     def as_dict(self) -> dict[str, object]:
         """For ``--json``: never a number without its adjacency."""

@@ -57,21 +57,21 @@ def caps_of(connection: sa.Connection, data_set: Any, caller: str | None, ledger
 
 
 def charge(
-    connection: sa.Connection, data_set: int, levels: list[Cap], asked: Cost, answers: int, unverified: int
+    connection: sa.Connection, data_set: int, levels: list[Cap], cost: Cost, answers: int, unverified: int
 ) -> None:
     """Adds a charge that was admitted to every level; the caller holds the write lock."""
     for level in levels:
         table = DATA_SET if level.kind == WHOLE else CAP
         columns = table.c
-        here = columns.id == data_set if level.kind == WHOLE else _key(data_set, level.kind, level.name)
+        condition = columns.id == data_set if level.kind == WHOLE else _key(data_set, level.kind, level.name)
         values = {
-            "spent": columns.spent + asked.loss,
-            "failure_spent": columns.failure_spent + asked.failure,
+            "spent": columns.spent + cost.loss,
+            "failure_spent": columns.failure_spent + cost.failure,
             "answers": columns.answers + answers,
         }
         if level.kind == WHOLE:
             values["unverified"] = columns.unverified + unverified
-        connection.execute(sa.update(table).where(here).values(**values))
+        connection.execute(sa.update(table).where(condition).values(**values))
 
 
 def allot(connection: sa.Connection, data_set: Any, budget: Budget, caller: str | None, group: str | None) -> None:
@@ -141,19 +141,19 @@ def refuse_unnamed(connection: sa.Connection, data_set: Any, ledger: str) -> Non
 
 
 def _check(
-    connection: sa.Connection, data_set: Any, budget: Budget, known: Any, whose: str, member_of: str | None
+    connection: sa.Connection, data_set: Any, budget: Budget, known: Any, holder: str, member_of: str | None
 ) -> None:
     whole = budget_of(data_set)
     if (budget.delta, budget.alpha) != (whole.delta, whole.alpha):
         raise LedgerMismatchError(
-            f"The data set {data_set.name!r} has the budget {whole}; {budget} was given for the {whose}. A cap within "
+            f"The data set {data_set.name!r} has the budget {whole}; {budget} was given for the {holder}. A cap within "
             "it needs the same delta and the same order, since it counts the same charges."
         )
     if known is not None and not cap_of(known).spent.fits_in(budget.caps):
-        raise LedgerMismatchError(f"The {whose} spent more than {budget} already; a cap cannot go below that.")
+        raise LedgerMismatchError(f"The {holder} spent more than {budget} already; a cap cannot go below that.")
     if known is not None and known.member_of != member_of:
         raise LedgerMismatchError(
-            f"The {whose} is in {'no group' if known.member_of is None else f'the group {known.member_of!r}'}, and "
+            f"The {holder} is in {'no group' if known.member_of is None else f'the group {known.member_of!r}'}, and "
             "what was spent was counted there; that cannot change. Use another name."
         )
     if member_of is not None and _cap_row(connection, data_set.id, GROUP, member_of) is None:

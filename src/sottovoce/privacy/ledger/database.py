@@ -145,16 +145,16 @@ class Database:
 
     def _newest_of(self, connection: sa.Connection, seen: tuple[int, str] | None) -> tuple[int, str]:
         """The newest entry; the one that this program saw must still be there."""
-        found = newest(connection)
-        if seen is None or seen == found or seen[0] == 0:
-            return found
+        current = newest(connection)
+        if seen is None or seen == current or seen[0] == 0:
+            return current
         seq, digest = seen
         if connection.scalar(sa.select(ENTRY.c.hash).where(ENTRY.c.seq == seq)) != digest:
             raise LedgerUnavailableError(
                 f"The ledger {self.name} no longer has entry {seq}, which this program saw in it: an older copy was "
                 "put in its place. Nothing more is charged. Put the newer one back, and start the program again."
             )
-        return found
+        return current
 
     def _prepare(self) -> None:
         with self.reading(verified=False) as connection:

@@ -126,17 +126,17 @@ class LedgerFile:
     def _look(self) -> tuple[int, int]:
         """Which file the name leads to; it must have one name alone."""
         try:
-            found = os.stat(self._named)
+            status = os.stat(self._named)
         except OSError as error:
             raise self._unusable(str(error.strerror)) from None
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise self._unusable("it is no regular file")
-        if found.st_nlink != 1:
+        if status.st_nlink != 1:
             raise LedgerUnavailableError(
-                f"The ledger {self.name} has {found.st_nlink} names (hard links). After a crash a program that knows "
+                f"The ledger {self.name} has {status.st_nlink} names (hard links). After a crash a program that knows "
                 "it by another name would not find its journal. Keep one name: remove the others, or copy the file."
             )
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def _require_a_place(self) -> None:
         mount = mount_of(self._path)
@@ -205,12 +205,12 @@ class LedgerFile:
         query = f"SELECT count(*) FROM {ENTRY.name} WHERE seq = ? AND hash = ?"
         try:
             with closing(self._open("mode=ro")) as connection:  # which does not take the log in when it is closed
-                ((found,),) = patiently(connection, query, newest)
+                ((count,),) = patiently(connection, query, newest)
         except sqlite3.OperationalError as error:
             raise self._unusable(str(error).splitlines()[0]) from None
         except sqlite3.DatabaseError:  # pages of two ledgers make none
             return False
-        return bool(found)
+        return bool(count)
 
     def _move_from_log(self) -> None:
         end = time.monotonic() + MOVE_TIMEOUT_S
@@ -275,12 +275,12 @@ def memory_engine() -> sa.Engine:
 
 def faults(connection: sa.Connection) -> list[str]:
     """What is wrong with the file's pages and indexes, or would change rows by itself; nothing if all is well."""
-    found = [str(line) for (line,) in connection.exec_driver_sql("PRAGMA integrity_check(1)")]
-    if found != ["ok"]:
-        return [f"the file is damaged: {line.splitlines()[-1]}" for line in found]
-    others = connection.exec_driver_sql("SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')")
-    found = [f"the file has a {kind} {name!r}, which no ledger has" for kind, name in others]
-    return found or [fault for table in TABLES.sorted_tables for fault in _faults_of(connection, table)]
+    report = [str(line) for (line,) in connection.exec_driver_sql("PRAGMA integrity_check(1)")]
+    if report != ["ok"]:
+        return [f"the file is damaged: {line.splitlines()[-1]}" for line in report]
+    objects = connection.exec_driver_sql("SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')")
+    problems = [f"the file has a {kind} {name!r}, which no ledger has" for kind, name in objects]
+    return problems or [fault for table in TABLES.sorted_tables for fault in _faults_of(connection, table)]
 
 
 def _faults_of(connection: sa.Connection, table: sa.Table) -> list[str]:

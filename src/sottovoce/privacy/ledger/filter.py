@@ -145,12 +145,12 @@ class Cap:
         """What may still be charged."""
         return self.cap - self.spent
 
-    def admits(self, asked: Cost) -> bool:
+    def admits(self, cost: Cost) -> bool:
         """Whether a charge stays within the cap."""
-        return (self.spent + asked).fits_in(self.cap)
+        return (self.spent + cost).fits_in(self.cap)
 
 
-def first_exceeded_cap(levels: Iterable[Cap], asked: Cost) -> Cap | None:
+def first_exceeded_cap(levels: Iterable[Cap], cost: Cost) -> Cap | None:
     """The first cap that a charge does not fit under; ``None`` where it fits under all of them.
 
     Example:
@@ -159,7 +159,7 @@ def first_exceeded_cap(levels: Iterable[Cap], asked: Cost) -> Cap | None:
         >>> first_exceeded_cap([tight, wide], Cost(3)) is None, first_exceeded_cap([tight, wide], Cost(4)).name
         (True, 'alice')
     """
-    return next((level for level in levels if not level.admits(asked)), None)
+    return next((level for level in levels if not level.admits(cost)), None)
 
 
 def price(event: DpEvent, currency: str | Currency) -> Cost:

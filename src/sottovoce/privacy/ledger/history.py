@@ -80,8 +80,8 @@ def read_entries(connection: sa.Connection) -> Generator[dict[str, Any], None, N
     """Every entry, oldest first, a thousand at a time."""
     names = [column.name for column in ENTRY.columns]
     query = sa.select(ENTRY).order_by(ENTRY.c.seq).execution_options(yield_per=1000)
-    with connection.execute(query) as found:
-        for row in found:
+    with connection.execute(query) as rows:
+        for row in rows:
             yield dict(zip(names, row, strict=True))
 
 
@@ -142,10 +142,10 @@ def hash_of(entry: Mapping[str, Any]) -> str:
     seq, data_set, kind, release_id, amount, detail, at, previous = values
     if type(seq) is type(data_set) is type(amount) is int and type(kind) is type(detail) is type(at) is str:
         # The same text as json.dumps gives, in a third of the time.
-        one = "null" if release_id is None else encode_basestring_ascii(release_id)
+        quoted_id = "null" if release_id is None else encode_basestring_ascii(release_id)
         text = (
-            f"[{seq}, {data_set}, {_quoted(kind)}, {one}, {amount}, {_quoted(detail)}, {encode_basestring_ascii(at)}, "
-            f"{encode_basestring_ascii(previous)}]"
+            f"[{seq}, {data_set}, {_quoted(kind)}, {quoted_id}, {amount}, "
+            f"{_quoted(detail)}, {encode_basestring_ascii(at)}, {encode_basestring_ascii(previous)}]"
         )
     else:
         text = json.dumps(values)

@@ -38,7 +38,7 @@ texts otherwise; files of the first hold the whole record and its longest text a
 OPENING: Final = ".opening"
 """Beside the marks of a data set whose first budget may not be committed yet."""
 _ALL: Final = 2**64 - 1
-_SAID: Final = ("ledger", "data_set", "adjacency", "unit")
+_HEADER_FIELDS: Final = ("ledger", "data_set", "adjacency", "unit")
 
 
 @final
@@ -52,7 +52,7 @@ class Known:
         adjacency: The relation of its budget.
         unit: Who is protected.
         share: How many of the other file's records are its own, from 0 to 1.
-        found: How many of its own records are in the other file, from 0 to 1.
+        contained: How many of its own records are in the other file, from 0 to 1.
         begun: Whether its budget began to be opened and is not known to stand.
     """
 
@@ -61,7 +61,7 @@ class Known:
     adjacency: str
     unit: str
     share: float = 0.0
-    found: float = 0.0
+    contained: float = 0.0
     begun: bool = False
 
 
@@ -122,9 +122,9 @@ def keep(identity: Identity, ledger: str, data_set: str, *, anew: bool = True) -
     if len(marks) > MOST:
         order = np.argsort(main, kind="stable")[:MOST]
         marks, limit = marks[order], int(main[order[-1]])
-    said: dict[str, object] = {name: getattr(known, name) for name in _SAID}
-    said |= {"limit": limit, "rate": len(marks) / total, "width": marks.shape[1]}
-    header = json.dumps(said).encode() + b"\n"
+    fields: dict[str, object] = {name: getattr(known, name) for name in _HEADER_FIELDS}
+    fields |= {"limit": limit, "rate": len(marks) / total, "width": marks.shape[1]}
+    header = json.dumps(fields).encode() + b"\n"
     write_anew(file, _MAGIC + header + np.ascontiguousarray(marks, "<u8").tobytes())
 
 
@@ -157,13 +157,13 @@ def require_public(rows: PublicRecords | Sequence[Mapping[str, object]], source:
         if not any(True for _ in _files()):
             return
         values = [row.values for row in (rows.whole or rows.rows)] if isinstance(rows, PublicRecords) else rows
-        found = _closest(marks_of(values, mark_key()), fewest=FEW) if values else None
+        known = _closest(marks_of(values, mark_key()), fewest=FEW) if values else None
     except OSError as error:
         raise unusable(error) from None
-    if found is not None:
+    if known is not None:
         raise InputError(
-            f"{source}: most of these rows are private records, such as those of the data set '{found.data_set}' in "
-            f"the ledger {found.ledger}, or most of its records are among them. Rows that are shown or asked in clear "
+            f"{source}: most of these rows are private records, such as those of the data set '{known.data_set}' in "
+            f"the ledger {known.ledger}, or most of its records are among them. Rows that are shown or asked in clear "
             "must be public. Answer from private records with --private, or show rows written by 'sotto synthesize'."
         )
 
@@ -189,13 +189,13 @@ def _closest(marks: MarkArray, fewest: int = 1, leave_out: Path | None = None) -
             continue
         anywhere |= hits
         share = _share(hits, main, kept) if np.count_nonzero(hits) >= fewest else 0.0
-        found = float(_hits(kept.marks, marks).mean())
-        if best is None or max(share, found) > max(best.share, best.found):
-            best = replace(kept.known, share=share, found=found)
+        contained = float(_hits(kept.marks, marks).mean())
+        if best is None or max(share, contained) > max(best.share, best.contained):
+            best = replace(kept.known, share=share, contained=contained)
     if best is None:
         return None
     together = float(anywhere.mean()) if np.count_nonzero(anywhere) >= fewest else 0.0
-    return best if max(best.share, best.found, together) >= SHARE else None
+    return best if max(best.share, best.contained, together) >= SHARE else None
 
 
 def _share(hits: NDArray[np.bool_], main: NDArray[np.uint64], kept: _Kept) -> float:
@@ -255,7 +255,7 @@ def _read(file: Path) -> _Kept:
             raise ValueError("another format")
         end = content.index(b"\n", len(magic))
         header = json.loads(content[len(magic) : end])
-        known, limit = Known(*(header[name] for name in _SAID)), int(header["limit"])
+        known, limit = Known(*(header[name] for name in _HEADER_FIELDS)), int(header["limit"])
         first = magic == _FORMATS[-1]
         rate, width = ((limit + 1) / 2**64, 2) if first else (float(header["rate"]), int(header["width"]))
         if not 0 < rate <= 1 or not 1 <= width <= 1 + TEXTS:

@@ -307,8 +307,8 @@ class Ledger:
         key = new_key()
         connection.execute(sa.insert(FINGERPRINT).values(fingerprint=identity.fingerprint, data_set=number))
         connection.execute(sa.insert(SECRET).values(data_set=number, name=RECORDS, value=key))
-        told = {**values, "records": keyed(key, RECORDS, identity.fingerprint)}
-        append(connection, [Entry(number, "open", detail=told)])
+        detail = {**values, "records": keyed(key, RECORDS, identity.fingerprint)}
+        append(connection, [Entry(number, "open", detail=detail)])
         return connection.execute(sa.select(DATA_SET).where(DATA_SET.c.id == number)).one()
 
     def _continue(self, connection: sa.Connection, identity: Identity, name: str) -> Any:
@@ -322,8 +322,8 @@ class Ledger:
     @staticmethod
     def _add_version(connection: sa.Connection, row: Any, identity: Identity) -> None:
         connection.execute(sa.insert(FINGERPRINT).values(fingerprint=identity.fingerprint, data_set=row.id))
-        told = {"records": keyed(secrets_in(connection, row.id)[RECORDS], RECORDS, identity.fingerprint)}
-        append(connection, [Entry(row.id, "version", detail=told)])
+        detail = {"records": keyed(secrets_in(connection, row.id)[RECORDS], RECORDS, identity.fingerprint)}
+        append(connection, [Entry(row.id, "version", detail=detail)])
 
     def _check(self, row: Any, identity: Identity, budget: Budget | None) -> None:
         if row.adjacency != identity.adjacency.value or row.unit != identity.unit:
@@ -357,8 +357,8 @@ def _known(connection: sa.Connection, identity: Identity) -> Any:
 
 
 def _with_fingerprint(connection: sa.Connection, fingerprint: str) -> Any:
-    found = sa.select(DATA_SET).join(FINGERPRINT).where(FINGERPRINT.c.fingerprint == fingerprint)
-    return connection.execute(found).first()
+    query = sa.select(DATA_SET).join(FINGERPRINT).where(FINGERPRINT.c.fingerprint == fingerprint)
+    return connection.execute(query).first()
 
 
 def _required(budget: Budget | None, name: str) -> Budget:

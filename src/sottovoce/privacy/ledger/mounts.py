@@ -47,14 +47,14 @@ def mount_of(path: str, table: bytes | None = None) -> Mount | None:
             table = _TABLE.read_bytes()
         except OSError:
             return None
-    found = None
+    mount = None
     for line in table.splitlines():
         words, _, rest = line.partition(b" - ")
         fields, kind = words.split(b" "), rest.split(b" ")[0]
         if len(fields) < 5 or not kind:
             continue
         point = os.fsdecode(_ESCAPED.sub(lambda octal: bytes([int(octal[1], 8)]), fields[4]))
-        longer = found is None or len(point) >= len(found.point)  # a later mount on the same place covers the earlier
+        longer = mount is None or len(point) >= len(mount.point)  # a later mount on the same place covers the earlier
         if longer and (path == point or path.startswith(point.rstrip("/") + "/")):
-            found = Mount(point, os.fsdecode(kind))
-    return found
+            mount = Mount(point, os.fsdecode(kind))
+    return mount

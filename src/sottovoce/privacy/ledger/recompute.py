@@ -64,9 +64,9 @@ class Recomputed:
     @property
     def agrees(self) -> bool:
         """Whether the ledger says the same: never less, and no more than rounding explains."""
-        said, true = Cost(self.row["spent"], self.row["failure_spent"]), self.spent
+        recorded, true = Cost(self.row["spent"], self.row["failure_spent"]), self.spent
         slack = true.loss // _LOOSE + self.answers
-        return not self.unreadable and 0 <= said.loss - true.loss <= slack and said.failure == true.failure
+        return not self.unreadable and 0 <= recorded.loss - true.loss <= slack and recorded.failure == true.failure
 
     def as_dict(self) -> dict[str, object]:
         """For ``--json``: never a number without its adjacency."""
@@ -104,7 +104,8 @@ def recompute(history: History, accountant: str) -> tuple[list[Recomputed], list
     problems = find_problems(replace(history, entries=entries))
     for _ in entries:  # behind a broken entry too
         pass
-    return [_again(row, events.get(row["id"], Counter()), accountant) for row in history.data_sets], problems, count[0]
+    data_sets = [_recomputed(row, events.get(row["id"], Counter()), accountant) for row in history.data_sets]
+    return data_sets, problems, count[0]
 
 
 def _counted(history: History, events: Events, count: list[int]) -> Iterator[Mapping[str, Any]]:
@@ -115,7 +116,7 @@ def _counted(history: History, events: Events, count: list[int]) -> Iterator[Map
         yield entry
 
 
-def _again(row: Mapping[str, Any], texts: Counter[str], accountant: str) -> Recomputed:
+def _recomputed(row: Mapping[str, Any], texts: Counter[str], accountant: str) -> Recomputed:
     """Equal events are priced once, however often they were charged."""
     budget = _budget_in(row)
     spent, unreadable = Cost(), 0
@@ -123,10 +124,10 @@ def _again(row: Mapping[str, Any], texts: Counter[str], accountant: str) -> Reco
     events: dict[str, DpEvent] = {}
     for text, count in texts.items():
         try:
-            one = price_of(text, budget.currency)
-            if not one.fits_in(_MOST):
+            cost = price_of(text, budget.currency)
+            if not cost.fits_in(_MOST):
                 raise ValueError("more than any ledger can have charged")
-            spent += one * count
+            spent += cost * count
             event = charged(text).event
             key = json.dumps(event_to_json(event), sort_keys=True)
         except (KeyError, TypeError, ValueError, RecursionError, SottoError):

@@ -18,28 +18,28 @@ from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Cap, Cost, Cur
 from sottovoce.privacy.numbers import rounded_down, rounded_up
 
 
-def refuse(row: Any, levels: list[Cap], asked: Cost, events: Sequence[DpEvent], ledger: str) -> None:
+def refuse(row: Any, levels: list[Cap], cost: Cost, events: Sequence[DpEvent], ledger: str) -> None:
     """Raises the refusal of a charge that does not fit; does nothing where it fits.
 
     Raises:
         BudgetExhaustedError: It names the cap that is short, what was asked, what is left, and the next step.
     """
-    short = first_exceeded_cap(levels, asked)
+    short = first_exceeded_cap(levels, cost)
     if short is None:
         return
     budget = budget_of(row)
-    failing = asked.loss <= short.left.loss
+    failing = cost.loss <= short.left.loss
     currency, scale, part = ("failure probability", FAILURE_SCALE, 1) if failing else (budget.currency, SCALE, 0)
-    want, left, limit = (list(amount)[part] for amount in (asked, short.left, short.cap))
+    want, left, limit = (list(amount)[part] for amount in (cost, short.left, short.cap))
     amounts = (
         f"{rounded_up(Fraction(want, scale), 6)} asked, {rounded_down(Fraction(left, scale), 6)} left of "
         f"{rounded_up(Fraction(limit, scale), 6)}"
     )
-    whose = "" if short.kind == WHOLE else f" for the {short.kind} {short.name!r}"
+    holder = "" if short.kind == WHOLE else f" for the {short.kind} {short.name!r}"
     count = len(events)
     what = f"{count} answers ask" if count > 1 else "asked:"
     raise BudgetExhaustedError(
-        f"{currency} {amounts}{whose} in {ledger} (budget {budget}, "
+        f"{currency} {amounts}{holder} in {ledger} (budget {budget}, "
         f"{row.adjacency} adjacency, unit '{row.unit}'; {what} {describe(events[0])}{' each' if count > 1 else ''}). "
         f"Nothing was charged. {_next_step(budget, short, events, failing)}",
         asked=_plain(want, scale),

@@ -106,34 +106,34 @@ def refuse_second(identity: Identity, path: str) -> None:
     """
     if _made_up(identity):
         return
-    here = _place(path)
+    place = _place(path)
     try:
         noted = _noted(identity.names())
         if noted is None:
             _require_writable(identity.fingerprint)  # a budget is opened only where it can be remembered
         begun = noted is not None and _opening(identity.fingerprint, noted)
-        found = closest(identity) if noted is None or begun else None
+        known = closest(identity) if noted is None or begun else None
     except OSError as error:
         raise unusable(error) from None
-    if begun and noted is not None and noted != here and not _same(noted, here):
-        raise _begun(noted, here)
-    if found is not None:
-        raise _mostly(found, identity)
+    if begun and noted is not None and noted != place and not _same(noted, place):
+        raise _begun(noted, place)
+    if known is not None:
+        raise _already_known(known, identity)
     if noted is None or begun:
         return
     if not _exists(noted):
         raise _gone(noted)
-    if _same(noted, here):
+    if _same(noted, place):
         raise LedgerUnavailableError(
             f"{noted} is the ledger of these records, and it holds nothing of them: it was emptied or replaced. Put "
             "it back from a backup; a new one would start their budget again. Where that is what the owner wants: "
             f"sotto ledger grant {quote(noted)} --private FILE --budget EPSILON,DELTA"
         )
-    what = "A ledger in memory forgets" if here == IN_MEMORY else f"{here} knows nothing of it"
+    what = "A ledger in memory forgets" if place == IN_MEMORY else f"{place} knows nothing of it"
     raise LedgerMismatchError(
         f"These records have the ledger {noted} already. {what}, so its budget would come on top. Leave --ledger out "
         f"to go on with theirs. A second budget is the owner's decision: sotto ledger grant "
-        f"{'LEDGER' if here == IN_MEMORY else quote(here)} --private FILE --budget EPSILON,DELTA"
+        f"{'LEDGER' if place == IN_MEMORY else quote(place)} --private FILE --budget EPSILON,DELTA"
     )
 
 
@@ -154,21 +154,21 @@ def note_first(identity: Identity, path: str, data_set: str, *, granted: bool = 
     """
     if _made_up(identity):
         return
-    here = _place(path)
+    place = _place(path)
     try:
         noted = _noted(identity.names())
-        other = noted is not None and noted != here and not _same(noted, here)
+        other = noted is not None and noted != place and not _same(noted, place)
         if other and not granted:
-            raise _begun(str(noted), here)
+            raise _begun(str(noted), place)
         note = _note(identity.fingerprint)
-        if noted is None and here != IN_MEMORY:  # whose account is gone when it was not committed
-            _write(note.with_suffix(OPENING), here)
-        keep(identity, here, data_set, anew=not other or not _exists(str(noted)))
+        if noted is None and place != IN_MEMORY:  # whose account is gone when it was not committed
+            _write(note.with_suffix(OPENING), place)
+        keep(identity, place, data_set, anew=not other or not _exists(str(noted)))
         if noted is None:
-            write_once(note, os.fsencode(here))
-            found = os.fsdecode(note.read_bytes())
-            if found != here:  # where the store cannot be locked
-                raise _begun(found, here)
+            write_once(note, os.fsencode(place))
+            written = os.fsdecode(note.read_bytes())
+            if written != place:  # where the store cannot be locked
+                raise _begun(written, place)
     except OSError as error:
         raise unusable(error) from None
 
@@ -183,16 +183,16 @@ def remember(identity: Identity, path: str, data_set: str) -> str | None:
         LedgerUnavailableError: The store is open to others, or is kept under another key; or it does not take that the
             account, which was about to be opened, stands.
     """
-    here, begun = _place(path), False
-    if here == IN_MEMORY and _made_up(identity):
+    place, begun = _place(path), False
+    if place == IN_MEMORY and _made_up(identity):
         return None
     try:
         other = _noted(identity.names())
         begun = other is not None and _opening(identity.fingerprint, other)
-        if other is not None and not begun and _exists(other) and not _same(other, here):
+        if other is not None and not begun and _exists(other) and not _same(other, place):
             return other
-        _write(_note(identity.fingerprint), here)
-        keep(identity, here, data_set)
+        _write(_note(identity.fingerprint), place)
+        keep(identity, place, data_set)
         _note(identity.fingerprint).with_suffix(OPENING).unlink(missing_ok=True)
     except UnsafeStoreError as error:
         raise unusable(error) from None
@@ -202,37 +202,37 @@ def remember(identity: Identity, path: str, data_set: str) -> str | None:
     return None
 
 
-def _begun(noted: str, here: str) -> LedgerMismatchError:
+def _begun(noted: str, place: str) -> LedgerMismatchError:
     return LedgerMismatchError(
         f"A first budget for these records began to be opened in {noted}, by a program that still runs or was "
         "stopped. Leave --ledger out to go on there. If they are to have it in another ledger, the owner opens it: "
-        f"sotto ledger grant {'LEDGER' if here == IN_MEMORY else quote(here)} --private FILE --budget EPSILON,DELTA"
+        f"sotto ledger grant {'LEDGER' if place == IN_MEMORY else quote(place)} --private FILE --budget EPSILON,DELTA"
     )
 
 
-def _mostly(found: Known, identity: Identity) -> LedgerMismatchError:
+def _already_known(known: Known, identity: Identity) -> LedgerMismatchError:
     """Why records that mostly are known get no fresh budget; not how many, which may tell how many there are."""
     file = quote(identity.records.source) if identity.records is not None else "FILE"
-    if found.ledger == IN_MEMORY:
+    if known.ledger == IN_MEMORY:
         return LedgerMismatchError(
-            f"These are no new records: most of them are those of a data set (unit '{found.unit}', {found.adjacency}) "
+            f"These are no new records: most of them are those of a data set (unit '{known.unit}', {known.adjacency}) "
             "that had its budget in a ledger in memory, or of others, or most of its are among them. Another budget "
             f"would come on top. {_FROM_MEMORY}"
         )
-    if found.begun:
+    if known.begun:
         return LedgerMismatchError(
-            f"These are no new records: most of them are those of a data set (unit '{found.unit}', {found.adjacency}) "
-            f"whose budget began to be opened in {found.ledger}, by a program that still runs or was stopped, or of "
+            f"These are no new records: most of them are those of a data set (unit '{known.unit}', {known.adjacency}) "
+            f"whose budget began to be opened in {known.ledger}, by a program that still runs or was stopped, or of "
             "others, or most of its are among them. Finish that opening first, with the file that it was begun for. If "
             "these are to have a budget of their own, the owner opens it: sotto ledger grant LEDGER --private "
             f"{file} --budget EPSILON,DELTA"
         )
     return LedgerMismatchError(
-        f"These are no new records: most of them are those of the data set {found.data_set!r} in the ledger "
-        f"{found.ledger} (unit '{found.unit}', {found.adjacency}) or of others, or most of its are among them. A "
+        f"These are no new records: most of them are those of the data set {known.data_set!r} in the ledger "
+        f"{known.ledger} (unit '{known.unit}', {known.adjacency}) or of others, or most of its are among them. A "
         "fresh budget would start theirs again. To go on with the budget that they have, the owner says: sotto ledger "
-        f"grant {quote(found.ledger)} --private {file} --unit {quote(found.unit)} --adjacency {found.adjacency} "
-        f"--continues {quote(found.data_set)}. If they are to have a budget of their own, the owner opens it: sotto "
+        f"grant {quote(known.ledger)} --private {file} --unit {quote(known.unit)} --adjacency {known.adjacency} "
+        f"--continues {quote(known.data_set)}. If they are to have a budget of their own, the owner opens it: sotto "
         f"ledger grant LEDGER --private {file} --budget EPSILON,DELTA"
     )
 
@@ -271,10 +271,10 @@ def _exists(noted: str) -> bool:
     return is_address(noted) or (noted != IN_MEMORY and os.path.isfile(noted) and os.path.getsize(noted) > 0)
 
 
-def _same(noted: str, here: str) -> bool:
-    if is_address(noted) or is_address(here) or here == IN_MEMORY:
-        return noted == here
-    return os.path.exists(here) and os.path.exists(noted) and os.path.samefile(noted, here)
+def _same(noted: str, place: str) -> bool:
+    if is_address(noted) or is_address(place) or place == IN_MEMORY:
+        return noted == place
+    return os.path.exists(place) and os.path.exists(noted) and os.path.samefile(noted, place)
 
 
 def _noted(fingerprints: Iterable[str]) -> str | None:

@@ -69,10 +69,10 @@ class LedgerServer:
                 "fsync on, or name another ledger."
             )
         rows = connection.execute(_LEDGERS).all()
-        found = [str(schema) for schema, _, _ in rows]
-        if len(found) > 1:
+        schemas = [str(schema) for schema, _, _ in rows]
+        if len(schemas) > 1:
             raise LedgerUnavailableError(
-                f"The database {self.name} keeps {len(found)} ledgers, in the schemas {', '.join(found)}: earlier "
+                f"The database {self.name} keeps {len(schemas)} ledgers, in the schemas {', '.join(schemas)}: earlier "
                 "versions made one for each role with a schema of its own, and their budgets add up. Decide which one "
                 f"counts, and retire each other: ALTER TABLE SCHEMA.{META.name} RENAME TO {META.name}_retired."
             )
@@ -88,13 +88,13 @@ class LedgerServer:
 
     def faults(self, connection: sa.Connection) -> list[str]:
         """What would change, hide or forget rows by itself; nothing if all is well."""
-        found = connection.execute(_FAULTS, {"schema": self._schema})
-        return [f"the database has {what} {self._schema}.{table}, which no ledger has" for what, table in found]
+        rows = connection.execute(_FAULTS, {"schema": self._schema})
+        return [f"the database has {what} {self._schema}.{table}, which no ledger has" for what, table in rows]
 
     def make_schema(self, connection: sa.Connection) -> None:
         """Makes the schema of a new ledger, unless the database's owner did."""
-        there = sa.text("SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = :name")
-        if not connection.scalar(there.bindparams(name=SCHEMA)):
+        query = sa.text("SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = :name")
+        if not connection.scalar(query.bindparams(name=SCHEMA)):
             connection.exec_driver_sql(f'CREATE SCHEMA "{SCHEMA}"')
 
     def begin(self, connection: sa.Connection) -> None:

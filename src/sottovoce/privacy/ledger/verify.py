@@ -154,24 +154,24 @@ class Replay:
 
     def _reserve(self, entry: Mapping[str, Any]) -> None:
         number, text, amount = entry["data_set"], entry["detail"], entry["amount"]
-        said, story = charged(text), self.data_sets[number]
-        if type(amount) is not int or not price_of(text, self._currency[number]).fits_in(Cost(amount, said.failure)):
+        charge, story = charged(text), self.data_sets[number]
+        if type(amount) is not int or not price_of(text, self._currency[number]).fits_in(Cost(amount, charge.failure)):
             self._wrong(entry, "charges less than its event's price")
         self._pay(entry)
         stories = [story]
-        for kind, name in said.caps:
+        for kind, name in charge.caps:
             stories.append(self.caps[number, kind, name])
-        if said.caller is None and said.group is not None:
+        if charge.caller is None and charge.group is not None:
             self._wrong(entry, "charges a group without a caller")
-        if said.caller is not None and stories[1]["member_of"] != said.group:
+        if charge.caller is not None and stories[1]["member_of"] != charge.group:
             self._wrong(entry, "charges a caller without the caller's group")
-        for one in stories:
-            one["spent"] += amount
-            one["failure_spent"] += said.failure
-            one["answers"] += 1
-            if one["spent"] > one["cap"] or one["failure_spent"] > one["failure_cap"]:
+        for payer in stories:
+            payer["spent"] += amount
+            payer["failure_spent"] += charge.failure
+            payer["answers"] += 1
+            if payer["spent"] > payer["cap"] or payer["failure_spent"] > payer["failure_cap"]:
                 self._wrong(entry, "charges more than was left")
-        story["unverified"] += said.unverified
+        story["unverified"] += charge.unverified
 
     def _pay(self, entry: Mapping[str, Any]) -> None:
         if entry["release_id"] is None or entry["release_id"] in self._paid:
@@ -179,10 +179,10 @@ class Replay:
         self._paid[entry["release_id"]] = entry["data_set"]
 
     def _draw(self, entry: Mapping[str, Any]) -> None:
-        one = entry["release_id"]
-        if self._paid.get(one) != entry["data_set"] or one in self._begun:
+        release_id = entry["release_id"]
+        if self._paid.get(release_id) != entry["data_set"] or release_id in self._begun:
             self._wrong(entry, "draws an answer that was not paid for, or was drawn or released before")
-        self._begun.add(one)
+        self._begun.add(release_id)
 
     def _release(self, entry: Mapping[str, Any]) -> None:
         if self._paid.get(entry["release_id"]) != entry["data_set"]:
@@ -210,16 +210,16 @@ def _differences(history: History, replay: Replay) -> Iterator[str]:
     format_ = _REDACTED_FORMAT if history.redacted else SCHEMA_VERSION
     if history.meta.get("schema_version") != format_ or set(history.meta) != {"schema_version", "head"}:
         yield "the format or the head is not as it was written"
-    told = dict(replay.data_sets)
+    replayed = dict(replay.data_sets)
     for row in history.data_sets:
-        story = told.pop(row["id"], None) if type(row["id"]) is int else None
+        story = replayed.pop(row["id"], None) if type(row["id"]) is int else None
         if story is None:
             yield f"data set {row['name']!r} has no history"
             continue
         for column in _DATA_SET:
             if not _same(story[column], row[column]):
                 yield f"data set {row['name']!r}: {column} does not agree with the history"
-    yield from (f"data set number {number} is missing" for number in told)
+    yield from (f"data set number {number} is missing" for number in replayed)
     if history.fingerprints is not None:
         yield from _not_as_committed(history.fingerprints, history.secrets or [], replay)
     caps = dict(replay.caps)
@@ -257,7 +257,7 @@ def _not_as_committed(
         if _owned(known, number) != _owned(replay.records, number):
             yield f"data set number {number}: its versions do not agree with the history"
     moved = [moved_hash(keys[number], secrets) for number, _ in replay.moved]
-    if moved != [told for _, told in replay.moved] or (not moved and len(keys) != len(secrets)):
+    if moved != [committed for _, committed in replay.moved] or (not moved and len(keys) != len(secrets)):
         yield "what was moved here from an older format is not what the history committed to"
 
 
@@ -265,5 +265,5 @@ def _owned(known: Mapping[str, int], number: int) -> set[str]:
     return {commitment for commitment, owner in known.items() if owner == number}
 
 
-def _same(told: Any, row: Any) -> bool:
-    return type(told) is type(row) and bool(told == row)
+def _same(replayed: Any, row: Any) -> bool:
+    return type(replayed) is type(row) and bool(replayed == row)

@@ -64,9 +64,9 @@ def _rewrite(connection: sa.Connection, keys: dict[int, str], moved: dict[tuple[
     names = ("detail", "previous", "hash")
     change = sa.update(_ENTRY).where(_ENTRY.c.seq == sa.bindparam("number"))
     change = change.values({name: sa.bindparam(f"new_{name}") for name in names})
-    for some in _entries(connection):
+    for batch in _entries(connection):
         rows = []
-        for entry in some:
+        for entry in batch:
             was, whole = entry["hash"], entry["hash"] == _hash_of(entry)
             detail = _detail_of(entry, keys, moved)
             entry["detail"] = entry["detail"] if detail is None else detail
@@ -81,10 +81,10 @@ def _rewrite(connection: sa.Connection, keys: dict[int, str], moved: dict[tuple[
 def _entries(connection: sa.Connection) -> Iterator[list[dict[str, Any]]]:
     """Every entry, oldest first, some at a time, so that they can be written meanwhile."""
     query = sa.select(_ENTRY).order_by(_ENTRY.c.seq).limit(_AT_ONCE)
-    found = connection.execute(query).mappings().all()
-    while found:
-        yield [dict(row) for row in found]
-        found = connection.execute(query.where(_ENTRY.c.seq > found[-1]["seq"])).mappings().all()
+    rows = connection.execute(query).mappings().all()
+    while rows:
+        yield [dict(row) for row in rows]
+        rows = connection.execute(query.where(_ENTRY.c.seq > rows[-1]["seq"])).mappings().all()
 
 
 def _detail_of(entry: dict[str, Any], keys: dict[int, str], moved: dict[tuple[int, str], str]) -> str | None:
@@ -93,8 +93,8 @@ def _detail_of(entry: dict[str, Any], keys: dict[int, str], moved: dict[tuple[in
         detail = json.loads(entry["detail"])
         if entry["kind"] in ("open", "version") and "fingerprint" in detail:
             detail["records"] = _keyed(keys[entry["data_set"]], "records", detail.pop("fingerprint"))
-        elif entry["kind"] == "reserve" and (found := _KEY.search(detail["note"])):
-            moved[entry["data_set"], entry["release_id"].rpartition("-")[0]] = found[1]
+        elif entry["kind"] == "reserve" and (match := _KEY.search(detail["note"])):
+            moved[entry["data_set"], entry["release_id"].rpartition("-")[0]] = match[1]
             detail["note"] = _KEY.sub("", detail["note"])
         else:
             return None
