@@ -38,8 +38,8 @@ MUTANTS = [
         "texts-explained-once",
         "the steps of a batch are told for one text, whatever number of texts it writes",
         "explain/subjects.py",
-        "Part(self._as_asked(part.row), part.steps * self._texts.texts)",
-        "Part(self._as_asked(part.row), part.steps)",
+        "Part(self._with_further(part.row), part.steps * self._texts.texts)",
+        "Part(self._with_further(part.row), part.steps)",
         TEXTS,
     ),
     Mutant(

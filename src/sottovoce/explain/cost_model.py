@@ -78,11 +78,11 @@ class CostModel(Checked, Subject):
         """
         options = options_of(cls)
         aliases = {alias: name for alias, name in ALIASES.items() if name in options}
-        found = sorted_out(cls.name, values, options, aliases)
+        settings = sorted_out(cls.name, values, options, aliases)
         for option in options.values():
-            if option.default is MISSING and option.name not in found:
+            if option.default is MISSING and option.name not in settings:
                 raise ParameterError(option.name, None, f"given, as {option.limit}")
-        return cls(**found)
+        return cls(**settings)
 
 
 _COST_MODELS = Registry[type[CostModel]]("cost model", "sottovoce.explain.cost_models")

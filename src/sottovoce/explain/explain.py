@@ -135,17 +135,17 @@ def _side(subject: Subject, setting: Setting, adjacency: Adjacency, stated: floa
 
 def _figures(parts: Sequence[Part], change: Change, queries: int) -> dict[str, float]:
     """A single part's own parameter; of several parts those that only one family has; and the plan's totals."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for part in parts:
         for name, value in part.row.figures(change.kind).items():
             if len(parts) == 1 or name != "rho":
-                found.setdefault(name, value)
+                figures.setdefault(name, value)
     rho, failure = _totals(parts, change, queries)
     if math.isfinite(rho):
-        found["rho_total"] = rho
+        figures["rho_total"] = rho
     if failure:
-        found["failure_delta"] = failure
-    return found
+        figures["failure_delta"] = failure
+    return figures
 
 
 def _totals(parts: Sequence[Part], change: Change, queries: int) -> tuple[float, float]:
@@ -153,7 +153,7 @@ def _totals(parts: Sequence[Part], change: Change, queries: int) -> tuple[float,
         charges = [(cost_of(part.row.event(change.kind)), part.steps * part.row.steps * queries) for part in parts]
     except ParameterError:  # amplified: no useful zCDP form (specification 6.5)
         return math.inf, 0.0
-    return sum(one.rho * count for one, count in charges), sum(one.delta * count for one, count in charges)
+    return sum(cost.rho * count for cost, count in charges), sum(cost.delta * count for cost, count in charges)
 
 
 def _textbook(parts: Sequence[Part], change: Change, setting: Setting) -> dict[str, float]:
@@ -163,11 +163,11 @@ def _textbook(parts: Sequence[Part], change: Change, setting: Setting) -> dict[s
     steps = parts[0].steps * parts[0].row.steps * setting.queries
     if not isinstance(event, BoundedRange | PureDP):
         return {}
-    one = event.eta if isinstance(event, BoundedRange) else event.epsilon
-    rho = steps * one**2 / (8 if isinstance(event, BoundedRange) else 2)
+    loss = event.eta if isinstance(event, BoundedRange) else event.epsilon
+    rho = steps * loss**2 / (8 if isinstance(event, BoundedRange) else 2)
     return {
-        "basic": steps * one,
-        "advanced": claims.advanced(one, steps, setting.delta),
+        "basic": steps * loss,
+        "advanced": claims.advanced(loss, steps, setting.delta),
         "zCDP short form": claims.short_form(rho, setting.delta),
         "zCDP by squares": epsilon_of_rho(rho, setting.delta),
     }
@@ -176,10 +176,10 @@ def _textbook(parts: Sequence[Part], change: Change, setting: Setting) -> dict[s
 def _why(subject: Subject, setting: Setting, change: Change) -> str:
     if not subject.placed:
         return subject.why if subject.calibrated == "eta" else f"{change.kind.name}: {subject.why}"
-    told = f"{change.kind.name}: {setting.placement.value}"
+    reason = f"{change.kind.name}: {setting.placement.value}"
     if setting.slots_per_unit > 1:
-        told += f"; a unit may occupy {setting.slots_per_unit} of them"
-    return told
+        reason += f"; a unit may occupy {setting.slots_per_unit} of them"
+    return reason
 
 
 def _verdict(stated: float | None, report: Report, parts: Sequence[Part], change: Change, setting: Setting) -> str:
@@ -190,10 +190,12 @@ def _verdict(stated: float | None, report: Report, parts: Sequence[Part], change
         return f"The paper's figure agrees with the valid bound {where} ({least})."
     if stated > report.epsilon:
         return f"The paper's figure over-reports {where}: {rounded_up(stated)} where {least} is proven."
-    told = f"The paper's figure {rounded_up(stated)} is NOT a valid bound {where}: the least that is proven is {least}"
+    verdict = (
+        f"The paper's figure {rounded_up(stated)} is NOT a valid bound {where}: the least that is proven is {least}"
+    )
     if len(parts) == 1 and isinstance(event := parts[0].row.event(change.kind), BoundedRange):
         steps = parts[0].steps * parts[0].row.steps * setting.queries
         reached = claims.reached_delta(stated, event.eta, steps)
         if reached > setting.delta:
-            return f"{told}, and a run over two candidates has delta {rounded_down(reached, 3)} there."
-    return told + "."
+            return f"{verdict}, and a run over two candidates has delta {rounded_down(reached, 3)} there."
+    return verdict + "."

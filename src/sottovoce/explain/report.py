@@ -125,40 +125,42 @@ class Explanation:
 
     def lines(self) -> list[str]:
         """The explanation, a sentence or two a line."""
-        given = ", ".join(f"{name} {_short(value)}" for name, value in self.parameters.items() if name not in ALIASES)
-        told = [f"{self.title}.{f' Parameters: {given}.' if given else ''}"]
-        told += [f"Mechanism: {text}." for text in self.mechanisms]
-        told.append(
+        parameters = ", ".join(
+            f"{name} {_short(value)}" for name, value in self.parameters.items() if name not in ALIASES
+        )
+        lines = [f"{self.title}.{f' Parameters: {parameters}.' if parameters else ''}"]
+        lines += [f"Mechanism: {text}." for text in self.mechanisms]
+        lines.append(
             f"Composition: {self.steps} step{'' if self.steps == 1 else 's'}, adaptive, fixed in advance; "
             f"delta {rounded_up(self.setting.delta)}; unit '{self.setting.unit}'."
         )
         for side in self.sides:
-            told += _side_lines(side)
+            lines += _side_lines(side)
         if self.paper_epsilon is not None:
-            told.append(f"The paper's figure: epsilon {rounded_up(self.paper_epsilon, 5)} ({self.paper}).")
+            lines.append(f"The paper's figure: epsilon {rounded_up(self.paper_epsilon, 5)} ({self.paper}).")
         elif self.method != "events":
-            told.append("The paper states no figure for this plan.")
-        return told + [side.verdict for side in self.sides if side.verdict]
+            lines.append("The paper states no figure for this plan.")
+        return lines + [side.verdict for side in self.sides if side.verdict]
 
 
 def _side_lines(side: Side) -> list[str]:
     if side.refused or side.report is None:
         return [f"{side.adjacency.value}: no price. {side.refused}"]
-    told = [f"{side.adjacency.value}: {side.change}."]
-    told += [f"  sensitivity: {text}" for text in side.sensitivities]
-    told += [f"  steps: {text}" for text in side.events]
+    lines = [f"{side.adjacency.value}: {side.change}."]
+    lines += [f"  sensitivity: {text}" for text in side.sensitivities]
+    lines += [f"  steps: {text}" for text in side.events]
     if side.charge is not None:
-        told.append(f"  a ledger is charged, for each answer: {describe(side.charge)}")
+        lines.append(f"  a ledger is charged, for each answer: {describe(side.charge)}")
     if not math.isfinite(side.report.epsilon):
-        return [*told, "  no finite epsilon at this delta; Gaussian noise and failures need a delta above theirs"]
-    others = ", ".join(
+        return [*lines, "  no finite epsilon at this delta; Gaussian noise and failures need a delta above theirs"]
+    bounds = ", ".join(
         f"{name} {rounded_up(value, 5)}" for name, value in side.report.bounds.items() if math.isfinite(value)
     )
     how = CONVERSIONS.get(side.report.bound, side.report.bound)
     return [
-        *told,
+        *lines,
         f"  epsilon {rounded_up(side.report.epsilon, 5)} by {side.report.bound}: {how}",
-        f"  bounds: {others}",
+        f"  bounds: {bounds}",
     ]
 
 

@@ -194,21 +194,19 @@ def sorted_out(
     Raises:
         ParameterError: There is no such option, one is given twice, or a value is not of its type.
     """
-    found: dict[str, Any] = {}
-    for given, value in values.items():
-        option = aliases.get(given, given)
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        option = aliases.get(key, key)
         if option not in options:
             known = ", ".join(options)
-            raise ParameterError(
-                given, value, f"absent: {name} has {known or 'no options'}{nearest(given, [*options])}"
-            )
-        if option in found:
-            raise ParameterError(given, value, f"absent: {name} has it as {option} already")
+            raise ParameterError(key, value, f"absent: {name} has {known or 'no options'}{nearest(key, [*options])}")
+        if option in result:
+            raise ParameterError(key, value, f"absent: {name} has it as {option} already")
         try:
-            found[option] = options[option].read(value)
+            result[option] = options[option].read(value)
         except ParameterError as error:
-            raise ParameterError(given, error.value, error.limit) from None
-    return found
+            raise ParameterError(key, error.value, error.limit) from None
+    return result
 
 
 def plain(value: Any) -> Any:

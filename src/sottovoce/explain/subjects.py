@@ -67,18 +67,18 @@ def options_of_kind(kind: Kind) -> dict[str, Option]:
     own = options_of(kind)
     if issubclass(kind, CostModel):
         return own
-    asked = options_of(Texts if issubclass(kind, Decoder) else Answer)
+    general = options_of(Texts if issubclass(kind, Decoder) else Answer)
     steps = kind.further if issubclass(kind, Decoder) else kind.kinds_of_step()
     further = {name: option for step in steps for name, option in options_of(step).items()}
     if issubclass(kind, Decoder):
         further = {name: option for name, option in further.items() if option.default is not MISSING}
-    return {**further, **(asked if steps or issubclass(kind, Decoder) else {}), **own}
+    return {**further, **(general if steps or issubclass(kind, Decoder) else {}), **own}
 
 
 def registered_subjects() -> dict[str, Kind]:
     """Every entry of the three registries by name."""
-    found: dict[str, Kind] = {**registered_methods(), **registered_decoders(), **registered_cost_models()}
-    return dict(sorted(found.items()))
+    subjects: dict[str, Kind] = {**registered_methods(), **registered_decoders(), **registered_cost_models()}
+    return dict(sorted(subjects.items()))
 
 
 def make_subject(name: str, **values: object) -> Subject:
@@ -121,20 +121,20 @@ class Answering(Subject):
     @classmethod
     def make(cls, kind: type[Method], values: dict[str, Any]) -> Self:
         """The method with these parameters, as numbers or as text."""
-        found = sorted_out(kind.name, values, options_of_kind(kind), {})
-        own = {name: found.pop(name) for name in [*found] if name in options_of(kind)}
+        rest = sorted_out(kind.name, values, options_of_kind(kind), {})
+        own = {name: rest.pop(name) for name in [*rest] if name in options_of(kind)}
         step = next((kind.also_priced[pair] for pair in own.items() if pair in kind.also_priced), None)
         method = kind(**{name: value for name, value in own.items() if (name, value) not in kind.also_priced})
         step = step or method.step
-        answer = Answer(**{name: found.pop(name) for name in [*found] if name in options_of(Answer)})
+        answer = Answer(**{name: rest.pop(name) for name in [*rest] if name in options_of(Answer)})
         known = {f.name for f in fields(step)} - set(method.options) if step else set()
-        for name, value in found.items():
+        for name, value in rest.items():
             if name not in known:
                 raise ParameterError(name, value, f"absent: this variant of {kind.name} has no such option")
-        subject = cls(method, step, found, answer)
+        subject = cls(method, step, rest, answer)
         subject._own = {**method.options, **own}
         if step and subject.open_parameter is None:
-            subject._one  # noqa: B018  # its parameters are in range
+            subject._single_step  # noqa: B018  # its parameters are in range
         return subject
 
     _own: Mapping[str, Any] = {}
@@ -165,37 +165,37 @@ class Answering(Subject):
         return self._with({**self._noise, str(self.calibrated): value})
 
     def _with(self, noise: Mapping[str, Any]) -> Self:
-        found = type(self)(self._method, self._kind, noise, self._answer)
-        found._own = self._own
-        return found
+        subject = type(self)(self._method, self._kind, noise, self._answer)
+        subject._own = self._own
+        return subject
 
     @property
-    def _one(self) -> StepCost:
+    def _single_step(self) -> StepCost:
         if self._kind is None:
             raise ParameterError("method", self.name, "one that releases something at a price")
         return self._kind(**self._method.public_of(self._kind, self._method.options), **self._noise)
 
     def parts(self, change: Change) -> Sequence[Part]:
-        return [Part(self._one, self._answer.tokens)] if self._kind else []
+        return [Part(self._single_step, self._answer.tokens)] if self._kind else []
 
     def priced(self, setting: Setting, change: Change) -> Self | None:
         """As the method sets its noise for an answer; not for variants and multiples that only exist as a price."""
         if self._kind is not self._method.step or self._noise or self._answer.tokens > 1 or setting.epsilon is None:
             return None
-        one = self._method.step_at(Price(setting.epsilon, setting.delta), change.kind, change.adjacency)
-        return self._with({str(self.calibrated): getattr(one, str(self.calibrated))})
+        step = self._method.step_at(Price(setting.epsilon, setting.delta), change.kind, change.adjacency)
+        return self._with({str(self.calibrated): getattr(step, str(self.calibrated))})
 
     def claim(self) -> Claim | None:
         if self._kind is None or self._kind is not self._method.step:
             return None
-        return self._method.claim(self._one, self._answer.tokens)
+        return self._method.claim(self._single_step, self._answer.tokens)
 
     @property
     def used(self) -> dict[str, Any]:
-        found = dict(self._own)
+        parameters = dict(self._own)
         if self._kind:
-            found |= {**self._one.parameters, **vars(self._answer)}
-        return {name: plain(value) for name, value in found.items() if value is not None}
+            parameters |= {**self._single_step.parameters, **vars(self._answer)}
+        return {name: plain(value) for name, value in parameters.items() if value is not None}
 
     def charge(self, setting: Setting, change: Change) -> DpEvent | None:
         if self._kind is None:
@@ -229,19 +229,19 @@ class Decoding(Subject):
 
     @classmethod
     def _make(cls, kind: type[Decoder], values: dict[str, Any]) -> Self:
-        found = sorted_out(kind.name, values, options_of_kind(kind), ALIASES)
-        if "experts" not in found:
+        rest = sorted_out(kind.name, values, options_of_kind(kind), ALIASES)
+        if "experts" not in rest:
             if kind.divides:
                 raise ParameterError("experts", None, f"given, as {limits_of(Texts)['experts'][0].limit}")
-            found["experts"] = 1
-        texts = Texts(**{name: found.pop(name) for name in [*found] if name in options_of(Texts)})
-        own = {name: found.pop(name) for name in [*found] if name in options_of(kind)}
+            rest["experts"] = 1
+        texts = Texts(**{name: rest.pop(name) for name in [*rest] if name in options_of(Texts)})
+        own = {name: rest.pop(name) for name in [*rest] if name in options_of(kind)}
         decoder = kind(**own)
         open_ones = [name for name in decoder.calibrated_parameters if name not in own]
         if len(open_ones) == 1 and getattr(decoder, open_ones[0]) is not None:
             decoder = replace(decoder, **{open_ones[0]: None})  # a price may set it: only what is given is fixed
-        subject = cls(decoder, texts, found)
-        for name, value in found.items():
+        subject = cls(decoder, texts, rest)
+        for name, value in rest.items():
             if not any(name in options_of(step) for step in subject._kinds):
                 raise ParameterError(name, value, f"absent: this variant of {kind.name} has no such option")
         return subject
@@ -282,11 +282,11 @@ class Decoding(Subject):
 
     def parts(self, change: Change) -> Sequence[Part]:
         return [
-            Part(self._as_asked(part.row), part.steps * self._texts.texts)
+            Part(self._with_further(part.row), part.steps * self._texts.texts)
             for part in self._decoder.parts(self._batch(change))
         ]
 
-    def _as_asked(self, row: StepCost) -> StepCost:
+    def _with_further(self, row: StepCost) -> StepCost:
         mine = {name: value for name, value in self._further.items() if name in row.parameters}
         return replace(row, **mine) if mine else row
 
@@ -313,8 +313,8 @@ class Decoding(Subject):
     @property
     def used(self) -> dict[str, Any]:
         own = {field.name: getattr(self._decoder, field.name) for field in fields(self._decoder)}
-        asked = {**vars(self._texts), **{alias: vars(self._texts)[name] for alias, name in ALIASES.items()}}
-        return {n: plain(value) for n, value in {**asked, **own, **self._further}.items() if value is not None}
+        texts = {**vars(self._texts), **{alias: vars(self._texts)[name] for alias, name in ALIASES.items()}}
+        return {n: plain(value) for n, value in {**texts, **own, **self._further}.items() if value is not None}
 
     def charge(self, setting: Setting, change: Change) -> DpEvent | None:
         if self._further:

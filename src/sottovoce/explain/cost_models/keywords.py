@@ -181,10 +181,10 @@ class KSA(CostModel):
 
     def claim(self) -> Claim | None:
         if self.release == "joint":
-            one = 2 * (self.rate or 0)
+            epsilon = 2 * (self.rate or 0)
             return Claim(
                 "Wu et al.: utilities move by at most 1, answers by basic or advanced composition",
-                lambda delta, answers: basic_or_advanced(one, answers, delta),
+                lambda delta, answers: basic_or_advanced(epsilon, answers, delta),
             )
         if self.release == "ptr":
             mu, lost = 1 / (self.sigma or 1), self.failure_delta or 0
