@@ -263,7 +263,7 @@ MUTANTS = [
         "questions-are-checked-as-a-whole-file",
         "private rows are asked in clear where public ones stand behind them that --limit leaves out",
         "cli/classify.py",
-        "for rows in (questions, asked):",
+        "for rows in (questions, selected):",
         "for rows in (questions,):",
         ("tests/benchmarks/test_public_rows.py",),
     ),

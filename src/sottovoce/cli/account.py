@@ -64,17 +64,19 @@ def _flags() -> list[Any]:
         for name, option in options_of_kind(kind).items():
             helps.setdefault(name, {}).setdefault(option.limit or "see the method", []).append(subject)
             switches |= {name} if option.kind is bool else set()
-    told = {name: "; ".join(f"{', '.join(of)}: {words}" for words, of in by.items()) for name, by in helps.items()}
-    told |= {alias: f"another name of --{name}" for alias, name in ALIASES.items()}
+    descriptions = {
+        name: "; ".join(f"{', '.join(of)}: {words}" for words, of in by.items()) for name, by in helps.items()
+    }
+    descriptions |= {alias: f"another name of --{name}" for alias, name in ALIASES.items()}
 
     def made(**values: object) -> None:
         """Has the flags as parameters."""
 
     parameters = []
-    for name in sorted(told):
+    for name in sorted(descriptions):
         flag, switch = name.replace("_", "-"), name in switches
         names = f"--{flag}/--no-{flag}" if switch else f"--{flag}"
-        annotation = Annotated[(bool if switch else str) | None, _option(names, help=f"{told[name]}.")]  # type: ignore[valid-type]
+        annotation = Annotated[(bool if switch else str) | None, _option(names, help=f"{descriptions[name]}.")]  # type: ignore[valid-type]
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
         made.__annotations__[name] = annotation
     made.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

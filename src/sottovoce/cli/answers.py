@@ -252,14 +252,14 @@ class AnswerSink:
                 f"{file.name} cannot be resumed: {self._header.name}, which says of which run it is, is missing or "
                 "cannot be read. Move the file away. Nothing was charged."
             )
-        asked = json.loads(now)
+        after = json.loads(now)
         for part in ("public", "keyed"):
-            then, wanted = before[part], asked[part]
-            for name in {**then, **wanted}:
-                if then.get(name) == wanted.get(name):
+            earlier, later = before[part], after[part]
+            for name in {**earlier, **later}:
+                if earlier.get(name) == later.get(name):
                     continue
                 differs = (
-                    f"{name} {then.get(name)!r}, not {wanted.get(name)!r}" if part == "public" else f"other {name}"
+                    f"{name} {earlier.get(name)!r}, not {later.get(name)!r}" if part == "public" else f"other {name}"
                 )
                 hint = "" if part == "public" else " (or was begun with another trusted store, see SOTTOVOCE_HOME)"
                 raise InputError(
@@ -304,12 +304,12 @@ def _name(file: Path) -> str:
 def _read_run(file: Path) -> dict[str, dict[str, Any]] | None:
     """What a run's file says; ``None`` where it is none."""
     try:
-        told = json.loads(file.read_text("utf-8"))
+        run = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    if not isinstance(told, dict) or told.get(_HEADER) != FORMAT:
+    if not isinstance(run, dict) or run.get(_HEADER) != FORMAT:
         return None
-    return told if all(isinstance(told.get(part), dict) for part in ("public", "keyed")) else None
+    return run if all(isinstance(run.get(part), dict) for part in ("public", "keyed")) else None
 
 
 def _is_run(file: Path) -> bool:

@@ -90,10 +90,10 @@ def classify(
     setup = o.Setup.of(context.params)
     the_task = setup.load_task()
     questions = read_public(queries, max_characters=setup.longest(the_task), truncate=truncate)
-    asked = questions.first(limit)
-    for rows in (questions, asked):  # a part can be somebody's where the whole is not
+    selected = questions.first(limit)
+    for rows in (questions, selected):  # a part can be somebody's where the whole is not
         require_public(rows, f"--queries {queries}")
-    truth, fields = _read(asked, the_task)
+    truth, fields = _read(selected, the_task)
     session = setup.session(the_task)
     started = time.perf_counter()
     run = _run(session, setup, price, slack, fields)
@@ -128,8 +128,8 @@ def _read(questions: PublicRecords, task: Task) -> tuple[dict[str, str], dict[st
     truth: dict[str, str] = {}
     fields: dict[str, Any] = {}
     for row in questions:
-        given = row.values.get("id")
-        row_id = str(row.line if is_missing(given) else given)
+        value = row.values.get("id")
+        row_id = str(row.line if is_missing(value) else value)
         if row_id in fields:
             raise RecordError("the id is used twice", file=questions.source, line=row.line, field="id")
         fields[row_id] = task.query_of(row, questions.source)

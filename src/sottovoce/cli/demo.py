@@ -160,14 +160,14 @@ def _canary(model: LabelScorer, epsilon: float, *, quiet: bool) -> dict[str, obj
                 [f"private, asked {count} times: '{CANARY_LABEL}'", str(share[True]), str(share[False])],
             ],
         )
-        told = (
+        outcome = (
             "tells an asker every time whether the line is there"
             if undefended[True] != undefended[False]
             else "did not tell"
         )
         say(
-            f"The undefended prompt {told}. One private answer at epsilon {rounded_up(epsilon, 6)} lets nobody guess "
-            f"right more often than {rounded_up(100 * _cap(epsilon), 3)} % (a coin: 50 %), whatever they ask."
+            f"The undefended prompt {outcome}. One private answer at epsilon {rounded_up(epsilon, 6)} lets nobody "
+            f"guess right more often than {rounded_up(100 * _cap(epsilon), 3)} % (a coin: 50 %), whatever they ask."
         )
         say("")
     return {

@@ -130,9 +130,9 @@ def grant(
         return
     if shares and limit is not None:
         balance = book.allot(identity, budget=limit, caller=caller, group=group).balance()
-        level, whose = balance.levels[0], f"caller '{caller}'" if caller else f"group '{group}'"
+        level, holder = balance.levels[0], f"caller '{caller}'" if caller else f"group '{group}'"
         left = f"; {_left(level)} {balance.budget.currency} left" if caller else ""
-        say(f"{book.name}: {whose} of data set '{balance.name}' has {limit}, {relation.value} adjacency{left}.")
+        say(f"{book.name}: {holder} of data set '{balance.name}' has {limit}, {relation.value} adjacency{left}.")
         return
     account = book.grant(identity, limit, name=name, continues=continues)
     balance = account.balance()
@@ -167,13 +167,13 @@ def recompute(
 
     with open_history(source) as history:
         data_sets, problems, entries = again(history, accountant)
-    agrees = not problems and all(one.agrees for one in data_sets)
-    found = [one.as_dict() for one in data_sets]
+    agrees = not problems and all(data_set.agrees for data_set in data_sets)
+    rows = [data_set.as_dict() for data_set in data_sets]
     if as_json:
-        put({"accountant": accountant, "entries": entries, "agrees": agrees, "problems": problems, "data_sets": found})
+        put({"accountant": accountant, "entries": entries, "agrees": agrees, "problems": problems, "data_sets": rows})
     else:
-        for one in found:
-            _tell(one, accountant)
+        for row in rows:
+            _say_recomputed(row, accountant)
         for problem in problems:
             say(problem)
         say(f"{entries} entries: the ledger {'agrees' if agrees else 'does NOT agree'} with its events.")
@@ -191,14 +191,14 @@ def adopt(path: Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger
     say(f"{book.name}: {book.count()} entries{until}. It is in use now; charges after that are not in it.")
 
 
-def _tell(one: dict[str, Any], accountant: str) -> None:
-    recomputed, kept = (rounded_up(one["spent"][which], 10) for which in ("recomputed", "ledger"))
-    answers = f"{one['data_set']}: {one['answers']} answers"
-    say(f"{answers}, {recomputed} {one['currency']} by their events, {kept} in the ledger")
-    figure = "no figure" if one["epsilon"] is None else _at_delta(one)
+def _say_recomputed(row: dict[str, Any], accountant: str) -> None:
+    recomputed, kept = (rounded_up(row["spent"][which], 10) for which in ("recomputed", "ledger"))
+    answers = f"{row['data_set']}: {row['answers']} answers"
+    say(f"{answers}, {recomputed} {row['currency']} by their events, {kept} in the ledger")
+    figure = "no figure" if row["epsilon"] is None else _at_delta(row)
     say(
-        f"  {accountant}: {figure}, {one['adjacency']} adjacency, unit '{one['unit']}' ({one['epsilon_is']}); whatever "
-        f"was asked, at most the budget: {_at_delta(one['budget'])}"
+        f"  {accountant}: {figure}, {row['adjacency']} adjacency, unit '{row['unit']}' ({row['epsilon_is']}); "
+        f"whatever was asked, at most the budget: {_at_delta(row['budget'])}"
     )
 
 

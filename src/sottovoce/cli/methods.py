@@ -40,7 +40,7 @@ def methods(as_json: o.AsJson = False) -> None:
         }
         for name, cls in registered_methods().items()
     ]
-    writing, priced = ([_row(name, cls) for name, cls in found.items()] for found in (
+    writing, priced = ([_row(name, cls) for name, cls in registry.items()] for registry in (
         registered_decoders(), registered_cost_models()
     ))  # fmt: skip
     if as_json:
@@ -69,11 +69,11 @@ def _options(cls: type) -> dict[str, Any]:
 
     from sottovoce.parameters import options_of
 
-    found = options_of(cls).values()
+    options = options_of(cls).values()
     return {
         "options": [f"{option.name}={option.default!r}" if option.default is not MISSING else option.name
-                    for option in found],
-        "limits": {option.name: option.limit for option in found if option.limit},
+                    for option in options],
+        "limits": {option.name: option.limit for option in options if option.limit},
     }  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def _say(row: dict[str, Any], more: str = "") -> None:
     options = "; ".join(
         name + (f" ({limit})" if (limit := limits.get(name.partition("=")[0])) else "") for name in row["options"]
     )
-    told = [more] if more else []
-    told += [f"options: {options}"] if options else []
-    if told:
-        say(f"{'':<15} {'; '.join(told)}")
+    details = [more] if more else []
+    details += [f"options: {options}"] if options else []
+    if details:
+        say(f"{'':<15} {'; '.join(details)}")

@@ -263,11 +263,11 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, LedgerChoice, 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> Self:
         """From a command's parameters, by name; the others are the command's own."""
-        told = {field.name: parameters[field.name] for field in fields(cls) if field.name in parameters}
+        values = {field.name: parameters[field.name] for field in fields(cls) if field.name in parameters}
         typed = {
             name: value for name in SHORTHANDS if (value := parameters.get(name)) is not None and value is not False
         }
-        return cls(**told, shorthands=typed)
+        return cls(**values, shorthands=typed)
 
     def session(self, task: Task) -> PrivateICL:
         """Reads the records and opens the ledger; nothing is charged."""

@@ -52,7 +52,7 @@ def guard(command: Any) -> None:
 def outputs_of(command: Any) -> dict[str, NewFile]:
     """The parameters of a command that name what it writes."""
     options = get_type_hints(unwrap(command.callback), include_extras=True).items()
-    parsers = [(name, getattr(one, "parser", None)) for name, hint in options for one in get_args(hint)]
+    parsers = [(name, getattr(metadata, "parser", None)) for name, hint in options for metadata in get_args(hint)]
     return {name: parser for name, parser in parsers if isinstance(parser, NewFile)}
 
 

@@ -77,25 +77,25 @@ def _row(option: Option) -> list[str]:
 
 def _sources(advice: Plan, task: str | None, own_floor: bool) -> list[str]:
     """What the figures were measured on, and how far they carry."""
-    told = []
+    lines = []
     if task is not None and list(advice.tasks) != [task]:
-        told.append(f"The task {task!r} was not measured: what follows is the average over public tasks.")
+        lines.append(f"The task {task!r} was not measured: what follows is the average over public tasks.")
     ratio = advice.records / advice.measured_at
     spread = "over tasks" if len(advice.tasks) > 1 else "over draws of records and questions"
     at = "" if ratio == 1 else f" at {ratio:.3g} times the price, which is what {advice.records} amount to,"
-    asked = "your questions" if own_floor else "the same questions"
+    questions = "your questions" if own_floor else "the same questions"
     measured = f"{advice.model} model, {advice.measured_at} records{at} of {', '.join(advice.tasks)}"
-    told.append(
-        f"Accuracies: {measured}; 95 % intervals {spread}; zero-shot on {asked}. No figure was used to choose the "
+    lines.append(
+        f"Accuracies: {measured}; 95 % intervals {spread}; zero-shot on {questions}. No figure was used to choose the "
         "setting it stands for."
     )
     if advice.options[0].by_task and len(advice.tasks) > 1:
         by_task = ", ".join(f"{name} {value:.0f} %" for name, value in advice.options[0].by_task.items())
-        told.append(
+        lines.append(
             f"The first row by task, each with what is best on the others: {by_task}. One more task may well lie "
             "outside of the interval."
         )
-    return told
+    return lines
 
 
 def _zero_shot(queries: str, task: str | None, labels: str | None, model: str) -> Accuracy:

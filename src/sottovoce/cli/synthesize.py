@@ -182,10 +182,10 @@ def _run(writer: Synthesizer, out: Path, *, resume: bool, redraw: bool, as_json:
                 done = bar.tasks[0].completed + tokens
                 bar.update(doing, completed=done, rate=f"{done / (time.perf_counter() - started):.0f} tokens/s")
 
-            for one in writer.rounds(checkpoint, on_token=advance, redraw=redraw):
-                rows += one.rows
-                unreadable, written = unreadable + one.unreadable, written + one.tokens
-                if one.again:
+            for finished in writer.rounds(checkpoint, on_token=advance, redraw=redraw):
+                rows += finished.rows
+                unreadable, written = unreadable + finished.unreadable, written + finished.tokens
+                if finished.again:
                     advance(len(writer.labels) * writer.order.tokens)
         certificate = writer.certificate(checkpoint.run_state, rows)
         checkpoint.finish(rows, certificate.text)
@@ -254,16 +254,16 @@ def _dry_run(
         plan_of(decoder, order, Price(price, delta), adjacency, setup.unit or "record", order.experts)
         for adjacency in adjacencies
     ]
-    told = [_told(plan) for plan in plans]
+    rows = [_row(plan) for plan in plans]
     if as_json:
-        put({"plans": told, "texts": order.per_label * len(writing.labels)})
+        put({"plans": rows, "texts": order.per_label * len(writing.labels)})
         return
     names = [field.name for field in fields(decoder)]
     shown = ("adjacency", "epsilon", "delta", "eta")
     table(
         f"{order.per_label} texts of {len(writing.labels)} labels each, {order.tokens} tokens, {order.experts} experts",
         [*shown, *names],
-        [[*(_shown(one[key]) for key in shown), *(str(one["parameters"][name]) for name in names)] for one in told],
+        [[*(_shown(row[key]) for key in shown), *(str(row["parameters"][name]) for name in names)] for row in rows],
     )
     say("Nothing was read and nothing was charged.")
 
@@ -272,7 +272,7 @@ def _shown(value: object) -> str:
     return rounded_up(value, 6) if isinstance(value, float) else str(value)
 
 
-def _told(plan: DecodingPlan) -> dict[str, Any]:
+def _row(plan: DecodingPlan) -> dict[str, Any]:
     return {
         "adjacency": plan.setting.adjacency.value,
         "epsilon": plan.report.epsilon,

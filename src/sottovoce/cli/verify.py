@@ -43,21 +43,21 @@ def certificate(
     from sottovoce.records.readers import read_private
     from sottovoce.synthesis.certificate import Certificate
 
-    told = Certificate.read(file)
+    certificate = Certificate.read(file)
     beside = file.with_name(file.name.removesuffix(".certificate.json"))
     rows = rows or (beside if beside != file and beside.exists() else None)
-    found = told.checks(
+    checks = certificate.checks(
         _rows(rows) if rows else None,
         existing_ledger(ledger, None) if ledger else None,
         read_private(private, unit=unit) if private else None,
     )
     if as_json:
-        put({"checks": [vars(check) for check in found], "statement": told.statement})
+        put({"checks": [vars(check) for check in checks], "statement": certificate.statement})
     else:
         marks = {True: "yes", False: "NO", None: "not looked at"}
-        table("", ["", "holds", ""], [[check.what, marks[check.holds], check.told] for check in found])
-        say(told.statement)
-    if wrong := [check.what for check in found if check.holds is False]:
+        table("", ["", "holds", ""], [[check.what, marks[check.holds], check.told] for check in checks])
+        say(certificate.statement)
+    if wrong := [check.what for check in checks if check.holds is False]:
         raise InputError(f"The certificate does not hold: {wrong[0]}.")
 
 
