@@ -28,14 +28,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(parser, parser.parse_args(arguments))
 
 
-def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
-    chosen = list(entries(given.names))
-    if missing := sorted(set(given.names) - {name for _, name, _ in chosen}):
+def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    chosen = list(entries(arguments.names))
+    if missing := sorted(set(arguments.names) - {name for _, name, _ in chosen}):
         parser.error(f"nothing is registered as {', '.join(missing)}")
     failed = 0
     for registry, name, entry in chosen:
         started = time.perf_counter()
-        report = examine(registry, name, entry, Effort.FULL if given.full else Effort.QUICK)
+        report = examine(registry, name, entry, Effort.FULL if arguments.full else Effort.QUICK)
         failed += not report.passed
         _say(f"{report}\n  {time.perf_counter() - started:.1f} s")
     for unknown in unknown_registries():

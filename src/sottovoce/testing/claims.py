@@ -65,14 +65,14 @@ class Excess:
 
     Attributes:
         amount: Above 0 where the claim is broken, in nats or in probability.
-        one: Number of the first law.
-        other: Number of the second.
+        first: Number of the first law.
+        second: Number of the second.
         words: What is exceeded.
     """
 
     amount: float
-    one: int
-    other: int
+    first: int
+    second: int
     words: str
 
 
@@ -136,29 +136,29 @@ def excess(claim: Claim, laws: FloatArray, pairs: Sequence[tuple[int, int]] | No
         return None
     both = np.array([*pairs, *((j, i) for i, j in pairs)])
     p, q = laws[both[:, 0]], laws[both[:, 1]]
-    found: list[tuple[float, int, str]] = []
+    breaches: list[tuple[float, int, str]] = []
     with np.errstate(invalid="ignore"):
         loss = np.where(np.isneginf(p) & np.isneginf(q), 0.0, p - q)
     possible = ~(np.isneginf(p) & np.isneginf(q))
     if claim.pure < math.inf:
         most = loss.max(axis=1)
-        found.append(
+        breaches.append(
             _worst(most - claim.pure, LOG_SLACK, f"a log-ratio of {{:.6g}}, and {claim.pure:.6g} is allowed", most)
         )
     if claim.width < math.inf:
         width = np.where(possible, loss, -np.inf).max(axis=1) - np.where(possible, loss, np.inf).min(axis=1)
-        found.append(
+        breaches.append(
             _worst(width - claim.width, LOG_SLACK, f"log-ratios {{:.6g}} wide, and {claim.width:.6g} is allowed", width)
         )
     if claim.rho < math.inf:
-        found += [_renyi(p, q, loss, order, claim.rho) for order in (1, *ORDERS)]
+        breaches += [_renyi(p, q, loss, order, claim.rho) for order in (1, *ORDERS)]
     for epsilon, delta in claim.points:
         stick = np.maximum(np.exp(p) - np.exp(np.minimum(epsilon + q, 700)), 0).sum(axis=1)
         words = f"a delta of {{:.6g}} at epsilon {epsilon:.6g}, and {delta:.6g} is allowed"
-        found.append(_worst(stick - delta, DELTA_SLACK, words, stick))
-    if not found:
+        breaches.append(_worst(stick - delta, DELTA_SLACK, words, stick))
+    if not breaches:
         return None
-    amount, at, words = max(found)
+    amount, at, words = max(breaches)
     return Excess(amount, int(both[at, 0]), int(both[at, 1]), words) if amount > 0 else None
 
 

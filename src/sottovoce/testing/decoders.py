@@ -82,10 +82,10 @@ def check_decoder(
     name = name_of(decoder)
     report = report or Report("decoder", name)
     every = list(settings_of(decoder, effort)) if isinstance(decoder, type) else [decoder]
-    for number, one in enumerate(every):
-        if not isinstance(one, Decoder):
+    for number, instance in enumerate(every):
+        if not isinstance(instance, Decoder):
             raise ContractError("drive", name, "it is no Decoder; subclass sottovoce.methods.decoding.decoder.Decoder")
-        _Decoder(one, effort, report, must_run=number == 0).check()
+        _Decoder(instance, effort, report, must_run=number == 0).check()
     return report
 
 
@@ -104,7 +104,9 @@ class _Decoder:
         """Every contract that applies."""
         accepted = 0
         # A quick run drives the further choices under zero-out no more: there a change is a drop, as under add-remove.
-        relations = [one for one in Adjacency if self.full or self.must_run or one is not Adjacency.ZERO_OUT]
+        relations = [
+            relation for relation in Adjacency if self.full or self.must_run or relation is not Adjacency.ZERO_OUT
+        ]
         for adjacency in relations:
             plans = [(price, plan) for price, tokens in self._runs() if (plan := self._plan(adjacency, price, tokens))]
             if plans and not all(exact_law(plan) for _, plan in plans):
@@ -171,8 +173,8 @@ class _Decoder:
         ):
             cost = within_price(event, adjacency, price.epsilon, price.delta)
             if cost > price.epsilon * (1 + 1e-9):
-                told = f"its event {event} costs epsilon {cost:.6g} where the price is {price.epsilon:g}"
-                raise ContractError("price", self.subject, told, f"{adjacency.value}, delta {price.delta:g}")
+                problem = f"its event {event} costs epsilon {cost:.6g} where the price is {price.epsilon:g}"
+                raise ContractError("price", self.subject, problem, f"{adjacency.value}, delta {price.delta:g}")
         self.report.kept("price", 1, "plans within the price, from parameters alone")
         return claim
 
@@ -195,8 +197,8 @@ class _Decoder:
                 )
                 least *= 1 + 1e-6
             if charged < least * (1 - 1e-9):
-                told = f"its event {plan.event} costs {charged:.6g}, and what it covers costs at least {least:.6g}"
-                raise ContractError("price", self.subject, told, f"{self._setting(plan)}, {texts} texts")
+                problem = f"its event {plan.event} costs {charged:.6g}, and what it covers costs at least {least:.6g}"
+                raise ContractError("price", self.subject, problem, f"{self._setting(plan)}, {texts} texts")
 
     # Exact laws
 
@@ -217,19 +219,19 @@ class _Decoder:
                 with must_not_raise("failures", self.subject, "a text", worlds.shown(data)):
                     scene = Scene(data, setting.adjacency, setting.tokens)
                     laws = [worlds.law_of_text(plan, scene, batch) for batch in range(len(LABELS))]
-                one, other = (log_law([law.get(text, 0.0) for text in texts]) for law in laws)
-                seen[data] = np.add.outer(one, other).ravel()
+                first, second = (log_law([law.get(text, 0.0) for text in texts]) for law in laws)
+                seen[data] = np.add.outer(first, second).ravel()
                 if not abs(np.exp(seen[data]).sum() - 1) < 1e-6:
                     raise ContractError("neighbours", self.subject, "its law does not sum to 1", worlds.shown(data))
             return seen[data]
 
         for group, pairs in worlds.data_sets(setting.adjacency, most):
-            found = excess(claim, np.array([of(data) for data in group]), pairs)
+            breach = excess(claim, np.array([of(data) for data in group]), pairs)
             self.report.kept("neighbours", len(pairs), "pairs of exact laws of texts within the event")
-            if found:
-                told = f"its event {claim.words} does not hold: {found.words}"
-                world = f"{worlds.shown(group[found.one])} and {worlds.shown(group[found.other])}"
-                raise ContractError("neighbours", self.subject, told, f"{world} ({self._setting(plan)})")
+            if breach:
+                problem = f"its event {claim.words} does not hold: {breach.words}"
+                world = f"{worlds.shown(group[breach.first])} and {worlds.shown(group[breach.second])}"
+                raise ContractError("neighbours", self.subject, problem, f"{world} ({self._setting(plan)})")
         self._same(of, plan)
 
     def _same(self, of: Any, plan: DecodingPlan) -> None:
@@ -244,10 +246,10 @@ class _Decoder:
         ]
         if plan.setting.adjacency is Adjacency.ADD_REMOVE:
             same.append(("null expert", "an expert that says nothing changes its law", (x, y), (x, y, null)))
-        for contract, told, one, other in same:
-            if not np.allclose(np.exp(of(one)), np.exp(of(other)), rtol=0, atol=1e-12):
-                world = f"{worlds.shown(one)} and {worlds.shown(other)} ({self._setting(plan)})"
-                raise ContractError(contract, self.subject, told, world)
+        for contract, problem, data, other in same:
+            if not np.allclose(np.exp(of(data)), np.exp(of(other)), rtol=0, atol=1e-12):
+                world = f"{worlds.shown(data)} and {worlds.shown(other)} ({self._setting(plan)})"
+                raise ContractError(contract, self.subject, problem, world)
             self.report.kept(contract, 1, "pairs of data sets of one law")
 
     def _isolation(self, plan: DecodingPlan) -> None:
@@ -264,14 +266,14 @@ class _Decoder:
                     step = Scene((*rest, unit), plan.setting.adjacency, 1).step(0, ())
                     chooser = worlds.chooser_of(plan, seeded(0))
                     if (public := chooser._candidates(step, None)) is None:
-                        told = "its public rule leaves no candidate where every public score is finite"
-                        raise ContractError("isolation", self.subject, told, f"{name} ({self._setting(plan)})")
+                        problem = "its public rule leaves no candidate where every public score is finite"
+                        raise ContractError("isolation", self.subject, problem, f"{name} ({self._setting(plan)})")
                     scores = decoder.scores(plan, step, public)
                     values.append(scores.values)
                 moves.add(tuple((values[0] - values[1]).tolist()))
             if len(moves) > 1:
-                told = f"what an expert adds to the scores depends on the other experts: {sorted(moves)}"
-                raise ContractError("isolation", self.subject, told, f"{name} ({self._setting(plan)})")
+                problem = f"what an expert adds to the scores depends on the other experts: {sorted(moves)}"
+                raise ContractError("isolation", self.subject, problem, f"{name} ({self._setting(plan)})")
             self.report.kept("isolation", 1, "summands that are functions of one expert")
 
     # Draws
@@ -289,9 +291,9 @@ class _Decoder:
         for number in range((3_000 if self.full else 300) // (1 if self.must_run else 5) if plans else 0):
             price, plan = plans[number % len(plans)]
             self._draw_tokens(plan, price, dice, source, pool)
-        told, world = pool.departs()
-        if told:
-            raise ContractError("sampler", self.subject, f"its draws do not follow its law: {told}", world)
+        problem, world = pool.departs()
+        if problem:
+            raise ContractError("sampler", self.subject, f"its draws do not follow its law: {problem}", world)
         self.report.kept("sampler", pool.draws, "tokens drawn that follow the law")
 
     def _draw_tokens(self, plan: DecodingPlan, price: Price, dice: Randomness, source: Randomness, pool: Pool) -> None:
@@ -305,8 +307,8 @@ class _Decoder:
         rows = sum(len(block) for block in steps[-1]().blocks)
         world = f"token {len(before) + 1}, {rows} experts answer ({self._setting(plan)})"
         with must_not_raise("sampler", self.subject, "a token", world):
-            said = worlds.law_of_token(plan, chooser, steps[-1])
-            if not said.any():
+            law = worlds.law_of_token(plan, chooser, steps[-1])
+            if not law.any():
                 return
             drawn: list[Hashable] = []
             for _ in range(2):
@@ -319,7 +321,7 @@ class _Decoder:
             "price": f"{price.epsilon:g}, {price.delta:g}",
             "token": share_of(len(before) + 1),
         }
-        pool.add(features, dict(enumerate(said.tolist())), drawn, world)
+        pool.add(features, dict(enumerate(law.tolist())), drawn, world)
 
     def _texts_by_draws(self, plan: DecodingPlan, claim: Claim) -> None:
         """Sharp data sets a change apart, by draws."""
@@ -332,9 +334,9 @@ class _Decoder:
                 scene, source = Scene(data, setting.adjacency, setting.tokens), seeded(seed)
                 with must_not_raise("failures", self.subject, "a text", worlds.shown(data)):
                     drawn.append([worlds.drawn_text(plan, scene, 0, source) for _ in range(self.draws)])
-            if told := exceeds(claim, *drawn):
+            if problem := exceeds(claim, *drawn):
                 world = f"{worlds.shown(pair[0])} and {worlds.shown(pair[1])} ({self._setting(plan)})"
-                raise ContractError("neighbours", self.subject, told, world)
+                raise ContractError("neighbours", self.subject, problem, world)
             self.report.kept("neighbours by draws", 1, "pairs of data sets that draws do not tell apart too well")
 
     def _state(self, plan: DecodingPlan) -> None:
@@ -353,8 +355,8 @@ class _Decoder:
         for _ in range(7):
             worlds.drawn_text(plan, scenes[1], 1, seeded(2))
         if [texts(scene) for scene in scenes[::-1]][::-1] != before or plan.decoder != pristine:
-            told = "its texts follow what was written before: it keeps state between texts"
-            raise ContractError("state", self.subject, told, self._setting(plan))
+            problem = "its texts follow what was written before: it keeps state between texts"
+            raise ContractError("state", self.subject, problem, self._setting(plan))
         self.report.kept("state", len(scenes), "batches written alike before and after others")
 
     @staticmethod

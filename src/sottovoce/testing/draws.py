@@ -44,14 +44,14 @@ def departs(law: Mapping[Any, float], seen: Counter[Hashable]) -> str:
     return ""
 
 
-def exceeds(claim: Claim, one: Sequence[Hashable], other: Sequence[Hashable]) -> str:
+def exceeds(claim: Claim, first: Sequence[Hashable], second: Sequence[Hashable]) -> str:
     """What shows that two samplers are further apart than a claim allows; empty where nothing does.
 
     An event of outcomes is chosen on the first half of the draws, by likelihood, and measured on the second half.
     """
-    half = min(len(one), len(other)) // 2
+    half = min(len(first), len(second)) // 2
     claims = [*claim.points, *([(claim.pure, 0.0)] if claim.pure < math.inf else [])]
-    for p, q, direction in ((one, other, ""), (other, one, " (the other way round)")):
+    for p, q, direction in ((first, second, ""), (second, first, " (the other way round)")):
         first_p, first_q, last_p, last_q = Counter(p[:half]), Counter(q[:half]), Counter(p[half:]), Counter(q[half:])
         for epsilon, delta in claims:
             factor = max(1.0, math.exp(min(epsilon, 600)) / 2)

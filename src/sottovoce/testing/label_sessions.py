@@ -33,8 +33,8 @@ def refused_without_consent(method: Method, subject: str, report: Report) -> Non
     """What has no guarantee says so, and answers only where the owner allows it by name."""
     for adjacency in Adjacency:
         if not isinstance(event := method.event(PRICE, adjacency), NonPrivateDpEvent):
-            told = f"it says that it is not private and charges {event}"
-            raise ContractError("consent", subject, told)
+            problem = f"it says that it is not private and charges {event}"
+            raise ContractError("consent", subject, problem)
         model = FakeScorer(worlds.says)
         try:
             _session(method, DATA, adjacency, model)
@@ -86,13 +86,13 @@ def answers(
             drawn: list[Hashable] = []
             for _ in range(ANSWERS // 32):
                 questions = [worlds.QUESTION] * 32
-                drawn += [TASK.labels.index(one.value) for one in _asked(mine, questions)]
-                list(_asked(other, questions[:4]))
+                drawn += [TASK.labels.index(release.value) for release in _classified(mine, questions)]
+                list(_classified(other, questions[:4]))
         if law is not None:
             exact = law(DATA, Road(adjacency, Partition()), PRICE)
-            if told := departs(dict(enumerate(exact.tolist())), Counter(drawn)):
-                told = f"answers of a session do not follow its law: {told}"
-                raise ContractError("session", subject, told, f"{worlds.shown(DATA)} ({adjacency.value})")
+            if problem := departs(dict(enumerate(exact.tolist())), Counter(drawn)):
+                problem = f"answers of a session do not follow its law: {problem}"
+                raise ContractError("session", subject, problem, f"{worlds.shown(DATA)} ({adjacency.value})")
         report.kept("session", len(drawn), "answers of a session that follow the law")
         _answers_once(mine, subject)
         report.kept("retries", 4, "names under which no second answer leaves")
@@ -115,7 +115,7 @@ def _answers_once(icl: PrivateICL, subject: str) -> None:
             raise ContractError("retries", subject, "two answers left under one name")
 
 
-def _asked(icl: PrivateICL, questions: Sequence[Any]) -> Any:
+def _classified(icl: PrivateICL, questions: Sequence[Any]) -> Any:
     return icl.classify(questions, epsilon=PRICE.epsilon, delta=PRICE.delta)
 
 

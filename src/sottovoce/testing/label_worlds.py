@@ -87,16 +87,16 @@ def random_rows(dice: Randomness, *, sharp: bool) -> tuple[Rows, tuple[float, ..
     labels, experts = 2 + dice.below(4), dice.below((13, 13, 13, 41)[dice.below(4)])
     scale = (60.0, 60.0, 60.0 if sharp else 0.3, 3.0 if sharp else 0.03)[dice.below(4)]
 
-    def one(scale: float) -> tuple[float, ...]:
+    def drawn_row(scale: float) -> tuple[float, ...]:
         return tuple(-scale * dice.below(1001) / 1000 for _ in range(labels))
 
-    said = [one(scale) for _ in range(1 + dice.below(3))]
-    said += [row[::-1] for row in said if dice.below(2)]
+    distinct = [drawn_row(scale) for _ in range(1 + dice.below(3))]
+    distinct += [row[::-1] for row in distinct if dice.below(2)]
     if scale > 50 and dice.below(2):
-        said.append((-INF,) * (labels - 1) + (0.0,))
+        distinct.append((-INF,) * (labels - 1) + (0.0,))
     null = (NAN,) * labels
-    rows = tuple(null if dice.below(10) == 0 else said[dice.below(len(said))] for _ in range(experts))
-    return rows, one(3.0)
+    rows = tuple(null if dice.below(10) == 0 else distinct[dice.below(len(distinct))] for _ in range(experts))
+    return rows, drawn_row(3.0)
 
 
 def groups_of_neighbours(labels: int, change: Change, most: int) -> Iterator[tuple[list[Rows], list[tuple[int, int]]]]:
@@ -169,16 +169,16 @@ class Road:
 def roads(method: Method) -> list[Road]:
     """Every road that a method's records may take."""
     key = b"a key that is fixed, for tests..."[:32]
-    found = []
+    result = []
     for adjacency in Adjacency:
         partitions = [Partition()]
         if not isinstance(method, Subsampling):
             capacities = [None] if adjacency.size_is_public else [3]
             partitions += [Partition(2, capacity, _key=key) for capacity in capacities]
             partitions += [Partition(1, 3, _key=key)] if not adjacency.size_is_public else []
-        found += [Road(adjacency, partition) for partition in partitions]
-        found.append(Road(adjacency, Partition(), grouped=True))
-    return found
+        result += [Road(adjacency, partition) for partition in partitions]
+        result.append(Road(adjacency, Partition(), grouped=True))
+    return result
 
 
 def data_sets(
@@ -193,7 +193,7 @@ def data_sets(
     """
     units: list[Unit] = [(name,) for name in sayings]
     if road.grouped:
-        units += [(one, other) for one, other in itertools.product(sayings[:2], repeat=2)]
+        units += [(first, second) for first, second in itertools.product(sayings[:2], repeat=2)]
     rests: list[DataSet] = [(), *((unit,) for unit in units[:3]), ((sayings[0],),) * 3, ((sayings[1],),) * 3]
     if road.partition.units_per_expert > 1 and road.adjacency.size_is_public:
         # Who shares an expert is drawn: only where all others say the same is the law the same in every draw.

@@ -130,14 +130,14 @@ class _Mechanism:
             )
         priors = (False, True) if "log_prior" in inspect.signature(self.mechanism.law).parameters else (False,)
         for adjacency, prior in itertools.product(ADJACENCIES, priors):
-            for one, others in self._votes():
-                worlds = [self._votes_of(counts, adjacency) for counts in (one, *others[adjacency])]
+            for votes, neighbours in self._votes():
+                worlds = [self._votes_of(counts, adjacency) for counts in (votes, *neighbours[adjacency])]
                 laws, pairs = self._laws([self._law(it, prior) for it in worlds]), len(worlds) - 1
-                told = f"{list(one)} and one change of it, {adjacency.value}{', with a prior' if prior else ''}"
-                self._compare(claim, laws, [(0, i + 1) for i in range(pairs)], told)
-        for here, there in self._random_scores(2_000 if self.full else 300):
-            laws = self._laws([self.mechanism.law(here), self.mechanism.law(there)])
-            self._compare(claim, laws, [(0, 1)], f"{here.values.tolist()} and {there.values.tolist()}, {here!r}")
+                world = f"{list(votes)} and one change of it, {adjacency.value}{', with a prior' if prior else ''}"
+                self._compare(claim, laws, [(0, i + 1) for i in range(pairs)], world)
+        for first, second in self._random_scores(2_000 if self.full else 300):
+            laws = self._laws([self.mechanism.law(first), self.mechanism.law(second)])
+            self._compare(claim, laws, [(0, 1)], f"{first.values.tolist()} and {second.values.tolist()}, {first!r}")
         source = seeded(20261120)
         for adjacency, prior in itertools.product(ADJACENCIES, priors):
             scores = self._votes_of((6, 4, 3, 0), adjacency)
@@ -164,12 +164,17 @@ class _Mechanism:
     def _votes(self) -> Iterator[tuple[tuple[int, ...], dict[Adjacency, list[tuple[int, ...]]]]]:
         """Counts of votes, and what one vote that leaves or moves makes of them; long leads are among them."""
         most = 4 if self.full else 3
-        lopsided = [tuple(60 * (i == big) + (i == one) for i in range(3)) for big, one in ((0, 1), (1, 0), (1, 2))]
+        lopsided = [
+            tuple(60 * (i == big) + (i == single) for i in range(3)) for big, single in ((0, 1), (1, 0), (1, 2))
+        ]
         for counts in [*itertools.product(range(most), repeat=3), *lopsided]:
             gone = [tuple(c - (i == out) for i, c in enumerate(counts)) for out in range(3) if counts[out]]
             moved = [tuple(c + (i == into) for i, c in enumerate(less)) for less in gone for into in range(3)]
             if gone:
-                yield counts, {one: moved if one is Adjacency.REPLACE_ONE else gone for one in ADJACENCIES}
+                yield (
+                    counts,
+                    {adjacency: moved if adjacency is Adjacency.REPLACE_ONE else gone for adjacency in ADJACENCIES},
+                )
 
     @staticmethod
     def _votes_of(counts: Sequence[int], adjacency: Adjacency, bound: int = 1) -> Scores:
@@ -216,8 +221,8 @@ class _Mechanism:
                 "prior": "yes" if prior else "no",
             }
             drawn = [draw(scores, source, *self._prior(scores, prior)) for _ in range(3)]
-            told = f"{scores.values.tolist()}, {scores!r}{', with a prior' if prior else ''}"
-            pool.add(features, law, drawn, told)
+            world = f"{scores.values.tolist()}, {scores!r}{', with a prior' if prior else ''}"
+            pool.add(features, law, drawn, world)
         self._pool_follows(pool)
 
     def _open_scores(self, dice: Randomness, prior: bool) -> tuple[Scores, dict[Any, float]]:
@@ -297,12 +302,12 @@ class _Mechanism:
             middle, chances = known[shift, adjacency]
             noise = [int(n) - v for n, v in zip(_steps(getattr(self.mechanism, name)(values, source)), at, strict=True)]
             common = {"adjacency": adjacency.value, "bound": shift, "numbers": share_of(size)}
-            for place, one in enumerate(noise):
+            for place, amount in enumerate(noise):
                 features = {**common, "place": share_of(place + 1), "value": _sort_of(at[place])}
                 for event, hit in (
-                    ("no noise", one == 0),
-                    ("little noise", abs(one) <= middle),
-                    ("more", one > middle),
+                    ("no noise", amount == 0),
+                    ("little noise", abs(amount) <= middle),
+                    ("more", amount > middle),
                 ):
                     pool.note(event, features, chances[event], int(hit), 1, f"{at}, {values!r}")
             order = sorted(range(size), key=lambda place: dice.below(2**32))
@@ -325,8 +330,8 @@ class _Mechanism:
             laws = []
             for units in (held, other):
                 items = ItemCounts(units, items_per_unit=1, change=change, adjacency=adjacency)
-                one, two = (log_law(self.mechanism.item_law(items, item, 80)) for item in "ab")
-                laws.append(np.add.outer(one, two).ravel())
+                law_a, law_b = (log_law(self.mechanism.item_law(items, item, 80)) for item in "ab")
+                laws.append(np.add.outer(law_a, law_b).ravel())
             self._compare(
                 claim, np.array(laws), [(0, 1)], f"{count} and {count - 1} units with one item ({adjacency.value})"
             )
@@ -339,14 +344,14 @@ class _Mechanism:
             for item in "ab":
                 law = self.mechanism.item_law(items, item, 80).tolist()
                 stated = {None: law[0], **{threshold + 1 + step: p for step, p in enumerate(law[1:-1])}}
-                self._follows(stated, [one.get(item) for one in drawn], f"30 units each with 'a' and 'b', {items!r}")
+                self._follows(stated, [draw.get(item) for draw in drawn], f"30 units each with 'a' and 'b', {items!r}")
                 splits.append(threshold + int(np.searchsorted(np.cumsum(law), 0.5)))
                 shares.append(sum(p for value, p in stated.items() if value is None or value <= splits[-1]))
             joint = {
                 (a, b): abs(1 - a - shares[0]) * abs(1 - b - shares[1])
                 for a, b in itertools.product((False, True), repeat=2)
             }
-            lows = [tuple(one.get(i, threshold) <= s for i, s in zip("ab", splits, strict=True)) for one in drawn]
+            lows = [tuple(draw.get(i, threshold) <= s for i, s in zip("ab", splits, strict=True)) for draw in drawn]
             self._follows(joint, lows, f"which of 'a' and 'b' is low, {items!r}")
 
     def _runs(self, name: str, claim: Claim) -> None:
@@ -378,29 +383,31 @@ class _Mechanism:
         drawn = []
         for seed, vectors in enumerate(([near] * 4 + [far], [near] * 3 + [far] * 2)):
             points, source = PrivatePoints(vectors, adjacency=mechanism.adjacency), seeded(seed)
-            found = [getattr(mechanism, name)(points, source) for _ in range(self.draws // 10)]
-            drawn.append([tuple(cluster.size // 8 for cluster in one.clusters[:2]) for one in found])
-        if told := exceeds(claim, *drawn):
-            raise ContractError("neighbours", self.subject, told, "four points and one, three and two")
+            clusterings = [getattr(mechanism, name)(points, source) for _ in range(self.draws // 10)]
+            drawn.append(
+                [tuple(cluster.size // 8 for cluster in clustering.clusters[:2]) for clustering in clusterings]
+            )
+        if problem := exceeds(claim, *drawn):
+            raise ContractError("neighbours", self.subject, problem, "four points and one, three and two")
         self.report.kept("neighbours by draws", 1, "pairs of worlds that draws do not tell apart too well")
 
     # What all have in common
 
     def _compare(self, claim: Claim, laws: FloatArray, pairs: Sequence[tuple[int, int]], world: str) -> None:
         self.report.kept("neighbours", len(pairs), "pairs of exact laws within the event")
-        if found := excess(claim, laws, pairs):
-            told = f"its event {claim.words} does not hold: {found.words}"
-            raise ContractError("neighbours", self.subject, told, world)
+        if breach := excess(claim, laws, pairs):
+            problem = f"its event {claim.words} does not hold: {breach.words}"
+            raise ContractError("neighbours", self.subject, problem, world)
 
     def _pool_follows(self, pool: Pool) -> None:
-        told, world = pool.departs()
-        if told:
-            raise ContractError("sampler", self.subject, f"its draws do not follow its law: {told}", world)
+        problem, world = pool.departs()
+        if problem:
+            raise ContractError("sampler", self.subject, f"its draws do not follow its law: {problem}", world)
         self.report.kept("sampler", pool.draws, "draws that follow the law")
 
     def _follows(self, law: Mapping[Any, float], drawn: Sequence[Hashable], world: str) -> None:
-        if told := departs(law, Counter(drawn)):
-            raise ContractError("sampler", self.subject, f"its draws do not follow its law: {told}", world)
+        if problem := departs(law, Counter(drawn)):
+            raise ContractError("sampler", self.subject, f"its draws do not follow its law: {problem}", world)
         self.report.kept("sampler", len(drawn), "draws that follow the law")
 
 

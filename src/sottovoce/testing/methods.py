@@ -64,10 +64,10 @@ def check_method(method: Method | type[Method], effort: Effort = Effort.QUICK, r
     report = report or Report("method", name)
     every = list(settings_of(method, effort)) if isinstance(method, type) else [method]
     driven: list[Method] = []
-    for one in every:
-        if not isinstance(one, Method):
+    for instance in every:
+        if not isinstance(instance, Method):
             raise ContractError("drive", name, "it is no Method; subclass sottovoce.methods.Method")
-        driven += [setting for setting in _driven(one) if setting not in driven]
+        driven += [setting for setting in _driven(instance) if setting not in driven]
     for number, setting in enumerate(driven):
         _Method(setting, effort, report, first=number == 0).check()
     return report
@@ -122,14 +122,14 @@ class _Method:
         self._sampler({**claims, **large})
         self._records(claims)
         accepted = [adjacency for adjacency, _ in claims]
-        asked = accepted if self.first or self.full else accepted[:1]  # the road is the same for every option
-        sessions.answers(self.method, self.subject, self.report, self._distribution(), asked)
+        answered = accepted if self.first or self.full else accepted[:1]  # the road is the same for every option
+        sessions.answers(self.method, self.subject, self.report, self._distribution(), answered)
 
     # What it charges
 
     def _claims(self, prices: Sequence[Price]) -> dict[tuple[Adjacency, Price], Claim]:
         """What each answer promises, by adjacency and price; refused combinations are left out."""
-        found: dict[tuple[Adjacency, Price], Claim] = {}
+        claims: dict[tuple[Adjacency, Price], Claim] = {}
         pristine = copy.deepcopy(self.method)
         for adjacency, price in itertools.product(Adjacency, prices):
             try:
@@ -146,13 +146,13 @@ class _Method:
                 raise ContractError("price", self.subject, f"it says that it is private and its event {event} is not")
             cost = within_price(event, adjacency, price.epsilon, price.delta)
             if cost > price.epsilon * (1 + 1e-9):
-                told = f"its event {event} costs epsilon {cost:.6g} where the price is {price.epsilon:g}"
-                raise ContractError("price", self.subject, told, f"{adjacency.value}, delta {price.delta:g}")
-            found[adjacency, price] = claim
+                problem = f"its event {event} costs epsilon {cost:.6g} where the price is {price.epsilon:g}"
+                raise ContractError("price", self.subject, problem, f"{adjacency.value}, delta {price.delta:g}")
+            claims[adjacency, price] = claim
             self.report.kept("price", 1, "events within the price, from parameters alone")
-        if not found:
+        if not claims:
             raise ContractError("drive", self.subject, "it accepts no adjacency at any price that was tried")
-        return found
+        return claims
 
     # Exact laws
 
@@ -210,11 +210,11 @@ class _Method:
         shown: Callable[[int], str],
     ) -> None:
         self.report.kept(contract, len(pairs), "pairs of exact laws within the event")
-        found = excess(claim, np.array(laws), pairs)
-        if found:
-            told = f"its event {claim.words} does not hold: {found.words}"
+        breach = excess(claim, np.array(laws), pairs)
+        if breach:
+            problem = f"its event {claim.words} does not hold: {breach.words}"
             raise ContractError(
-                contract, self.subject, told, f"{shown(found.one)} and {shown(found.other)} ({setting})"
+                contract, self.subject, problem, f"{shown(breach.first)} and {shown(breach.second)} ({setting})"
             )
 
     def _neighbours_by_draws(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
@@ -229,23 +229,23 @@ class _Method:
                 pair, source = ((*rest, yes), (*rest, *other)), worlds.seeded(3)
                 with must_not_raise("failures", self.subject, "an answer", worlds.shown(pair[0])):
                     drawn = [self._drawn(data, road, price, source) for data in pair]
-                if told := exceeds(claim, *drawn):
+                if problem := exceeds(claim, *drawn):
                     world = f"{worlds.shown(pair[0])} and {worlds.shown(pair[1])} ({road}, {price})"
-                    raise ContractError("neighbours", self.subject, told, world)
+                    raise ContractError("neighbours", self.subject, problem, world)
                 self.report.kept("neighbours by draws", 1, "pairs of data sets that draws do not tell apart too well")
 
     def _drawn(self, data: worlds.DataSet, road: Road, price: Price, source: Randomness) -> list[int]:
-        said: Iterable[ExpertOutputs]
+        samples: Iterable[ExpertOutputs]
         if self.sampled:
-            said = (worlds.road_outputs(self.method, data, road, source) for _ in range(self.draws))
+            samples = (worlds.road_outputs(self.method, data, road, source) for _ in range(self.draws))
         else:
-            said = itertools.repeat(worlds.road_outputs(self.method, data, road, source), 4 * self.draws)
-        return [int(self.method.choose(experts, price, source)) for experts in said]
+            samples = itertools.repeat(worlds.road_outputs(self.method, data, road, source), 4 * self.draws)
+        return [int(self.method.choose(experts, price, source)) for experts in samples]
 
     def _order_of_experts(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
         """The order of experts changes nothing, bit for bit."""
         for adjacency, price in claims:
-            change = next(one for one in CHANGES if one.adjacency is adjacency)
+            change = next(change for change in CHANGES if change.adjacency is adjacency)
             for rows in itertools.combinations(worlds.ROWS[3], 3):
                 laws = {
                     tuple(self._log_law(outputs(order, 3, change), price, worlds.shown_rows(order)).tolist())
@@ -261,30 +261,30 @@ class _Method:
         method = self.method
         if not isinstance(method, Selecting):
             return
-        changes = [one for one in CHANGES if one.change.rows == 1]
+        changes = [change for change in CHANGES if change.change.rows == 1]
         for change, labels in itertools.product(changes, worlds.ROWS):
             rows = worlds.ROWS[labels]
             backgrounds: list[worlds.Rows] = [(), (rows[0],), (rows[1], rows[2]), (rows[-1],), (rows[0],) * 9]
             bounds, moves = set(), dict[worlds.Rows, set[tuple[int, ...]]]()
-            for rest, one in itertools.product(backgrounds, rows):
-                world = worlds.shown_rows((*rest, one))
+            for rest, row in itertools.product(backgrounds, rows):
+                world = worlds.shown_rows((*rest, row))
                 with must_not_raise("isolation", self.subject, "scores", world):
                     alone, both = (
-                        method.scores(outputs(it, labels, change)) for it in ((*rest, rows[-1]), (*rest, one))
+                        method.scores(outputs(it, labels, change)) for it in ((*rest, rows[-1]), (*rest, row))
                     )
                     moved = tuple((both.values - alone.values).tolist())
                 bounds |= {(it.sensitivity, it.squared_l2, it.adjacency) for it in (alone, both)}
-                moves.setdefault((one,), set()).add(moved)
-                if len(moves[one,]) > 1:
-                    told = f"what an expert adds to the scores depends on the other experts: {sorted(moves[one,])}"
-                    raise ContractError("isolation", self.subject, told, f"{world} ({change})")
-                if one == rows[-1] and rest and self._moves_by_null(method, rest, one, labels, change):
+                moves.setdefault((row,), set()).add(moved)
+                if len(moves[row,]) > 1:
+                    problem = f"what an expert adds to the scores depends on the other experts: {sorted(moves[row,])}"
+                    raise ContractError("isolation", self.subject, problem, f"{world} ({change})")
+                if row == rows[-1] and rest and self._moves_by_null(method, rest, row, labels, change):
                     raise ContractError(
                         "null expert", self.subject, "an expert that says nothing moves the scores", world
                     )
                 if len(bounds) > 1:
-                    told = f"the stated sensitivity follows the data: {sorted(bounds, key=repr)}"
-                    raise ContractError("isolation", self.subject, told, f"{world} ({change})")
+                    problem = f"the stated sensitivity follows the data: {sorted(bounds, key=repr)}"
+                    raise ContractError("isolation", self.subject, problem, f"{world} ({change})")
                 self.report.kept("isolation", 1, "summands that are functions of one expert")
 
     @staticmethod
@@ -300,22 +300,22 @@ class _Method:
             return None
         law = self._law
 
-        def found(data: worlds.DataSet, road: Road, price: Price) -> FloatArray:
-            def given(source: Randomness) -> FloatArray:
-                said = worlds.road_outputs(self.method, data, road, source)
-                return np.array([float(p) for p in law(said, price)])
+        def distribution(data: worlds.DataSet, road: Road, price: Price) -> FloatArray:
+            def conditional(source: Randomness) -> FloatArray:
+                experts = worlds.road_outputs(self.method, data, road, source)
+                return np.array([float(p) for p in law(experts, price)])
 
             if not self.sampled:
                 with must_not_raise("failures", self.subject, "an answer", worlds.shown(data)):
-                    said = worlds.road_outputs(self.method, data, road, worlds.seeded(1))
-                return np.exp(self._log_law(said, price, worlds.shown(data)))
+                    experts = worlds.road_outputs(self.method, data, road, worlds.seeded(1))
+                return np.exp(self._log_law(experts, price, worlds.shown(data)))
             with must_not_raise("failures", self.subject, "an answer", worlds.shown(data)):
-                mean = mixture(given)
+                mean = mixture(conditional)
             if mean is None:
                 raise ContractError("drive", self.subject, "its samples are too many to be added up")
             return mean
 
-        return found
+        return distribution
 
     def _records(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
         """Data sets, for every way in which records come to experts: neighbours, and those that must have one law."""
@@ -355,15 +355,15 @@ class _Method:
             for order in ((no, maybe, yes), (maybe, no, yes))
         ]
         if road.adjacency is Adjacency.ADD_REMOVE and not self.sampled:
-            told = "an expert that says nothing changes its law"
-            same.append(("null expert", told, (yes, maybe), (yes, maybe, nothing)))
+            problem = "an expert that says nothing changes its law"
+            same.append(("null expert", problem, (yes, maybe), (yes, maybe, nothing)))
         for failure in worlds.FAILURES:
-            told = f"a prompt at which the model fails ({failure}) is no null expert"
-            same.append(("failures", told, (yes, nothing, maybe), (yes, (failure,), maybe)))
-        for contract, told, one, other in same:
-            if not np.allclose(law(one), law(other), rtol=0, atol=1e-12):
-                world = f"{worlds.shown(one)} and {worlds.shown(other)} ({road})"
-                raise ContractError(contract, self.subject, told, world)
+            problem = f"a prompt at which the model fails ({failure}) is no null expert"
+            same.append(("failures", problem, (yes, nothing, maybe), (yes, (failure,), maybe)))
+        for contract, problem, data, other in same:
+            if not np.allclose(law(data), law(other), rtol=0, atol=1e-12):
+                world = f"{worlds.shown(data)} and {worlds.shown(other)} ({road})"
+                raise ContractError(contract, self.subject, problem, world)
             self.report.kept(contract, 1, "pairs of worlds of one law")
 
     # The sampler, and what it remembers
@@ -374,14 +374,14 @@ class _Method:
 
     def _scenes(self, adjacency: Adjacency, price: Price) -> list[tuple[str, ExpertOutputs, Price]]:
         """Outputs of experts for draws: as many as the method asks for, some with a label that is unlikely."""
-        count, found = getattr(self.method, "subsamples", 0), []
-        change = next(one for one in CHANGES if one.adjacency is adjacency)
+        count, result = getattr(self.method, "subsamples", 0), []
+        change = next(change for change in CHANGES if change.adjacency is adjacency)
         for labels, rows in worlds.ROWS.items():
             scenes = [(rows * 2)[:count]] if count else [rows[:1]] if labels == 2 else [rows[:1] * 2, rows[:3]]
-            for said in scenes:
-                world = f"{worlds.shown_rows(said)} ({change}, {price})"
-                found.append((world, outputs(said, labels, change), price))
-        return found
+            for expert_rows in scenes:
+                world = f"{worlds.shown_rows(expert_rows)} ({change}, {price})"
+                result.append((world, outputs(expert_rows, labels, change), price))
+        return result
 
     def _sharp_draws(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
         """Many draws in a few worlds, in which noise that is too small by half shows, whatever labels it favours."""
@@ -400,8 +400,8 @@ class _Method:
         for number, (world, experts, price) in enumerate(scenes):
             law, source = np.exp(self._log_law(experts, price, world)).tolist(), worlds.seeded(200 + number)
             drawn: list[Hashable] = [self._choose(experts, price, source, world) for _ in range(self.draws * 2 // 3)]
-            if told := departs(dict(enumerate(law)), Counter(drawn)):
-                raise ContractError("sampler", self.subject, f"its draws do not follow its law: {told}", world)
+            if problem := departs(dict(enumerate(law)), Counter(drawn)):
+                raise ContractError("sampler", self.subject, f"its draws do not follow its law: {problem}", world)
             self.report.kept("sampler", len(drawn), "draws that follow the law")
 
     def _sampler(self, claims: Collection[tuple[Adjacency, Price]]) -> None:
@@ -412,9 +412,9 @@ class _Method:
         for _ in range(self.worlds if self.first else self.worlds // 3):
             features, experts, price, law, world = self._open_world(dice, keys)
             pool.add(features, law, [self._choose(experts, price, source, world) for _ in range(4)], world)
-        told, world = pool.departs()
-        if told:
-            raise ContractError("sampler", self.subject, f"its draws do not follow its law: {told}", world)
+        problem, world = pool.departs()
+        if problem:
+            raise ContractError("sampler", self.subject, f"its draws do not follow its law: {problem}", world)
         self.report.kept("sampler", pool.draws, "draws that follow the law")
 
     def _open_world(
@@ -422,7 +422,7 @@ class _Method:
     ) -> tuple[dict[str, object], ExpertOutputs, Price, dict[Any, float], str]:
         """A random world with its law; one that leaves something to chance, where a few tries find it."""
         adjacency, price = keys[dice.below(len(keys))]
-        changes = [one for one in CHANGES if one.adjacency is adjacency]
+        changes = [change for change in CHANGES if change.adjacency is adjacency]
         change = changes[dice.below(len(changes))]
         for _ in range(6):
             rows, public = worlds.random_rows(dice, sharp=price.epsilon < 1)
@@ -458,8 +458,8 @@ class _Method:
             self._choose(experts, price, source, world)
         for number, scene in reversed(list(enumerate(scenes))):
             if self._fingerprint(scene, number) != before[number]:
-                told = "its answers follow what was asked before: it keeps state between calls"
-                raise ContractError("state", self.subject, told, scene[0])
+                problem = "its answers follow what was asked before: it keeps state between calls"
+                raise ContractError("state", self.subject, problem, scene[0])
         if _held(self.method) != held or (is_dataclass(self.method) and self.method != pristine):
             raise ContractError("state", self.subject, "its attributes changed while it answered")
         self.report.kept("state", len(scenes), "questions answered alike before and after 61 others")

@@ -47,22 +47,22 @@ def settings_of(cls: type, effort: Effort) -> Iterator[Any]:
         for value in values:
             if value == getattr(default, name):
                 continue
-            found = _with(cls, name, value, choices)
-            if found is None:
+            instance = _with(cls, name, value, choices)
+            if instance is None:
                 raise ContractError(
                     "drive", cls.__name__, f"the option {name}={value!r} is declared and always refused"
                 )
-            if found not in known:
-                known.append(found)
-                yield found
+            if instance not in known:
+                known.append(instance)
+                yield instance
     for name, value in numbers.items():
         for other in _other_numbers(value, effort):
-            found = _made(cls, {name: other})
-            if found is not None:
-                yield found
+            instance = _made(cls, {name: other})
+            if instance is not None:
+                yield instance
     for name in _optional(cls, choices, (*getattr(default, "dials", ()), *getattr(default, "priced_too", ()))):
-        made = [found for number in COMPANIONS if (found := _made(cls, {name: number})) is not None]
-        yield from (found for found in (made if effort is Effort.FULL else made[-1:]) if found not in known)
+        made = [instance for number in COMPANIONS if (instance := _made(cls, {name: number})) is not None]
+        yield from (instance for instance in (made if effort is Effort.FULL else made[-1:]) if instance not in known)
 
 
 def choices_of(cls: type) -> dict[str, tuple[Any, ...]]:
@@ -73,7 +73,7 @@ def choices_of(cls: type) -> dict[str, tuple[Any, ...]]:
     """
     if not is_dataclass(cls):
         return {}
-    hints, found = get_type_hints(cls, include_extras=True), {}
+    hints, choices = get_type_hints(cls, include_extras=True), {}
     for field in fields(cls):
         if not field.init or field.name.startswith("_"):
             continue
@@ -86,8 +86,8 @@ def choices_of(cls: type) -> dict[str, tuple[Any, ...]]:
                 "Annotated[str, OneOf(('a', 'b'))] or field(metadata={'choices': ('a', 'b')})",
             )
         if values:
-            found[field.name] = tuple(values)
-    return found
+            choices[field.name] = tuple(values)
+    return choices
 
 
 def numbers_of(cls: type) -> dict[str, float]:
@@ -130,15 +130,15 @@ def _other_numbers(value: float, effort: Effort) -> Sequence[float]:
 
 def _with(cls: type, name: str, value: Any, choices: Mapping[str, Sequence[Any]]) -> Any:
     optional = _optional(cls, choices)
-    beside: list[dict[str, Any]] = [{}, *({one: number} for one in optional for number in COMPANIONS)]
-    others = [[(other, it) for it in values] for other, values in choices.items() if other != name]
+    beside: list[dict[str, Any]] = [{}, *({option: number} for option in optional for number in COMPANIONS)]
+    combinations = [[(other, it) for it in values] for other, values in choices.items() if other != name]
     for companion in beside:
-        if (found := _made(cls, {name: value, **companion})) is not None:
-            return found
-    for combined in itertools.product(*others):
+        if (instance := _made(cls, {name: value, **companion})) is not None:
+            return instance
+    for combined in itertools.product(*combinations):
         for companion in beside:
-            if (found := _made(cls, {**dict(combined), name: value, **companion})) is not None:
-                return found
+            if (instance := _made(cls, {**dict(combined), name: value, **companion})) is not None:
+                return instance
     return None
 
 

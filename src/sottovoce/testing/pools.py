@@ -94,32 +94,32 @@ class Pool:
             return
         items = sorted(features.items())
         for stratum in [(), *((item,) for item in items), *itertools.combinations(items, 2)]:
-            one = self._sums.setdefault((event, stratum), _Sum())
-            one.chances += [chance] * draws
-            one.hits += hits
-            one.worlds.append((abs(hits - draws * chance), world))
+            total = self._sums.setdefault((event, stratum), _Sum())
+            total.chances += [chance] * draws
+            total.hits += hits
+            total.worlds.append((abs(hits - draws * chance), world))
 
     def departs(self) -> tuple[str, str]:
         """What shows that the draws do not follow their laws, and the world that shows it best; empty where none."""
         if self._impossible:
             return self._impossible, ""
         level = ALARM / 2 / max(1, len(self._sums))
-        found = []
-        for (event, stratum), one in self._sums.items():
-            off = abs(one.deviations())
-            if off >= PLAIN and one.tail() < level:
-                found.append((off, event, stratum, one))
-        if not found:
+        departures = []
+        for (event, stratum), total in self._sums.items():
+            off = abs(total.deviations())
+            if off >= PLAIN and total.tail() < level:
+                departures.append((off, event, stratum, total))
+        if not departures:
             return "", ""
-        _, event, stratum, one = max(found, key=lambda entry: entry[0])
-        worlds = f"{len(one.worlds)} worlds"
+        _, event, stratum, total = max(departures, key=lambda entry: entry[0])
+        worlds = f"{len(total.worlds)} worlds"
         if stratum:
             worlds += " with " + ", ".join(f"{name} {value}" for name, value in stratum)
-        told = (
-            f"{event} came {one.hits} times in {len(one.chances)} draws of {worlds}, where the law expects "
-            f"about {int(sum(one.chances))}"
+        problem = (
+            f"{event} came {total.hits} times in {len(total.chances)} draws of {worlds}, where the law expects "
+            f"about {int(sum(total.chances))}"
         )
-        return told, max(one.worlds, key=lambda world: world[0])[1]
+        return problem, max(total.worlds, key=lambda world: world[0])[1]
 
 
 def hits_law(chances: FloatArray) -> FloatArray:

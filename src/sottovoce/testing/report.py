@@ -89,7 +89,7 @@ class Report:
         if self.failure is not None:
             return f"{self.kind} {self.name}: FAILED\n  {self.failure}"
         lines = [f"  {c.contract}: {c.cases} cases{', ' + c.note if c.note else ''}" for c in self.checks]
-        lines += [f"  refused: {one}" for one in self.refused]
+        lines += [f"  refused: {text}" for text in self.refused]
         return "\n".join([f"{self.kind} {self.name}: kept its contract", *lines])
 
 

@@ -42,18 +42,20 @@ def writes(decoder: Decoder, subject: str, report: Report, *, exact: bool, every
         run_state = writer.new_run_state()
         with must_not_raise("session", subject, "a run", world):
             rounds = list(writer.rounds(run_state=run_state))
-        drawn: list[Hashable] = [_token(row) for one in rounds for row in one.rows if row["label"] == LABELS[0]]
+        drawn: list[Hashable] = [
+            _token(row) for finished in rounds for row in finished.rows if row["label"] == LABELS[0]
+        ]
         drawn += [(worlds.TOKENS - 1,)] * (TEXTS - len(drawn))
         if exact:
             law = worlds.law_of_text(writer.plan, Scene(DATA, adjacency, 1), 0)
-            if told := departs(law, Counter(drawn)):
-                raise ContractError("session", subject, f"texts of a run do not follow its law: {told}", world)
+            if problem := departs(law, Counter(drawn)):
+                raise ContractError("session", subject, f"texts of a run do not follow its law: {problem}", world)
             report.kept("session", TEXTS, "texts of a run that follow the law")
         try:
-            again = [row for one in writer.rounds(run_state=run_state) for row in one.rows]
+            again = [row for finished in writer.rounds(run_state=run_state) for row in finished.rows]
         except SottoError:
             again = []
-        if again and again != [row for one in rounds for row in one.rows]:
+        if again and again != [row for finished in rounds for row in finished.rows]:
             raise ContractError("retries", subject, "a run that was repeated left other texts", world)
         report.kept("retries", 1, "runs whose repetition leaves no other text")
         if not every:

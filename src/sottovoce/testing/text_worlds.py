@@ -146,9 +146,10 @@ def random_step(dice: Randomness, most: int) -> Callable[[], Step]:
     def row(scale: float) -> list[float]:
         return [*(scale * dice.below(1001) / 1000 for _ in range(WORDS - 1)), 9.0]
 
-    said, public = [row(scale) for _ in range(1 + dice.below(3))], row(3.0)
-    said += [[*one[-2::-1], 9.0] for one in said if dice.below(2)] + [[-INF, *row(2.0)[1:]], [NAN] * WORDS, public]
-    rows = [said[dice.below(len(said))] for _ in range(dice.below(most + 1))]
+    distinct, public = [row(scale) for _ in range(1 + dice.below(3))], row(3.0)
+    distinct += [[*values[-2::-1], 9.0] for values in distinct if dice.below(2)]
+    distinct += [[-INF, *row(2.0)[1:]], [NAN] * WORDS, public]
+    rows = [distinct[dice.below(len(distinct))] for _ in range(dice.below(most + 1))]
     return lambda: Step(0, tensor(public), iter([tensor(rows)] if rows else []))
 
 
@@ -182,16 +183,16 @@ def law_of_token(plan: DecodingPlan, chooser: TokenSampler, make: Callable[[], S
         return np.zeros(step.public.shape[0])
     prior = decoder.log_prior(public)
 
-    def given(source: Randomness) -> FloatArray:
+    def conditional(source: Randomness) -> FloatArray:
         scores = decoder.scores(plan, decoder.subsample(plan, make(), source), public)
         law = mechanism.law(scores) if prior is None else exponential(mechanism).law(scores, prior)
         return np.array([float(p) for p in law])
 
-    found = mixture(given)
-    if found is None:
+    probabilities = mixture(conditional)
+    if probabilities is None:
         raise AssertionError("there are too many coins to be added up")
     law = np.zeros(step.public.shape[0])
-    law[list(range(len(public)) if public.ids is None else public.ids.tolist())] = found
+    law[list(range(len(public)) if public.ids is None else public.ids.tolist())] = probabilities
     return law
 
 
@@ -204,10 +205,10 @@ def law_of_text(plan: DecodingPlan, scene: Scene, batch: int) -> dict[tuple[int,
             chooser = chooser_of(plan, seeded(0))
             for length, token in enumerate(text):
                 chooser.next(scene.step(batch, text[:length]), [token])
-            said = law_of_token(plan, chooser, lambda text=text: scene.step(batch, text))  # type: ignore[misc]
-            if not said.any():
+            token_law = law_of_token(plan, chooser, lambda text=text: scene.step(batch, text))  # type: ignore[misc]
+            if not token_law.any():
                 law[text] = mass
-            for token, p in enumerate(said.tolist()):
+            for token, p in enumerate(token_law.tolist()):
                 if p == 0:
                     continue
                 whole = (*text, token)
