@@ -91,8 +91,8 @@ def epsilon_of_rates(rates: Rates, delta: float = 0.0, alpha: float = ALPHA) -> 
         2.0377
     """
     a, b = rates.limits(alpha)
-    found = [math.log(hit / miss) for hit, miss in ((1 - delta - b, a), (1 - delta - a, b)) if hit > 0]
-    return max(0.0, *found) if found else 0.0
+    epsilons = [math.log(hit / miss) for hit, miss in ((1 - delta - b, a), (1 - delta - a, b)) if hit > 0]
+    return max(0.0, *epsilons) if epsilons else 0.0
 
 
 def mu_of_rates(rates: Rates, alpha: float = ALPHA) -> float:

@@ -46,8 +46,8 @@ class Secrets(Opaque):
     __slots__ = ("_users", "_whole")
 
     def __init__(self, texts: Iterable[str]) -> None:
-        found = [match for text in texts for match in ADDRESS.finditer(text)]
-        self._keep({match.group().casefold(): match["user"].casefold() for match in found})
+        matches = [match for text in texts for match in ADDRESS.finditer(text)]
+        self._keep({match.group().casefold(): match["user"].casefold() for match in matches})
 
     def without(self, others: Secrets) -> Secrets:
         """Those that the others do not have, neither whole nor the part before the ``@``."""
@@ -68,11 +68,11 @@ class Secrets(Opaque):
         """Whether a text holds one, or at least what stands before its ``@``."""
         return self.whole(written) or bool(self._users and self._users.search(written.casefold()))
 
-    def _keep(self, found: dict[str, str]) -> None:
-        self._whole = found
-        users = sorted({user for user in found.values() if sum(letter.isalpha() for letter in user) >= LETTERS})
-        told = "|".join(re.escape(user) for user in users)
-        self._users = re.compile(rf"(?<![a-z0-9])(?:{told})(?![a-z0-9])") if users else None
+    def _keep(self, addresses: dict[str, str]) -> None:
+        self._whole = addresses
+        users = sorted({user for user in addresses.values() if sum(letter.isalpha() for letter in user) >= LETTERS})
+        alternatives = "|".join(re.escape(user) for user in users)
+        self._users = re.compile(rf"(?<![a-z0-9])(?:{alternatives})(?![a-z0-9])") if users else None
 
 
 @final
@@ -99,12 +99,12 @@ class Extracted:
 
     def __post_init__(self) -> None:
         written = Number(1, whole=True, words="1 or more continuations").read("written", self.written)
-        for one in fields(self)[1:]:
+        for count in fields(self)[1:]:
             limit = Number(0, written, whole=True, words=f"from 0 to {written}, as were written")
-            limit.read(one.name, getattr(self, one.name))
+            limit.read(count.name, getattr(self, count.name))
 
     def __add__(self, other: Extracted) -> Extracted:
-        return Extracted(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+        return Extracted(*(getattr(self, count.name) + getattr(other, count.name) for count in fields(self)))
 
     def rate(self, counted: str = "whole") -> Proportion:
         """A share of the continuations with its two-sided 95 % interval."""

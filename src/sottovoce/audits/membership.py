@@ -129,10 +129,10 @@ def logit_confidence(log_probabilities: FloatArray, labels: IntArray) -> FloatAr
         [1.3863]
     """
     own = np.arange(log_probabilities.shape[-1]) == np.asarray(labels)[..., None]
-    others = np.where(own, -np.inf, log_probabilities)
+    rest = np.where(own, -np.inf, log_probabilities)
     mine = np.where(own, log_probabilities, -np.inf).max(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        logit = mine - np.logaddexp.reduce(others, axis=-1)
+        logit = mine - np.logaddexp.reduce(rest, axis=-1)
     return np.asarray(np.clip(logit, -_LARGEST_LOGIT, _LARGEST_LOGIT), dtype=np.float64)
 
 
@@ -169,14 +169,14 @@ def likelihood_ratio_scores(
     least = 1 if shared_variance else 2
     scores: FloatArray = np.empty(values.shape)
     for seed, own in enumerate(values):
-        others = _other_seeds(seed, len(values))
-        member = observations.is_member[others]
-        mean, variance = _fit(values[others], ~member, least, "non-member")
+        other_seeds = _other_seeds(seed, len(values))
+        member = observations.is_member[other_seeds]
+        mean, variance = _fit(values[other_seeds], ~member, least, "non-member")
         outside = (own - mean) ** 2 / variance + np.log(variance)
         if offline:
             scores[seed] = (own - mean) / np.sqrt(variance)
             continue
-        mean, variance = _fit(values[others], member, least, "member")
+        mean, variance = _fit(values[other_seeds], member, least, "member")
         scores[seed] = (outside - (own - mean) ** 2 / variance - np.log(variance)) / 2
     return np.round(scores, _DECIMALS)
 
@@ -212,18 +212,20 @@ def released_label_scores(observations: Observations, laws: FloatArray | None = 
         laws = _law("laws", laws)
     scores: FloatArray = np.empty(member.shape)
     for seed in range(seeds):
-        others = _other_seeds(seed, seeds)
-        found = []
-        for side, name in ((member[others], "member"), (~member[others], "non-member")):
+        other_seeds = _other_seeds(seed, seeds)
+        log_likelihoods = []
+        for side, name in ((member[other_seeds], "member"), (~member[other_seeds], "non-member")):
             count = _counted(side, 1, name)
             if laws is None:
-                share = np.where(side[..., None], shown[others], 0).sum(axis=0) / (answers * count[:, None])
-                found.append((shown[seed] * np.log((1 - uniform) * share + uniform / classes)).sum(axis=-1))
+                share = np.where(side[..., None], shown[other_seeds], 0).sum(axis=0) / (answers * count[:, None])
+                log_likelihoods.append((shown[seed] * np.log((1 - uniform) * share + uniform / classes)).sum(axis=-1))
             else:
-                likelihood = np.where(side, xlogy(shown[seed], laws[others]).sum(axis=-1), -np.inf)
+                likelihood = np.where(side, xlogy(shown[seed], laws[other_seeds]).sum(axis=-1), -np.inf)
                 mean = np.logaddexp.reduce(likelihood, axis=0) - np.log(count)
-                found.append(np.logaddexp(mean + np.log1p(-uniform), np.log(uniform) - answers * np.log(classes)))
-        scores[seed] = found[0] - found[1]
+                log_likelihoods.append(
+                    np.logaddexp(mean + np.log1p(-uniform), np.log(uniform) - answers * np.log(classes))
+                )
+        scores[seed] = log_likelihoods[0] - log_likelihoods[1]
     return np.round(scores, _DECIMALS)
 
 
@@ -296,7 +298,7 @@ class AttackResult:
             "name": self.name,
             "released": self.released,
             "auroc": _interval(self.auroc),
-            "tpr_at_fpr": {f"{rate:g}": _interval(found) for rate, found in self.tprs.items()},
+            "tpr_at_fpr": {f"{rate:g}": _interval(tpr) for rate, tpr in self.tprs.items()},
             "members": self.members,
             "non_members": self.non_members,
             "notes": list(self.notes),
@@ -383,5 +385,5 @@ def _labels(observations: Observations) -> IntArray:
     return observations.labels
 
 
-def _interval(found: Proportion) -> dict[str, float]:
-    return {"value": found.value, "low": found.low, "high": found.high}
+def _interval(share: Proportion) -> dict[str, float]:
+    return {"value": share.value, "low": share.low, "high": share.high}

@@ -184,20 +184,22 @@ def bootstrap_interval(
         ParameterError: As for ``roc_of``; or there are fewer than 2 groups or 100 replicates.
     """
     values, member = _checked(scores, is_member)
-    groupings = [_group(one, np.shape(scores)) for one in (groups if isinstance(groups, tuple) else (groups,))]
+    groupings = [
+        _group(grouping, np.shape(scores)) for grouping in (groups if isinstance(groups, tuple) else (groups,))
+    ]
     replicates = Number(100, whole=True).read("replicates", replicates)
     of = statistic or (lambda roc: roc.area)
     place, thresholds = _places(values)
-    found: list[float] = []
-    while len(found) < replicates:
+    replicated: list[float] = []
+    while len(replicated) < replicates:
         weight = np.ones(len(values))
         for group, count in groupings:
             chosen = (draws.random(count) * count).astype(np.int64)
             weight *= np.bincount(chosen, minlength=count)[group]
         if (weight * member).any() and (weight * ~member).any():
-            found.append(of(_curve(place, thresholds, weight * member, weight * ~member)))
+            replicated.append(of(_curve(place, thresholds, weight * member, weight * ~member)))
     tail = (1 - _CONFIDENCE.read("confidence", confidence)) / 2
-    low, high = np.quantile(found, [tail, 1 - tail])
+    low, high = np.quantile(replicated, [tail, 1 - tail])
     measured = of(_curve(place, thresholds, member.astype(np.float64), (~member).astype(np.float64)))
     return Proportion(measured, float(low), float(high))
 

@@ -185,12 +185,12 @@ def _fresh(path: Path) -> tuple[Path, int]:
             number += 1
 
 
-def _same(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+def _same(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:
     """Whether two names are one file, or would be: by identity where both exist, else by folder and name."""
     with suppress(OSError, ValueError):
-        return os.path.samefile(one, other)
+        return os.path.samefile(first, second)
     with suppress(OSError, ValueError):
-        return _place(one) == _place(other)
+        return _place(first) == _place(second)
     return False
 
 

@@ -268,11 +268,11 @@ class _Adviser:
         """Of the best of these settings: percent right, its lead over zero-shot, and percent right by task."""
         if len(self.tasks) == 1:
             (task,) = self.tasks
-            found = self._reading(task, self.choose(settings), 1)
-            assert found is not None
+            reading = self._reading(task, self.choose(settings), 1)
+            assert reading is not None
             freedom, floor = self.grid.degrees_of_freedom(task), self.grid.floors[task, self.names][1].mean
-            right = Accuracy(found.mean, found.standard_error, freedom)
-            return right, Accuracy(found.mean - floor, found.gap_error, freedom), {task: found.mean}
+            right = Accuracy(reading.mean, reading.standard_error, freedom)
+            return right, Accuracy(reading.mean - floor, reading.gap_error, freedom), {task: reading.mean}
         left_out = {t: self._best(settings, [other for other in self.tasks if other != t]) for t in self.tasks}
         by_task = {task: self._mean(task, setting) for task, setting in left_out.items()}
         leads = [value - self._floor(task) for task, value in by_task.items()]
@@ -326,17 +326,17 @@ def _options(chooser: _Adviser) -> tuple[list[Option], Accuracy | None]:
     if not everything:
         return sorted((_bare(f, chooser) for f in _FAMILIES), key=lambda option: -(option.epsilon or 0)), None
     winner = chooser.choose(everything)
-    first, others, lead = [], [], None
+    first, runners_up, lead = [], [], None
     for family, settings in measured.items():
         if winner in settings:
             right, lead, by_task = chooser.expect(everything)
             first.append(_option(family, winner, chooser, right, by_task))
         elif settings:
             right, _, by_task = chooser.expect(settings)
-            others.append(_option(family, chooser.choose(settings), chooser, right, by_task))
-    others.sort(key=lambda option: -(option.accuracy.mean if option.accuracy else 0))
+            runners_up.append(_option(family, chooser.choose(settings), chooser, right, by_task))
+    runners_up.sort(key=lambda option: -(option.accuracy.mean if option.accuracy else 0))
     rest = [_bare(family, chooser) for family, settings in measured.items() if not settings]
-    return [*first, *others, *rest], lead
+    return [*first, *runners_up, *rest], lead
 
 
 def _bare(family: _Family, chooser: _Adviser) -> Option:
@@ -376,12 +376,12 @@ def _advice(
     where = tasks[0] if len(tasks) == 1 else "public tasks"
     if over[1] <= 0:
         better = ", or better" if over[2] < 0 else ", as far as these figures tell" if over[0] > 0 else ""
-        told = (
+        advice = (
             f"Zero-shot would do as well{better}: {floor} for free, against {best.accuracy} for {best.flags}, {lead}."
         )
     else:
-        told = f"Use {best.flags}: expected {best.accuracy} on {where}, against {floor} zero-shot, {lead}."
-    return told + _about_votes(options)
+        advice = f"Use {best.flags}: expected {best.accuracy} on {where}, against {floor} zero-shot, {lead}."
+    return advice + _about_votes(options)
 
 
 def _about_votes(options: Sequence[Option]) -> str:

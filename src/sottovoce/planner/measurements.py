@@ -120,14 +120,14 @@ class Line:
         lower = max(i for i, price in enumerate(self.prices) if price <= epsilon)
         below, above = self.prices[lower], self.prices[upper]
         share = 0.0 if lower == upper else math.log(epsilon / below) / math.log(above / below)
-        one, other = self.halves[half][lower], self.halves[half][upper]
+        start, end = self.halves[half][lower], self.halves[half][upper]
         return Reading(
             *(
                 a + share * (b - a)
                 for a, b in (
-                    (one.mean, other.mean),
-                    (one.standard_error, other.standard_error),
-                    (one.gap_error, other.gap_error),
+                    (start.mean, end.mean),
+                    (start.standard_error, end.standard_error),
+                    (start.gap_error, end.gap_error),
                 )
             )
         )
@@ -179,8 +179,8 @@ class Grid:
 
     def settings(self, task: str, names: str, records: int) -> list[Setting]:
         """What was measured with so many records, under either adjacency."""
-        found = [lines for (*place, _), lines in self.lines.items() if place == [task, names, records]]
-        return list(dict.fromkeys(setting for lines in found for setting in lines))
+        matching = [lines for (*place, _), lines in self.lines.items() if place == [task, names, records]]
+        return list(dict.fromkeys(setting for lines in matching for setting in lines))
 
     def share_of_first(self, task: str) -> float:
         """How many of the seeds are in the first half, which has the odd one."""
@@ -191,21 +191,21 @@ class Grid:
         return max(1, self.seeds[task] // 2 - 1)
 
 
-def read_grid(told: Mapping[str, Any]) -> Grid:
+def read_grid(values: Mapping[str, Any]) -> Grid:
     """From the packaged file's JSON."""
-    prices = [float(price) for price in told["epsilons"]]
+    prices = [float(price) for price in values["epsilons"]]
     lines: dict[Place, dict[Setting, Line]] = {}
-    for row in told["series"]:
+    for row in values["series"]:
         first, second = ([Reading(*reading) for reading in zip(*half, strict=True)] for half in row["h"])
         setting = Setting(row["m"], row["g"], row.get("c"))
         lines.setdefault((row["t"], row["n"], row["r"], row["a"]), {})[setting] = Line(prices, (first, second))
     floors = {}
-    for row in told["floors"]:
-        one, other = (Reading(mean, error, 0.0) for mean, error in row["h"])
-        floors[row["t"], row["n"]] = one, other
-    seeds = {task: int(run["seeds"]) for run in told["runs"] for task in run["tasks"]}
-    models = {task: str(run["model"]) for run in told["runs"] for task in run["tasks"]}
-    return Grid(lines, floors, models, seeds, float(told["runs"][0]["prior_weight"]))
+    for row in values["floors"]:
+        first_half, second_half = (Reading(mean, error, 0.0) for mean, error in row["h"])
+        floors[row["t"], row["n"]] = first_half, second_half
+    seeds = {task: int(run["seeds"]) for run in values["runs"] for task in run["tasks"]}
+    models = {task: str(run["model"]) for run in values["runs"] for task in run["tasks"]}
+    return Grid(lines, floors, models, seeds, float(values["runs"][0]["prior_weight"]))
 
 
 @lru_cache(maxsize=1)

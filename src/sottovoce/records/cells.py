@@ -197,10 +197,10 @@ def _fraction(value: float) -> str:
 
 def _moment(text: str) -> str | None:
     """A date, a time of day or both, moved to UTC where an offset is given. Midnight is the date alone."""
-    found = _MOMENT.fullmatch(text)
-    if found is None:
+    match = _MOMENT.fullmatch(text)
+    if match is None:
         return None
-    year, month, day, hour, minute, second, fraction, offset = found.groups()
+    year, month, day, hour, minute, second, fraction, offset = match.groups()
     if (year is None and hour is None) or (offset and (year is None or hour is None)):
         return None
     try:
@@ -214,8 +214,8 @@ def _moment(text: str) -> str | None:
     clock = f"{when:%H:%M:%S}" + (f".{part}" if part else "")
     if year is None:
         return clock
-    there = f"{when.year:04d}-{when.month:02d}-{when.day:02d}"
-    return there if clock == "00:00:00" else f"{there} {clock}"
+    day_text = f"{when.year:04d}-{when.month:02d}-{when.day:02d}"
+    return day_text if clock == "00:00:00" else f"{day_text} {clock}"
 
 
 def _offset(text: str | None) -> timedelta:
@@ -227,10 +227,10 @@ def _offset(text: str | None) -> timedelta:
 
 
 def _duration(text: str) -> str | None:
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    match = _DURATION.fullmatch(text)
+    if match is None:
         return None
-    days, hour, minute, second, fraction = found.groups()
+    days, hour, minute, second, fraction = match.groups()
     part = (fraction or "")[:6].rstrip("0")
     return f"{int(days)} days {int(hour or 0):02d}:{minute or '00'}:{second or '00'}" + (f".{part}" if part else "")
 
@@ -253,7 +253,7 @@ def _json(text: str, depth: int) -> Any:
     if text[-1] not in "]}" or len(text) > LONGEST_JSON or depth >= DEEPEST:
         return text
     try:
-        found = json.loads(text, parse_float=Decimal)
+        value = json.loads(text, parse_float=Decimal)
     except (ValueError, RecursionError):
         return text
-    return _plain(found, depth)
+    return _plain(value, depth)

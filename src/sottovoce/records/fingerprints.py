@@ -81,7 +81,7 @@ def marks_of(rows: Sequence[Values], key: bytes) -> MarkArray:
     rows, so that equal ones count once.
     """
     whole = np.zeros(len(rows), np.uint64)
-    places, columns, found = array("q"), array("Q"), array("Q")
+    places, columns, text_marks = array("q"), array("Q"), array("Q")
     names: dict[str, int] = {}
     for place, row in enumerate(rows):
         cells = _cells(row)
@@ -93,8 +93,8 @@ def marks_of(rows: Sequence[Values], key: bytes) -> MarkArray:
                 names[name] = _mark(key, b"column\0" + _encoded(name))
             places.append(place)
             columns.append(names[name])
-            found.append(_mark(key, b"text\0" + _encoded(text)) & ~3 | _kind(text))
-    where, marks = np.frombuffer(places, np.int64), np.frombuffer(found, np.uint64)
+            text_marks.append(_mark(key, b"text\0" + _encoded(text)) & ~3 | _kind(text))
+    where, marks = np.frombuffer(places, np.int64), np.frombuffer(text_marks, np.uint64)
     own, kinds = _own(where, np.frombuffer(columns, np.uint64), marks, whole)
     marks = same_text(marks[own]) << KIND_BITS | kinds
     return np.concatenate((whole[:, None], _by_row(where[own], marks, len(rows))), axis=1)

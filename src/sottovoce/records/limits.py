@@ -55,12 +55,12 @@ def nested_problem(value: Any, most: int) -> str | None:
     level, left = [value], most
     for _ in range(DEPTH + 1):
         inner: list[Any] = []
-        for one in level:
-            left -= 1 + (len(one) if isinstance(one, str | bytes) else 0)
-            if isinstance(one, dict):
-                left -= sum(len(str(name)) for name in one)
-            if isinstance(one, dict | list):
-                inner += one.values() if isinstance(one, dict) else one
+        for member in level:
+            left -= 1 + (len(member) if isinstance(member, str | bytes) else 0)
+            if isinstance(member, dict):
+                left -= sum(len(str(name)) for name in member)
+            if isinstance(member, dict | list):
+                inner += member.values() if isinstance(member, dict) else member
             if left < 0:
                 return f"it holds more than {most:,} characters and members"
         if not inner:

@@ -94,9 +94,9 @@ def _name(source: Any) -> str:
     return Path(source).name or Path(source).resolve().name or str(source)
 
 
-def _limit(source: Any, given: int | None) -> int:
-    if given is not None:
-        return int(COUNT.read("max_characters", given))
+def _limit(source: Any, max_characters: int | None) -> int:
+    if max_characters is not None:
+        return int(COUNT.read("max_characters", max_characters))
     folder = isinstance(source, str | os.PathLike) and os.path.isdir(source)
     return MAX_PICTURE_CHARACTERS if folder else MAX_CHARACTERS
 
@@ -308,8 +308,10 @@ def _picture_paths(folder: Path) -> Iterator[Path]:
 def _entries(folder: Path, name: str) -> list[tuple[Path, bool]]:
     """What is not hidden in a folder, and whether it is a folder itself."""
     try:
-        with os.scandir(folder) as found:
-            return [(Path(entry.path), os.path.isdir(entry.path)) for entry in found if not entry.name.startswith(".")]
+        with os.scandir(folder) as entries:
+            return [
+                (Path(entry.path), os.path.isdir(entry.path)) for entry in entries if not entry.name.startswith(".")
+            ]
     except OSError as error:
         raise RecordError(
             f"a folder cannot be read ({error.strerror})", file=name, hint="Make it readable, or move it away."
@@ -319,10 +321,10 @@ def _entries(folder: Path, name: str) -> list[tuple[Path, bool]]:
 def _picture(path: Path, name: str, number: int, limit: int | None) -> bytes:
     hint = "Pictures are counted in the order of their paths. Make it a readable file, or move it away."
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise RecordError("the picture is not a file", file=name, line=number, hint=hint)
-        if limit is not None and (found.st_size + 2) // 3 * 4 > limit:
+        if limit is not None and (status.st_size + 2) // 3 * 4 > limit:
             raise RecordError(
                 f"the picture is larger than {limit // 4 * 3:,} bytes",
                 file=name,
@@ -356,7 +358,9 @@ def _from_parquet(path: Path, longest: int) -> Iterator[Row]:
         if packed > limits.unpacked_bytes(path):
             raise _bomb(path)
         # Repeated texts are kept once: a page of a few bytes may stand for a million copies of one long text.
-        texts = [one.path for one in leaves if one.physical_type == "BYTE_ARRAY" and one.logical_type.type in _TEXTS]
+        texts = [
+            leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type in _TEXTS
+        ]
         with parquet.ParquetFile(path, read_dictionary=texts) as content:
             for batch in content.iter_batches(batch_size=_BATCH_ROWS):
                 if batch.nbytes > limits.unpacked_bytes(path):
@@ -382,7 +386,7 @@ def _cells(column: Any) -> list[Any]:
         return [inner[start:end] if valid else None for valid, start, end in spans]
     if pa.types.is_struct(kind):
         fields = [kind.field(number).name for number in range(kind.num_fields)]
-        rows = zip(*(_cells(one) for one in column.flatten()), strict=True) if fields else ([()] * len(column))
+        rows = zip(*(_cells(child) for child in column.flatten()), strict=True) if fields else ([()] * len(column))
         valid = column.is_valid().to_pylist()
         return [
             dict(zip(fields, row, strict=True)) if is_row else None for is_row, row in zip(valid, rows, strict=True)

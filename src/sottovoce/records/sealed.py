@@ -221,8 +221,8 @@ class PublicRecords:
 def _choose_unit(rows: Sequence[Row], unit: str | None, source: str) -> str:
     if unit == RECORD_UNIT:
         return RECORD_UNIT
-    wanted = unit or UNIT_COLUMN
-    without = [row.line for row in rows if is_missing(row.values.get(wanted))]
+    column = unit or UNIT_COLUMN
+    without = [row.line for row in rows if is_missing(row.values.get(column))]
     if unit is None and len(without) == len(rows):
         return RECORD_UNIT
     if without:
@@ -230,10 +230,10 @@ def _choose_unit(rows: Sequence[Row], unit: str | None, source: str) -> str:
             "the privacy unit is missing",
             file=source,
             line=without[0],
-            field=wanted,
+            field=column,
             hint="Fill the column in every row, or pass --unit record to protect single records.",
         )
-    return wanted
+    return column
 
 
 def _group(rows: Sequence[Row], unit: str) -> list[list[int]]:

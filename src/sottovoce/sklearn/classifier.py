@@ -281,15 +281,15 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 "the public list of labels: which of them occur in private data is itself private. If the labels "
                 f"present in y may be known to everybody, say so with classes={FROM_Y!r}",
             )
-        given = labels
+        declared = labels
         Kind((str, Collection, np.ndarray), "a list of labels, or 'from_y'").read("classes", self.classes)
         if isinstance(self.classes, str):
             if self.classes != FROM_Y:
                 raise ParameterError("classes", self.classes, f"a list of labels, or {FROM_Y!r}")
         else:
-            given = data.labels(self.classes, "classes")
-        classes = np.unique(given)
-        if len(classes) < len(given) and given is not labels:
+            declared = data.labels(self.classes, "classes")
+        classes = np.unique(declared)
+        if len(classes) < len(declared) and declared is not labels:
             raise data.UnusableDataError("classes names a label twice.")
         if len(classes) < 2:
             raise data.UnusableDataError(f"A classifier needs at least 2 classes; {len(classes)} class is declared.")

@@ -101,15 +101,15 @@ def task(field: str, classes: NDArray[Any]) -> Task:
 def names(labels: NDArray[Any], classes: NDArray[Any], task: Task) -> list[str]:
     """The task's name for each label, shape (rows,)."""
     names = dict(zip(classes.tolist(), task.labels, strict=True))
-    found = [names.get(value) for value in labels.tolist()]
-    if None in found:
+    task_labels = [names.get(value) for value in labels.tolist()]
+    if None in task_labels:
         raise RecordError(
             "the label is outside the declared classes",
             file="y",
-            line=found.index(None) + 1,
+            line=task_labels.index(None) + 1,
             hint="Correct the row, or add its label to classes; texts and numbers are different labels.",
         )
-    return [str(name) for name in found]
+    return [str(name) for name in task_labels]
 
 
 def sealed(field: str, cells: Sequence[Any], names: Sequence[str], groups: Any) -> PrivateRecords:
