@@ -143,11 +143,11 @@ def names_of(old: str, new: str) -> Callable[[str], Any]:
 
     def look_up(name: str) -> Any:
         module = import_module(new)
-        found = name if hasattr(module, name) else NAMES.get(name, name)
-        if name.startswith("__") or not hasattr(module, found):
+        current = name if hasattr(module, name) else NAMES.get(name, name)
+        if name.startswith("__") or not hasattr(module, current):
             raise AttributeError(f"module {old!r} has no attribute {name!r}")
-        warn(f"{old}.{name}", f"{new}.{found}")
-        return getattr(module, found)
+        warn(f"{old}.{name}", f"{new}.{current}")
+        return getattr(module, current)
 
     return look_up
 
@@ -171,11 +171,11 @@ def old_arguments(**names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
     def accept(function: Callable[P, T]) -> Callable[P, T]:
         @wraps(function)
-        def call(*args: P.args, **given: P.kwargs) -> T:
-            for old in set(given) & set(names):
+        def call(*args: P.args, **keywords: P.kwargs) -> T:
+            for old in set(keywords) & set(names):
                 warn(f"{function.__qualname__}({old}=)", f"{function.__qualname__}({names[old]}=)")
-                given[names[old]] = given.pop(old)
-            return function(*args, **given)
+                keywords[names[old]] = keywords.pop(old)
+            return function(*args, **keywords)
 
         return call
 

@@ -33,10 +33,10 @@ class SottoError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Comes through a process boundary whole, whatever its constructor asks for."""
-        return _again, (type(self), self.args, self.__dict__)
+        return _rebuilt, (type(self), self.args, self.__dict__)
 
 
-def _again(kind: type[SottoError], args: tuple[Any, ...], state: dict[str, Any]) -> SottoError:
+def _rebuilt(kind: type[SottoError], args: tuple[Any, ...], state: dict[str, Any]) -> SottoError:
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error

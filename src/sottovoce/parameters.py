@@ -277,13 +277,13 @@ def limits_of(cls: type) -> dict[str, tuple[Number | OneOf | YesNo, bool]]:
         >>> limits_of(int)
         {}
     """
-    hints, found = get_type_hints(cls, include_extras=True), {}
+    hints, limits = get_type_hints(cls, include_extras=True), {}
     for name in getattr(cls, "__dataclass_fields__", {}):
         options = [hints[name], *get_args(hints[name])]
         metadata = [mark for option in options for mark in getattr(option, "__metadata__", ())]
         if metadata:
-            found[name] = (metadata[0], type(None) in options)
-    return found
+            limits[name] = (metadata[0], type(None) in options)
+    return limits
 
 
 NOTHING: Final = "none"
@@ -361,7 +361,7 @@ def options_of(cls: type) -> dict[str, Option]:
 @cache
 def _options_of(cls: Any) -> dict[str, Option]:
     limits, hints = limits_of(cls), get_type_hints(cls)
-    found = {}
+    result = {}
     for field in fields(cls) if is_dataclass(cls) else ():
         kinds = [kind for kind in (get_args(hints[field.name]) or (hints[field.name],)) if kind is not type(None)]
         kind = kinds[0] if kinds and isinstance(kinds[0], type) else str
@@ -369,8 +369,8 @@ def _options_of(cls: Any) -> dict[str, Option]:
         limit = limits[field.name][0].limit if field.name in limits else ""
         checked = field.name in limits and issubclass(cls, Checked)
         default = field.default_factory() if field.default_factory is not MISSING else field.default
-        found[field.name] = Option(field.name, default, limit, optional, get_origin(kind) or kind, checked)
-    return found
+        result[field.name] = Option(field.name, default, limit, optional, get_origin(kind) or kind, checked)
+    return result
 
 
 def nearest(name: str, known: list[str]) -> str:

@@ -123,8 +123,8 @@ class PrivateICL:
         self.task = task
         self.method = make_method(method) if isinstance(method, str) else method
         if bool(demonstrations) != isinstance(self.method, Demonstrations):
-            told = f"{len(demonstrations)} with the method {self.method.name!r}"
-            raise ParameterError("demonstrations", told, "given with the method 'demonstrations', and with it alone")
+            value = f"{len(demonstrations)} with the method {self.method.name!r}"
+            raise ParameterError("demonstrations", value, "given with the method 'demonstrations', and with it alone")
         self._shown = tuple(demonstrations)
         require_public([{**shown.fields, "label": task.labels[shown.label]} for shown in self._shown], "demonstrations")
         self.adjacency = Adjacency.parse(adjacency)
@@ -269,8 +269,8 @@ class PrivateICL:
         if not isinstance(self.method, Subsampling):
             return self.partition.rule(self.adjacency)[1]
         for name, usual in (("units_per_expert", 1), ("capacity", None)):
-            if (given := getattr(self.partition, name)) != usual:
-                raise ParameterError(name, given, f"left out: the prompts of {self.method.name!r} hold random samples")
+            if (value := getattr(self.partition, name)) != usual:
+                raise ParameterError(name, value, f"left out: the prompts of {self.method.name!r} hold random samples")
         SharedSample(
             Sampling.POISSON, self.adjacency, change=SWAP, grouped=True, rate=self.method.sampling_probability
         )  # refuses an adjacency for which there is no amplification
@@ -307,7 +307,7 @@ class PrivateICL:
         return records.with_public_size() if self.adjacency.size_is_public else records
 
     def _batches(
-        self, questions: Iterable[str | Query], epsilon: float, delta: float | None, given: list[str] | None
+        self, questions: Iterable[str | Query], epsilon: float, delta: float | None, release_ids: list[str] | None
     ) -> Iterator[list[Release]]:
         self.terms(epsilon, delta)
         if isinstance(questions, str | Mapping) or not isinstance(questions, Iterable):
@@ -315,7 +315,7 @@ class PrivateICL:
         waiting = iter(questions)
         while batch := [self._fields(question) for question in islice(waiting, BATCH)]:
             terms = self.terms(epsilon, delta)
-            ids = given or [secrets.token_hex(16) for _ in batch]
+            ids = release_ids or [secrets.token_hex(16) for _ in batch]
             if self._account and self.method.private and self.method.reads is not Reads.NOTHING:
                 self._account.check(self._reservations(ids, terms))
             yield self._answer(batch, ids, terms, self._rehearse(batch))

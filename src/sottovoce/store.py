@@ -81,15 +81,15 @@ def _require_own(path: Path) -> None:
     """Refuses what others may read or write. Where there are no users and modes of this kind, all is well."""
     if not hasattr(os, "geteuid"):
         return
-    found = path.stat()
-    if found.st_uid != os.geteuid():
+    status = path.stat()
+    if status.st_uid != os.geteuid():
         raise UnsafeStoreError(
             f"{path} belongs to another user; give it back to yours with: chown {os.geteuid()} {path}"
         )
-    if found.st_mode & 0o077:
+    if status.st_mode & 0o077:
         mode = "700" if path.is_dir() else "600"
         raise UnsafeStoreError(
-            f"{path} is open to other users (mode {found.st_mode & 0o777:o}); close it with: chmod {mode} {path}"
+            f"{path} is open to other users (mode {status.st_mode & 0o777:o}); close it with: chmod {mode} {path}"
         )
 
 

@@ -282,8 +282,8 @@ def _by_name_or_index(value: object, labels: Sequence[str]) -> int | None:
 
 
 def _first_digit(value: object, labels: Sequence[str]) -> int | None:
-    found = re.search(r"[0-9]", str(value).rpartition("####")[2])
-    return labels.index(found.group()) if found and found.group() in labels else None
+    match = re.search(r"[0-9]", str(value).rpartition("####")[2])
+    return labels.index(match.group()) if match and match.group() in labels else None
 
 
 _READERS: dict[str, Callable[[object, Sequence[str]], int | None]] = {

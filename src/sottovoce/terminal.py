@@ -52,8 +52,8 @@ def json_text(values: Any) -> str:
         '{"value": "café \\u009b2J"}'
     """
 
-    def escaped(found: re.Match[str]) -> str:
-        return json.dumps(found[0])[1:-1] if _is_unsafe(found[0]) else found[0]
+    def escaped(match: re.Match[str]) -> str:
+        return json.dumps(match[0])[1:-1] if _is_unsafe(match[0]) else match[0]
 
     return _NOT_ASCII.sub(escaped, json.dumps(values, ensure_ascii=False))
 

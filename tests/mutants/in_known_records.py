@@ -231,8 +231,8 @@ MUTANTS = [
         "open-store-is-used",
         "others may read the marks' key, and put a key or a note of their own in its place",
         "store.py",
-        "    if found.st_mode & 0o077:\n",
-        "    if found.st_mode & 0o002:\n",
+        "    if status.st_mode & 0o077:\n",
+        "    if status.st_mode & 0o002:\n",
         OPEN_STORE,
     ),
     Mutant(
