@@ -120,9 +120,9 @@ MUTANTS = [
         "memory-not-noted-first",
         "on a full disk a budget in memory can be opened again and again",
         "privacy/ledger/registry.py",
-        "    if _made_up(identity):\n        return\n    place = _place(path)\n    try:\n        noted = _noted"
+        "    if _is_synthetic(identity):\n        return\n    place = _place(path)\n    try:\n        noted = _noted"
         "(identity.names())\n        other",
-        "    if _made_up(identity) or path == IN_MEMORY:\n        return\n    place = _place(path)\n    try:\n"
+        "    if _is_synthetic(identity) or path == IN_MEMORY:\n        return\n    place = _place(path)\n    try:\n"
         "        noted = _noted(identity.names())\n        other",
         MEMORY,
     ),

@@ -93,9 +93,9 @@ MUTANTS = [
         "memory-is-no-ledger",
         "a ledger in memory opens a fresh budget for records that have one",
         "privacy/ledger/registry.py",
-        "    if _made_up(identity):\n        return\n    place = _place(path)\n    try:\n"
+        "    if _is_synthetic(identity):\n        return\n    place = _place(path)\n    try:\n"
         "        noted = _noted(identity.names())\n        if",
-        "    if path == IN_MEMORY or _made_up(identity):\n        return\n    place = _place(path)\n    try:\n"
+        "    if path == IN_MEMORY or _is_synthetic(identity):\n        return\n    place = _place(path)\n    try:\n"
         "        noted = _noted(identity.names())\n        if",
         MEMORY,
     ),
@@ -103,7 +103,7 @@ MUTANTS = [
         "memory-is-forgotten",
         "a budget in memory can be opened again and again",
         "privacy/ledger/registry.py",
-        "    if place == IN_MEMORY and _made_up(identity):\n",
+        "    if place == IN_MEMORY and _is_synthetic(identity):\n",
         "    if place == IN_MEMORY:\n",
         ("tests/privacy/test_second_budgets.py::test_a_budget_in_memory_is_opened_once_and_then_only_by_the_owner",),
     ),
@@ -111,7 +111,7 @@ MUTANTS = [
         "empty-file-counts-as-kept",
         "an emptied ledger file opens a fresh budget",
         "privacy/ledger/registry.py",
-        "    if not _exists(noted):\n        raise _gone(noted)\n    if _same",
+        "    if not _exists(noted):\n        raise _missing_ledger(noted)\n    if _same",
         "    if not _exists(noted):\n        return\n    if _same",
         GONE,
     ),

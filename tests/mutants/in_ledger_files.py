@@ -52,8 +52,8 @@ MUTANTS = [
         "replaced-file-not-noticed",
         "a program goes on with a file that its name no longer leads to, and its charges are lost to the others",
         "privacy/ledger/file.py",
-        "if self._look() != self._identity:",
-        "if self._look()[0] != self._identity[0]:",
+        "if self._file_identity() != self._identity:",
+        "if self._file_identity()[0] != self._identity[0]:",
         (_FILE + "test_a_file_that_goes_while_a_charge_is_written_stops_its_answer",),
     ),
     Mutant(

@@ -38,7 +38,7 @@ class Database:
         self._file = None if address.file is None else LedgerFile(address.file, self.name)
         self._server = LedgerServer(self.name) if address.is_server else None
         self._engine = _engine(address, self._file, self._server)
-        self._own()
+        self._bind_to_process()
         # Threads share the one connection of an in-memory ledger, so they take turns.
         self._turn: AbstractContextManager[object] = RLock() if address.in_memory else nullcontext()
         self._verified = address.in_memory
@@ -100,7 +100,7 @@ class Database:
         if not self.address.in_memory:
             self._engine.dispose()
 
-    def _own(self) -> None:
+    def _bind_to_process(self) -> None:
         """Connections belong to this process; they close with the last reference to them, here and not in a child."""
         self._owner = os.getpid()
         self._end = weakref.finalize(self, _dispose, self._engine, self._owner)
@@ -205,7 +205,7 @@ class Database:
                 )
             self._end.detach()
             self._engine.dispose(close=False)
-            self._own()
+            self._bind_to_process()
         try:
             yield
         except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as error:

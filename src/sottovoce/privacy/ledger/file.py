@@ -69,7 +69,7 @@ class LedgerFile:
         except (OSError, ValueError) as error:
             raise self._unusable(str(getattr(error, "strerror", None) or error)) from None
         self._require_a_place()
-        self._identity = self._look()
+        self._identity = self._file_identity()
         self.require_one()
         self._empty_log()
 
@@ -79,7 +79,7 @@ class LedgerFile:
         Raises:
             LedgerUnavailableError: It was moved, replaced or linked.
         """
-        if self._look() != self._identity:
+        if self._file_identity() != self._identity:
             raise LedgerUnavailableError(
                 f"The ledger {self.name} was replaced by another file, or moved, while this program had it open. No "
                 "answer is given: a charge might stand in one file and be missing in the other. Start the program "
@@ -123,7 +123,7 @@ class LedgerFile:
         """Takes a file into use that an older version wrote and whose log is missing, on its owner's word."""
         self._move_from_log()
 
-    def _look(self) -> tuple[int, int]:
+    def _file_identity(self) -> tuple[int, int]:
         """Which file the name leads to; it must have one name alone."""
         try:
             status = os.stat(self._named)
@@ -214,7 +214,7 @@ class LedgerFile:
 
     def _move_from_log(self) -> None:
         end = time.monotonic() + MOVE_TIMEOUT_S
-        while not self._moved_alone():
+        while not self._moved_if_unused():
             if time.monotonic() > end:
                 raise LedgerUnavailableError(
                     f"The ledger {self.name} was written by an older version, and another program still has it open. "
@@ -222,7 +222,7 @@ class LedgerFile:
                 )
             _pause()
 
-    def _moved_alone(self) -> bool:
+    def _moved_if_unused(self) -> bool:
         """Moves the ledger unless somebody else has it open.
 
         The connection asks for the file alone from its first look on, and is closed when it does not get it: of two

@@ -183,7 +183,7 @@ class Ledger:
         if caller is None and group is None:
             raise ParameterError("caller and group", None, "named, at least one of them")
         with self._database.writing() as connection:
-            row = self._owned(connection, identity)
+            row = self._require_known(connection, identity)
             allot(connection, row, budget, caller, group)
         return self._account(row, identity, caller)
 
@@ -194,7 +194,7 @@ class Ledger:
             LedgerMismatchError: The data set is unknown.
         """
         with self._database.writing() as connection:
-            row = self._owned(connection, identity)
+            row = self._require_known(connection, identity)
             require_caller(connection, row, required=required)
         return self._account(row, identity, None)
 
@@ -236,7 +236,7 @@ class Ledger:
         other = remember(identity, self.path, row.name)
         return Account(self._database, row, budget_of(row).currency, caller, other)
 
-    def _owned(self, connection: sa.Connection, identity: Identity) -> Any:
+    def _require_known(self, connection: sa.Connection, identity: Identity) -> Any:
         """The data set of an owner's decision."""
         row = _known(connection, identity) or self._known_before(connection, identity)
         if row is None:

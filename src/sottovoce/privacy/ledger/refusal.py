@@ -30,9 +30,9 @@ def refuse(row: Any, levels: list[Cap], cost: Cost, events: Sequence[DpEvent], l
     budget = budget_of(row)
     failing = cost.loss <= short.left.loss
     currency, scale, part = ("failure probability", FAILURE_SCALE, 1) if failing else (budget.currency, SCALE, 0)
-    want, left, limit = (list(amount)[part] for amount in (cost, short.left, short.cap))
+    charge, left, limit = (list(amount)[part] for amount in (cost, short.left, short.cap))
     amounts = (
-        f"{rounded_up(Fraction(want, scale), 6)} asked, {rounded_down(Fraction(left, scale), 6)} left of "
+        f"{rounded_up(Fraction(charge, scale), 6)} asked, {rounded_down(Fraction(left, scale), 6)} left of "
         f"{rounded_up(Fraction(limit, scale), 6)}"
     )
     holder = "" if short.kind == WHOLE else f" for the {short.kind} {short.name!r}"
@@ -42,7 +42,7 @@ def refuse(row: Any, levels: list[Cap], cost: Cost, events: Sequence[DpEvent], l
         f"{currency} {amounts}{holder} in {ledger} (budget {budget}, "
         f"{row.adjacency} adjacency, unit '{row.unit}'; {what} {describe(events[0])}{' each' if count > 1 else ''}). "
         f"Nothing was charged. {_next_step(budget, short, events, failing)}",
-        asked=_plain(want, scale),
+        asked=_plain(charge, scale),
         left=_plain(left, scale),
         limit=_plain(limit, scale),
     )

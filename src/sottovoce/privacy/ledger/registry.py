@@ -57,7 +57,7 @@ def default_path(known: PrivateRecords | str) -> str:
     except OSError as error:
         raise unusable(error) from None
     if noted is not None and not _exists(noted) and not _opening(fingerprint, noted):
-        raise _gone(noted)
+        raise _missing_ledger(noted)
     return noted or fresh
 
 
@@ -68,7 +68,7 @@ def first_budgets(identity: Identity) -> Iterator[None]:
     Raises:
         LedgerUnavailableError: The trusted store cannot be used.
     """
-    if _made_up(identity):
+    if _is_synthetic(identity):
         yield
         return
     with ExitStack() as turn:
@@ -104,7 +104,7 @@ def refuse_second(identity: Identity, path: str) -> None:
         LedgerMismatchError: The records, or most of them, have a ledger that still exists, or began to get one.
         LedgerUnavailableError: Their ledger is gone, was emptied or was in memory, or the trusted store cannot be used.
     """
-    if _made_up(identity):
+    if _is_synthetic(identity):
         return
     place = _place(path)
     try:
@@ -116,13 +116,13 @@ def refuse_second(identity: Identity, path: str) -> None:
     except OSError as error:
         raise unusable(error) from None
     if begun and noted is not None and noted != place and not _same(noted, place):
-        raise _begun(noted, place)
+        raise _unfinished_opening(noted, place)
     if known is not None:
         raise _already_known(known, identity)
     if noted is None or begun:
         return
     if not _exists(noted):
-        raise _gone(noted)
+        raise _missing_ledger(noted)
     if _same(noted, place):
         raise LedgerUnavailableError(
             f"{noted} is the ledger of these records, and it holds nothing of them: it was emptied or replaced. Put "
@@ -152,14 +152,14 @@ def note_first(identity: Identity, path: str, data_set: str, *, granted: bool = 
         LedgerMismatchError: Another program opens a first budget for them in another ledger at this moment.
         LedgerUnavailableError: The trusted store cannot be written: nobody would know of the budget.
     """
-    if _made_up(identity):
+    if _is_synthetic(identity):
         return
     place = _place(path)
     try:
         noted = _noted(identity.names())
         other = noted is not None and noted != place and not _same(noted, place)
         if other and not granted:
-            raise _begun(str(noted), place)
+            raise _unfinished_opening(str(noted), place)
         note = _note(identity.fingerprint)
         if noted is None and place != IN_MEMORY:  # whose account is gone when it was not committed
             _write(note.with_suffix(OPENING), place)
@@ -168,7 +168,7 @@ def note_first(identity: Identity, path: str, data_set: str, *, granted: bool = 
             write_once(note, os.fsencode(place))
             written = os.fsdecode(note.read_bytes())
             if written != place:  # where the store cannot be locked
-                raise _begun(written, place)
+                raise _unfinished_opening(written, place)
     except OSError as error:
         raise unusable(error) from None
 
@@ -184,7 +184,7 @@ def remember(identity: Identity, path: str, data_set: str) -> str | None:
             account, which was about to be opened, stands.
     """
     place, begun = _place(path), False
-    if place == IN_MEMORY and _made_up(identity):
+    if place == IN_MEMORY and _is_synthetic(identity):
         return None
     try:
         other = _noted(identity.names())
@@ -202,7 +202,7 @@ def remember(identity: Identity, path: str, data_set: str) -> str | None:
     return None
 
 
-def _begun(noted: str, place: str) -> LedgerMismatchError:
+def _unfinished_opening(noted: str, place: str) -> LedgerMismatchError:
     return LedgerMismatchError(
         f"A first budget for these records began to be opened in {noted}, by a program that still runs or was "
         "stopped. Leave --ledger out to go on there. If they are to have it in another ledger, the owner opens it: "
@@ -237,7 +237,7 @@ def _already_known(known: Known, identity: Identity) -> LedgerMismatchError:
     )
 
 
-def _gone(noted: str) -> LedgerUnavailableError:
+def _missing_ledger(noted: str) -> LedgerUnavailableError:
     if noted == IN_MEMORY:
         return LedgerUnavailableError(
             "These records had a budget in a ledger in memory, which is forgotten when its program ends; another "
@@ -250,7 +250,7 @@ def _gone(noted: str) -> LedgerUnavailableError:
     )
 
 
-def _made_up(identity: Identity) -> bool:
+def _is_synthetic(identity: Identity) -> bool:
     return identity.records is not None and identity.records.synthetic
 
 

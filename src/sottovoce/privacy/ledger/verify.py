@@ -116,15 +116,15 @@ class Replay:
         story = {**first_format, **detail, **counters}
         self.data_sets[number] = story
         self._currency[number] = _budget(story, story).currency
-        self._knows(entry, detail)
+        self._add_records(entry, detail)
         self._check_cap(entry, story, story)
 
     def _version(self, entry: Mapping[str, Any], detail: dict[str, Any]) -> None:
         if entry["data_set"] not in self.data_sets:
             self._wrong(entry, "belongs to no data set")
-        self._knows(entry, detail)
+        self._add_records(entry, detail)
 
-    def _knows(self, entry: Mapping[str, Any], detail: dict[str, Any]) -> None:
+    def _add_records(self, entry: Mapping[str, Any], detail: dict[str, Any]) -> None:
         if self._hidden:
             return
         if detail["records"] in self.records:
