@@ -63,8 +63,8 @@ MUTANTS = [
         "contract-overlooks-a-registry",
         "entries of a new registry are put through no contract, and nothing fails",
         "testing/registries.py",
-        "if isinstance(node, ast.FunctionDef) and _enrols(node) and node.name not in known",
-        "if isinstance(node, ast.FunctionDef) and _enrols(node) and node.name in ()",
+        "if isinstance(node, ast.FunctionDef) and _makes_decorators(node) and node.name not in known",
+        "if isinstance(node, ast.FunctionDef) and _makes_decorators(node) and node.name in ()",
         SHIPPED,
     ),
     Mutant(

@@ -153,9 +153,9 @@ def excess(claim: Claim, laws: FloatArray, pairs: Sequence[tuple[int, int]] | No
     if claim.rho < math.inf:
         breaches += [_renyi(p, q, loss, order, claim.rho) for order in (1, *ORDERS)]
     for epsilon, delta in claim.points:
-        stick = np.maximum(np.exp(p) - np.exp(np.minimum(epsilon + q, 700)), 0).sum(axis=1)
+        divergence = np.maximum(np.exp(p) - np.exp(np.minimum(epsilon + q, 700)), 0).sum(axis=1)
         words = f"a delta of {{:.6g}} at epsilon {epsilon:.6g}, and {delta:.6g} is allowed"
-        breaches.append(_worst(stick - delta, DELTA_SLACK, words, stick))
+        breaches.append(_worst(divergence - delta, DELTA_SLACK, words, divergence))
     if not breaches:
         return None
     amount, at, words = max(breaches)

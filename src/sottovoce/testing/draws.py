@@ -59,8 +59,8 @@ def exceeds(claim: Claim, first: Sequence[Hashable], second: Sequence[Hashable])
             if not likely:
                 continue
             hits_p, hits_q = (sum(counts[outcome] for outcome in likely) for counts in (last_p, last_q))
-            least = _least(hits_p, last_p.total())
-            most = _most(hits_q, last_q.total())
+            least = _lower_limit(hits_p, last_p.total())
+            most = _upper_limit(hits_q, last_q.total())
             if least > math.exp(min(epsilon, 600)) * most + delta:
                 return (
                     f"an event of probability at least {least:.4g} in one world has at most {most:.4g} in the "
@@ -69,11 +69,11 @@ def exceeds(claim: Claim, first: Sequence[Hashable], second: Sequence[Hashable])
     return ""
 
 
-def _least(hits: int, total: int) -> float:
+def _lower_limit(hits: int, total: int) -> float:
     return float(beta.ppf(_LEVEL, hits, total - hits + 1)) if hits else 0.0
 
 
-def _most(hits: int, total: int) -> float:
+def _upper_limit(hits: int, total: int) -> float:
     return float(beta.ppf(1 - _LEVEL, hits + 1, total - hits)) if hits < total else 1.0
 
 

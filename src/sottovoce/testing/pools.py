@@ -106,9 +106,9 @@ class Pool:
         level = ALARM / 2 / max(1, len(self._sums))
         departures = []
         for (event, stratum), total in self._sums.items():
-            off = abs(total.deviations())
-            if off >= PLAIN and total.tail() < level:
-                departures.append((off, event, stratum, total))
+            deviation = abs(total.deviations())
+            if deviation >= PLAIN and total.tail() < level:
+                departures.append((deviation, event, stratum, total))
         if not departures:
             return "", ""
         _, event, stratum, total = max(departures, key=lambda entry: entry[0])

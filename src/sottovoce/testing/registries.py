@@ -101,11 +101,11 @@ def unknown_registries(source: Path | None = None) -> list[str]:
         f"{path.relative_to(folder).as_posix()}:{node.name}"
         for path in sorted(folder.rglob("*.py"))
         for node in ast.parse(path.read_text("utf-8")).body
-        if isinstance(node, ast.FunctionDef) and _enrols(node) and node.name not in known
+        if isinstance(node, ast.FunctionDef) and _makes_decorators(node) and node.name not in known
     ]
 
 
-def _enrols(function: ast.FunctionDef) -> bool:
+def _makes_decorators(function: ast.FunctionDef) -> bool:
     return any(
         isinstance(inner, ast.FunctionDef)
         and len(inner.args.args) == 1
