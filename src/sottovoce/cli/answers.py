@@ -186,7 +186,7 @@ class AnswerSink:
                 self._drop_second_name(self._file)
                 self._find_finished(now)
             else:
-                self._go_on(self._file, now)
+                self._resume(self._file, now)
         elif os.path.lexists(self._path):
             self._find_finished(now)
         else:
@@ -212,7 +212,7 @@ class AnswerSink:
         file.close()
         self._file = None
 
-    def _go_on(self, file: PartialFile, now: str) -> None:
+    def _resume(self, file: PartialFile, now: str) -> None:
         content = file.read()
         if not content and not self._header.exists():  # stopped before anything was charged
             write_new(self._header, now)

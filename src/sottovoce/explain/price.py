@@ -57,11 +57,11 @@ def least(
         times: How often the whole happens.
         names: Bounds to rely on; all by default.
     """
-    reports = [_least(ways, delta, adjacency, unit, times, names) for ways in plans]
+    reports = [_tightest(ways, delta, adjacency, unit, times, names) for ways in plans]
     return max(reports, key=lambda report: report.epsilon)
 
 
-def _least(
+def _tightest(
     ways: Sequence[Counted], delta: float, adjacency: Adjacency, unit: str, times: int, names: tuple[str, ...]
 ) -> Report:
     plans = [[(event, count * times) for event, count in way] for way in ways]
@@ -102,7 +102,7 @@ def _calibrated(subject: Subject, name: str, setting: Setting, change: Change) -
     def cost(value: float, names: tuple[str, ...] = ()) -> float:
         plans = subject.with_noise(value).plans(change)
         events = [counted for ways in plans for counted in ways[0]]
-        if len(events) == 1 and events[0][1] == 1 and (pure := _pure(events[0][0])):
+        if len(events) == 1 and events[0][1] == 1 and (pure := _pure_epsilon(events[0][0])):
             return pure
         return least(plans, setting.delta, change.adjacency, setting.unit, names=names).epsilon
 
@@ -137,6 +137,6 @@ def _solved(cost: Callable[[float], float], target: float, start: float, step: f
     return math.exp(brentq(off, math.log(cheap), math.log(dear), xtol=1e-8))
 
 
-def _pure(event: DpEvent) -> float:
+def _pure_epsilon(event: DpEvent) -> float:
     """A single selection is calibrated by its pure epsilon; what a delta adds is negligible (specification 6.3)."""
     return event.eta if isinstance(event, BoundedRange) else event.epsilon if isinstance(event, PureDP) else 0.0

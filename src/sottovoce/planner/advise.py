@@ -276,14 +276,14 @@ class _Adviser:
         left_out = {t: self._best(settings, [other for other in self.tasks if other != t]) for t in self.tasks}
         by_task = {task: self._mean(task, setting) for task, setting in left_out.items()}
         leads = [value - self._floor(task) for task, value in by_task.items()]
-        return _between(list(by_task.values())), _between(leads), by_task
+        return _over_tasks(list(by_task.values())), _over_tasks(leads), by_task
 
     def floor(self) -> Accuracy:
         """Zero-shot, over the same seeds or tasks as ``expect``."""
         if len(self.tasks) == 1:
             reading = self.grid.floors[self.tasks[0], self.names][1]
             return Accuracy(reading.mean, reading.standard_error, self.grid.degrees_of_freedom(self.tasks[0]))
-        return _between([self._floor(task) for task in self.tasks])
+        return _over_tasks([self._floor(task) for task in self.tasks])
 
     def _best(self, settings: Sequence[Setting], tasks: Sequence[str]) -> Setting:
         return max(settings, key=lambda s: math.fsum(self._mean(task, s) for task in tasks))
@@ -311,7 +311,7 @@ class _Adviser:
         return line.at(epsilon * self.records / self.measured_at, half)
 
 
-def _between(values: Sequence[float]) -> Accuracy:
+def _over_tasks(values: Sequence[float]) -> Accuracy:
     """Mean of tasks, with the spread between them: within-task noise is part of it."""
     count = len(values)
     mean = math.fsum(values) / count

@@ -87,7 +87,7 @@ def marks_of(rows: Sequence[Values], key: bytes) -> MarkArray:
         cells = _cells(row)
         whole[place] = _mark(key, b"record\0" + _joined(cells))
         for name, text in cells:
-            if not _tells(text):
+            if not _is_distinctive(text):
                 continue
             if name not in names:
                 names[name] = _mark(key, b"column\0" + _encoded(name))
@@ -95,7 +95,7 @@ def marks_of(rows: Sequence[Values], key: bytes) -> MarkArray:
             columns.append(names[name])
             text_marks.append(_mark(key, b"text\0" + _encoded(text)) & ~3 | _kind(text))
     where, marks = np.frombuffer(places, np.int64), np.frombuffer(text_marks, np.uint64)
-    own, kinds = _own(where, np.frombuffer(columns, np.uint64), marks, whole)
+    own, kinds = _own_texts(where, np.frombuffer(columns, np.uint64), marks, whole)
     marks = same_text(marks[own]) << KIND_BITS | kinds
     return np.concatenate((whole[:, None], _by_row(where[own], marks, len(rows))), axis=1)
 
@@ -105,7 +105,7 @@ def same_text(marks: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return np.asarray(marks >> KIND_BITS)
 
 
-def _tells(text: str) -> bool:
+def _is_distinctive(text: str) -> bool:
     """Whether a text may tell one record from another: numbers, amounts, times and codes do not."""
     return len(text) >= SHORT_TEXT and len(_LETTER.findall(text)) >= LETTERS
 
@@ -118,7 +118,7 @@ def _kind(text: str) -> int:
     return SENTENCE if words >= WORDS and len(text) >= LONG_TEXT else PHRASE
 
 
-def _own(
+def _own_texts(
     places: NDArray[np.int64], columns: NDArray[np.uint64], marks: NDArray[np.uint64], whole: NDArray[np.uint64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
     """Which of the texts are their record's own, shape (texts,), and of what kind those are in their column.
