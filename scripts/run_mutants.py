@@ -45,7 +45,7 @@ class Outcome:
     seconds: float
 
 
-def run(tests: tuple[str, ...], mutant: Mutant | None) -> Outcome:
+def run(tests: tuple[str, ...], mutant: Mutant | None, *options: str) -> Outcome:
     """Runs tests against a copy of the package with the bug in it (or without, for ``None``)."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         shutil.copytree(ROOT / "src" / "sottovoce", Path(folder) / "sottovoce", ignore=shutil.ignore_patterns("__py*"))
@@ -54,7 +54,7 @@ def run(tests: tuple[str, ...], mutant: Mutant | None) -> Outcome:
             target.write_text(mutant.apply(target.read_text("utf-8")), "utf-8")
         started = time.monotonic()
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider", *tests],
+            [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider", *options, *tests],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": folder, "OMP_NUM_THREADS": "1", "HYPOTHESIS_STORAGE_DIRECTORY": folder},
             capture_output=True,
@@ -80,18 +80,12 @@ def main() -> int:
     if unknown := set(names) - {mutant.name for mutant in chosen}:
         print(f"no such mutant: {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2
-    with ThreadPoolExecutor(parser.parse_args().jobs) as pool:
-        clean = dict(
-            zip(
-                selections := sorted({m.tests for m in chosen}),
-                pool.map(lambda t: run(t, None), selections),
-                strict=True,
-            )
-        )
-        for tests, outcome in clean.items():
-            if outcome.code != 0:
-                print(f"the tests fail without a bug: {' '.join(tests)}: {outcome.first}", file=sys.stderr)
-                return 2
+    jobs = parser.parse_args().jobs
+    clean = run(tuple(sorted({test for mutant in chosen for test in mutant.tests})), None, "-n", str(jobs))
+    if clean.code != 0:
+        print(f"the tests fail without a bug: {clean.first}", file=sys.stderr)
+        return 2
+    with ThreadPoolExecutor(jobs) as pool:
         outcomes = list(pool.map(lambda m: told(m, run(m.tests, m)), chosen))
     survivors = [mutant.name for mutant, outcome in zip(chosen, outcomes, strict=True) if not killed(outcome)]
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} killed" + (f"; alive: {survivors}" if survivors else ""))
