@@ -98,6 +98,7 @@ def test_o21_widths_are_attained_on_two_axes():
     assert range_of_change(moved, joined, 1, 8, 36) == Fraction(86, 5)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("axes", "most"), [(1, (8.6, 13.6)), (2, (12.2, 17.2)), (3, (12.2, 17.2))])
 @pytest.mark.parametrize("half_window", [1, 3])
 def test_o21_widths_hold_and_are_nearly_attained_in_random_search(axes, most, half_window):
@@ -183,6 +184,7 @@ def worst_choice(dpm: DPM, sizes=(1, 2, 12), public: np.ndarray = EMPTY) -> tupl
     return loss, width
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_no_neighbour_moves_the_choice_of_a_cut_past_its_price(adjacency):
     dpm = small(adjacency)
@@ -201,6 +203,7 @@ def test_a_lopsided_crowd_takes_the_whole_price_of_add_remove():
     assert 0.61 - 1e-9 < width <= 0.61
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_public_points_do_not_widen_the_choice(adjacency):
     public = grid_rows(np.array([[0.2, 0.2], [0.2, -0.7], [-0.7, 0.7], [-0.2, 0.2]]), Fraction(1))
@@ -314,7 +317,7 @@ def divergence(dpm: DPM, pair, monkeypatch, alpha: float) -> float:
     return math.log(total) / (alpha - 1)
 
 
-@BOTH
+@pytest.mark.parametrize("adjacency", [RO, pytest.param(AR, marks=pytest.mark.slow)], ids=lambda a: a.value)
 def test_the_law_of_a_whole_level_keeps_its_price_and_needs_most_of_it(adjacency, monkeypatch):
     rho = 1.0 if adjacency is AR else 0.5
     dpm = line(adjacency, levels=(Level(0.06, rho),))
@@ -376,6 +379,7 @@ def _unlike_worlds(adjacency: Adjacency) -> list[PrivatePoints]:
     return [PrivatePoints(world, adjacency=adjacency) for world in worlds]
 
 
+@pytest.mark.cases(2)
 @BOTH
 @pytest.mark.parametrize("centres", ["original", "projected"])
 @pytest.mark.parametrize("max_gap", [None, Fraction(3)])
@@ -461,6 +465,7 @@ def test_a_cut_that_was_not_kept_is_not_asked_for_again(monkeypatch):
 # Sums.
 
 
+@pytest.mark.cases(2)
 @BOTH
 @pytest.mark.parametrize("centres", ["original", "projected"])
 def test_sums_move_by_at_most_the_stated_norm_and_can_move_that_far(adjacency, centres, monkeypatch):

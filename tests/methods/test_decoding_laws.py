@@ -48,6 +48,7 @@ SHARP = [
 ]
 
 
+@pytest.mark.cases(8)
 @every_bounded_decoder
 @every_adjacency
 def test_no_token_loses_more_than_its_bounded_range(decoder, adjacency):

@@ -110,6 +110,7 @@ def plain(scorer, contexts=CONTEXTS, queries=QUERIES, task=TASK):
 # What the numbers are
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("layout", ["queries", "experts"])
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_scores_equal_a_plain_forward_pass_over_the_same_tokens(scorer_of, name, layout):
@@ -118,6 +119,7 @@ def test_scores_equal_a_plain_forward_pass_over_the_same_tokens(scorer_of, name,
     np.testing.assert_allclose(scores(scorer, task=TANGLED), plain(scorer, task=TANGLED), atol=1e-4)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("chat", [None, tiny.CHAT, tiny.CHAT_WITHOUT_SYSTEM], ids=["plain", "chat", "no system role"])
 @pytest.mark.parametrize("score", ["labels", "vocabulary"])
 def test_scores_equal_a_plain_pass_with_every_kind_of_prompt(folder, chat, score):

@@ -146,6 +146,7 @@ def conversation(task, pictures, answers):
 # What the numbers are
 
 
+@pytest.mark.cases(3)
 @each_way
 def test_scores_equal_an_uncached_pass_with_no_one_and_two_pairs(scorer_of, family, split):
     scorer = scorer_of(family, split=split)
@@ -331,6 +332,7 @@ NEIGHBOURS = {
 }
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("neighbours", NEIGHBOURS.values(), ids=NEIGHBOURS.keys())
 @each_family
 def test_an_expert_s_scores_are_bit_equal_whatever_the_others_hold(scorer_of, family, neighbours):

@@ -169,7 +169,7 @@ def _installed() -> Path | None:
     return _programs() if done.returncode == 0 else None
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a new ledger can be kept, on either kind of database."""
     if request.param == "sqlite":

@@ -34,6 +34,7 @@ from sottovoce.privacy.unit import Adjacency
 AR, RO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("epsilon", "steps", "eta", "basic"), [(4, 32, 0.28606, 0.125), (8, 64, 0.36819, 0.125), (8, 128, 0.25838, 0.0625)]
 )

@@ -134,6 +134,7 @@ def test_a_cap_that_does_not_fit_into_the_budget_is_refused(ledger, cap, problem
     assert ledger.history() == before
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("name", ["", " ", " alice", "a\nb", "\x00", "a" * 129, "\ud800", 7])
 def test_a_name_that_is_none_is_refused(ledger, name):
     for cap in ({"caller": name}, {"group": name}, {"caller": "x", "group": name}):
@@ -213,6 +214,7 @@ def test_callers_in_other_processes_cannot_overspend_their_group(ledger, address
     assert ledger.verify() == []
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(
     "tampering",
     [

@@ -220,6 +220,7 @@ def _create(path, home, done):
     done.put("ok")
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(
     "tampering",
     [
@@ -502,6 +503,7 @@ def _set(place, **values):
     return lambda entries: [{**entry, **values} if i == place else entry for i, entry in enumerate(entries)]
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize(
     ("change", "problem"),
     [

@@ -182,6 +182,7 @@ def test_small_plans_cost_what_enumeration_says():
             assert one <= delta_of_plan([*times(PureDP(e), 2), BoundedRange(eta)], epsilon, RO)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("epsilon", "steps"), [(0.05, 1000), (0.2, 100), (0.01, 10_000), (1.0, 20)])
 def test_composed_responses_are_bounded_by_the_exact_binomial_sum_down_to_the_slack(epsilon, steps):
     p = 1 / (1 + math.exp(-epsilon))
