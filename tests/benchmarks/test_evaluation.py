@@ -56,6 +56,7 @@ def drawn(method, output, price, draws, seed):
 # Laws
 
 
+@pytest.mark.cases(5)
 @BOTH
 @pytest.mark.parametrize("name", sorted(e.SELECTING))
 def test_the_law_of_a_method_is_how_often_it_chooses(name, adjacency):
@@ -105,6 +106,7 @@ def lead(gap, multiplier, prompts):
     return float(norm.cdf(gap / (math.sqrt(2 * prompts) * math.sqrt(2) * multiplier)))
 
 
+@pytest.mark.cases(2)
 @BOTH
 @pytest.mark.parametrize("method", [PBS, PbS(0.3, 1)], ids=["4 prompts", "1 prompt"])
 def test_two_labels_follow_the_closed_form(adjacency, method):
@@ -129,6 +131,7 @@ def subsampled():
     return said, {a: drawn(PBS, ExpertOutputs(said[0], SWAP, a), PBS_PRICE, DRAWS, 21) for a in (AR, RO)}
 
 
+@pytest.mark.cases(1)
 @BOTH
 def test_the_law_of_subsampling_is_how_often_it_chooses(adjacency, subsampled):
     # 3 + 3 statistics at five standard deviations: false alarm below 1e-5.

@@ -22,6 +22,7 @@ SETTINGS = Settings(
     model="fake", seeds=2, queries=5, tasks=("tickets",), names=("own",), records=(20,), epsilons=(2.0,),
     adjacencies=("add-remove", "replace-one"), shots=(1, 3),
 )  # fmt: skip
+SMALL = replace(SETTINGS, seeds=1, adjacencies=("add-remove",))
 PIECES = ("late ", "fee ", "lamp ")
 
 
@@ -64,7 +65,7 @@ def test_every_method_price_and_control_is_measured(quick, tmp_path, monkeypatch
 
 
 def test_the_same_run_twice_has_the_same_numbers(quick, tmp_path, monkeypatch):
-    first, second = (measured(tmp_path / name, monkeypatch) for name in ("a", "b"))
+    first, second = (measured(tmp_path / name, monkeypatch, settings=SMALL) for name in ("a", "b"))
     assert [(cell.key, cell.values) for cell in first.cells] == [(cell.key, cell.values) for cell in second.cells]
 
 
@@ -75,7 +76,7 @@ def test_the_scorer_sees_k_demonstrations_under_their_labels(quick, tmp_path, mo
         seen.append(tuple((example.fields["text"], example.label) for example in context))
         return one_shot(task, context, query)
 
-    measured(tmp_path, monkeypatch, FakeScorer(watched))
+    measured(tmp_path, monkeypatch, FakeScorer(watched), SMALL)
     assert {len(context) for context in seen} == {0, 1, 3}
     written = {text for context in seen for text, _ in context if set(text.split()) <= {"late", "fee", "lamp"}}
     assert written
@@ -83,7 +84,7 @@ def test_the_scorer_sees_k_demonstrations_under_their_labels(quick, tmp_path, mo
 
 def test_controls_are_above_or_below_as_they_should_be(quick, tmp_path, monkeypatch):
     # A model that answers with its demonstration's label: real ones beat none where labels are uneven, by far from 0.
-    result = measured(tmp_path, monkeypatch, FakeScorer())
+    result = measured(tmp_path, monkeypatch, FakeScorer(), SMALL)
     at = {"task": "tickets", "names": "own"}
     assert result.cell(**at, method=e.ZERO_SHOT).mean == pytest.approx(100 / 8)
 
@@ -99,7 +100,7 @@ def test_calibration_takes_off_what_is_said_to_questions_without_content(quick, 
 
     world = read_world(default_data(), "tickets")
     truth = {x.fields["text"]: [1.0 * (x.label == i) for i in range(len(world.task.labels))] for x in world.test}
-    result = measured(tmp_path, monkeypatch, FakeScorer(leaning))
+    result = measured(tmp_path, monkeypatch, FakeScorer(leaning), SMALL)
     at = {"task": "tickets", "names": "own", "method": REAL, "records": 20}
     assert result.cell(**at, option="k 3, calibrated").mean == 100
     assert result.cell(**at, option="k 3").mean < 50
@@ -118,7 +119,7 @@ def test_private_records_are_rows_that_the_writer_never_met(monkeypatch):
 def test_another_model_can_write(quick, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(prism_demonstrations, "load_stepper", lambda model: asked.append(model) or quick)
-    measured(tmp_path, monkeypatch, settings=replace(SETTINGS, writer="hf:other", seeds=1))
+    measured(tmp_path, monkeypatch, settings=replace(SMALL, writer="hf:other"))
     assert asked == ["hf:other"]
     assert (tmp_path / "results" / "prism-kshot-fake-hf-other.json").exists()
 

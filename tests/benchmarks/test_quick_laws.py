@@ -23,6 +23,7 @@ def outputs(labels: int, experts: int, questions: int = 4):
     return e.Answers(said, public, SWAP, Adjacency.REPLACE_ONE).outputs()
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize(("labels", "experts"), [(2, 1), (4, 9), (14, 40)])
 def test_arrays_equal_the_methods_own_laws(name, labels, experts):

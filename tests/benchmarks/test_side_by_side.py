@@ -28,6 +28,7 @@ def test_two_processes_find_what_one_finds(tmp_path):
     assert len(one.cells[0].values) == 3
 
 
+@pytest.mark.slow
 def test_an_error_of_a_piece_is_raised_as_it_was(tmp_path):
     experiment = load_experiment("prism-kshot")
     wrong = replace(experiment.settings, model="fake", seeds=2, tasks=("tickets",), names=("own",), records=(2, 4))

@@ -167,6 +167,7 @@ def test_draws_follow_the_law_with_the_real_weights():
     assert chisquare(observed, [float(p) * 20_000 for p in wrong.values()]).pvalue < 1e-6
 
 
+@pytest.mark.slow
 def test_fifty_of_thirty_thousand_take_milliseconds():
     random = np.random.default_rng(0)
     counts = (1000 * random.random(30_000) ** 8).astype(np.int64)

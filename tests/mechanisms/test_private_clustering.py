@@ -696,6 +696,7 @@ def test_principal_axes_come_from_public_vectors_alone():
         PublicProjection.principal(vectors[:3], 3)
 
 
+@pytest.mark.slow
 def test_two_thousand_points_take_a_couple_of_seconds():
     import time
 

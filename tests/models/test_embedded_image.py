@@ -568,6 +568,7 @@ def made_up_data(folder: Path, made_up) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_quick_training_on_made_up_drawings_writes_weights_that_load_and_the_same_ones_twice(
     training, tmp_path, monkeypatch
 ):

@@ -31,7 +31,11 @@ def test_a_bug_changes_its_module_in_one_place_and_still_compiles():
 
 def test_a_bug_that_cannot_be_planted_is_found():
     before = "DROP: Final = ChangeType("
-    for name, old, new in (("absent", "no such text", ""), ("no python", before, "DROP = = ("), ("same", before, before)):
+    for name, old, new in (
+        ("absent", "no such text", ""),
+        ("no python", before, "DROP = = ("),
+        ("same", before, before),
+    ):
         assert problem_of(Mutant(name, "", "privacy/unit.py", old, new, PARTITION)), name
 
 

