@@ -641,10 +641,11 @@ def test_resuming_what_is_finished_pays_nothing(desk):
 
 
 HELD = f"""
-import os, sys
+import os, signal, sys
 from sottovoce.cli import main
 from sottovoce.models.fake import FakeScorer, one_shot
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
 reached, go_on, *arguments = sys.argv[1:]
 
 def held(task, context, query):
