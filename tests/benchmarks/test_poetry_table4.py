@@ -170,6 +170,7 @@ def test_answers_priced_for_adding_one_record_pass_the_cap_of_replace_one_and_no
 # The whole experiment
 
 
+@pytest.mark.slow
 def test_a_method_that_keeps_its_price_is_not_counted_and_one_at_ten_times_the_price_is(bench, monkeypatch):
     # By hand: a member adds epsilon / 2 nats to its label, which is given with e^.5 / (e^.5 + 3) = .355 instead of .25
     # at epsilon 1, so that the area is at most .553, and the cap is .661. Over 30 draws of answers the area was .523

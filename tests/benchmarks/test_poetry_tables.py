@@ -55,6 +55,7 @@ def test_an_interval_of_expected_successes_holds_its_mean():
     assert low + 1 < mean < high - 1
 
 
+@pytest.mark.slow
 def test_table_3_says_how_many_questions_there_were_and_lives_without_a_method(tmp_path, open_bench):
     write_drawings(tmp_path)
     settings = Settings(model="fake", seeds=1, tasks=("pseudonames",), names=(OWN,), records=(4, 500), epsilons=(1.0,))

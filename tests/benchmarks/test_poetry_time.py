@@ -112,6 +112,7 @@ def result(values: dict[str, list[float]], option: str = "embedded") -> Result:
     return Result("poetry-time", settings, cells, describe(), 1.0, {"asked": 0, "found": 0})
 
 
+@pytest.mark.slow
 def test_every_method_is_timed_at_work_and_at_nothing_else(clock, bench):
     # By hand: an answer takes 1 ms a prompt, the public one included; the first also 3 ms to read each prompt.
     # Samples are drawn and read anew for every question.

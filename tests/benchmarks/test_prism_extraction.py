@@ -199,6 +199,7 @@ def test_no_address_and_no_mail_is_in_any_file_or_text(tmp_path, monkeypatch, da
         target.__reduce_ex__(2)
 
 
+@pytest.mark.slow
 def test_tables_are_whole_and_a_run_repeats(tmp_path, monkeypatch, data, copies):
     settings = Settings(**{**vars(SETTINGS), "seeds": 1, "adjacencies": ("add-remove", "replace-one")})
     first, second = (measured(tmp_path / name, monkeypatch, data, settings) for name in "ab")

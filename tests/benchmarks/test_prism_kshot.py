@@ -64,6 +64,7 @@ def test_every_method_price_and_control_is_measured(quick, tmp_path, monkeypatch
     assert not any("-" in row[3:6] for table in tables[:2] for row in table.rows)
 
 
+@pytest.mark.slow
 def test_the_same_run_twice_has_the_same_numbers(quick, tmp_path, monkeypatch):
     first, second = (measured(tmp_path / name, monkeypatch, settings=SMALL) for name in ("a", "b"))
     assert [(cell.key, cell.values) for cell in first.cells] == [(cell.key, cell.values) for cell in second.cells]

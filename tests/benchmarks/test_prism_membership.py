@@ -210,6 +210,7 @@ def test_what_a_text_becomes_is_one_demonstration_of_its_label(copies, tmp_path,
             assert text not in STORY or int(text[-1]) == label
 
 
+@pytest.mark.slow
 def test_zero_shot_is_taken_off_where_it_is_said(copies, tmp_path, monkeypatch):
     # Records differ in how sure the model is of them anyway, by more than a demonstration adds.
     def uneven(task, context, query):
@@ -249,6 +250,7 @@ def test_caps_are_those_of_the_price_or_tighter(copies):
             assert own.auroc > 0.55  # not nothing either: a cap at a half would be passed by chance
 
 
+@pytest.mark.slow
 def test_exhibits_are_whole_mark_what_is_not_released_and_repeat(copies, tmp_path, monkeypatch):
     settings = Settings(**{**vars(SETTINGS), "seeds": 2})
     first, second = (measured(tmp_path, monkeypatch, settings=settings) for _ in range(2))

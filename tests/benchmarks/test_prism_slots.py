@@ -176,6 +176,7 @@ def test_a_file_without_a_usable_row_answers_as_nothing_shown_does(data, monkeyp
     assert "cannot be seen here" in p.exhibit(result).reading[0]
 
 
+@pytest.mark.slow
 def test_by_phrase_only_records_with_a_public_slot_write_and_the_phrase_is_the_slot(data, monkeypatch):
     seen = set()
 
