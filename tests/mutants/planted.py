@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
-from mutants import (
-    in_accounting,
-    in_clustering,
-    in_contracts,
-    in_decoding,
-    in_experts,
-    in_explanations,
-    in_isolation,
-    in_known_records,
-    in_ledger,
-    in_ledger_files,
-    in_mechanisms,
-    in_one_draw,
-    in_outputs,
-    in_prices,
-    in_statements,
+from mutants.bugs import (
+    accounting,
+    clustering,
+    contracts,
+    decoding,
+    experts,
+    explanations,
+    isolation,
+    known_records,
+    ledger,
+    ledger_files,
+    mechanisms,
+    one_draw,
+    outputs,
+    prices,
+    statements,
 )
-from mutants.in_experts import PARTITION
+from mutants.bugs.experts import PARTITION
 from mutants.mutant import Mutant
 
 __all__ = ["MUTANTS", "PARTITION", "Mutant"]
 
 MUTANTS = [
-    *in_experts.MUTANTS,
-    *in_mechanisms.MUTANTS,
-    *in_clustering.MUTANTS,
-    *in_accounting.MUTANTS,
-    *in_explanations.MUTANTS,
-    *in_ledger.MUTANTS,
-    *in_ledger_files.MUTANTS,
-    *in_decoding.MUTANTS,
-    *in_statements.MUTANTS,
-    *in_known_records.MUTANTS,
-    *in_one_draw.MUTANTS,
-    *in_isolation.MUTANTS,
-    *in_outputs.MUTANTS,
-    *in_prices.MUTANTS,
-    *in_contracts.MUTANTS,
+    *experts.MUTANTS,
+    *mechanisms.MUTANTS,
+    *clustering.MUTANTS,
+    *accounting.MUTANTS,
+    *explanations.MUTANTS,
+    *ledger.MUTANTS,
+    *ledger_files.MUTANTS,
+    *decoding.MUTANTS,
+    *statements.MUTANTS,
+    *known_records.MUTANTS,
+    *one_draw.MUTANTS,
+    *isolation.MUTANTS,
+    *outputs.MUTANTS,
+    *prices.MUTANTS,
+    *contracts.MUTANTS,
 ]

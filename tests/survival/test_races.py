@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from privacy.postgres import address, postgres_server, postgres_url  # noqa: F401  (fixtures)
+from privacy.ledger.postgres import address, postgres_server, postgres_url  # noqa: F401  (fixtures)
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Account, Ledger
 from survival.races import PRICE, WHO, race
