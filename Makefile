@@ -3,9 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Rooms whose tests are cheap, for every save: what a change of the theory breaks first.
+FAST := tests/test_floors.py tests/test_rooms.py tests/test_tasks.py tests/test_session.py tests/test_scope.py \
+	tests/experts tests/methods tests/privacy tests/records
 REQUIREMENTS := requirements/torch.txt requirements/base.txt requirements/dev.txt requirements/encoder.txt
 
-.PHONY: install demo test test-slow check mutants clean
+.PHONY: install demo test test-fast test-slow check mutants clean
 
 install: $(STAMP)
 
@@ -23,6 +26,9 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2
+
+test-fast: $(STAMP)
+	$(BIN)/python -m pytest -n 2 $(FAST)
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m slow

@@ -46,7 +46,7 @@ class Outcome:
 
 
 def run(tests: tuple[str, ...], mutant: Mutant | None, *options: str) -> Outcome:
-    """Runs tests against a copy of the package with the bug in it (or without, for ``None``)."""
+    """Runs tests, slow ones too, against a copy of the package with the bug in it (or without, for ``None``)."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         shutil.copytree(ROOT / "src" / "sottovoce", Path(folder) / "sottovoce", ignore=shutil.ignore_patterns("__py*"))
         if mutant is not None:
@@ -54,7 +54,20 @@ def run(tests: tuple[str, ...], mutant: Mutant | None, *options: str) -> Outcome
             target.write_text(mutant.apply(target.read_text("utf-8")), "utf-8")
         started = time.monotonic()
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider", *options, *tests],
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-x",
+                "-m",
+                "",
+                "--tb=no",
+                "-rfE",
+                "-p",
+                "no:cacheprovider",
+                *options,
+                *tests,
+            ],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": folder, "OMP_NUM_THREADS": "1", "HYPOTHESIS_STORAGE_DIRECTORY": folder},
             capture_output=True,

@@ -119,6 +119,7 @@ def noisy(rng, names, spread, level=50.0):
     return {t: {s: flat(*(level + spread * rng.standard_normal(2))) for s in MANY} for t in names}
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("tasks", [("one",), ("one", "two", "three", "four")])
 def test_the_best_of_settings_that_are_all_alike_is_not_reported_as_better(planned, tasks):
     # Truth 50 for all of 21 settings. 300 worlds; false alarm below 1e-4 (four standard errors of their mean).
@@ -322,6 +323,7 @@ def classify(rows, flags):
         )  # fmt: skip
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("adjacency", [a.value for a in Adjacency])
 @pytest.mark.parametrize("grouped", [False, True])
 def test_the_flags_of_every_option_run(planned, rows, adjacency, grouped):

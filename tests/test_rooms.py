@@ -14,6 +14,7 @@ import sottovoce
 
 SOURCE = Path(sottovoce.__file__).parent
 ROOT = SOURCE.parent.parent
+TESTS = Path(__file__).parent
 PACKAGE = "sottovoce"
 MOST_AT_THE_ROOT = 12
 FAMILY = 4
@@ -117,6 +118,7 @@ def families(paths: Iterable[str]) -> dict[str, int]:
 
 def test_no_room_is_a_prefix():
     assert families(FILES) == {}
+    assert families(f"tests/{path.relative_to(TESTS).as_posix()}" for path in TESTS.rglob("*.py")) == {}
     assert families(["p/ledger_a.py", "p/ledger_b.py", "p/ledger_c.py", "p/ledger_d.py"]) == {"p/ledger_": 4}
     assert families(["t/test_ledger_a.py", "t/test_ledger_b.py", "t/ledger_c.py", "t/ledger_d.py"]) == {"t/ledger_": 4}
 

@@ -13,7 +13,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 
 import pytest
@@ -642,17 +641,17 @@ def test_resuming_what_is_finished_pays_nothing(desk):
 
 
 HELD = f"""
-import pathlib, sys, time
+import os, signal, sys
 from sottovoce.cli import main
 from sottovoce.models.fake import FakeScorer, one_shot
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
 reached, go_on, *arguments = sys.argv[1:]
 
 def held(task, context, query):
     if context and query["text"] == "question {BATCH}":
-        pathlib.Path(reached).touch()
-        while not pathlib.Path(go_on).exists():
-            time.sleep(0.01)
+        os.write(int(reached), b"here")
+        os.read(int(go_on), 1)
     return one_shot(task, context, query)
 
 FakeScorer.__init__.__defaults__ = (held,)
@@ -662,27 +661,31 @@ main(arguments)
 
 
 class HeldProcess:
-    """A run in a process of its own that waits in the middle of its second batch until it is told to go on."""
+    """A run in a process of its own that waits in the middle of its second batch until it is told to go on.
+
+    Both sides wait at a pipe: neither looks at a clock, and a process that ends closes its end.
+    """
 
     def __init__(self, desk, *more):
-        self.reached, self._go_on = desk.folder / "reached", desk.folder / "go on"
-        words = [str(self.reached), str(self._go_on), "classify", *desk.arguments(["--epsilon", "0.1", *more])]
+        self._reached, here = os.pipe()
+        there, self._go_on = os.pipe()
+        words = [str(here), str(there), "classify", *desk.arguments(["--epsilon", "0.1", *more])]
         self.process = subprocess.Popen(
-            [sys.executable, "-c", HELD, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+            [sys.executable, "-c", HELD, *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, pass_fds=(here, there),
+        )  # fmt: skip
+        for end in (here, there):
+            os.close(end)
 
     def __enter__(self):
         return self
 
     def wait_until_reached(self):
-        deadline = time.monotonic() + 120
-        while not self.reached.exists():
-            assert self.process.poll() is None, self.process.communicate()
-            assert time.monotonic() < deadline, "the second batch was never begun"
-            time.sleep(0.01)
+        assert os.read(self._reached, 4) == b"here", self.process.communicate()
 
     def go_on(self):
-        self._go_on.touch()
+        os.close(self._go_on)
+        self._go_on = None
 
     def __exit__(self, *failure):
         if self.process.poll() is None:
@@ -690,6 +693,8 @@ class HeldProcess:
         for stream in (self.process.stdout, self.process.stderr):
             stream.close()
         self.process.wait()
+        for end in filter(None, (self._reached, self._go_on)):
+            os.close(end)
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
@@ -698,7 +703,7 @@ def test_a_real_signal_in_the_middle_loses_no_answer_and_half_writes_none(desk, 
     with HeldProcess(desk, "--out", str(desk.out)) as held:
         held.wait_until_reached()
         held.process.send_signal(sent)
-        out, err = held.process.communicate(timeout=60)
+        out, err = held.process.communicate()
     assert out == ""
     assert "Traceback" not in err
     assert held.process.returncode == (INTERRUPTED if sent == signal.SIGINT else -sent)
@@ -762,7 +767,7 @@ def test_a_full_disk_under_the_answers_gives_the_paid_ones_to_stdout(desk, monke
 
 def sotto(*more):
     script = pathlib.Path(sys.executable).with_name("sotto")
-    return subprocess.run([str(script), *more], capture_output=True, text=True, timeout=120)
+    return subprocess.run([str(script), *more], capture_output=True, text=True)
 
 
 def test_a_real_process_returns_the_same_codes(desk):
@@ -784,7 +789,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(desk):
         held.process.stdout.close()
         held.go_on()
         err = held.process.stderr.read()
-        assert held.process.wait(timeout=60) == BUG
+        assert held.process.wait() == BUG
         held.process.stderr.close()
     assert "Traceback" not in err
 

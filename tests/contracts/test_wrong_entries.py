@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from contracts import wrong_decoders as decoders
-from contracts import wrong_mechanisms as mechanisms
-from contracts import wrong_methods as methods
+from contracts.wrong import decoders, mechanisms, methods
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
 from sottovoce.methods.base import make_method

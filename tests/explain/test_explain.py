@@ -102,6 +102,7 @@ def test_poe_5_1_4_a_paper_epsilon_of_one_costs_two_under_replace_one():
     assert "NOT a valid bound under replace-one" in verdict(plan, RO)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("epsilon", "tokens", "eta", "advanced"),
     [(4, 32, 0.28606, 0.11848), (8, 64, 0.36819, 0.15217), (8, 128, 0.25838, 0.10801)],
@@ -175,6 +176,7 @@ def test_o12_ptr_has_the_maximum_of_its_deltas_where_the_paper_adds_them():
     assert two.report.epsilon == pytest.approx(gauss.report.epsilon, rel=1e-6)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("epsilon", "drop", "swap", "wrong", "mu"),
     [(1, 0.03731, 0.07461, 2.155, 0.2472), (3, 0.01391, 0.02781, 6.706, 0.6697), (8, 0.00600, 0.01200, 19.121, 1.5682)],
@@ -323,6 +325,7 @@ def test_more_answers_cost_more_and_everything_fits_in_json(method):
         assert word in text
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("method", [name for name in EXAMPLES if name != "dpm"])
 @pytest.mark.parametrize("adjacency", SIDES, ids=lambda a: a.value)
 def test_a_price_sets_the_noise_to_the_safe_side(method, adjacency):

@@ -65,6 +65,7 @@ def test_the_law_is_the_softmax_of_the_utilities(counts, k):
         assert float(law[s]) == pytest.approx(weight[s] / total, rel=2e-2 if utility[s] < -200 else 1e-12)
 
 
+@pytest.mark.cases(4)
 @worlds
 def test_with_small_weights_every_branch_of_the_sampler_adds_up_to_the_law(counts, k, monkeypatch):
     # All answers of the source are walked: level, place of the first new item, items. Fractions, no sampling.
@@ -166,6 +167,7 @@ def test_draws_follow_the_law_with_the_real_weights():
     assert chisquare(observed, [float(p) * 20_000 for p in wrong.values()]).pvalue < 1e-6
 
 
+@pytest.mark.slow
 def test_fifty_of_thirty_thousand_take_milliseconds():
     random = np.random.default_rng(0)
     counts = (1000 * random.random(30_000) ** 8).astype(np.int64)

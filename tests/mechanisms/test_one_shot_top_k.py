@@ -87,6 +87,7 @@ def every_loss(adjacency, noise_for=None):
             yield p, q, np.log(p / q)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("adjacency", [AR, RO])
 def test_no_change_loses_more_than_epsilon_but_the_width_is_larger(adjacency):
     # Specification 5.5.2: a width of 2.98 where k lambda = 2, so one step of bounded range 2 would be wrong.

@@ -35,6 +35,7 @@ def frequencies(measurement):
     return np.bincount([measurement(counts) for _ in range(DRAWS)], minlength=len(COUNTS))
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["exponential", "permute_and_flip"])
 def test_noisy_max_has_our_law_at_the_same_price(name):
     # Every count may move by one (linf distance 1): range 2, so epsilon 1 means scale 2. False alarm 1e-6.
@@ -61,6 +62,7 @@ def test_their_maps_agree_with_our_prices():
     assert sigma2 == pytest.approx(4.0)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["laplace", "gaussian"])
 def test_single_integers_have_the_same_law_as_theirs(name):
     # Scale 2, eleven bins, 8,000 draws of each; false alarm 1e-6. Ours at scale 2.5 is told from theirs.
@@ -87,6 +89,7 @@ def test_their_price_of_laplace_noise_is_ours():
     assert LaplaceNoisyMax(laplace.map(2)).scale(scores) == 2
 
 
+@pytest.mark.slow
 def test_noisy_max_over_a_vocabulary_has_our_law_at_the_same_price():
     # 50,000 candidates on a fine grid, 800 draws in ten bins of levels; false alarm 1e-6, 40 % off is refuted.
     values = -np.random.default_rng(7).integers(0, 60_000, 50_000)

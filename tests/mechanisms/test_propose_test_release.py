@@ -139,6 +139,7 @@ class _NoClamp(ProposeTestRelease):
         return best, int(inside - max(np.delete(scores.values, list(best)))) + scores.sensitivity
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("mistaken", "least"),
     [

@@ -181,6 +181,7 @@ def delta_of_one_draw(q, noise_multiplier, epsilon):
     return max(way.sum() * step for way in ways)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("q", [0.05, 0.5])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-5), (2.0, 1e-3)])
 def test_the_noise_of_a_single_draw_meets_its_price_and_no_less_would(q, epsilon, delta):

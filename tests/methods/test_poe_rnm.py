@@ -128,6 +128,7 @@ ASSIGNMENTS = [
 ]
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(("partition", "adjacency"), ASSIGNMENTS)
 @pytest.mark.parametrize("method", [PoE(1.0), RNM("permute_and_flip")], ids=str)
 def test_from_records_to_answer_one_change_costs_at_most_the_price(method, partition, adjacency):
@@ -147,6 +148,7 @@ def test_from_records_to_answer_one_change_costs_at_most_the_price(method, parti
                 assert max(_exceeds(method, price, before, law), _exceeds(method, price, law, before)) <= 1e-12
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("g", [2, 3])
 @pytest.mark.parametrize("method", [PoE(1.0), RNM("exponential"), RNM("permute_and_flip")], ids=str)
 def test_units_dealt_out_in_a_secret_order_cost_at_most_the_price_wherever_they_stand(method, g, monkeypatch):

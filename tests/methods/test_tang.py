@@ -208,19 +208,19 @@ def test_the_divisor_is_the_expected_size_of_a_sample():
 
 def test_every_expert_tosses_a_fresh_coin_at_every_token():
     # One expert that is sure of token 1 against a public list that is even; at rate 1/2 the expert has a say in half of
-    # the tokens, each time anew: two in a row with .25, not .5. 4,000 pairs; false alarm below 1e-6 (5 deviations).
+    # the tokens, each time anew: two in a row with .25, not .5. 2,000 pairs; false alarm below 1e-6 (5 deviations).
     decoder = Tang(noise="em", rate=40.0, top_k=2, fresh="token", sampling_rate=0.5)
     plan = decoder.plan(None, tokens=2, experts=2, adjacency=AR, change=DROP)
     sure = [(0.0, 60.0)]
     pairs = np.zeros((2, 2))
     randomness = SeededRandomness(3)
-    for _ in range(4_000):
+    for _ in range(2_000):
         chooser = plan.decoder.start(plan, randomness, eos_tokens=())
         first, second = (chooser.next(step_of((0.0, 0.0), sure)) for _ in range(2))
         pairs[first, second] += 1
     # Token 1 with 1/2 + 1/4 = .75: .5625 for two, and .0625 for none; a coin for both would give .625 and .125.
-    assert pairs[1, 1] / 4_000 == pytest.approx(0.5625, abs=5 * math.sqrt(0.5625 * 0.4375 / 4_000))
-    assert pairs[0, 0] / 4_000 == pytest.approx(0.0625, abs=5 * math.sqrt(0.0625 * 0.9375 / 4_000))
+    assert pairs[1, 1] / 2_000 == pytest.approx(0.5625, abs=5 * math.sqrt(0.5625 * 0.4375 / 2_000))
+    assert pairs[0, 0] / 2_000 == pytest.approx(0.0625, abs=5 * math.sqrt(0.0625 * 0.9375 / 2_000))
 
 
 def test_a_sample_that_nobody_draws_is_not_written_with():

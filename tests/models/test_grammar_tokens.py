@@ -15,10 +15,10 @@ pytest.importorskip("llguidance")
 pytest.importorskip("jsonschema")
 
 import jsonschema
-import tiny
 import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers
 
+from models import tiny
 from sottovoce.errors import MissingExtraError, ModelError, OpaqueError, ParameterError
 from sottovoce.models.fake import CHARACTERS, FakeStepper
 from sottovoce.models.grammar import Grammar

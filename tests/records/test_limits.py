@@ -88,12 +88,13 @@ def long_pages(folder):
     return folder / "pages.parquet"
 
 
+@pytest.mark.cases(3)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("bomb", [one_line, many_rows, open_quote, one_text_often, one_text_often_in_lists, long_pages])
 def test_a_bomb_is_refused_in_bounded_memory(tmp_path, bomb):
     file = bomb(tmp_path)
     assert file.stat().st_size < 5 * MIB
-    read = subprocess.run([sys.executable, "-c", READ, str(file)], capture_output=True, text=True, timeout=100)
+    read = subprocess.run([sys.executable, "-c", READ, str(file)], capture_output=True, text=True)
     peak, _, told = read.stdout.partition(" ")
     assert told.startswith(file.name), read
     assert int(peak) < MOST_MIB

@@ -40,7 +40,7 @@ def _spend(where: str, worker: int, tries: int, caller: str | None, gate: Any, d
     admitted, error = 0, ""
     try:
         account = account_of(where, caller)
-        gate.wait(300)
+        gate.wait(3_600)
         for i in range(tries):
             try:
                 account.reserve([Reservation(f"{worker}-{i}", BoundedRange(PRICE), "race")])
@@ -66,5 +66,5 @@ def race(where: str, processes: int, tries: int, callers: Sequence[str] | None =
         process.start()
     outcomes = sorted(done.get(timeout=3_600) for _ in crowd)
     for process in crowd:
-        process.join(60)
+        process.join()
     return Crowd([admitted for _, admitted, _ in outcomes], [error for *_, error in outcomes if error])

@@ -135,6 +135,7 @@ def test_a_million_fuzzed_spends(budget):
         spends(budget, 34_000, seed)
 
 
+@pytest.mark.cases(1)
 @every_budget
 def test_fuzzed_spends_through_a_ledger(budget):
     chance, account = random.Random(7), Ledger(":memory:").open(WHO, budget)

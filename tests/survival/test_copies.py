@@ -6,7 +6,7 @@ import os
 import random
 import shutil
 import signal
-import time
+from typing import BinaryIO
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_a_file_with_some_pages_of_a_write_is_refused_or_one_of_the_two(account,
         before, after = (told(put(tmp_path, data)) for data in (write.before, write.after))
         assert before is not None
         assert after is not None
-        found = [told(put(tmp_path, mixed)) for mixed in write.mixtures(most=24, seed=1)]
+        found = [told(put(tmp_path, mixed)) for mixed in write.mixtures(most=12, seed=1)]
         assert all(one in (None, before, after) for one in found), what
         assert found.count(None) > 1, f"{what}: no mixture of its pages is torn"
 
@@ -135,32 +135,42 @@ def test_a_journal_beside_another_file_than_its_own_is_noticed(account, path, tm
     assert told(copy) is None
 
 
-def _spend(where: str, promised: int) -> None:
+def _spend(where: str, promised: int, tries: int) -> None:
+    """Charges and promises ``tries`` times, and then waits to be killed."""
     account = Ledger(where).open(WHO, None)
-    for i in range(1_000_000):
+    for i in range(tries):
         account.reserve([charge(f"{os.getpid()}-{i}")])
         os.write(promised, f"{os.getpid()}-{i}\n".encode())
+    signal.pause()
+
+
+def start(path, tries: int) -> tuple[int, BinaryIO]:
+    """A process that charges, and what it promises."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            _spend(str(path), writer, tries)
+        finally:
+            os._exit(1)
+    os.close(writer)
+    return child, os.fdopen(reader, "rb")
 
 
 def kills(path, folder, times: int, seed: int) -> tuple[int, int]:
-    """Kills a process that charges, at any moment; how many copies made then were refused, and how many whole."""
+    """Kills a process that charges, at any moment; how many copies made then were refused, and how many whole.
+
+    The first process has made its last promise when it is killed, so that one copy at least is whole.
+    """
     chance, refused, whole, notes = random.Random(seed), 0, 0, set()
-    for _ in range(times):
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                _spend(str(path), writer)
-            finally:
-                os._exit(1)
-        os.close(writer)
-        first = os.read(reader, 1 << 16)
-        time.sleep(chance.random() * 0.03)
+    for time in range(times):
+        some = chance.randint(1, 8)
+        child, promises = start(path, some if time == 0 else 1_000_000)
+        notes |= {promises.readline().decode().strip() for _ in range(some)}
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        rest = iter(lambda reader=reader: os.read(reader, 1 << 16), b"")
-        notes |= set(b"".join([first, *rest]).decode().split())
-        os.close(reader)
+        notes |= set(promises.read().decode().split())
+        promises.close()
         copy = put(folder, path.read_bytes())  # alone, without its journal
         if told(copy) is None:
             refused += 1
@@ -189,23 +199,16 @@ def test_copies_made_after_hundreds_of_kills_cover_every_promise(account, path, 
 
 def test_copies_of_a_file_that_is_being_written_cover_every_promise_or_are_refused(account, path, tmp_path):
     account.database.close()
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            _spend(str(path), writer)
-        finally:
-            os._exit(1)
-    os.close(writer)
+    child, promises = start(path, 45)
     try:
-        notes, whole = set(), 0
-        for _ in range(15):
-            notes |= set(os.read(reader, 1 << 20).decode().split("\n")[:-1])
-            if told(put(tmp_path, path.read_bytes())) is not None:
-                whole += 1
-                assert notes <= charged(tmp_path / "copy.db")
+        notes, whole = set(), []
+        for i in range(45):
+            notes.add(promises.readline().decode().strip())
+            if i % 3 == 2:
+                whole.append(told(put(tmp_path, path.read_bytes())) is not None)
+                assert not whole[-1] or notes <= charged(tmp_path / "copy.db")
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        os.close(reader)
-    assert whole > 0
+        promises.close()
+    assert whole[-1], "nothing was being written any more"

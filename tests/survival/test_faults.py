@@ -24,7 +24,7 @@ def fill(where: str, admitted_to, tries: int = 100_000) -> None:
     """Reserves until the disk refuses; notes each admission outside."""
     account = Ledger(where).open(WHO, None)
     for i in range(tries):
-        account.reserve([Reservation(f"full-{i}", BoundedRange(1e-6), "x" * 200)])
+        account.reserve([Reservation(f"full-{i}", BoundedRange(1e-6), "x" * 1_000)])
         os.write(admitted_to, f"full-{i}\n".encode())
 
 

@@ -191,11 +191,13 @@ def test_a_round_that_was_picked_after_looking_has_no_certificate_of_its_own(tmp
     assert wrong(older.checks(found[number], icl.ledger, RECORDS)) == [CHARGED, PRICE]
 
 
-def test_no_word_of_the_request_can_be_changed(made):
+@pytest.mark.cases(1)
+@pytest.mark.parametrize("first", range(5))
+def test_no_word_of_the_request_can_be_changed(made, first):
     certificate, written, ledger = made
     own = ("labels", "version", "model", "experts", "tokens", "unit", "method", "isolation", "seeded", "adjacency")
     assert set(own) <= set(certificate.asked)
-    for name, value in certificate.asked.items():
+    for name, value in list(certificate.asked.items())[first::5]:
         other = not value if isinstance(value, bool) else [*value, "x"] if isinstance(value, list) else f"{value}9"
         other = Isolation.NOT_VERIFIED.value if name == "isolation" else other
         changed = replace(certificate, asked={**certificate.asked, name: other})

@@ -1,0 +1,94 @@
+"""Planted in the shipped contracts, and in methods for the contracts to notice."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+ENTRIES = ("tests/contracts/test_entries.py::test_it_keeps_its_contract",)
+WRONG = ("tests/contracts/test_wrong_entries.py",)
+CLAIMS = ("tests/contracts/test_claims.py",)
+SHIPPED = ("tests/contracts/test_shipped_suite.py",)
+
+MUTANTS = [
+    Mutant(
+        "decoder-draws-at-another-price",
+        "a decoder whose mechanism costs more than its step gets a plan, and is charged for the step",
+        "methods/decoding/decoder.py",
+        "if charged != drawn:",
+        "if len(charged) != len(drawn):",
+        ("tests/methods/decoding/test_decoding.py",),
+    ),
+    Mutant(
+        "method-halves-its-sensitivity",
+        "a registered method states half of the sensitivity that its sum has",
+        "methods/poe.py",
+        "return experts.clipped_sum(self.clip, self.normalization)",
+        "right = experts.clipped_sum(self.clip, self.normalization); "
+        "return Scores(right.values, sensitivity=max(1, right.sensitivity // 2), adjacency=right.adjacency)",
+        ENTRIES,
+    ),
+    Mutant(
+        "contract-forgets-the-width",
+        "a bounded-range event is compared by its largest loss alone",
+        "testing/claims.py",
+        "return Claim(words, pure=event.eta, width=event.eta)",
+        "return Claim(words, pure=event.eta)",
+        CLAIMS,
+    ),
+    Mutant(
+        "contract-in-one-direction",
+        "neighbours are compared one way round alone",
+        "testing/claims.py",
+        "both = np.array([*pairs, *((j, i) for i, j in pairs)])",
+        "both = np.array([*pairs])",
+        CLAIMS,
+    ),
+    Mutant(
+        "contract-forgives-state",
+        "a method that answers otherwise after other questions passes",
+        "testing/methods.py",
+        "if self._fingerprint(scene, number) != before[number]:",
+        "if self._fingerprint(scene, number) == []:",
+        WRONG,
+    ),
+    Mutant(
+        "contract-believes-the-law",
+        "draws are not compared with the law that is stated",
+        "testing/draws.py",
+        "if min(below, above) * 2 * len(law) < ALARM:",
+        "if min(below, above) < 0:",
+        WRONG,
+    ),
+    Mutant(
+        "contract-overlooks-a-registry",
+        "entries of a new registry are put through no contract, and nothing fails",
+        "testing/registries.py",
+        "if isinstance(node, ast.FunctionDef) and _makes_decorators(node) and node.name not in known",
+        "if isinstance(node, ast.FunctionDef) and _makes_decorators(node) and node.name in ()",
+        SHIPPED,
+    ),
+    Mutant(
+        "contract-draws-under-one-adjacency",
+        "tokens are drawn under one adjacency alone, and a decoder without noise under another passes",
+        "testing/decoders.py",
+        "in itertools.product(Adjacency, POOLED)]",
+        "in itertools.product([Adjacency.REPLACE_ONE], POOLED)]",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_decoder_is_noticed[QuietAdded--]",),
+    ),
+    Mutant(
+        "contract-draws-at-one-price",
+        "a method's answers are drawn at one price alone, and one without noise at others passes",
+        "testing/methods.py",
+        "adjacency, price = keys[dice.below(len(keys))]",
+        "adjacency, price = keys[1]",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_method_is_noticed[UsualPrice--]",),
+    ),
+    Mutant(
+        "contract-pools-everything-at-once",
+        "draws of all worlds are added up, and a sampler that is wrong in a few of them passes",
+        "testing/pools.py",
+        "for stratum in [(), *((item,) for item in items), *itertools.combinations(items, 2)]:",
+        "for stratum in [()]:",
+        ("tests/contracts/test_pools.py",),
+    ),
+]

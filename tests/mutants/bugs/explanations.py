@@ -1,0 +1,151 @@
+"""Planted in step costs and in what explains a method: factors of two, changes, a paper's formula."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+TABLE = ("tests/methods/test_step_costs.py",)
+CHANGES = ("tests/privacy/accounting/test_accountant.py::test_table_2_2_is_the_specifications",)
+_FILE = "tests/explain/test_explain.py::"
+PRISM = (
+    _FILE + "test_prism_by_the_specifications_table",
+    _FILE + "test_prisms_figure_is_judged_under_each_adjacency",
+    _FILE + "test_o18_the_counterexample_is_found",
+)
+GROUPED = (_FILE + "test_replace_one_never_costs_less_and_grouping_turns_add_remove_into_a_swap",)
+SUBSAMPLED = (_FILE + "test_o15_prediction_by_subsampling",)
+PRICE = (_FILE + "test_a_price_sets_the_noise_to_the_safe_side",)
+DPM = (_FILE + "test_o21_dpm_splits_by_kappa_and_5_6_5_the_total",)
+
+MUTANTS = [
+    Mutant(
+        "prism-factor",
+        "PRISM's step is charged half its range",
+        "methods/prism.py",
+        "return self.clip / (self.experts * self.temperature)",
+        "return self.clip / (2 * self.experts * self.temperature)",
+        TABLE,
+    ),
+    Mutant(
+        "amin-factor",
+        "an expert's clipped logits are taken to have width c, not 2c",
+        "methods/amin.py",
+        "return 2 * self.clip / (self.experts * self.temperature)",
+        "return self.clip / (self.experts * self.temperature)",
+        TABLE,
+    ),
+    Mutant(
+        "dclip-factor",
+        "clipped differences are taken to have width C, not 2C",
+        "methods/invisible_ink.py",
+        "return 2 * self.clip / (self.experts * self.temperature)",
+        "return self.clip / (self.experts * self.temperature)",
+        TABLE,
+    ),
+    Mutant(
+        "sparse-vector-factor",
+        "the test's run is charged for its threshold's noise alone",
+        "methods/amin.py",
+        "return 2 / (self.experts * self.threshold_scale)",
+        "return 1 / (self.experts * self.threshold_scale)",
+        TABLE,
+    ),
+    Mutant(
+        "moved-point-stays-in-its-node",
+        "a level of splits is charged for a point that moves inside a node, never for one that changes nodes",
+        "explain/cost_models/clustering.py",
+        "ZCDpEvent(max(rho_of_bounded_range(moved), 2 * rho_of_bounded_range(added)) * change.rows**2)",
+        "ZCDpEvent(rho_of_bounded_range(moved) * change.rows**2)",
+        TABLE,
+    ),
+    Mutant(
+        "joint-row-factor",
+        "the row of joint top-k takes its utility for monotone",
+        "explain/cost_models/keywords.py",
+        "return 2 * self.rate\n",
+        "return self.rate\n",
+        TABLE,
+    ),
+    Mutant(
+        "one-step-for-top-k",
+        "one-shot top-k is counted as one step",
+        "explain/cost_models/keywords.py",
+        "return self.keywords",
+        "return 1",
+        TABLE,
+    ),
+    Mutant(
+        "gdp-claimed-for-integer-noise",
+        "whole-number noise is priced as Gaussian DP, which it is not exactly",
+        "privacy/step_costs.py",
+        'return ZCDpEvent(mu * mu / 2) if sampler == "discrete" else GaussianDpEvent(1 / mu)',
+        "return GaussianDpEvent(1 / mu)",
+        TABLE,
+    ),
+    Mutant(
+        "probability-vector-moves-by-one",
+        "prediction by subsampling takes a changed probability vector to move by one, not root two",
+        "methods/pbs.py",
+        'Sensitivity(math.sqrt(2), "Euclidean norm of the change of one probability vector")',
+        'Sensitivity(1.0, "Euclidean norm of the change of one probability vector")',
+        SUBSAMPLED,
+    ),
+    Mutant(
+        "drop-factor-under-grouped-experts",
+        "several units an expert keep the price of a vanished expert",
+        "explain/subject.py",
+        'default = "own-slot" if self.units_per_expert == 1 else "stable-id"',
+        'default = "own-slot"',
+        GROUPED,
+    ),
+    Mutant(
+        "grouped-slot-vanishes",
+        "the table says that a slot with several units is dropped when one of them goes",
+        "privacy/unit.py",
+        "(Assignment.STABLE_ID, _AR): SWAP,",
+        "(Assignment.STABLE_ID, _AR): DROP,",
+        CHANGES,
+    ),
+    Mutant(
+        "chunks-in-the-table",
+        "consecutive chunks under add-remove get an entry",
+        "privacy/unit.py",
+        "(Assignment.CHUNKS, _RO): SWAP,",
+        "(Assignment.CHUNKS, _AR): SWAP,\n        (Assignment.CHUNKS, _RO): SWAP,",
+        CHANGES,
+    ),
+    Mutant(
+        "prisms-dropped-term",
+        "advanced composition without its second term, which PRISM drops",
+        "privacy/claims.py",
+        "return epsilon * math.sqrt(2 * steps * -math.log(delta)) + steps * epsilon * math.expm1(epsilon)",
+        "return epsilon * math.sqrt(2 * steps * -math.log(delta))",
+        PRISM,
+    ),
+    Mutant(
+        "a-papers-figure-is-believed",
+        "a price takes the sum of widths by the formula with the dropped term where it is less",
+        "explain/price.py",
+        "    best = min(bounds, key=lambda name: bounds[name])\n",
+        "    if len(plans[0]) == 1 and (eta := getattr(plans[0][0][0], 'eta', 0)) and delta:\n"
+        "        bounds['stated'] = claims.without_second_term(eta, plans[0][0][1], delta) or math.inf\n"
+        "    best = min(bounds, key=lambda name: bounds[name])\n",
+        PRISM,
+    ),
+    Mutant(
+        "price-to-the-wrong-side",
+        "a calibrated_parameter is turned to just past the price that was asked for",
+        "explain/price.py",
+        "    while value and cost(value) > target:\n        value *= 1 - 1e-8 if rising else 1 + 1e-8\n",
+        "    value *= 1 + 1e-6 if rising else 1 - 1e-6\n",
+        PRICE,
+    ),
+    Mutant(
+        "root-count-free-under-add-remove",
+        "the number of points is not released like the other counts where it is private",
+        "explain/cost_models/clustering.py",
+        "counts = self.levels if adjacency.size_is_public else self.levels + 1",
+        "counts = self.levels",
+        DPM,
+    ),
+]

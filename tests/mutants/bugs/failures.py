@@ -1,0 +1,113 @@
+"""Planted bugs: a failure that experts share makes one of them null, or one expert's own failure stops everybody."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_READING = "tests/experts/test_reading.py::"
+_PICTURES = "tests/models/vision/test_hostile_pictures.py::"
+_NEVER = "test_a_model_that_never_repeats_itself_is_"
+
+MUTANTS = [
+    Mutant(
+        "a-decoder-without-memory-makes-an-expert-null",
+        "a picture that cannot be decoded for lack of memory counts as damaged, so that others decide who is null",
+        "models/failures.py",
+        "        if has_room_to_decode():\n            return False\n",
+        "        return False\n",
+        (_PICTURES + "test_a_decoder_that_lacks_memory_makes_no_expert_null_and_damage_does",),
+    ),
+    Mutant(
+        "a-small-picture-shows-the-memory",
+        "behind a decoder's failure a picture is decoded that needs less memory than the largest",
+        "models/decoder_memory.py",
+        "MADE_UP_SIDE = 8_192\n",
+        "MADE_UP_SIDE = 1_024\n",
+        (_PICTURES + "test_the_made_up_picture_needs_more_than_any_that_is_decoded",),
+    ),
+    Mutant(
+        "memory-that-comes-back-is-not-remembered",
+        "who looks at a decoder's failure a second time looks at the memory of then",
+        "models/failures.py",
+        "        error.__cause__ = MemoryError()",
+        "        pass",
+        (_PICTURES + "test_what_was_found_out_of_a_failure_once_stays",),
+    ),
+    Mutant(
+        "words-of-an-oserror-are-not-heard",
+        "an OSError of a decoder that says that memory ran out counts as damage",
+        "models/failures.py",
+        "    if isinstance(error, RuntimeError | OSError) or",
+        "    if isinstance(error, RuntimeError) or",
+        (_READING + "test_a_decoders_words_are_heard",),
+    ),
+    Mutant(
+        "what-the-caller-handles-counts",
+        "an expert's own failure is everybody's where the caller asks inside an except",
+        "models/failures.py",
+        "    before = set() if handled is None else {id(cause) for cause in _all_of(handled, set())}\n",
+        "    before: set[int] = set()\n",
+        (_READING + "test_what_the_caller_is_handling_has_no_part_in_a_failure",),
+    ),
+    Mutant(
+        "an-order-to-stop-makes-an-expert-null",
+        "a cancelled task or a timeout counts as a failure of the expert that was being read",
+        "models/failures.py",
+        "    return isinstance(error, Exception) or type(error).__name__ == _PANIC\n",
+        "    return not isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit))\n",
+        (_READING + "test_a_panic_is_a_failure_and_an_order_to_stop_is_none",),
+    ),
+    Mutant(
+        "one-damaged-picture-stops-every-answer",
+        "a model of one's own that uses Pillow fails for everybody over one damaged picture",
+        "models/failures.py",
+        "    if _is_decoders(error):\n",
+        "    if False:\n",
+        (_PICTURES + "test_a_damaged_picture_is_null_for_a_model_of_ones_own_too",),
+    ),
+    Mutant(
+        "looked-at-only-where-somebody-is-null",
+        "the model is compared with its rehearsal only where an expert is null, which an error then tells",
+        "experts/reading.py",
+        "        require_sound(self._scorer, self._task, queries, rehearsed)\n        return scores\n",
+        "        if not np.isfinite(scores).all():\n"
+        "            require_sound(self._scorer, self._task, queries, rehearsed)\n        return scores\n",
+        (_READING + _NEVER + "found_out_whether_or_not_anybody_is_null",),
+    ),
+    Mutant(
+        "samples-are-looked-at-only-where-one-is-null",
+        "the same for prompts that hold random samples",
+        "experts/subsample.py",
+        "        if public is not None:\n",
+        "        if public is not None and not np.isfinite(rows).all():\n",
+        (_READING + _NEVER + "found_out_whether_or_not_anybody_is_null",),
+    ),
+    Mutant(
+        "asked-once-before-the-charge",
+        "a model that never repeats itself is found out after the charge alone",
+        "session.py",
+        "            if not np.array_equal(again, scores[:, 0]):\n",
+        "            if False:\n",
+        ("tests/test_session.py::" + _NEVER + "refused_before_a_charge",),
+    ),
+    Mutant(
+        "writers-are-looked-at-only-where-a-prompt-fails",
+        "a writing model is compared with its first reading only where a prompt fails, which an error then tells",
+        "models/lockstep/prefill.py",
+        "                    if not torch.equal(self._model.read(prefix)[1], end):\n",
+        "                    if any(group.null for group in self.groups) and not torch.equal(\n"
+        "                        self._model.read(prefix)[1], end\n                    ):\n",
+        (
+            "tests/models/lockstep/test_stepper.py::"
+            "test_a_model_that_never_repeats_itself_is_found_out_whether_or_not_a_prompt_failed",
+        ),
+    ),
+    Mutant(
+        "what-the-private-read-found-is-forgotten",
+        "a run whose private read showed that prompts mix is certified by who goes on with it",
+        "synthesis/synthesizer.py",
+        "        if self.model.isolation.holds and any(",
+        "        if False and any(",
+        ("tests/synthesis/test_certificates.py::test_what_the_private_read_finds_is_not_forgotten_by_who_goes_on",),
+    ),
+]

@@ -1,0 +1,185 @@
+"""Planted in what makes a record known, in the one step of a first budget, and in what a ledger's file may hold."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_SECOND = "tests/privacy/ledger/test_second_budgets.py::"
+_REGISTRY = "tests/privacy/ledger/test_registry.py::"
+_SAME = "tests/records/test_same_records.py::"
+ANNOTATED = (_SECOND + "test_repeated_rows_with_a_new_column_are_known",)
+BOTH = (_SECOND + "test_two_annotated_files_of_the_same_records_are_known",)
+UNRELATED = (_SECOND + "test_labels_numbers_and_categories_do_not_make_other_records_known",)
+TELLING = (_SAME + "test_a_text_tells_by_its_words_and_letters_and_numbers_never_do",)
+LABELS = (_SAME + "test_columns_of_labels_have_no_marks",)
+OLD_MARKS = (_SECOND + "test_marks_of_the_second_format_are_read_and_written_anew",)
+AT_ONCE = (_REGISTRY + "test_of_two_programs_that_open_the_same_records_at_once_one_gets_a_budget",)
+STOPPED = (_REGISTRY + "test_an_edited_copy_and_a_first_opening_that_was_stopped_do_not_both_get_a_budget",)
+KILLED = (_REGISTRY + "test_a_kill_at_any_write_of_the_store_leaves_one_budget_and_a_way_on",)
+MEMORY = (_REGISTRY + "test_a_budget_in_memory_is_not_opened_where_it_cannot_be_remembered",)
+CONTINUES = (_REGISTRY + "test_a_new_version_that_cannot_be_remembered_does_not_share_a_budget",)
+EARLIER = (_REGISTRY + "test_an_owner_is_told_of_a_ledger_that_an_earlier_version_noted",)
+FRESH = (_REGISTRY + "test_files_that_are_written_at_the_same_moment_have_names_of_their_own",)
+ON_DISK = (_REGISTRY + "test_a_note_is_on_the_disk_under_its_name",)
+GRANTED = (_REGISTRY + "test_a_refusal_names_the_ledger_that_goes_on_though_a_second_was_granted",)
+TABLES = ("tests/privacy/ledger/test_file.py::test_a_file_whose_tables_drop_or_change_rows_by_themselves_is_refused",)
+
+MUTANTS = [
+    Mutant(
+        "repeated-texts-count-in-no-file",
+        "a ticket that is there several times, with an id for each, is a new record",
+        "records/fingerprints.py",
+        "(mean <= most) & (shared <=",
+        "(mean <= DIFFERENT) & (shared <=",
+        ANNOTATED,
+    ),
+    Mutant(
+        "strong-in-one-file-is-not-enough",
+        "a text that is unique in one file and repeated beside new sentences in the other is not found",
+        "privacy/ledger/known_records.py",
+        "always = _among(mine, theirs[theirs % 4 >= NAME]) | (_among(mine, theirs) & (mine % 4 >= NAME))",
+        "always = _among(mine, theirs[theirs % 4 >= NAME]) & (mine % 4 >= NAME)",
+        ANNOTATED,
+    ),
+    Mutant(
+        "texts-counted-over-all-columns",
+        "a new column of unique texts changes what the other columns' texts are",
+        "records/fingerprints.py",
+        "    _, column = np.unique(columns, return_inverse=True)\n",
+        "    column = np.zeros(len(columns), np.int64)\n",
+        LABELS,
+    ),
+    Mutant(
+        "repeated-texts-always-tell",
+        "labels of many words make other people's records known",
+        "records/fingerprints.py",
+        "np.where(mean <= DIFFERENT, kinds[alike], np.uint64(PHRASE))[own]",
+        "kinds[alike][own]",
+        UNRELATED,
+    ),
+    Mutant(
+        "numbers-tell",
+        "small numbers, which are long as text, make other records known",
+        "records/fingerprints.py",
+        " and len(_LETTER.findall(text)) >= LETTERS",
+        "",
+        TELLING,
+    ),
+    Mutant(
+        "columns-of-labels-tell",
+        "words that few rows share, such as occupations of a small table, make other persons' records known",
+        "records/fingerprints.py",
+        "most = np.array([DIFFERENT, PHRASE_REPEATS, DIFFERENT, SENTENCE_REPEATS])[alike]",
+        "most = np.array([PHRASE_REPEATS * 4, PHRASE_REPEATS, DIFFERENT, SENTENCE_REPEATS * 4])[alike]",
+        LABELS,
+    ),
+    Mutant(
+        "old-marks-keep-their-bits",
+        "texts in marks of an earlier version are no longer found by their kind",
+        "privacy/ledger/known_records.py",
+        "    if magic != _MAGIC:\n",
+        "    if first:\n",
+        OLD_MARKS,
+    ),
+    Mutant(
+        "first-budgets-in-two-steps",
+        "of two programs that open a data set and an edited copy at once, both get a budget",
+        "store.py",
+        "            fcntl.flock(turn, fcntl.LOCK_EX)",
+        "            fcntl.flock(turn, fcntl.LOCK_SH)",
+        AT_ONCE,
+    ),
+    Mutant(
+        "stopped-opening-goes-on-unasked",
+        "a first opening that was stopped goes on though an edited copy got a budget meanwhile",
+        "privacy/ledger/registry.py",
+        "known = closest(identity) if noted is None or begun else None",
+        "known = closest(identity) if noted is None else None",
+        STOPPED,
+    ),
+    Mutant(
+        "own-marks-block-an-opening",
+        "the marks of an opening that was stopped keep its owner from opening it",
+        "privacy/ledger/known_records.py",
+        "leave_out = own if own.with_suffix(OPENING).exists() else None",
+        "leave_out = None",
+        (_REGISTRY + "test_an_opening_that_was_stopped_before_its_note_goes_on",),
+    ),
+    Mutant(
+        "note-before-marks",
+        "a stop between the note and the marks lets an edited copy open a budget, and the first go on",
+        "privacy/ledger/registry.py",
+        "        keep(identity, place, data_set, anew=not other or not _exists(str(noted)))\n"
+        "        if noted is None:\n            write_once(note, os.fsencode(place))\n",
+        "        if noted is None:\n            write_once(note, os.fsencode(place))\n"
+        "        keep(identity, place, data_set, anew=not other or not _exists(str(noted)))\n"
+        "        if noted is None:\n",
+        (_REGISTRY + "test_marks_are_kept_before_the_note",),
+    ),
+    Mutant(
+        "memory-not-noted-first",
+        "on a full disk a budget in memory can be opened again and again",
+        "privacy/ledger/registry.py",
+        "    if _is_synthetic(identity):\n        return\n    place = _place(path)\n    try:\n        noted = _noted"
+        "(identity.names())\n        other",
+        "    if _is_synthetic(identity) or path == IN_MEMORY:\n        return\n    place = _place(path)\n    try:\n"
+        "        noted = _noted(identity.names())\n        other",
+        MEMORY,
+    ),
+    Mutant(
+        "new-versions-not-noted",
+        "records that share a budget get a first one elsewhere when the store could not be written",
+        "privacy/ledger/ledger.py",
+        "            if new:\n                self._note(identity, known)\n",
+        "",
+        CONTINUES,
+    ),
+    Mutant(
+        "earlier-note-overwritten",
+        "an owner is not told of the ledger that an earlier version noted, and the default changes",
+        "privacy/ledger/registry.py",
+        "        noted = _noted(identity.names())\n        other = noted is not None and noted",
+        "        noted = _noted([identity.fingerprint])\n        other = noted is not None and noted",
+        EARLIER,
+    ),
+    Mutant(
+        "threads-share-a-fresh-file",
+        "threads that open one new ledger write into each other's file",
+        "store.py",
+        '    fresh = file.with_name(f".{file.name}.{os.getpid()}.{secrets.token_hex(4)}")\n    try:\n        with',
+        '    fresh = file.with_name(f".{file.name}.{os.getpid()}")\n    try:\n        with',
+        FRESH,
+    ),
+    Mutant(
+        "names-not-synchronised",
+        "a power cut takes the note of a budget that was charged",
+        "store.py",
+        "        os.fsync(descriptor)\n",
+        "        pass\n",
+        ON_DISK,
+    ),
+    Mutant(
+        "second-ledger-takes-the-marks",
+        "a refusal names a ledger that keeps the records under another name",
+        "privacy/ledger/known_records.py",
+        "        if not anew:\n",
+        "        if False:\n",
+        GRANTED,
+    ),
+    Mutant(
+        "columns-of-tables-not-looked-at",
+        "a generated column makes the database forget charges by itself",
+        "privacy/ledger/file.py",
+        "    if columns != expected or _BY_ITSELF.search(text):\n",
+        "    if _BY_ITSELF.search(text):\n",
+        TABLES,
+    ),
+    Mutant(
+        "clauses-of-tables-not-looked-at",
+        "a conflict clause makes the database forget charges by itself",
+        "privacy/ledger/file.py",
+        "    if columns != expected or _BY_ITSELF.search(text):\n",
+        "    if columns != expected:\n",
+        TABLES,
+    ),
+]

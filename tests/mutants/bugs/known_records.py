@@ -1,0 +1,272 @@
+"""Planted in what data sets and records are known by: cells, fingerprints, marks, the store, required callers."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_SAME = "tests/records/test_same_records.py::"
+_SECOND = "tests/privacy/ledger/test_second_budgets.py::"
+_REGISTRY = "tests/privacy/ledger/test_registry.py::"
+UNNOTED = (_REGISTRY + "test_a_first_budget_that_cannot_be_remembered_is_not_opened",)
+CRASH = (_REGISTRY + "test_a_crash_while_a_first_budget_is_opened_forgets_nothing_and_blocks_nobody",)
+AT_ONCE = (_REGISTRY + "test_of_two_programs_that_open_a_first_budget_at_once_one_is_refused",)
+FORMATS = (_SAME + "test_one_value_has_one_text",)
+UNITS = (_SAME + "test_the_same_cells_in_other_units_are_another_data_set",)
+MEMORY = (_SECOND + "test_memory_is_refused_to_records_that_have_a_ledger",)
+GONE = (_SECOND + "test_a_ledger_that_was_deleted_emptied_or_replaced_is_missed",)
+GROWN = (_SECOND + "test_a_file_whose_records_are_mostly_known_opens_no_fresh_budget",)
+SAMPLE = (_SECOND + "test_records_of_a_large_data_set_are_found_in_a_sample_of_it",)
+SHORT = (_SECOND + "test_records_of_short_texts_are_known_without_their_labels_and_numbers",)
+PIECES = (_SECOND + "test_pieces_of_several_data_sets_are_known_too_and_new_records_are_not",)
+EARLIER = (_SECOND + "test_a_ledger_of_an_earlier_version_goes_on_under_the_new_fingerprint",)
+PUBLIC = (_SECOND + "test_private_rows_are_not_shown_as_public_ones",)
+LOST_KEY = (_SECOND + "test_a_lost_key_beside_kept_ledgers_is_refused",)
+OPEN_STORE = (_SECOND + "test_a_store_that_others_may_read_is_refused_with_the_command_that_closes_it",)
+CALLER = (_SECOND + "test_an_owner_can_require_a_caller",)
+
+MUTANTS = [
+    Mutant(
+        "line-ends-tell-files-apart",
+        "a file saved on another system has a budget of its own",
+        "records/cells.py",
+        'text.replace("\\r\\n", "\\n").replace("\\r", "\\n")',
+        'text.replace("\\r", "\\n")',
+        FORMATS,
+    ),
+    Mutant(
+        "offsets-not-moved-to-utc",
+        "the same moment in another time zone has a budget of its own",
+        "records/cells.py",
+        ") - _offset(offset)",
+        ")",
+        FORMATS,
+    ),
+    Mutant(
+        "floats-at-full-width",
+        "a column of 32-bit floats has another budget in Parquet than in CSV",
+        "records/cells.py",
+        'struct.unpack("<f", struct.pack("<f", value))[0]',
+        'struct.unpack("<d", struct.pack("<d", value))[0]',
+        FORMATS,
+    ),
+    Mutant(
+        "fingerprint-without-units",
+        "the same rows in other units share an account whose figures speak of other persons",
+        "records/fingerprints.py",
+        "        for unit in units\n",
+        "        for unit in ([row] for one in units for row in one)\n",
+        UNITS,
+    ),
+    Mutant(
+        "first-budget-not-asked-about",
+        "whoever names another ledger gets a fresh budget for the same records",
+        "privacy/ledger/ledger.py",
+        "            refuse_second(identity, self.path)\n",
+        "",
+        MEMORY,
+    ),
+    Mutant(
+        "first-budget-noted-late",
+        "a crash after the first account, or a full disk, leaves a budget that nobody remembers",
+        "privacy/ledger/ledger.py",
+        "            note_first(identity, self.path, row.name)\n        return row",
+        "        return row",
+        UNNOTED,
+    ),
+    Mutant(
+        "opening-never-ends",
+        "a ledger that was emptied after its first charge counts as one that is still being opened",
+        "privacy/ledger/registry.py",
+        ".with_suffix(OPENING).unlink(missing_ok=True)",
+        ".with_suffix(OPENING)",
+        CRASH,
+    ),
+    Mutant(
+        "two-first-budgets-at-once",
+        "two programs that open a first budget at the same time get one each",
+        "privacy/ledger/registry.py",
+        "        if other and not granted:\n",
+        "        if False:\n",
+        AT_ONCE,
+    ),
+    Mutant(
+        "memory-is-no-ledger",
+        "a ledger in memory opens a fresh budget for records that have one",
+        "privacy/ledger/registry.py",
+        "    if _is_synthetic(identity):\n        return\n    place = _place(path)\n    try:\n"
+        "        noted = _noted(identity.names())\n        if",
+        "    if path == IN_MEMORY or _is_synthetic(identity):\n        return\n    place = _place(path)\n    try:\n"
+        "        noted = _noted(identity.names())\n        if",
+        MEMORY,
+    ),
+    Mutant(
+        "memory-is-forgotten",
+        "a budget in memory can be opened again and again",
+        "privacy/ledger/registry.py",
+        "    if place == IN_MEMORY and _is_synthetic(identity):\n",
+        "    if place == IN_MEMORY:\n",
+        (
+            "tests/privacy/ledger/test_second_budgets.py::test_a_budget_in_memory_is_opened_once_and_then_only_by_the_owner",
+        ),
+    ),
+    Mutant(
+        "empty-file-counts-as-kept",
+        "an emptied ledger file opens a fresh budget",
+        "privacy/ledger/registry.py",
+        "    if not _exists(noted):\n        raise _missing_ledger(noted)\n    if _same",
+        "    if not _exists(noted):\n        return\n    if _same",
+        GONE,
+    ),
+    Mutant(
+        "replaced-ledger-is-trusted",
+        "a ledger file put in the place of the one that was charged opens a fresh budget",
+        "privacy/ledger/registry.py",
+        "    if _same(noted, place):\n        raise",
+        "    if _same(noted, place):\n        return\n        raise",
+        GONE,
+    ),
+    Mutant(
+        "grown-file-is-new",
+        "single records are not compared, so a row more is a fresh budget",
+        "privacy/ledger/known_records.py",
+        "    return _closest(identity.records.marks(mark_key()), leave_out=leave_out)\n",
+        "    return None\n",
+        GROWN,
+    ),
+    Mutant(
+        "only-the-new-files-share-counts",
+        "a file that outgrew the known records gives every one of them a fresh budget",
+        "privacy/ledger/known_records.py",
+        "max(best.share, best.contained, together) >= SHARE",
+        "max(best.share, together) >= SHARE",
+        GROWN,
+    ),
+    Mutant(
+        "whole-records-alone-are-known",
+        "a column more or less makes every record a new one",
+        "privacy/ledger/known_records.py",
+        " | (always | among_bare).any(axis=1)",
+        "",
+        GROWN,
+    ),
+    Mutant(
+        "longest-text-alone-is-marked",
+        "a column longer than the records' own text makes every record a new one",
+        "records/fingerprints.py",
+        "TEXTS: Final = 8",
+        "TEXTS: Final = 1",
+        (_SECOND + "test_repeated_rows_with_a_new_column_are_known",),
+    ),
+    Mutant(
+        "short-texts-not-marked",
+        "new labels or line numbers make records of short texts new ones",
+        "records/fingerprints.py",
+        "    return len(text) >= SHORT_TEXT and",
+        "    return len(text) >= LONG_TEXT and",
+        SHORT,
+    ),
+    Mutant(
+        "repeated-rows-not-marked",
+        "a file in which every row stands three times opens a fresh budget",
+        "records/fingerprints.py",
+        "SENTENCE_REPEATS: Final = 20",
+        "SENTENCE_REPEATS: Final = 1",
+        GROWN,
+    ),
+    Mutant(
+        "sample-taken-for-the-whole",
+        "records of a large data set that are not in its sample count as new",
+        "privacy/ledger/known_records.py",
+        "    return max(among, min(1.0, float(hits.mean()) / kept.rate))\n",
+        "    return float(hits.mean())\n",
+        SAMPLE,
+    ),
+    Mutant(
+        "data-sets-compared-one-by-one",
+        "a file put together from pieces of several data sets counts as new",
+        "privacy/ledger/known_records.py",
+        "max(best.share, best.contained, together) >= SHARE",
+        "max(best.share, best.contained) >= SHARE",
+        PIECES,
+    ),
+    Mutant(
+        "earlier-fingerprint-forgotten",
+        "an upgrade of the package opens a fresh budget for every data set",
+        "privacy/ledger/ledger.py",
+        "        for earlier in islice(identity.names(), 1, None):\n",
+        "        for earlier in islice(identity.names(), 0):\n",
+        EARLIER,
+    ),
+    Mutant(
+        "private-rows-pass-for-public",
+        "private rows are shown as demonstrations, for nothing",
+        "privacy/ledger/known_records.py",
+        "    if known is not None:\n        raise InputError(",
+        "    if known is not None and not values:\n        raise InputError(",
+        PUBLIC,
+    ),
+    Mutant(
+        "one-known-row-is-told",
+        "whoever may send questions learns from a refusal whether one record is among the private ones",
+        "privacy/ledger/known_records.py",
+        "FEW: Final = 10",
+        "FEW: Final = 1",
+        PUBLIC,
+    ),
+    Mutant(
+        "lost-key-made-again",
+        "a store whose key is gone gets a new one, under which no ledger is found",
+        "store.py",
+        "        if next(ledgers.iterdir(), None) is not None and not file.exists():\n",
+        "        if False:\n",
+        LOST_KEY,
+    ),
+    Mutant(
+        "another-key-is-taken",
+        "a key from elsewhere is used, under which no ledger is found",
+        "store.py",
+        "    if not hmac.compare_digest(proof.read_bytes(), expected):\n",
+        "    if False:\n",
+        LOST_KEY,
+    ),
+    Mutant(
+        "open-store-is-used",
+        "others may read the marks' key, and put a key or a note of their own in its place",
+        "store.py",
+        "    if status.st_mode & 0o077:\n",
+        "    if status.st_mode & 0o002:\n",
+        OPEN_STORE,
+    ),
+    Mutant(
+        "caller-required-of-nobody",
+        "whoever leaves --caller out spends the whole budget though the owner requires a caller",
+        "privacy/ledger/caps.py",
+        "    if row is not None and row.cap == 0:\n",
+        "    if row is not None and row.cap < 0:\n",
+        CALLER,
+    ),
+    Mutant(
+        "benchmark-checks-the-whole-file-alone",
+        "the rows of a benchmark are checked as a file, and the first of them, which are used, may all be private",
+        "benchmarks/harness/public_rows.py",
+        "    used = rows.first(most)\n    for part in (rows, used):",
+        "    used = rows.first(most)\n    for part in (rows,):",
+        ("tests/benchmarks/harness/test_public_rows.py",),
+    ),
+    Mutant(
+        "benchmark-answers-from-a-few-private-rows",
+        "references without noise answer from private rows where they are fewer than ten",
+        "benchmarks/studies/classification.py",
+        "answered_from(records, str(options.private))",
+        "pass",
+        ("tests/benchmarks/harness/test_public_rows.py",),
+    ),
+    Mutant(
+        "questions-are-checked-as-a-whole-file",
+        "private rows are asked in clear where public ones stand behind them that --limit leaves out",
+        "cli/classify.py",
+        "for rows in (questions, selected):",
+        "for rows in (questions,):",
+        ("tests/benchmarks/harness/test_public_rows.py",),
+    ),
+]
