@@ -12,6 +12,7 @@ from functools import wraps
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from operator import attrgetter
 from types import ModuleType
 from typing import Any, Final, ParamSpec, TypeVar, final
 
@@ -153,11 +154,16 @@ def names_of(old: str, new: str) -> Callable[[str], Any]:
 
 
 def renamed(old: str, new: str) -> property:
-    """An attribute under its old name."""
+    """An attribute under its old name.
+
+    Args:
+        old: That name.
+        new: Where it is now, such as ``workspace.lock``.
+    """
 
     def read(owner: Any) -> Any:
         warn(f"{type(owner).__name__}.{old}", f"{type(owner).__name__}.{new}")
-        return getattr(owner, new)
+        return attrgetter(new)(owner)
 
     return property(read)
 

@@ -19,7 +19,7 @@ from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoE
 from sottovoce.experts.ensemble import Ensemble
 from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.partition import Partition
-from sottovoce.experts.reading import bare_scores, of_shape
+from sottovoce.experts.reading import bare_scores, of_shape, same_bits
 from sottovoce.experts.subsample import SampledEnsemble
 from sottovoce.methods.base import Method, Price, Reads, Subsampling, make_method
 from sottovoce.methods.references import Demonstrations
@@ -380,7 +380,7 @@ class PrivateICL:
             )
         if self._ensemble is not None:
             again = self._without_examples(lambda: bare_scores(self.model, self.task, batch))
-            if not np.array_equal(again, scores[:, 0]):
+            if not same_bits(again, scores[:, 0]):
                 raise ModelError(
                     f"The model {self.model.name} gave other numbers where it was asked a question without any private "
                     "example once more. Whether it still gives the same is looked at after every private read, bit by "

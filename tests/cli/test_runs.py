@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -502,3 +503,13 @@ def test_an_interruption_behind_the_disk_loses_no_paid_answer(desk, monkeypatch)
     monkeypatch.setattr(partial_file.PartialFile, "append", interrupted)
     assert desk.run()[0] == 130
     assert len(desk.partial.read_text().splitlines()) == BATCH
+
+
+def test_a_side_file_that_cannot_be_removed_takes_nothing_from_what_ended_a_run(tmp_path, monkeypatch):
+    def refuses(path, **options):
+        raise PermissionError(13, "Permission denied")
+
+    begun = sink(tmp_path / "a.jsonl")
+    monkeypatch.setattr(Path, "unlink", refuses)
+    with pytest.raises(RuntimeError, match="the reason"), begun:
+        raise RuntimeError("the reason")

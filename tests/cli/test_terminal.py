@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 import logging
 import os
@@ -245,6 +246,33 @@ def test_every_command_runs_behind_the_gate(monkeypatch, capfd):
     out, err = capfd.readouterr()
     assert safe(out)
     assert "owned" not in err
+
+
+@pytest.mark.parametrize("order", [SystemExit, GeneratorExit, asyncio.CancelledError])
+def test_the_words_of_an_order_to_stop_are_withheld(monkeypatch, capfd, order):
+    # The interpreter would print them behind the gate.
+    def stops(**given):
+        raise order(TITLE)
+
+    monkeypatch.setattr(cli, "_build", lambda: stops)
+    with pytest.raises(SystemExit) as ended:
+        cli.main([])
+    assert ended.value.code == 1
+    out, err = capfd.readouterr()
+    assert safe(err)
+    assert "owned" not in out + err
+    assert f"Internal error: {order.__name__} at test_terminal.py" in err
+
+
+@pytest.mark.parametrize("code", [3, None])
+def test_an_order_to_end_with_an_exit_code_is_followed(monkeypatch, code):
+    def stops(**given):
+        raise SystemExit(code)
+
+    monkeypatch.setattr(cli, "_build", lambda: stops)
+    with pytest.raises(SystemExit) as ended:
+        cli.main([])
+    assert ended.value.code == code
 
 
 def test_answers_reach_a_stream_that_knows_ascii_alone(monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -151,6 +152,15 @@ def test_the_processors_allocator_is_heard():
     assert not is_shared(RuntimeError("shapes do not fit"), None)
 
 
+@pytest.mark.parametrize("before", ["", "torch: ", "(", "a_"])
+def test_a_word_is_heard_where_it_begins_and_not_inside_another_one(before):
+    for word in ("HIP error: out of order", "bad_alloc", "alloc_failed", "allocate memory", "spawn thread"):
+        assert is_shared(RuntimeError(before + word), None), word
+    assert is_shared(RuntimeError("cannot reallocate memory"), None)
+    for own in ("membership error", "relationship error in row 3"):
+        assert not is_shared(RuntimeError(before + own), None), own
+
+
 def test_a_decoders_words_are_heard():
     # Pillow has them for one of its decoders. As it raises them there, they would else count as damage.
     pillow = pytest.importorskip("PIL.ImageFile")
@@ -276,6 +286,50 @@ def test_a_model_that_never_repeats_itself_is_found_out_whether_or_not_anybody_i
     )  # fmt: skip
     with pytest.raises(ModelError, match=r"failed while it read private examples \(ModelError\)"):
         sampled.ask(QUERIES, rehearsed)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_model_that_never_repeats_itself_is_found_out_whether_or_not_anybody_is_there(there):
+    # Else "is there any record?" would be told by whether an answer comes.
+    times = []
+
+    def score(task, context, query):
+        times.append(query)
+        return [0.0, 1.0, 2.0 + 1e-12 * len(times)]
+
+    model = FakeScorer(score)
+    rehearsed = model.prepare(TASK, [()]).score(QUERIES)[:, 0]
+    row = {"text": "note", "label": "fraud"} if there else {"text": "", "label": ""}
+    sealed = PrivateRecords([Row(1, row)], source="made up", size_is_public=True)
+    ensemble = Ensemble(sealed, TASK, model, Partition(), Adjacency.ZERO_OUT)
+    with pytest.raises(ModelError, match=r"failed while it read private examples \(ModelError\)"):
+        ensemble.ask(QUERIES, rehearsed)
+    assert len(ensemble.ask(QUERIES)) == 2, "without a rehearsal there is nothing to compare with"
+
+
+def test_minus_zero_is_another_answer_than_zero():
+    def model(zero):
+        scores = SimpleNamespace(score=lambda queries: np.tile([zero, 0.0, -1.0], (len(queries), 1, 1)), close=list)
+        return SimpleNamespace(name="says zero", prepare=lambda task, contexts: scores)
+
+    rehearsed = model(0.0).prepare(TASK, [()]).score(QUERIES)[:, 0]
+    Reading(model(0.0), TASK, GOOD[:1]).score(QUERIES, rehearsed)
+    with pytest.raises(ModelError):
+        Reading(model(-0.0), TASK, GOOD[:1]).score(QUERIES, rehearsed)
+
+
+def test_an_order_to_stop_does_not_carry_what_the_model_was_handling():
+    def score(task, context, query):
+        if poisoned(context):
+            try:
+                raise ValueError("quotes poison")
+            except ValueError as error:
+                raise asyncio.CancelledError from error
+        return one_shot(task, context, query)
+
+    with pytest.raises(asyncio.CancelledError) as caught:
+        Reading(FakeScorer(score), TASK, [*GOOD, BAD]).score(QUERIES)
+    assert caught.value.__cause__ is caught.value.__context__ is None
 
 
 def test_what_was_kept_of_a_prompt_is_freed_where_the_model_fails_on_it():

@@ -141,13 +141,15 @@ def test_a_seeded_or_unverified_run_cannot_pass_for_another(tmp_path):
             Adjacency.REPLACE_ONE, "record", honest.epsilon, 1e-6, honest.method, made_up, seeded=False
         )
         forged = replace(honest, seeded=False, isolation=made_up.value, statement=words)
-        assert wrong(forged.checks(written, icl.ledger, RECORDS)) == [REQUEST, PRICE]
+        noted = [APART] if name == "b" else []  # the ledger notes what such a model was not known to do
+        assert wrong(forged.checks(written, icl.ledger, RECORDS)) == [REQUEST, *noted, PRICE]
         asked = {**honest.asked, "seeded": False, "isolation": made_up.value}
-        assert wrong(replace(forged, asked=asked).checks(written, icl.ledger, RECORDS)) == [PRICE]
+        assert wrong(replace(forged, asked=asked).checks(written, icl.ledger, RECORDS)) == [*noted, PRICE]
 
 
 # What was asked for
 
+APART = "the model kept experts apart"
 REQUEST = "it is for all that was asked for, in the same words"
 CHARGED, PRICE = "every text was charged before it left", "the charges are those of the certificate"
 
@@ -298,6 +300,20 @@ def test_what_the_private_read_finds_is_not_forgotten_by_who_goes_on(tmp_path):
         again.certificate(checkpoint.run_state, [])
     assert again.balance.spent == spent
     checkpoint.close()
+
+
+def test_a_certificate_that_passes_over_what_the_private_read_found_is_found_out_by_the_ledger(tmp_path, monkeypatch):
+    icl = writer(tmp_path / "a.db", model=Mixes(Isolation.NOT_VERIFIED))
+    run_state = icl.new_run_state()
+    written = [dict(row) for one in icl.rounds(run_state=run_state) for row in one.rows]
+    again = writer(tmp_path / "a.db", model=Mixes(Isolation.TESTED))
+    monkeypatch.setattr("sottovoce.synthesis.synthesizer.was_mixed", lambda content: False)  # as a version before wrote
+    certificate = again.certificate(run_state, written)
+    assert certificate.isolation == Isolation.TESTED.value
+    assert wrong(certificate.checks(written, None, RECORDS)) == []
+    [found] = [check for check in certificate.checks(written, again.ledger, RECORDS) if not check.holds]
+    assert found.what == APART
+    assert "seen to mix prompts" in found.told
 
 
 def test_a_run_that_was_not_charged_is_not_certified():

@@ -128,6 +128,16 @@ def test_a_model_that_fails_on_public_prompts_fails_before_the_charge():
     assert kinds(icl.ledger) == ["open"]
 
 
+def test_what_a_model_says_of_public_prompts_is_told_with_what_was_charged():
+    class Stops(FakeStepper):
+        def read(self, groups, **sizes):
+            raise ModelError("The model does not read public text as it did before.")
+
+    icl = writer(model=Stops(likes_its_own, pieces=PIECES))
+    with pytest.raises(ModelError, match=r"as it did before\. Nothing was charged\."):
+        list(icl.rounds())
+
+
 def test_a_model_that_runs_out_of_memory_says_nothing_of_a_record_and_the_charge_stands():
     def fails(prompt, text):
         if prompt.private_text:

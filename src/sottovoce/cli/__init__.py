@@ -79,9 +79,9 @@ def _run(arguments: list[str] | None) -> int | None:
         return INTERRUPTED
     except BrokenPipeError:
         return None
-    except (SystemExit, GeneratorExit):
-        raise
-    except BaseException as error:  # an order to stop of another class too: its trace could quote a record
+    except BaseException as error:  # an order to stop too: its words, and its trace, could quote a record
+        if isinstance(error, SystemExit) and isinstance(error.code, int | None):
+            raise
         frame = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
         say(

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -172,8 +173,9 @@ class AnswerSink:
                 say(f"Paid answers are in {self._partial}; run again with --resume to go on.")
             elif self._file.is_at(self._partial):
                 # First what says of which run it is: once the partial file is gone, another run may have the name.
-                self._header.unlink(missing_ok=True)
-                self._file.remove()
+                with suppress(OSError):  # a later run finds both; what ended this one is what is told
+                    self._header.unlink(missing_ok=True)
+                    self._file.remove()
         finally:
             self._close()
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.partition import Partition
-from sottovoce.experts.reading import Reading
+from sottovoce.experts.reading import Reading, require_sound, withheld
 from sottovoce.models.base import FloatArray, LabelScorer
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.sealed import RECORD_UNIT, Opaque, PrivateRecords, Row, identity_text, is_missing, unseal
@@ -71,6 +71,8 @@ class Ensemble(Opaque):
             if self._reading is None:
                 self._reading = Reading(self.scorer, self.task, [self._contexts[index] for index in occupied])
             scores[:, occupied] = self._reading.score(queries, public)
+        elif public is not None:  # else whether an answer comes would tell whether anybody is there
+            withheld(self.scorer, lambda: require_sound(self.scorer, self.task, queries, public))
         return [
             ExpertOutputs(rows, self._slots.change, self._slots.adjacency, None if public is None else public[index])
             for index, rows in enumerate(scores)

@@ -22,7 +22,7 @@ import numpy as np
 
 from sottovoce.errors import ModelError
 from sottovoce.models.base import Context, FloatArray, LabelScorer, PreparedContexts
-from sottovoce.models.failures import OwnFailure, is_models, is_shared
+from sottovoce.models.failures import OwnFailure, forget_causes, is_models, is_shared
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
 
@@ -127,8 +127,19 @@ def require_sound(
         Exception: What the model raises.
     """
     scores = bare_scores(scorer, task, queries)
-    if not np.isfinite(scores).all() or (rehearsed is not None and not np.array_equal(scores, rehearsed)):
+    if not np.isfinite(scores).all() or (rehearsed is not None and not same_bits(scores, rehearsed)):
         raise ModelError("The model does not answer bare questions any more as it did before.")
+
+
+def same_bits(scores: FloatArray, others: FloatArray) -> bool:
+    """Whether scores are the same in every bit; minus zero is not zero.
+
+    Example:
+        >>> same_bits(np.array([0.0]), np.array([0.0])), same_bits(np.array([0.0]), np.array([-0.0]))
+        (True, False)
+    """
+    a, b = np.asarray(scores, dtype=np.float64), np.asarray(others, dtype=np.float64)
+    return a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def bare_scores(scorer: LabelScorer, task: Task, queries: Sequence[Query]) -> FloatArray:
@@ -151,6 +162,7 @@ def withheld(scorer: LabelScorer, read: Callable[[], T]) -> T:
         return read()
     except BaseException as error:
         if not is_models(error):
+            forget_causes(error)
             raise
         failure, shared = type(error).__name__, is_shared(error, handled)
         retryable = isinstance(error, ModelError) and error.retryable

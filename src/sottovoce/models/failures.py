@@ -5,15 +5,18 @@ Guarantee   A failure makes one expert null only where nothing says that others 
             fails the whole answer, else the records of one expert would decide who else is heard.
 Assumes     Libraries say that they ran out of memory by ``MemoryError``, by a class named ``OutOfMemoryError``, or in a
             ``RuntimeError``, an ``OSError`` or a panic in one of the words below. PyTorch's processor allocator does
-            the last. Pillow's decoders say nothing of it; behind their failures it is shown that there was memory.
+            the last. Pillow's decoders say nothing of it; behind failures of PNG and JPEG it is shown that there was
+            memory, and those of other formats are shared.
 Sources     specification 8.4 (failures that private content causes).
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
-from types import TracebackType
+from traceback import walk_tb
+from types import FrameType, TracebackType
 from typing import final
 
 from sottovoce.errors import ModelError
@@ -24,6 +27,7 @@ _CLASSES = ("outofmemory", "acceleratorerror", "timeout", "timelimit")
 """In names of classes: devices that are out of memory or not usable any more, and time that ran out."""
 _WORDS = (
     "allocate memory",
+    "reallocate memory",
     "out of memory",
     "not enough memory",
     "failed to allocate",
@@ -45,6 +49,10 @@ _WORDS = (
     "too many open files",
     "resource temporarily unavailable",
 )
+_SAYS_SHARED = re.compile("(?<![a-z])(?:" + "|".join(_WORDS) + ")")
+"""One of the words, and not the end of a longer one: a membership error is no hip error."""
+_OWN_PICTURES = ("PIL.PngImagePlugin", "PIL.JpegImagePlugin", "PIL.MpoImagePlugin")
+"""What reads files whose decoder needs no more memory than the made-up picture; see ``decoder_memory``."""
 
 
 def is_models(error: BaseException) -> bool:
@@ -58,6 +66,19 @@ def is_models(error: BaseException) -> bool:
         (True, False, False)
     """
     return isinstance(error, Exception) or type(error).__name__ == _PANIC
+
+
+def forget_causes(error: BaseException) -> None:
+    """Takes from an order to stop what its raiser was handling: a model's failure could quote a record.
+
+    Example:
+        >>> order = KeyboardInterrupt()
+        >>> order.__context__ = ValueError("a record")
+        >>> forget_causes(order)
+        >>> order.__context__ is None
+        True
+    """
+    error.__cause__ = error.__context__ = None
 
 
 def is_shared(error: BaseException, handled: BaseException | None) -> bool:
@@ -139,9 +160,11 @@ def _says_shared(error: BaseException) -> bool:
         return error.retryable
     if isinstance(error, RuntimeError | OSError) or not isinstance(error, Exception):
         message = str(error).lower()
-        if any(word in message for word in _WORDS):
+        if _SAYS_SHARED.search(message):
             return True
     if isinstance(error, OSError) and error.errno is not None:
+        return True
+    if not _pictures_of(error).issubset(_OWN_PICTURES):
         return True
     if _is_decoders(error):
         from sottovoce.models.decoder_memory import has_room_to_decode
@@ -159,9 +182,27 @@ def _is_of_shared_class(error: BaseException) -> bool:
 
 
 def _is_decoders(error: BaseException) -> bool:
-    """Whether Pillow raised it where it decodes: damaged bytes, or so it says."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
+    """Whether Pillow raised it where it decodes: damaged bytes, or so it says.
+
+    That no format knows a file is told by the class too: an error of a worker process comes without its places.
+    """
+    pillow = sys.modules.get("PIL")
+    if pillow is not None and isinstance(error, pillow.UnidentifiedImageError):
+        return True
+    frames = _frames_of(error)
+    place = str(frames[-1].f_globals.get("__name__")) if frames else ""
     return place in {"PIL.Image", "PIL.ImageFile"} or (place.startswith("PIL.") and place.endswith("ImagePlugin"))
+
+
+def _pictures_of(error: BaseException) -> set[str]:
+    """The modules of the formats whose files were being read where it was raised; empty without Pillow."""
+    pillow = sys.modules.get("PIL.ImageFile")
+    if pillow is None:
+        return set()
+    readers = [frame.f_locals.get("self") for frame in _frames_of(error)]
+    return {type(reader).__module__ for reader in readers if isinstance(reader, pillow.ImageFile)}
+
+
+def _frames_of(error: BaseException) -> list[FrameType]:
+    """The places that an error passed, where it was raised last."""
+    return [frame for frame, _ in walk_tb(error.__traceback__)]

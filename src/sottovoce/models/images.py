@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from sottovoce.models.decoder_memory import one_at_a_time
+from sottovoce.models.decoder_memory import whole_files_alone
 from sottovoce.models.failures import OwnFailure
 
 MAX_FILE_BYTES = 32 << 20
@@ -89,8 +89,11 @@ for _plugin in (
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """No log and no warning from this thread. One thread at a time: the list of warning filters is the process's."""
-    with one_at_a_time, warnings.catch_warnings():
+    """No log and no warning from this thread, and an exception from every decoder that fails.
+
+    One thread at a time: the list of warning filters is the process's, and so is what Pillow lets pass.
+    """
+    with whole_files_alone(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         before, _thread.reading = _thread.reading, True
         try:

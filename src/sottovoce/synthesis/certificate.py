@@ -46,10 +46,28 @@ _ID: Final = re.compile(r"(?P<run>[0-9a-f]+)-[1-9][0-9]*(?:\.[1-9][0-9]*)?")
 _OF_METHOD: Final = "method's "
 _SEEDED: Final = "seeded: no guarantee"
 _UNREADABLE: Final = (SottoError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+MIXED: Final = "mixed"
+"""Said of texts that a model wrote which is not known to keep prompts apart."""
 _SLACK: Final = 1 + 1e-9
 """Figures are recomputed in floating point."""
 
 _Entries = dict[str, Mapping[str, Any]]
+
+
+@final
+@dataclass(frozen=True)
+class _History:
+    """What a ledger says of the runs that a certificate names.
+
+    Attributes:
+        paid: The charges.
+        begun: Those of them that began to be drawn.
+        left: Those of them that left.
+    """
+
+    paid: _Entries
+    begun: set[str]
+    left: _Entries
 
 
 @final
@@ -243,14 +261,15 @@ class Certificate:
             ledger: That was charged.
             records: The private records.
         """
-        checks = [self._figures(), self._parameters(), self._words(), self._request(), *self._promise()]
+        history = None if ledger is None else self._history(ledger)
+        checks = [self._figures(), self._parameters(), self._words(), self._request(), *self._promise(history)]
         what = "the rows are those of the certificate"
         if rows is None:
             checks.append(Check(what, None, "no rows were given"))
         else:
             same = len(rows) == self.rows and rows_hash(rows) == self.rows_sha256
             checks.append(Check(what, same, f"{len(rows)} rows"))
-        return [*checks, *self._held_against(ledger, rows, records)]
+        return [*checks, *self._held_against(ledger, history, rows, records)]
 
     def _figures(self) -> Check:
         what = f"epsilon {rounded_up(self.epsilon, 6)} at delta {rounded_up(self.delta)} follows from the event"
@@ -354,30 +373,37 @@ class Certificate:
         differs = [name for name, value in expected.items() if _plain(getattr(self, name)) != _plain(value)]
         return Check(what, not differs, f"{differs[0]} differs" if differs else f"{len(self.ledger)} charges")
 
-    def _promise(self) -> list[Check]:
+    def _promise(self, history: _History | None) -> list[Check]:
+        holds = Isolation(self.isolation).holds
+        mixed = [] if history is None else [entry for entry in history.left.values() if was_mixed(_content(entry))]
+        found = f"the ledger notes of {len(mixed)} charges that it was seen to mix prompts"
         return [
             Check("the noise came from the operating system", not self.seeded, "seeded" if self.seeded else "yes"),
-            Check("the model kept experts apart", Isolation(self.isolation).holds, self.isolation),
+            Check("the model kept experts apart", holds and not mixed, found if holds and mixed else self.isolation),
         ]
 
     def _held_against(
-        self, ledger: Ledger | None, rows: Sequence[Mapping[str, Any]] | None, records: PrivateRecords | None
+        self,
+        ledger: Ledger | None,
+        history: _History | None,
+        rows: Sequence[Mapping[str, Any]] | None,
+        records: PrivateRecords | None,
     ) -> list[Check]:
         charged, price = "every text was charged before it left", "the charges are those of the certificate"
         left, data = "the rows are those that left", "the records are those that were charged"
-        if ledger is None:
+        if ledger is None or history is None:
             return [Check(what, None, "no ledger was given") for what in (charged, price, left, data)]
-        paid, begun, gone = self._history(ledger)
+        paid, begun, gone = history.paid, history.begun, history.left
         ids = set(self.ledger)
         whole = bool(ids) and len(ids) == len(self.ledger) and set(paid) == ids == begun | set(gone)
         return [
             Check(charged, whole and ledger.verify() == [], f"{len(paid)} charges, {len(gone)} releases"),
             self._price_of(price, ledger, list(paid.values())),
-            self._left(left, rows, [_detail(gone[charge]).get("content") for charge in self.ledger if charge in gone]),
+            self._left(left, rows, [_content(gone[charge]) for charge in self.ledger if charge in gone]),
             self._records(data, ledger, records, list(paid.values())),
         ]
 
-    def _history(self, ledger: Ledger) -> tuple[_Entries, set[str], _Entries]:
+    def _history(self, ledger: Ledger) -> _History:
         """The charges of the runs that this one names, those of them that began, and those that left."""
         runs = {match["run"] for charge in self.ledger if (match := _ID.fullmatch(charge))}
         entries: dict[str, _Entries] = {"reserve": {}, "draw": {}, "release": {}}
@@ -386,7 +412,7 @@ class Certificate:
                 match = _ID.fullmatch(entry["release_id"] or "")
                 if match and match["run"] in runs and entry["kind"] in entries:
                     entries[entry["kind"]][entry["release_id"]] = entry
-        return entries["reserve"], set(entries["draw"]), entries["release"]
+        return _History(entries["reserve"], set(entries["draw"]), entries["release"])
 
     def _price_of(self, what: str, ledger: Ledger, paid: Sequence[Mapping[str, Any]]) -> Check:
         """Whether what was charged is what the certificate says: of whom, for whom, by what, and how much."""
@@ -441,6 +467,16 @@ class Certificate:
         digests = [data_hash(kept, run, name) for name in names]
         same = any(hmac.compare_digest(digest.encode(), _bytes(self.data)) for digest in digests)
         return Check(what, same, "by their keyed hash")
+
+
+def was_mixed(content: object) -> bool:
+    """Of what is noted of a charge that left, whether the model had been seen to mix prompts."""
+    return str(content).endswith(f" {MIXED}")
+
+
+def _content(entry: Mapping[str, Any]) -> Any:
+    """What was noted of a charge when it left."""
+    return _detail(entry).get("content")
 
 
 def asked_hash(request: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ from sottovoce.experts.batches import Batches
 from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, make_decoder
-from sottovoce.models.failures import is_models
+from sottovoce.models.failures import forget_causes, is_models
 from sottovoce.models.registry import load_stepper
 from sottovoce.models.stepper import Group, Prompt, Stepper
 from sottovoce.parameters import Able, Kind
@@ -45,7 +45,7 @@ from sottovoce.privacy.ledger.opening import open_account
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records.sealed import PrivateRecords
-from sottovoce.synthesis.certificate import Certificate, LedgerNote, asked_hash, rows_hash
+from sottovoce.synthesis.certificate import MIXED, Certificate, LedgerNote, asked_hash, rows_hash, was_mixed
 from sottovoce.synthesis.checkpoint import Checkpoint
 from sottovoce.synthesis.config import SynthesisConfig, plan_of, plan_of_charges, room_of, terms_of
 from sottovoce.synthesis.text import Text
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from sottovoce.models.stepper import ReadPrompts
 
 T = TypeVar("T")
-MIXED = "mixed"
-"""Said of texts that a model wrote which is not known to keep prompts apart."""
 
 
 @final
@@ -345,7 +343,7 @@ class Synthesizer:
                 f"here: {self.model.isolation.value}. Repeat its command on the machine, and with the versions, that "
                 "it began with. Nothing more was charged."
             )
-        if self.model.isolation.holds and any(_mixed(standing.content) for standing in standings.values()):
+        if self.model.isolation.holds and any(was_mixed(standing.content) for standing in standings.values()):
             raise InputError(
                 f"When texts of the run left, the model {self.model.name!r} had been seen to mix prompts over the "
                 "private ones, and there is no guarantee for them. Nothing more was charged. Begin a new run, with a "
@@ -438,10 +436,12 @@ class Synthesizer:
                     if not text.tokens:
                         raise ModelError(
                             f"The model {self.model.name} leaves no token to begin a text with: its public prompt has "
-                            f"no finite score that is allowed. {charged}"
+                            "no finite score that is allowed."
                         )
             finally:
                 read.close()
+        except ModelError as error:
+            raise ModelError(f"{error} {charged}", retryable=error.retryable) from error
         except SottoError:
             raise
         except BaseException as error:
@@ -566,6 +566,7 @@ class Synthesizer:
             return work()
         except BaseException as error:
             if not is_models(error):
+                forget_causes(error)
                 raise
             failure = type(error).__name__
         # Raised here and not above, so that the other error is not attached to it.
@@ -605,11 +606,6 @@ def _hash_of(texts: Sequence[Mapping[str, Any]]) -> str:
 def _saved_hash_of(content: str | None) -> str | None:
     """Of what is noted of a charge, the hash of what was saved."""
     return content.partition(" ")[0] if content else None
-
-
-def _mixed(content: str | None) -> bool:
-    """Of what is noted of a charge, whether the model had been seen to mix prompts."""
-    return bool(content) and str(content).endswith(f" {MIXED}")
 
 
 def _are_texts(texts: Sequence[Any], labels: Sequence[str]) -> bool:

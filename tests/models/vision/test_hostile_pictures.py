@@ -19,6 +19,9 @@ import pytest
 
 Image = pytest.importorskip("PIL.Image")
 
+from PIL import ImageFile  # noqa: E402
+from PIL.JpegImagePlugin import JpegImageFile  # noqa: E402
+
 from sottovoce.errors import ModelError  # noqa: E402
 from sottovoce.experts.reading import Reading  # noqa: E402
 from sottovoce.models import decoder_memory as _decoder_memory  # noqa: E402
@@ -310,6 +313,61 @@ def test_that_there_was_memory_is_shown_whatever_the_process_allows_pillow(monke
     assert not has_room_to_decode()
 
 
+BLACK = r"""
+import base64, io, resource
+from PIL import Image, ImageFile
+from sottovoce.models.images import UnreadableError, read_picture
+
+ImageFile.LOAD_TRUNCATED_IMAGES = True
+file = io.BytesIO()
+picture = Image.effect_noise((300, 300), 90).resize((3000, 3000)).convert("RGB")
+picture.save(file, format="JPEG", progressive=True, subsampling=0)  # the decoder needs more than the picture
+del picture
+text = base64.b64encode(file.getvalue()).decode()
+
+def read(room):
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (room << 20), resource.RLIM_INFINITY))
+    try:
+        return read_picture(text, 1 << 16).tobytes()
+    except UnreadableError:
+        return b"null"
+    except Exception:
+        return b"error"
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+whole = read(2000)
+found = [read(room) for room in range(60, 140, 4)]
+print(b"error" in found, set(found) <= {whole, b"error"}, ImageFile.LOAD_TRUNCATED_IMAGES)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_program_that_allows_truncated_files_gets_no_black_picture_where_memory_is_short():
+    run = subprocess.run(
+        [sys.executable, "-c", BLACK],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert run.stdout.split() == ["True"] * 3
+
+
+def test_half_a_file_is_null_and_memory_is_shown_where_a_program_allows_truncated_files(monkeypatch):
+    monkeypatch.setattr("PIL.ImageFile.LOAD_TRUNCATED_IMAGES", True)
+    with pytest.raises(UnreadableError):
+        read_picture(OWN["ends too early"], 1 << 16)
+    seen = []
+    whole = JpegImageFile.load
+    monkeypatch.setattr(
+        JpegImageFile, "load", lambda picture: (seen.append(ImageFile.LOAD_TRUNCATED_IMAGES), whole(picture))[1]
+    )
+    assert has_room_to_decode()
+    assert (seen, ImageFile.LOAD_TRUNCATED_IMAGES) == ([False], True)
+
+
 def of_the_decoder(picture=HOSTILE["JPEG start alone"]):
     """What Pillow raises for a damaged file."""
     with pytest.raises(OSError, match="cannot identify") as caught:
@@ -357,6 +415,29 @@ def test_a_damaged_picture_is_null_for_a_model_of_ones_own_too(monkeypatch, dama
     monkeypatch.setattr(_decoder_memory, "has_room_to_decode", lambda: False)
     with pytest.raises(ModelError):
         Reading(FakeScorer(score), TASK, contexts).score([QUESTION])
+
+
+def failure(work):
+    """What is raised."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        work()
+    return caught.value
+
+
+@pytest.mark.parametrize("kind", ["JPEG2000", "WEBP", "TIFF", "GIF"])
+def test_damage_in_a_format_whose_decoder_may_need_more_memory_is_nobodys_own(kind):
+    # There is memory for the made-up picture here, which shows nothing of what such a decoder needs.
+    content = base64.b64decode(encoded(Image.effect_noise((90, 90), 90), kind))
+    damaged = content[: len(content) // 2]
+    assert is_shared(failure(lambda: Image.open(BytesIO(damaged)).load()), None)
+    assert is_own(of_the_decoder(), None)
+
+
+def test_that_no_format_knows_a_file_is_heard_from_a_worker_process_too(monkeypatch):
+    error = of_the_decoder().with_traceback(None)
+    assert is_own(error, None)
+    monkeypatch.setattr(_decoder_memory, "has_room_to_decode", lambda: False)
+    assert is_shared(error, None)
 
 
 def test_an_error_of_the_system_is_nobodys_own_though_pillow_hands_it_on(tmp_path):

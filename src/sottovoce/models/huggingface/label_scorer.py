@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
+from sottovoce.deprecated import renamed
 from sottovoce.errors import MissingExtraError, ParameterError
 from sottovoce.models.base import Context, Isolation, require_text
 from sottovoce.tasks import Task
@@ -96,6 +97,10 @@ class TransformersScorer:
 
     def __repr__(self) -> str:
         return f"TransformersScorer({self._name!r})"
+
+    lock = renamed("lock", "engine.lock")
+    reuse_cache = renamed("reuse_cache", "engine.reuse_cache")
+    restricted = renamed("restricted", "engine.restricted")
 
     @property
     def name(self) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, final
 
+from sottovoce.deprecated import renamed
 from sottovoce.errors import MissingExtraError, ModelError
 from sottovoce.models.base import Isolation
 from sottovoce.models.stepper import Group
@@ -106,6 +107,9 @@ class TransformersStepper:
 
     def __repr__(self) -> str:
         return f"TransformersStepper({self._name!r})"
+
+    memory = renamed("memory", "workspace.memory")
+    lock = renamed("lock", "workspace.lock")
 
     @property
     def name(self) -> str:

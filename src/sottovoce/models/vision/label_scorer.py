@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
+from sottovoce.deprecated import renamed
 from sottovoce.errors import MissingExtraError
 from sottovoce.models.base import Context, Isolation, require_images
 from sottovoce.tasks import Task
@@ -80,6 +81,9 @@ class VisionScorer:
 
     def __repr__(self) -> str:
         return f"VisionScorer({self._name!r})"
+
+    lock = renamed("lock", "engine.lock")
+    reuse_cache = renamed("reuse_cache", "engine.reuse_cache")
 
     @property
     def name(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final, final
 
 import sqlalchemy as sa
 
+from sottovoce.deprecated import renamed
 from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError, ParameterError
 from sottovoce.privacy.event_json import event_to_json
 from sottovoce.privacy.events import DpEvent, describe
@@ -85,13 +86,23 @@ class Account:
         caller: Whose cap is charged beside the data set's; ``None`` charges the data set alone.
         conflicting_ledger: Path of another ledger in use for the same records on this machine, if there is one: the two
             budgets add up, and neither knows of the other.
+        opened_by: The ``Ledger`` that opened it; see ``Ledger.of``.
     """
 
     def __init__(
-        self, database: Database, row: Any, currency: str, caller: str | None, conflicting_ledger: str | None
+        self,
+        database: Database,
+        row: Any,
+        currency: str,
+        caller: str | None,
+        conflicting_ledger: str | None,
+        opened_by: Any,
     ) -> None:
         self.database, self.caller, self.conflicting_ledger = database, caller, conflicting_ledger
+        self.opened_by = opened_by
         self._number, self._currency = int(row.id), currency
+
+    ledger = renamed("ledger", "opened_by")
 
     def reserve(self, reservations: Sequence[Reservation], *, allow_retry: bool = True) -> None:
         """Charges all of them durably, or none, to every cap that they count against.

@@ -67,17 +67,14 @@ class Ledger:
     """
 
     def __init__(self, path: str) -> None:
-        self._use(Database(Address.parse(path)))
-
-    def _use(self, database: Database) -> None:
-        self._database = database
-        self.path, self.name = database.address.shown, database.name
+        address = Address.parse(path)
+        self._database = Database(address)
+        self.path, self.name = address.shown, address.name
 
     @classmethod
     def of(cls, account: Account) -> Ledger:
-        """The ledger that an account is in, over the same database."""
-        ledger = cls.__new__(cls)
-        ledger._use(account.database)
+        """The ledger that opened an account."""
+        ledger: Ledger = account.opened_by
         return ledger
 
     @classmethod
@@ -234,7 +231,7 @@ class Ledger:
             with self._database.reading() as connection:
                 caps_of(connection, row, caller, self.name)
         other = remember(identity, self.path, row.name)
-        return Account(self._database, row, budget_of(row).currency, caller, other)
+        return Account(self._database, row, budget_of(row).currency, caller, other, self)
 
     def _require_known(self, connection: sa.Connection, identity: Identity) -> Any:
         """The data set of an owner's decision."""
