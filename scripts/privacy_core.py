@@ -87,8 +87,8 @@ def speed() -> dict[str, float]:
 def survival(races: int) -> dict[str, object]:
     """Runs the full counts of tests/survival and says what was done; any failure is an AssertionError."""
     import pytest
-
     from privacy.postgres import Server  # noqa: F401  (imported so that its absence shows here)
+
     from survival import test_arithmetic, test_copies, test_crashes, test_races, test_tampering
     from survival.crashes import POINTS, Notes, release
 
