@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Rooms whose tests are cheap, for every save: what a change of the theory breaks first.
 FAST := tests/test_floors.py tests/test_rooms.py tests/test_tasks.py tests/test_session.py tests/test_scope.py \
-	tests/experts tests/methods tests/privacy tests/records
+	tests/experts tests/methods tests/privacy/accounting tests/records
 REQUIREMENTS := requirements/torch.txt requirements/base.txt requirements/dev.txt requirements/encoder.txt
 
 .PHONY: install demo test test-fast test-slow check mutants clean

@@ -35,6 +35,7 @@ def call(capsys, *arguments):
     return code, out, err
 
 
+@pytest.mark.slow
 @needs_encoder
 def test_the_demo_answers_measures_and_shows_why_it_matters(capsys):
     code, out, _ = call(capsys, "demo", "--json")

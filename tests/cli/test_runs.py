@@ -229,6 +229,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.cases(10)
 @pytest.mark.parametrize("place", [0, 2, BATCH - 1])
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_row_is_refused_and_no_answer_behind_it_is_thrown_away(desk, damage, place):

@@ -22,6 +22,7 @@ def measured(tmp_path, jobs, **changed) -> Result:
     return Result.read(run(EXPERIMENT, settings, results=tmp_path / f"{jobs}", cache=tmp_path / "cache", jobs=jobs))
 
 
+@pytest.mark.slow
 def test_two_processes_find_what_one_finds(tmp_path):
     one, two = (measured(tmp_path, jobs) for jobs in (1, 2))
     assert [(cell.key, cell.values) for cell in one.cells] == [(cell.key, cell.values) for cell in two.cells]

@@ -287,7 +287,7 @@ def test_missing_rows_are_said_before_the_first_piece(tmp_path, model):
 # Nothing is asked twice
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("experiment", "settings", "other"),
     [

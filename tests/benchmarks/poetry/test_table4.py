@@ -195,6 +195,7 @@ def test_a_method_that_keeps_its_price_is_not_counted_and_one_at_ten_times_the_p
     assert "lies above their cap: 0 of 2." in table4.exhibit(result_of(honest)).reading[-1]
 
 
+@pytest.mark.slow
 def test_every_defence_runs_under_both_adjacencies_and_the_tables_say_which(bench, monkeypatch):
     # Voting experts hold uniform rows for every other text: ties go to label 0, so votes are not told apart here.
     monkeypatch.setattr(table4, "PbS", lambda: PbS(0.3, 3))

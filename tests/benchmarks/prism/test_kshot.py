@@ -42,6 +42,7 @@ def measured(tmp_path, monkeypatch, scorer=None, settings=SETTINGS) -> Result:
     return Result.read(run(EXPERIMENT, settings, results=tmp_path / "results", cache=tmp_path / "cache"))
 
 
+@pytest.mark.slow
 def test_every_method_price_and_control_is_measured(quick, tmp_path, monkeypatch):
     result = measured(tmp_path, monkeypatch)
     at = {"task": "tickets", "names": "own"}
