@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,10 @@ PROOF: Final = "names.check"
 """In the folder of ledgers: tells whether the key is the one that they were named under."""
 TURN: Final = "turn.lock"
 """Empty; whoever has it locked decides whether records get a first budget."""
+TURN_TIMEOUT_S: Final = 120
+
+_PAUSE_S: Final = 0.02
+_ELSEWHERE: Final = "where its file system cannot do that, keep the store on another one, named by SOTTOVOCE_HOME"
 
 
 class UnsafeStoreError(OSError):
@@ -146,12 +151,38 @@ def alone() -> Iterator[None]:
     """Keeps other processes and threads that ask for the same out of the store until the end of the block.
 
     Raises:
-        OSError: The store cannot be written.
+        OSError: The store cannot be written or locked.
+        TimeoutError: Another program has had it for ``TURN_TIMEOUT_S``.
     """
-    with os.fdopen(os.open(private_folder() / TURN, os.O_CREAT | os.O_RDWR, 0o600), "rb") as turn:
-        if fcntl is not None:  # elsewhere the store cannot be locked
-            fcntl.flock(turn, fcntl.LOCK_EX)  # given back when the file is closed, also by a crash
-        yield
+    file, owner = private_folder() / TURN, os.getpid()
+    with os.fdopen(os.open(file, os.O_CREAT | os.O_RDWR, 0o600), "rb") as turn:
+        if fcntl is None:  # the store cannot be locked
+            yield
+            return
+        _lock(turn.fileno(), file)
+        try:
+            yield
+        finally:
+            if os.getpid() == owner:  # closing is not enough: a child that was forked meanwhile has the file open too
+                fcntl.flock(turn, fcntl.LOCK_UN)
+
+
+def _lock(descriptor: int, file: Path) -> None:
+    """Waits for the turn; it is given back by a crash too."""
+    end = time.monotonic() + TURN_TIMEOUT_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise TimeoutError(
+                    f"another program has had {file} locked for {TURN_TIMEOUT_S} s; wait for it or end it"
+                ) from None
+        except OSError as error:
+            raise OSError(f"{file} cannot be locked: {error.strerror or error}; {_ELSEWHERE}") from None
+        else:
+            return
+        time.sleep(_PAUSE_S)
 
 
 def _write_fresh(file: Path, content: bytes) -> Path:
@@ -175,5 +206,7 @@ def _synchronise(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        raise OSError(f"{folder} cannot be put on the disk: {error.strerror or error}; {_ELSEWHERE}") from None
     finally:
         os.close(descriptor)

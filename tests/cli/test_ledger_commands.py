@@ -200,15 +200,16 @@ def test_what_cannot_be_done_is_exit_code_two(desk, monkeypatch, words, problem)
     assert "secret" not in err
 
 
+@pytest.mark.parametrize("value", ["x", ""])
 @pytest.mark.parametrize("column", ["alpha", "failure_delta", "delta", "epsilon"])
-def test_a_cell_that_is_no_number_is_named_by_recompute(desk, column):
+def test_a_cell_that_is_no_number_is_named_by_recompute(desk, column, value):
     assert desk.grant("--budget", "4")[0] == 0
     with sqlite3.connect(desk.ledger) as connection:
-        connection.execute(f"UPDATE sotto_data_set SET {column} = 'x'")
+        connection.execute(f"UPDATE sotto_data_set SET {column} = ?", (value,))
     connection.close()
     code, out, err = desk.run("ledger", "recompute", desk.ledger)
     assert (code, out) == (2, "")
-    assert f"data set 'data': {column} is 'x', which is no number" in " ".join(err.split())
+    assert f"data set 'data': {column} is {value!r}, which is no number" in " ".join(err.split())
 
 
 @pytest.mark.parametrize("column", ["spent", "failure_spent"])

@@ -29,7 +29,7 @@ two bits of a text's mark are its kind: ``SENTENCE``, ``NAME`` or ``PHRASE``; ``
 SENTENCE: Final = 3
 """A text of ``LONG_TEXT`` characters and ``WORDS`` words, and more, in a column whose texts differ."""
 NAME: Final = 2
-"""A single word of ``LONG_TEXT`` characters and more in such a column, such as an id, an address or a hash."""
+"""In such a column a single word of ``LONG_TEXT`` characters and more, such as an id or a hash, or an address."""
 PHRASE: Final = 1
 """Whatever else tells, such as a person's name, or a sentence that stands in several rows."""
 KIND_BITS: Final = np.uint64(2)
@@ -41,20 +41,35 @@ SHORT_TEXT: Final = 8
 LETTERS: Final = 5
 TEXTS: Final = 8
 """Texts of a record that are marked at most."""
+CODE_LENGTH: Final = 64
+CODE_DIGITS: Final = 6
+"""A single word of so many characters, or of ``LONG_TEXT`` with so many digits, is a code: hardly ever a label."""
 DIFFERENT: Final = 1.1
-"""A column's texts differ where each stands in no more rows than this on average. Single words count in no other
-column, since most labels are single words."""
-SENTENCE_REPEATS: Final = 20
+"""A column's texts differ where each stands in no more rows than this on average."""
+WORD_REPEATS: Final = 1.15
 PHRASE_REPEATS: Final = 6
-"""In so many different rows sentences, and other texts of several words, stand on average at most. Beyond that a column
-holds labels."""
+SENTENCE_REPEATS: Final = 20
+"""In so many different rows single words, other texts of several words, and sentences and codes stand on average at
+most. Beyond that a column holds labels, which most often are single words. Of evenly drawn labels that stand in 1.15
+rows on average two tables share a quarter, of those that stand in 1.4 rows half."""
 COMMONEST: Final = 0.1
 """A text in more than this share of the different rows, and in more than ``FEW_ROWS``, is boilerplate."""
 FEW_ROWS: Final = 3
+EVEN: Final = 1.25
+"""Sentences and codes are none where no text of the column stands in more rows than this times their mean, nor in more
+than the column has texts: a few records, each there several times."""
 
 _SHORT_WORD: Final = 0
-"""A text by itself; in its column it is a phrase or nothing."""
+_CODE: Final = 4
+"""Texts by themselves; in its column the first is a phrase, the second a name or a phrase, or they are nothing."""
 _LETTER: Final = re.compile(r"[^\W\d_]")
+_CALENDAR: Final = re.compile(
+    r"(?<![^\W\d_])(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?|jan(?:uary)?|feb(?:ruary)?"
+    r"|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+    r"(?![^\W\d_])",
+    re.IGNORECASE,
+)
+"""Days and months in English."""
 _WORD: Final = re.compile(
     r"[\u0e00-\u109f\u1780-\u17ff\u2e80-\U0010ffff]|[^\s\u0e00-\u109f\u1780-\u17ff\u2e80-\U0010ffff]+"
 )
@@ -82,6 +97,7 @@ def marks_of(rows: Sequence[Values], key: bytes) -> MarkArray:
     """
     whole = np.zeros(len(rows), np.uint64)
     places, columns, text_marks = array("q"), array("Q"), array("Q")
+    kinds = array("B")
     names: dict[str, int] = {}
     for place, row in enumerate(rows):
         cells = _cells(row)
@@ -93,10 +109,12 @@ def marks_of(rows: Sequence[Values], key: bytes) -> MarkArray:
                 names[name] = _mark(key, b"column\0" + _encoded(name))
             places.append(place)
             columns.append(names[name])
-            text_marks.append(_mark(key, b"text\0" + _encoded(text)) & ~3 | _kind(text))
+            text_marks.append(_mark(key, b"text\0" + _encoded(text)) & ~3)
+            kinds.append(_kind(text))
     where, marks = np.frombuffer(places, np.int64), np.frombuffer(text_marks, np.uint64)
-    own, kinds = _own_texts(where, np.frombuffer(columns, np.uint64), marks, whole)
-    marks = same_text(marks[own]) << KIND_BITS | kinds
+    alike = np.frombuffer(kinds, np.uint8)
+    own, kind_bits = _own_texts(where, np.frombuffer(columns, np.uint64), marks, alike, whole)
+    marks = marks[own] | kind_bits
     return np.concatenate((whole[:, None], _by_row(where[own], marks, len(rows))), axis=1)
 
 
@@ -106,27 +124,43 @@ def same_text(marks: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _is_distinctive(text: str) -> bool:
-    """Whether a text may tell one record from another: numbers, amounts, times and codes do not."""
-    return len(text) >= SHORT_TEXT and len(_LETTER.findall(text)) >= LETTERS
+    """Whether a text may tell one record from another: numbers, amounts and times do not, nor a date in words."""
+    if len(text) < SHORT_TEXT or len(_LETTER.findall(text)) < LETTERS:
+        return False
+    return len(text) >= CODE_LENGTH or len(_LETTER.findall(_CALENDAR.sub("", text))) >= LETTERS
 
 
 def _kind(text: str) -> int:
-    """What a text is by itself: a sentence, a long word, a short word, or a phrase of several words."""
+    """What a text is by itself: a sentence, a code, a long word, a short word, or a phrase of several words."""
     words = len(_WORD.findall(text))
     if words == 1:
+        if _is_code(text):
+            return _CODE
         return NAME if len(text) >= LONG_TEXT else _SHORT_WORD
     return SENTENCE if words >= WORDS and len(text) >= LONG_TEXT else PHRASE
 
 
+def _is_code(word: str) -> bool:
+    """Whether a word is hardly ever a label: a picture, a hash, an id, an address."""
+    if "@" in word or len(word) >= CODE_LENGTH:
+        return True
+    return len(word) >= LONG_TEXT and ("://" in word or sum(map(str.isdigit, word)) >= CODE_DIGITS)
+
+
 def _own_texts(
-    places: NDArray[np.int64], columns: NDArray[np.uint64], marks: NDArray[np.uint64], whole: NDArray[np.uint64]
+    places: NDArray[np.int64],
+    columns: NDArray[np.uint64],
+    marks: NDArray[np.uint64],
+    alike: NDArray[np.uint8],
+    whole: NDArray[np.uint64],
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
     """Which of the texts are their record's own, shape (texts,), and of what kind those are in their column.
 
     Args:
         places: The row of each text.
         columns: The column of each text, as a mark.
-        marks: The marks of the texts, with what each is by itself.
+        marks: The marks of the texts.
+        alike: What each text is by itself.
         whole: The marks of the rows, shape (rows,).
     """
     different = np.zeros(len(whole), bool)
@@ -136,11 +170,17 @@ def _own_texts(
     _, column = np.unique(columns, return_inverse=True)
     rows = np.bincount(text, counted)
     shared = rows[text]
-    texts = np.bincount(column, counted / np.maximum(shared, 1))  # each text of the column once
-    mean = np.bincount(column, counted)[column] / np.maximum(texts[column], 1)
-    alike, kinds = marks % 4, np.array([PHRASE, PHRASE, NAME, SENTENCE], np.uint64)
-    most = np.array([DIFFERENT, PHRASE_REPEATS, DIFFERENT, SENTENCE_REPEATS])[alike]
-    own: NDArray[np.bool_] = (mean <= most) & (shared <= max(FEW_ROWS, COMMONEST * np.count_nonzero(different)))
+    texts = np.rint(np.bincount(column, counted / np.maximum(shared, 1)))  # each text of the column once
+    means = np.bincount(column, counted) / np.maximum(texts, 1)
+    mean = means[column]
+    commonest = np.zeros(len(texts))
+    np.maximum.at(commonest, column, shared)
+    few = (commonest <= np.minimum(texts, EVEN * means))[column]
+    few &= alike >= SENTENCE
+    kinds = np.array([PHRASE, PHRASE, NAME, SENTENCE, NAME], np.uint64)
+    most = np.array([WORD_REPEATS, PHRASE_REPEATS, WORD_REPEATS, SENTENCE_REPEATS, SENTENCE_REPEATS])[alike]
+    boilerplate = (shared > max(FEW_ROWS, COMMONEST * np.count_nonzero(different))) & ~few
+    own: NDArray[np.bool_] = (mean <= most) & ~boilerplate
     return own, np.where(mean <= DIFFERENT, kinds[alike], np.uint64(PHRASE))[own]
 
 

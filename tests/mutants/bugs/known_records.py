@@ -77,8 +77,8 @@ MUTANTS = [
         "opening-never-ends",
         "a ledger that was emptied after its first charge counts as one that is still being opened",
         "privacy/ledger/registry.py",
-        ".with_suffix(OPENING).unlink(missing_ok=True)",
-        ".with_suffix(OPENING)",
+        "        _note(identity.fingerprint).with_suffix(OPENING).unlink(missing_ok=True)\n    except",
+        "        pass\n    except",
         CRASH,
     ),
     Mutant(
@@ -161,8 +161,8 @@ MUTANTS = [
         "short-texts-not-marked",
         "new labels or line numbers make records of short texts new ones",
         "records/fingerprints.py",
-        "    return len(text) >= SHORT_TEXT and",
-        "    return len(text) >= LONG_TEXT and",
+        "    if len(text) < SHORT_TEXT or",
+        "    if len(text) < LONG_TEXT or",
         SHORT,
     ),
     Mutant(

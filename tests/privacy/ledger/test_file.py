@@ -520,6 +520,7 @@ def rebuilt(path, table, change):
         ("sotto_entry", "hash VARCHAR(64) NOT NULL", "hash VARCHAR(64) NOT NULL, note TEXT"),
         ("sotto_entry", "amount BIGINT", "amount REAL"),
         ("sotto_fingerprint", "fingerprint VARCHAR(64)", "fingerprint VARCHAR(64) COLLATE NOCASE"),
+        ("sotto_cap", "CHECK (cap >= 0 AND spent >= 0 AND spent <= cap)", "CHECK (cap >= 0)"),
     ],
 )
 def test_a_file_whose_tables_drop_or_change_rows_by_themselves_is_refused(account, path, table, old, new):
@@ -531,6 +532,17 @@ def test_a_file_whose_tables_drop_or_change_rows_by_themselves_is_refused(accoun
     assert Ledger(str(path)).verify() == []
     rebuilt(path, table, change)
     assert Ledger(str(path)).verify()[0] == f"the table {table} is not made as a ledger's is"
+    with pytest.raises(LedgerUnavailableError, match="is not whole"):
+        answers(path)
+
+
+@pytest.mark.parametrize("clause", ["UNIQUE (name)", "UNIQUE (name), UNIQUE (answers) ON CONFLICT IGNORE"])
+def test_a_table_whose_name_is_spelt_in_other_letters_is_refused(account, path, clause):
+    def change(made):
+        return made.replace("TABLE sotto_data_set", "TABLE SOTTO_DATA_SET").replace("UNIQUE (name)", clause)
+
+    rebuilt(path, "sotto_data_set", change)
+    assert Ledger(str(path)).verify()[0] == "the table sotto_data_set is not made as a ledger's is"
     with pytest.raises(LedgerUnavailableError, match="is not whole"):
         answers(path)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import stat
 import sys
 import threading
 
@@ -259,6 +260,60 @@ def test_the_turn_is_given_back_by_a_crash_and_taken_by_one_thread_at_a_time():
     for thread in threads:
         thread.join()
     assert (len(most), max(most)) == (80, 1)
+
+
+def test_a_child_that_was_forked_meanwhile_does_not_keep_the_turn(monkeypatch):
+    (wait, go) = os.pipe()
+    with alone():
+        child = in_child(lambda: os.read(wait, 1))
+    monkeypatch.setattr(store, "TURN_TIMEOUT_S", 0.2)
+    try:
+        with alone():
+            pass
+    finally:
+        os.write(go, b"x")
+    assert outcome(child) == 0
+
+
+def test_who_waits_for_the_turn_in_vain_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "TURN_TIMEOUT_S", 0.1)
+    with alone(), pytest.raises(LedgerUnavailableError, match=r"turn\.lock locked for 0\.1 s"):
+        Ledger(str(tmp_path / "one.db")).open(WHO, Budget(1.0))
+    assert Ledger(str(tmp_path / "one.db")).open(WHO, Budget(1.0)).balance().left == 1
+
+
+def _unsupported(*_):
+    raise OSError(errno.ENOTSUP, "Operation not supported")
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "what"), [(store.fcntl, "flock", "cannot be locked"), (os, "fsync", "cannot be put on the disk")]
+)
+def test_a_store_that_cannot_be_locked_or_synchronised_says_so(tmp_path, monkeypatch, of, name, what):
+    private_name(WHO.fingerprint)
+    put = getattr(of, name)
+
+    def refusing(descriptor, *operation):
+        kind = os.fstat(descriptor if isinstance(descriptor, int) else descriptor.fileno()).st_mode
+        return put(descriptor, *operation) if name == "fsync" and not stat.S_ISDIR(kind) else _unsupported()
+
+    monkeypatch.setattr(of, name, refusing)
+    with pytest.raises(LedgerUnavailableError, match=f"{what}: Operation not supported.*SOTTOVOCE_HOME"):
+        Ledger(str(tmp_path / "one.db")).open(WHO, Budget(1.0))
+    assert Ledger(str(tmp_path / "one.db")).balances() == []
+
+
+def test_a_stop_behind_the_commit_leaves_the_first_ledger_known(tmp_path, monkeypatch):
+    one, two = str(tmp_path / "one.db"), str(tmp_path / "two.db")
+    with monkeypatch.context() as patched:
+        patched.setattr(ledgers, "remember", _full)
+        with pytest.raises(OSError, match="No space"):
+            Ledger(one).open(WHO, Budget(3.0))
+    assert Ledger(two).grant(WHO, Budget(5.0)).conflicting_ledger == one
+    assert default_path(WHO.fingerprint) == one
+    assert not list((home() / LEDGERS).glob("*.opening")), "it stands"
+    assert Ledger(two).open(WHO, None).conflicting_ledger == one
+    assert Ledger(one).open(WHO, None).balance().left == 3
 
 
 def steps_of_an_opening():

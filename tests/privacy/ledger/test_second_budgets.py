@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import random
 import shlex
 from pathlib import Path
 
@@ -218,6 +220,47 @@ def test_two_annotated_files_of_the_same_records_are_known(tmp_path):
         opened(sealed(each_with(5, label="z", id=ID)), None)
 
 
+WORD = {
+    "pictures": lambda i: base64.b64encode(random.Random(i).randbytes(90)).decode(),
+    "short pictures": lambda i: f"iVBORw0KGgoAAAANSUhEUg{i:032x}",
+    "ids": lambda i: f"{random.Random(i).getrandbits(128):032x}",
+    "pages": lambda i: f"https://example.org/pictures/{i}.png",
+    "addresses": lambda i: f"{NAMES[i % 10]}.{NAMES[i // 10]}@example.org",
+    "names": lambda i: NAMES[i % 10] + NAMES[i // 10],
+    "long names": lambda i: "customer-called-" + NAMES[i % 10] + NAMES[i // 10],
+}
+NAMES = ("anna", "berta", "carla", "doris", "emilia", "franz", "gustav", "hugo", "ingrid", "johann")
+FURTHER = {
+    "some of them twice": lambda row, i: [{**row, "label": label} for label in "xy"[: 1 + (i % 8 == 0)]],
+    "each twice, by annotators": lambda row, i: [{**row, "label": by, "by": by} for by in ("ann", "bob")],
+    "each four times": lambda row, i: [{**row, "label": f"l{k}"} for k in range(4)],
+}
+
+
+@pytest.mark.parametrize("first", ["plain", "longer"])
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    # Names that all stand twice are told from labels by nothing.
+    [(kind, more) for kind in WORD for more in FURTHER if "names" not in kind or more == "some of them twice"],
+)
+def test_single_words_that_stand_several_times_are_known(tmp_path, kind, more, first):
+    plain = [{"it": WORD[kind](i), "label": "ab"[i % 2]} for i in range(100)]
+    longer = [new for i, row in enumerate(plain) for new in FURTHER[more](row, i)]
+    one, other = (plain, longer) if first == "plain" else (longer, plain)
+    opened(sealed(one), str(tmp_path / "t.db"))
+    with pytest.raises(LedgerMismatchError, match="no new records"):
+        opened(sealed(other), str(tmp_path / "new.db"))
+    with pytest.raises(InputError, match="private"):
+        require_public(other, "q.jsonl")
+
+
+@pytest.mark.parametrize(("records", "times"), [(9, 5), (9, 9), (7, 5), (5, 4)])
+def test_a_few_records_that_stand_several_times_are_known(tmp_path, records, times):
+    opened(sealed(NOTES[:records]), str(tmp_path / "t.db"))
+    with pytest.raises(LedgerMismatchError, match="no new records"):
+        opened(sealed(each_with(times, id=ID)[: records * times]), str(tmp_path / "new.db"))
+
+
 JOBS = ("Adm-clerical", "Exec-managerial", "Craft-repair", "Prof-specialty", "Machine-op-inspct", "Transport-moving")
 
 
@@ -247,7 +290,19 @@ def described(seed, number):
     ]
 
 
-@pytest.mark.parametrize("shape", [persons, intents, measured, described])
+def dated(seed, number):
+    draw = random.Random(seed)
+    return [
+        {"when": f"{draw.randint(1, 28)} November 20{draw.randint(10, 24)}", "v": draw.random()} for _ in range(number)
+    ]
+
+
+def at_hours(seed, number):
+    draw, days = random.Random(seed), ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
+    return [{"slot": f"{draw.choice(days)} {draw.randint(0, 23)}:30", "v": draw.random()} for _ in range(number)]
+
+
+@pytest.mark.parametrize("shape", [persons, intents, measured, described, dated, at_hours])
 @pytest.mark.parametrize("number", [100, 1000])
 def test_labels_numbers_and_categories_do_not_make_other_records_known(tmp_path, shape, number):
     opened(sealed(shape(1, number)), str(tmp_path / "t.db"))

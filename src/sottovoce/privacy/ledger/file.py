@@ -26,10 +26,11 @@ from typing import Any, Final, final
 
 import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool, StaticPool
+from sqlalchemy.schema import CreateTable
 
 from sottovoce.errors import LedgerUnavailableError
 from sottovoce.privacy.ledger.mounts import NETWORK, mount_of
-from sottovoce.privacy.ledger.schema import ENTRY, META, TABLES
+from sottovoce.privacy.ledger.schema import ENTRY, FINGERPRINT, META, TABLES
 
 LOCK_TIMEOUT_S: Final = 60
 MOVE_TIMEOUT_S: Final = 10
@@ -41,10 +42,10 @@ SYNCHRONOUS_FULL: Final = 2
 _SHORTEST_PAUSE_S: Final = 0.0005
 _TABLES: Final = "SELECT name FROM sqlite_master WHERE type = 'table'"
 _NEWEST: Final = f"SELECT seq, hash FROM {ENTRY.name} ORDER BY seq DESC LIMIT 1"
-_BY_ITSELF: Final = re.compile(
-    r"\bconflict\b|\bcollate\b|\bgenerated\b|\bas\s*\(|\bon\s+(delete|update)\b|\bvirtual\b|--|/\*", re.IGNORECASE
-)
-"""What lets a table drop, change or confuse rows without an error, or hides such a clause."""
+_MADE: Final = "SELECT name, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE AND type = 'table'"
+_ADDED: Final = "failure_spentBIGINTDEFAULT'0'NOTNULL"
+_ITS_CHECK: Final = "CHECK(failure_spent>=0ANDfailure_spent<=failure_cap)"
+"""In a ledger that was moved from format 1 the check stands in the column that was added, else at the table's end."""
 _KEPT: Final[list[sqlite3.Connection]] = []
 """Connections without locks, which stay open: to close one would drop the locks that others have."""
 
@@ -283,22 +284,37 @@ def faults(connection: sa.Connection) -> list[str]:
     return problems or [fault for table in TABLES.sorted_tables for fault in _faults_of(connection, table)]
 
 
+def may_hold(path: str, fingerprints: Sequence[str]) -> bool:
+    """Whether a ledger's file has an account of these records, or cannot be asked."""
+    marks = ", ".join("?" * len(fingerprints))
+    known = f"SELECT count(*) FROM {FINGERPRINT.name} WHERE fingerprint IN ({marks})"
+    try:
+        with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            if FINGERPRINT.name not in {name for (name,) in patiently(connection, _TABLES)}:
+                return False
+            ((count,),) = patiently(connection, known, fingerprints)
+    except (sqlite3.Error, UnicodeDecodeError):
+        return True
+    return bool(count)
+
+
 def _faults_of(connection: sa.Connection, table: sa.Table) -> list[str]:
     """Where a table is not made as this version, or a move from an earlier one, makes it.
 
-    Without clauses that say what is done about a conflict, a constraint can refuse a row and nothing else.
+    Any other clause might drop, change or confuse rows without an error. SQLite knows no case in names: a table that is
+    spelt otherwise would be used all the same.
     """
-    made = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE name = ? AND type = 'table'", (table.name,))
-    text = str(made.scalar())
-    columns = {
-        (str(name), str(kind), hidden)
-        for _, name, kind, _, _, _, hidden in connection.exec_driver_sql(f"PRAGMA table_xinfo({table.name})")
-    }
-    compiler = connection.dialect.type_compiler_instance
-    expected = {(column.name, compiler.process(column.type), 0) for column in table.columns}
-    if columns != expected or _BY_ITSELF.search(text):
+    made = [(str(name), _squeezed(str(text))) for name, text in connection.exec_driver_sql(_MADE, (table.name,))]
+    fresh = _squeezed(str(CreateTable(table).compile(dialect=connection.dialect)))
+    moved = fresh.replace(f",{_ITS_CHECK}", "").replace(_ADDED, _ADDED + _ITS_CHECK)
+    if made not in ([(table.name, fresh)], [(table.name, moved)]):
         return [f"the table {table.name} is not made as a ledger's is"]
     return []
+
+
+def _squeezed(statement: str) -> str:
+    """Without blanks and without quotes around names, which are written in one way or another."""
+    return re.sub(r'[\s"]', "", statement)
 
 
 def patiently(connection: Any, statement: str, values: Sequence[Any] = ()) -> Any:

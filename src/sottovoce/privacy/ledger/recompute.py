@@ -147,8 +147,10 @@ def _budget_in(row: Mapping[str, Any]) -> Budget:
         InputError: It states none, or sums that are no numbers; the data set and the column are named.
     """
     for column in ("epsilon", "delta", "failure_delta", "alpha"):
+        if column == "alpha" and row[column] is None:
+            continue
         try:
-            float(row[column] or 0)
+            float(row[column])
         except (TypeError, ValueError):
             raise _no_number(row, column) from None
     for column in ("spent", "failure_spent"):

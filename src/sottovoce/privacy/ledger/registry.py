@@ -20,6 +20,7 @@ from shlex import quote
 from typing import Final
 
 from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError
+from sottovoce.privacy.ledger.file import may_hold
 from sottovoce.privacy.ledger.identity import Identity
 from sottovoce.privacy.ledger.known_records import OPENING, Known, closest, keep, unusable, weigh
 from sottovoce.privacy.ledger.location import IN_MEMORY, is_address
@@ -176,6 +177,9 @@ def note_first(identity: Identity, path: str, data_set: str, *, granted: bool = 
 def remember(identity: Identity, path: str, data_set: str) -> str | None:
     """Notes a ledger that has an account of these records, unless another that still exists is noted; returns that one.
 
+    Where the other's account began to be opened, it counts if the account stands there: its program was stopped behind
+    the commit. A server is not asked, and counts.
+
     The note is a convenience once there is an account: where the store cannot be written there is none. Of synthetic
     records in memory nothing is noted, since nothing of them can be found again or is to be refused.
 
@@ -189,7 +193,10 @@ def remember(identity: Identity, path: str, data_set: str) -> str | None:
     try:
         other = _noted(identity.names())
         begun = other is not None and _opening(identity.fingerprint, other)
-        if other is not None and not begun and _exists(other) and not _same(other, place):
+        elsewhere = other is not None and _exists(other) and not _same(other, place)
+        if other is not None and elsewhere and (not begun or _may_hold(other, identity)):
+            if begun:
+                _note(identity.fingerprint).with_suffix(OPENING).unlink(missing_ok=True)
             return other
         _write(_note(identity.fingerprint), place)
         keep(identity, place, data_set)
@@ -275,6 +282,10 @@ def _same(noted: str, place: str) -> bool:
     if is_address(noted) or is_address(place) or place == IN_MEMORY:
         return noted == place
     return os.path.exists(place) and os.path.exists(noted) and os.path.samefile(noted, place)
+
+
+def _may_hold(noted: str, identity: Identity) -> bool:
+    return is_address(noted) or may_hold(noted, list(identity.names()))
 
 
 def _noted(fingerprints: Iterable[str]) -> str | None:
