@@ -24,7 +24,7 @@ EARLIER = (_REGISTRY + "test_an_owner_is_told_of_a_ledger_that_an_earlier_versio
 FRESH = (_REGISTRY + "test_files_that_are_written_at_the_same_moment_have_names_of_their_own",)
 ON_DISK = (_REGISTRY + "test_a_note_is_on_the_disk_under_its_name",)
 GRANTED = (_REGISTRY + "test_a_refusal_names_the_ledger_that_goes_on_though_a_second_was_granted",)
-_FILE = "tests/privacy/test_ledger_file.py::"
+_FILE = "tests/privacy/ledger/test_file.py::"
 TABLES = (
     _FILE + "test_a_file_whose_tables_drop_or_change_rows_by_themselves_is_refused",
     _FILE + "test_a_table_whose_name_is_spelt_in_other_letters_is_refused",
