@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from contracts import wrong_decoders as decoders
@@ -12,6 +13,7 @@ from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
 from sottovoce.methods.base import make_method
 from sottovoce.methods.poe import PoE
 from sottovoce.testing import ContractError, check_decoder, check_mechanism, check_method
+from sottovoce.testing.mechanisms import _parts_of
 
 NEIGHBOURS = "does not hold"
 
@@ -102,6 +104,9 @@ MECHANISMS = [
     (mechanisms.LongSteps(0.7), "sampler", "likeliest outcome came .* with .*lead in steps 30"),
     (mechanisms.TwoCandidates(0.7), "sampler", "likeliest outcome came"),
     (mechanisms.Ties(0.7), "sampler", "likeliest outcome came"),
+    (mechanisms.WideBounds(0.7), "sampler", "likeliest outcome came .* with .*bound above 15"),
+    (mechanisms.SixCandidates(0.7), "sampler", "likeliest outcome came .* with .*candidates 6"),
+    (mechanisms.AllEqual(0.7), "sampler", "likeliest outcome came .* with .*lead in bounds all equal"),
     (mechanisms.FourthNoise(0.5), "sampler", "the same noise twice came .* with .*numbers 4 or more"),
     (mechanisms.NoneFromFour(0.5), "sampler", "no noise came"),
     (mechanisms.OtherBounds(0.5), "sampler", "no noise came .* with bound"),
@@ -129,6 +134,17 @@ def test_noise_that_floats_cannot_compare_is_no_proof():
     with pytest.raises(ContractError, match="too narrow") as failed:
         check_mechanism(Laplace(epsilon=1_000.0))
     assert failed.value.contract == "drive"
+
+
+def test_noise_that_reaches_further_than_a_law_is_compared_is_no_proof():
+    with pytest.raises(ContractError, match="too wide to be compared") as failed:
+        check_mechanism(Laplace(epsilon=1e-6))
+    assert failed.value.contract == "drive"
+
+
+def test_what_lies_beyond_the_reach_counts_as_much_noise():
+    middle, chances = _parts_of(np.full(2_001, 0.0002))
+    assert (middle, chances["little noise"], chances["more"]) == (833, pytest.approx(0.3334), pytest.approx(0.3333))
 
 
 def name(value: object) -> str:
