@@ -227,8 +227,7 @@ class _Mechanism:
                 else "10 or more"
                 if best - second >= 10
                 else "below 10",
-                "prior": "yes" if prior else "no",
-            }
+            } | ({"prior": "yes" if prior else "no"} if len(priors) > 1 else {})
             drawn = [draw(scores, source, *self._prior(scores, prior)) for _ in range(3)]
             world = f"{scores.values.tolist()}, {scores!r}{', with a prior' if prior else ''}"
             pool.add(features, law, drawn, world)
@@ -246,7 +245,7 @@ class _Mechanism:
         least = max(2, int(getattr(self.mechanism, "k", 1)) + 1)
         most = 12 if least == 2 else least + 3
         for _ in range(6):
-            large = 16 << dice.below(17) if exact else 16 + dice.below(8)
+            large = 16 << dice.below(17) if exact else 16
             bound = (1, 2, 15, 15, large)[dice.below(5)]
             reach = (1, bound, 2 * bound, 6 * bound)[dice.below(4)]
             values = np.array([dice.below(reach + 1) for _ in range(least + dice.below(most - least + 1))])
