@@ -97,8 +97,8 @@ MUTANTS = [
         "pure-as-bounded-range",
         "the filter charges a pure release what a bounded-range one costs",
         "privacy/ledger/filter.py",
-        'return Cost(_units(_pure, float(event.epsilon), currency))\n        case ZCDpEvent()',
-        'return Cost(_units(_selection, float(event.epsilon), currency))\n        case ZCDpEvent()',
+        "return Cost(_units(_pure, float(event.epsilon), currency))\n        case ZCDpEvent()",
+        "return Cost(_units(_selection, float(event.epsilon), currency))\n        case ZCDpEvent()",
         FILTER,
     ),
     Mutant(
