@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import difflib
 import math
+import numbers
 from dataclasses import KW_ONLY, MISSING, dataclass, fields, is_dataclass
 from fractions import Fraction
 from functools import cache
-from numbers import Integral, Rational, Real
 from typing import Annotated, Any, Final, TypeVar, final, get_args, get_origin, get_type_hints
 
 from sottovoce.errors import ParameterError
@@ -35,7 +35,7 @@ class Number:
         below_most: Whether ``most`` itself is refused.
         or_zero: Whether 0 is accepted too.
         strict: Whether a text, a fraction, and a float for a whole number, are refused.
-        exact: Whether a positive ``Fraction`` or ``Root``, worked out from parameters in range, comes back as it is.
+        exact: Whether a ``Fraction`` comes back as it is; a ``WorkedOut`` or ``Root`` does past the limit too.
         words: The limit in words, where the usual ones say too little.
 
     Example:
@@ -78,10 +78,12 @@ class Number:
             ParameterError: It is not one, or not within the limit.
         """
         number = _plain(value) if self.strict else _typed(value)
-        if self.exact and number and number > 0 and isinstance(value, Fraction | Root):
+        if self.exact and number and number > 0 and isinstance(value, WorkedOut | Root):
             return value
         if number is None or (self.whole and not _is_whole(number, self.strict)) or not self._holds(number):
             raise ParameterError(name, value, self.limit)
+        if self.exact and isinstance(value, Fraction):
+            return value
         return int(number) if self.whole else number
 
     def _holds(self, number: float) -> bool:
@@ -96,20 +98,34 @@ def _plain(value: object) -> int | float | None:
         return value
     if isinstance(value, bool):
         return None
-    if isinstance(value, Integral):
+    if isinstance(value, numbers.Integral):
         return int(value)
-    return float(value) if isinstance(value, Real) and not isinstance(value, Rational) else None
+    return float(value) if isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational) else None
 
 
 def _typed(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, str | numbers.Number | Root):
+        return None  # a switch of NumPy's reads as a float, and is no number
     try:
-        return None if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+        return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return None
 
 
 def _is_whole(number: float, strict: bool) -> bool:
     return isinstance(number, int) if strict else number % 1 == 0
+
+
+@final
+class WorkedOut(Fraction):
+    """An exact number that was worked out from parameters in range, and may itself lie outside of its own.
+
+    Example:
+        >>> float(WorkedOut(1, 4))
+        0.25
+    """
+
+    __slots__ = ()
 
 
 @final
@@ -393,6 +409,25 @@ def shown(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float | Fraction) else str(value)
 
 
+def read_fields(made: object, **limits: Number | OneOf | YesNo) -> None:
+    """Reads fields of a frozen dataclass that is being made: each holds afterwards what its limit gave.
+
+    Raises:
+        ParameterError: A field is out of its limit.
+
+    Example:
+        >>> @dataclass(frozen=True)
+        ... class Sized:
+        ...     size: int
+        ...     def __post_init__(self):
+        ...         read_fields(self, size=Number(1, 8, whole=True))
+        >>> Sized("3").size
+        3
+    """
+    for name, limit in limits.items():
+        object.__setattr__(made, name, limit.read(name, getattr(made, name)))
+
+
 @dataclass(frozen=True)
 class Checked:
     """A frozen dataclass that reads and checks its fields when it is made.
@@ -414,6 +449,5 @@ class Checked:
         for field in fields(self):
             if field.name in limits:
                 limit, optional = limits[field.name]
-                value: Any = getattr(self, field.name)
-                if not (optional and value is None):
-                    object.__setattr__(self, field.name, limit.read(field.name, value))
+                if not (optional and getattr(self, field.name) is None):
+                    read_fields(self, **{field.name: limit})

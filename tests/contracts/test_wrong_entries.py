@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from contracts.wrong import decoders, mechanisms, methods
@@ -10,6 +11,7 @@ from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
 from sottovoce.methods.base import make_method
 from sottovoce.methods.poe import PoE
 from sottovoce.testing import ContractError, check_decoder, check_mechanism, check_method
+from sottovoce.testing.mechanisms import _parts_of
 
 NEIGHBOURS = "does not hold"
 
@@ -91,7 +93,7 @@ MECHANISMS = [
     (mechanisms.SharedVectorNoise(0.05), "sampler", "the same noise twice came"),
     (mechanisms.SilentOnNonzero(0.7), "sampler", "no noise came"),
     (mechanisms.SharedItemNoise(0.7, 1e-3), "sampler", r"outcome \(False, "),
-    (mechanisms.ShortcutSelect(0.7), "sampler", "add-remove"),
+    (mechanisms.ShortcutSelect(0.7), "sampler", "likeliest outcome came .* with .*lead in steps (10|30) or more"),
     (mechanisms.QuietWhenAdded(0.7), "sampler", "add-remove"),
     (mechanisms.QuietWhenZeroed(0.7), "neighbours", "zero-out"),
     (mechanisms.QuietWithPrior(0.7), "neighbours", "with a prior"),
@@ -100,6 +102,9 @@ MECHANISMS = [
     (mechanisms.LongSteps(0.7), "sampler", "likeliest outcome came .* with .*lead in steps 30"),
     (mechanisms.TwoCandidates(0.7), "sampler", "likeliest outcome came"),
     (mechanisms.Ties(0.7), "sampler", "likeliest outcome came"),
+    (mechanisms.WideBounds(0.7), "sampler", "likeliest outcome came .* with .*bound above 15"),
+    (mechanisms.SixCandidates(0.7), "sampler", "likeliest outcome came .* with .*candidates 6"),
+    (mechanisms.AllEqual(0.7), "sampler", "likeliest outcome came .* with .*lead in bounds all equal"),
     (mechanisms.FourthNoise(0.5), "sampler", "the same noise twice came .* with .*numbers 4 or more"),
     (mechanisms.NoneFromFour(0.5), "sampler", "no noise came"),
     (mechanisms.OtherBounds(0.5), "sampler", "no noise came .* with bound"),
@@ -127,6 +132,17 @@ def test_noise_that_floats_cannot_compare_is_no_proof():
     with pytest.raises(ContractError, match="too narrow") as failed:
         check_mechanism(Laplace(epsilon=1_000.0))
     assert failed.value.contract == "drive"
+
+
+def test_noise_that_reaches_further_than_a_law_is_compared_is_no_proof():
+    with pytest.raises(ContractError, match="too wide to be compared") as failed:
+        check_mechanism(Laplace(epsilon=1e-6))
+    assert failed.value.contract == "drive"
+
+
+def test_what_lies_beyond_the_reach_counts_as_much_noise():
+    middle, chances = _parts_of(np.full(2_001, 0.0002))
+    assert (middle, chances["little noise"], chances["more"]) == (833, pytest.approx(0.3334), pytest.approx(0.3333))
 
 
 def name(value: object) -> str:

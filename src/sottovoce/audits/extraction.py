@@ -18,7 +18,7 @@ from typing import Final, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.intervals import Proportion, lower_limit, proportion, upper_limit
-from sottovoce.parameters import Number
+from sottovoce.parameters import Number, read_fields
 from sottovoce.records.sealed import Opaque
 
 ADDRESS: Final = re.compile(
@@ -98,10 +98,10 @@ class Extracted:
     control_part: int
 
     def __post_init__(self) -> None:
-        written = Number(1, whole=True, words="1 or more continuations").read("written", self.written)
+        read_fields(self, written=Number(1, whole=True, words="1 or more continuations"))
         for count in fields(self)[1:]:
-            limit = Number(0, written, whole=True, words=f"from 0 to {written}, as were written")
-            limit.read(count.name, getattr(self, count.name))
+            limit = Number(0, self.written, whole=True, words=f"from 0 to {self.written}, as were written")
+            read_fields(self, **{count.name: limit})
 
     def __add__(self, other: Extracted) -> Extracted:
         return Extracted(*(getattr(self, count.name) + getattr(other, count.name) for count in fields(self)))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, final
 
 from sottovoce.errors import MissingExtraError
 from sottovoce.experts.label_scores import GRID_BITS
-from sottovoce.parameters import Checked, Number, OneOf
+from sottovoce.parameters import Checked, Number, OneOf, Positive
 from sottovoce.privacy.numbers import exact
 
 if TYPE_CHECKING:
@@ -29,8 +29,11 @@ CLIP: Final = Number(1e-6, 1_000, strict=True, words="from 1e-6 to 1000 nats")
 """Where scores are clipped, which a method checks before anything is charged."""
 Clip = Annotated[float, CLIP]
 """The same as an annotation."""
-MOST_STEPS: Final = 1 << 24
+MOST_BITS: Final = 24
+MOST_STEPS: Final = 1 << MOST_BITS
 """Whole numbers up to here are exact in float32, and so are sums that stay below it, in any order."""
+GridBits = Annotated[int, Number(1, MOST_BITS, whole=True, strict=True)]
+"""Bits of a grid on numbers from 0 to 1 whose steps are exact in float32."""
 
 _FAR: Final = 1e4
 """Nats. Differences are brought within it before they are centred, so that minus infinity has a median too."""
@@ -217,10 +220,10 @@ class ClampedLogProbabilities(Checked, Rule):
 
 
 @dataclass(frozen=True)
-class _OnUnitGrid(Rule):
+class _OnUnitGrid(Checked, Rule):
     """Numbers from 0 to 1."""
 
-    grid_bits: int = 20
+    grid_bits: GridBits = 20
 
     @property
     def bits(self) -> int:
@@ -241,11 +244,11 @@ class Probabilities(_OnUnitGrid):
     """The distribution among the candidates. Entries are 0 or more and their sum is at most one.
 
     Attributes:
-        grid_bits: The grid's step is 2**-grid_bits.
+        grid_bits: The grid's step is 2**-grid_bits, 1 to 24 bits.
         temperature: Logits are divided by it first.
     """
 
-    temperature: float = 1.0
+    temperature: Positive = 1.0
 
     @property
     def most_in_total(self) -> int:

@@ -24,8 +24,9 @@ FloatArray = NDArray[np.float64]
 GRID_BITS: Final = 10
 """Log-probabilities are put on a grid of 2**-10 nats."""
 PROBABILITY_GRID_BITS: Final = 20
-_CLIP: Final = Number(2**-GRID_BITS, 1_000, strict=True, words="from 0.001 to 1000 nats")
 """Probabilities are put on a grid of 2**-20."""
+LABEL_CLIP: Final = Number(2**-GRID_BITS, 1_000, strict=True, words="from 0.001 to 1000 nats")
+"""Where log-probabilities of labels are clamped, which a method checks before anything is charged."""
 NORMALIZATIONS: Final = ("labels", "vocabulary", "max")
 
 
@@ -136,8 +137,8 @@ class ExpertOutputs(Opaque):
 
 
 def require_clipping(clip: float, normalization: str) -> None:
-    """Checks both parameters of ``clipped_sum``, which a method does before anything is charged."""
-    _CLIP.read("clip", clip)
+    """Checks both parameters of ``clipped_sum``."""
+    LABEL_CLIP.read("clip", clip)
     OneOf(NORMALIZATIONS).read("normalization", normalization)
 
 

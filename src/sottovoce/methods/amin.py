@@ -28,7 +28,7 @@ from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan, Part, Setting, TokenSampler, register_decoder
 from sottovoce.models.stepper import Step
-from sottovoce.parameters import Positive, Share, Whole
+from sottovoce.parameters import Positive, Share, Whole, read_fields
 from sottovoce.privacy.accounting.renyi import rho_of_budget, rho_of_pure
 from sottovoce.privacy.aggregates import Counts, IntArray, Scores
 from sottovoce.privacy.claims import Claim, of_zcdp
@@ -126,7 +126,7 @@ class Amin(Decoder):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        CLIP.read("clip", self.clip)
+        read_fields(self, clip=CLIP)
 
     def runs(self, setting: Setting) -> int:
         """r: the most tests that may start in one text."""

@@ -13,7 +13,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.experts.label_scores import ExpertOutputs, FloatArray
 from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.parameters import nearest, options_of
+from sottovoce.parameters import nearest, options_of, read_fields
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import DpEvent
@@ -38,8 +38,7 @@ class Price:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", EPSILON.read("epsilon", self.epsilon))
-        object.__setattr__(self, "delta", DELTA.read("delta", self.delta))
+        read_fields(self, epsilon=EPSILON, delta=DELTA)
 
 
 class Reads(Enum):

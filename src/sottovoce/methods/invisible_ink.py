@@ -22,7 +22,7 @@ from sottovoce.experts.token_scores import log_prior_of
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Part, Setting, register_decoder
 from sottovoce.methods.decoding.selecting import SelectingDecoder
-from sottovoce.parameters import OneOf, Positive, Whole
+from sottovoce.parameters import OneOf, Positive, Whole, read_fields
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.claims import Claim, of_zcdp
 from sottovoce.privacy.step_costs import ClippedMeanStep, step_cost
@@ -94,7 +94,7 @@ class InvisibleInk(SelectingDecoder):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.clip is not None:
-            CLIP.read("clip", self.clip)
+            read_fields(self, clip=CLIP)
 
     @property
     def rule(self) -> ClippedDifferences:

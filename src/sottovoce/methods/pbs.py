@@ -25,7 +25,7 @@ from sottovoce.experts.subsample import PROBABILITY, SUBSAMPLES
 from sottovoce.mechanisms.noisy_max import argmax_law
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.base import Price, Subsampling, register_method
-from sottovoce.parameters import Number, Positive, Root, Share, Whole
+from sottovoce.parameters import Number, Positive, Root, Share, Whole, read_fields
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
 from sottovoce.privacy.accounting.calibration import calibrate
 from sottovoce.privacy.claims import Claim, of_event
@@ -112,8 +112,7 @@ class PbS(Subsampling):
     subsamples: Annotated[int, Number(1, 1_000, whole=True)] = 100
 
     def __post_init__(self) -> None:
-        for name, limit in (("sampling_probability", PROBABILITY), ("subsamples", SUBSAMPLES)):
-            object.__setattr__(self, name, limit.read(name, getattr(self, name)))
+        read_fields(self, sampling_probability=PROBABILITY, subsamples=SUBSAMPLES)
 
     def noise_multiplier(self, price: Price, adjacency: Adjacency) -> float:
         """Deviation of the noise over the sensitivity, the least within the price.

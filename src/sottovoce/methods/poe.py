@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, final
 
-from sottovoce.experts.label_scores import NORMALIZATIONS, ExpertOutputs, FloatArray, require_clipping
+from sottovoce.experts.label_scores import LABEL_CLIP, NORMALIZATIONS, ExpertOutputs, FloatArray
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price, Selecting, register_method
-from sottovoce.parameters import Number, OneOf, Positive
+from sottovoce.parameters import Number, OneOf, Positive, read_fields
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.claims import Claim, basic_or_advanced
 from sottovoce.privacy.step_costs import RatedStep, SelectionStep, Sensitivity, step_cost
@@ -77,8 +77,7 @@ class PoE(Selecting):
     prior_weight: PriorWeight = 0.0
 
     def __post_init__(self) -> None:
-        require_clipping(self.clip, self.normalization)
-        PRIOR_WEIGHT.read("prior_weight", self.prior_weight)
+        read_fields(self, clip=LABEL_CLIP, normalization=OneOf(NORMALIZATIONS), prior_weight=PRIOR_WEIGHT)
 
     def claim(self, cost: ProductOfExperts, steps: int) -> Claim:
         return Claim(

@@ -20,7 +20,7 @@ from sottovoce.experts.token_scores import log_prior_of
 from sottovoce.methods.decoding.decoder import Part, Setting, register_decoder
 from sottovoce.methods.decoding.selecting import SelectingDecoder
 from sottovoce.methods.poe import PRIOR_WEIGHT, PriorWeight, ProductOfExperts
-from sottovoce.parameters import OneOf, Positive, Whole
+from sottovoce.parameters import OneOf, Positive, Whole, read_fields
 from sottovoce.privacy.claims import Claim, basic_or_advanced
 
 
@@ -58,8 +58,7 @@ class PoEDecoding(SelectingDecoder):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        CLIP.read("clip", self.clip)
-        PRIOR_WEIGHT.read("prior_weight", self.prior_weight)
+        read_fields(self, clip=CLIP, prior_weight=PRIOR_WEIGHT)
 
     @property
     def rule(self) -> ClampedLogProbabilities:

@@ -13,10 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from sottovoce.experts.label_scores import ExpertOutputs, FloatArray, require_clipping
+from sottovoce.experts.label_scores import LABEL_CLIP, ExpertOutputs, FloatArray
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price, Selecting, register_method
 from sottovoce.methods.poe import PRIOR_WEIGHT, Clip, PriorWeight, ProductOfExperts
+from sottovoce.parameters import read_fields
 from sottovoce.privacy.aggregates import Scores
 
 
@@ -44,8 +45,7 @@ class PriorPoE(Selecting):
     prior_weight: PriorWeight = 5.0
 
     def __post_init__(self) -> None:
-        require_clipping(self.clip, "max")
-        PRIOR_WEIGHT.read("prior_weight", self.prior_weight)
+        read_fields(self, clip=LABEL_CLIP, prior_weight=PRIOR_WEIGHT)
 
     def mechanism(self, price: Price) -> Exponential:
         return Exponential(price.epsilon)

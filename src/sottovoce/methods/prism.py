@@ -22,7 +22,7 @@ from sottovoce.experts.label_scores import FloatArray
 from sottovoce.experts.token_scores import log_prior_of
 from sottovoce.methods.decoding.decoder import Part, Setting, register_decoder
 from sottovoce.methods.decoding.selecting import SelectingDecoder
-from sottovoce.parameters import Positive, Whole
+from sottovoce.parameters import Positive, Whole, read_fields
 from sottovoce.privacy.claims import Claim, without_second_term
 from sottovoce.privacy.step_costs import ClippedMeanStep, step_cost
 
@@ -83,7 +83,7 @@ class PRISM(SelectingDecoder):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        CLIP.read("clip", self.clip)
+        read_fields(self, clip=CLIP)
 
     @property
     def rule(self) -> ClippedLogits:

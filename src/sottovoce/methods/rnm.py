@@ -21,7 +21,7 @@ from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.methods.base import Price, Selecting, register_method
-from sottovoce.parameters import OneOf, Positive, Several, Whole
+from sottovoce.parameters import OneOf, Positive, Several, Whole, WorkedOut, read_fields
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.claims import Claim, of_gaussian
 from sottovoce.privacy.events import DpEvent, ZCDpEvent
@@ -102,7 +102,7 @@ class VotesLaplace(PureStep):
     @classmethod
     def at(cls, epsilon: float, delta: float, change: ChangeType, **public: Any) -> Self:
         is_drop(change)
-        return cls(scale=change.widths / exact(epsilon), **public)  # type: ignore[arg-type]
+        return cls(scale=WorkedOut(change.widths / exact(epsilon)), **public)  # type: ignore[arg-type]
 
     def other_event(self, change: ChangeType) -> DpEvent:
         epsilon = float(1 / self.scale)
@@ -163,7 +163,7 @@ class RNM(Selecting):
     noise: Annotated[str, OneOf(NOISES)] = "exponential"
 
     def __post_init__(self) -> None:
-        OneOf(NOISES).read("noise", self.noise)
+        read_fields(self, noise=OneOf(NOISES))
 
     @property
     def step(self) -> type[StepCost]:  # type: ignore[override]

@@ -17,6 +17,7 @@ from sottovoce.parameters import Number, YesNo
 from sottovoce.privacy import events
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.parameters import SHARE
+from sottovoce.privacy.plain_events import plain
 
 INNER: Final = "inner"
 """What a field called ``event`` is written as, since ``event`` names the class."""
@@ -43,6 +44,7 @@ def event_to_json(event: DpEvent) -> dict[str, Any]:
     name = type(event).__name__
     if _CLASSES.get(name) is not type(event):
         raise ParameterError("event", name, f"one of {', '.join(sorted(_CLASSES))}")
+    event = plain(event)
     values = {field.name: _plain(getattr(event, field.name)) for field in attr.fields(type(event))}
     return {"event": name, **{INNER if field == "event" else field: value for field, value in values.items()}}
 

@@ -45,6 +45,12 @@ SHARE: Final = Number(0, 1, strict=True)
 """A probability."""
 RATE: Final = Number(0, 1, above_least=True, strict=True)
 """The chance of being sampled."""
+MOST_COUNT: Final = 10**18
+"""Releases of one kind above this are refused: floating-point totals would overflow."""
+RELEASES: Final = Number(
+    0, MOST_COUNT, whole=True, strict=True, words=f"a whole number, 0 or more, and at most {MOST_COUNT:.0e}"
+)
+"""A number of releases: whole, since a part of a release costs all of it."""
 FAILURE: Final = Number(0, 1, below_most=True, strict=True)
 """A delta that is worked with; 0 is pure differential privacy."""
 PROPER_DELTA: Final = Number(0, 1, above_least=True, below_most=True, strict=True)

@@ -19,7 +19,7 @@ from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Self, TypeVar, final
 
 from sottovoce.errors import ParameterError
-from sottovoce.parameters import Checked, OneOf, Positive, Root
+from sottovoce.parameters import Checked, OneOf, Positive, Root, WorkedOut
 from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.events import BoundedRange, DpEvent, GaussianDpEvent, PureDP, ZCDpEvent
 from sottovoce.privacy.numbers import exact, rounded_up
@@ -179,7 +179,7 @@ class RatedStep(StepCost):
     def at(cls, epsilon: float, delta: float, change: ChangeType, **public: Any) -> Self:
         is_drop(change)
         width = cls(rate=1.0, **public).width
-        return cls(rate=exact(epsilon) / (exact(width) * change.widths), **public)  # type: ignore[arg-type]
+        return cls(rate=WorkedOut(exact(epsilon) / (exact(width) * change.widths)), **public)  # type: ignore[arg-type]
 
 
 class ClippedMeanStep(SelectionStep):

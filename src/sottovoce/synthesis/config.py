@@ -9,7 +9,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
-from sottovoce.parameters import Number
+from sottovoce.parameters import Number, read_fields
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.events import SelfComposedDpEvent
 from sottovoce.privacy.unit import DROP, Adjacency, Assignment, change_type
@@ -50,10 +50,10 @@ class SynthesisConfig:
             ("max_private_tokens", 32_768),
             ("max_records", 64),
         ):
-            Number(1, most, whole=True, strict=True).read(name, getattr(self, name))
+            read_fields(self, **{name: Number(1, most, whole=True, strict=True)})
         for name, most in (("texts_per_batch", self.per_label), ("experts", 10**9)):
             if getattr(self, name) is not None:
-                Number(1, most, whole=True, strict=True).read(name, getattr(self, name))
+                read_fields(self, **{name: Number(1, most, whole=True, strict=True)})
         if self.per_label % self.rounds:
             raise ParameterError("texts_per_batch", self.rounds, f"a divisor of the {self.per_label} texts of a label")
 

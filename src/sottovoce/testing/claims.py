@@ -119,6 +119,8 @@ def log_law(law: Sequence[Fraction] | Sequence[float] | FloatArray) -> FloatArra
     are, never further apart, so that what underflows is no proof; an outcome that is impossible in one world alone is
     still hundreds of nats off.
     """
+    if isinstance(law, np.ndarray):
+        return np.log(np.maximum(law, LEAST))
     return np.array([_log(p) for p in law])
 
 

@@ -32,16 +32,16 @@ def departs(law: Mapping[Any, float], seen: Counter[Hashable]) -> str:
     A probability that is off by x is noticed with n draws in all but a chance of 1e-6 where x is at least 11 / sqrt(n)
     times the deviation of one draw.
     """
-    draws = seen.total()
-    for outcome in sorted({*law, *seen}, key=repr):
-        stated, count = law.get(outcome, 0.0), seen[outcome]
-        below = binom.cdf(count, draws, min(stated * (1 + 1e-6) + 1e-12, 1.0))
-        above = binom.sf(count - 1, draws, min(stated * (1 + 1e-6) + 1e-12, 1.0))
-        if min(below, above) * 2 * len(law) < ALARM:
-            return (
-                f"outcome {outcome!r} has probability {stated:.4g} by its law and came {count} times in {draws} draws"
-            )
-    return ""
+    draws, outcomes = seen.total(), list(dict.fromkeys([*law, *seen]))
+    counts = np.array([seen[outcome] for outcome in outcomes])
+    chances = np.minimum(np.array([law.get(outcome, 0.0) for outcome in outcomes]) * (1 + 1e-6) + 1e-12, 1.0)
+    tails = np.minimum(binom.cdf(counts, draws, chances), binom.sf(counts - 1, draws, chances))
+    wrong = [outcome for outcome, tail in zip(outcomes, tails, strict=True) if tail * 2 * len(law) < ALARM]
+    if not wrong:
+        return ""
+    first = min(wrong, key=repr)
+    stated = law.get(first, 0.0)
+    return f"outcome {first!r} has probability {stated:.4g} by its law and came {seen[first]} times in {draws} draws"
 
 
 def exceeds(claim: Claim, first: Sequence[Hashable], second: Sequence[Hashable]) -> str:

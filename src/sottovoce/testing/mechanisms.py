@@ -15,6 +15,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from typing import Any, Final, final, get_type_hints
 
@@ -43,6 +44,10 @@ SHIFTS: Final = (1, 2, 3, 5, 20)
 MOST_REACH: Final = 1 << 20
 """Noise further out than this is one outcome, as is what a law has beyond its reach."""
 BEYOND: Final = "beyond"
+MOST_CELLS: Final = 4_096
+"""Noise that has more values than this is compared with draws by intervals of so many at most."""
+MIDDLE: Final = 1 / 3
+"""The share of the noise that counts as little."""
 ITEM_CHANGES: Final = ((Adjacency.ADD_REMOVE, DROP), (Adjacency.REPLACE_ONE, SWAP), (Adjacency.ZERO_OUT, DROP))
 
 
@@ -203,37 +208,50 @@ class _Mechanism:
             yield first, second
 
     def _pooled_scores(self, draw: Callable[..., Hashable], priors: Sequence[bool]) -> None:
-        """Few draws in many worlds: two to twelve candidates, ties and long leads, every relation and many bounds."""
+        """Few draws in many worlds: two to twelve candidates, ties, long leads, every relation, bounds up to 2**20."""
         dice, source, pool = seeded(20261120), seeded(20261123), Pool()
+        stated = self._law(self._votes_of((6, 4, 3, 0), ADJACENCIES[0]), prior=False)
+        exact = isinstance(next(iter(stated.values() if isinstance(stated, Mapping) else stated)), Fraction)
         for _ in range(self.worlds):
             prior = priors[dice.below(len(priors))]
-            scores, law = self._open_scores(dice, prior)
+            scores, law = self._open_scores(dice, prior, exact)
             second, best = np.sort(scores.values)[-2:].tolist()
+            even = bool((scores.values == best).all())
             features = {
                 "adjacency": scores.adjacency.value,
-                "candidates": share_of(len(scores.values) - 1),
-                "lead in bounds": lead_of((best - second) / scores.sensitivity),
+                "bound": str(scores.sensitivity) if scores.sensitivity <= 15 else "above 15",
+                "candidates": len(scores.values),
+                "lead in bounds": "all equal" if even else lead_of((best - second) / scores.sensitivity),
                 "lead in steps": "30 or more"
                 if best - second >= 30
                 else "10 or more"
                 if best - second >= 10
                 else "below 10",
-                "prior": "yes" if prior else "no",
-            }
+            } | ({"prior": "yes" if prior else "no"} if len(priors) > 1 else {})
             drawn = [draw(scores, source, *self._prior(scores, prior)) for _ in range(3)]
             world = f"{scores.values.tolist()}, {scores!r}{', with a prior' if prior else ''}"
             pool.add(features, law, drawn, world)
         self._pool_follows(pool)
 
-    def _open_scores(self, dice: Randomness, prior: bool) -> tuple[Scores, dict[Any, float]]:
-        """A random world with its law; one that leaves something to chance, where a few tries find it."""
+    def _open_scores(self, dice: Randomness, prior: bool, exact: bool) -> tuple[Scores, dict[Any, float]]:
+        """A random world with its law; one that leaves something to chance, where a few tries find it.
+
+        Args:
+            dice: For the world.
+            prior: Whether it has public log-weights.
+            exact: Whether the law is stated in fractions. One in floating point may add up as many steps of noise as
+                a bound is large, so it gets small bounds alone.
+        """
         least = max(2, int(getattr(self.mechanism, "k", 1)) + 1)
         most = 12 if least == 2 else least + 3
         for _ in range(6):
-            bound = (1, 2, 15, 15)[dice.below(4)]
+            large = 16 << dice.below(17) if exact else 16
+            bound = (1, 2, 15, 15, large)[dice.below(5)]
             reach = (1, bound, 2 * bound, 6 * bound)[dice.below(4)]
             values = np.array([dice.below(reach + 1) for _ in range(least + dice.below(most - least + 1))])
-            if dice.below(2):
+            if dice.below(10) == 0:
+                values[:] = values[0]
+            elif dice.below(2):
                 values[dice.below(len(values))] = values.max() + bound * dice.below(6) + dice.below(bound)
             adjacency = ADJACENCIES[dice.below(len(ADJACENCIES))]
             squared = bound**2 * (1 + dice.below(2))
@@ -271,10 +289,13 @@ class _Mechanism:
             )
         self._compare(claim, np.array([noise[shift:], noise[:-shift]]), [(0, 1)], world)
         source, reach = seeded(4), len(masses) // 2
-        law: dict[Hashable, float] = {step - reach: float(p) for step, p in enumerate(masses)}
+        width = 1 + 2 * reach // MOST_CELLS
+        cells = np.add.reduceat(masses, np.arange(0, len(masses), width))
+        law: dict[Hashable, float] = {cell * width - reach: float(p) for cell, p in enumerate(cells)}
         law[BEYOND] = max(0.0, 1 - float(masses.sum()))
         drawn = [int(_steps(getattr(self.mechanism, name)(zero, source))[0]) for _ in range(self.draws // 10)]
-        self._follows(law, [noise if abs(noise) <= reach else BEYOND for noise in drawn], world)
+        starts = [noise - (noise + reach) % width if abs(noise) <= reach else BEYOND for noise in drawn]
+        self._follows(law, starts, world)
 
     def _masses(self, values: Any, shift: int) -> FloatArray:
         """The law of the noise on one number, as far out as it takes to hold all but a millionth of a millionth."""
@@ -286,6 +307,9 @@ class _Mechanism:
             reach *= 2
         if masses.sum() > 1 + 1e-9:
             raise ContractError("neighbours", self.subject, "its law sums to more than 1", f"{values!r}")
+        if masses.sum() < MIDDLE:
+            wide = f"its noise is too wide to be compared: less than a third of it lies within {MOST_REACH:,} steps"
+            raise ContractError("drive", self.subject, f"{wide}; try sharper ones", f"{values!r}")
         return masses
 
     def _pooled_noise(self, name: str, made: Callable[..., Any]) -> None:
@@ -414,10 +438,12 @@ class _Mechanism:
 def _parts_of(masses: FloatArray) -> tuple[int, dict[str, float]]:
     """How far the middle third of a symmetric noise reaches, and how likely the events of a pool are."""
     reach = len(masses) // 2
-    middle = next(t for t in range(reach) if masses[reach - t : reach + t + 1].sum() >= 1 / 3)
-    little = float(masses[reach - middle : reach + middle + 1].sum())
+    outside = masses[reach + 1 :] + masses[:reach][::-1]
+    within = masses[reach] + np.concatenate([[0.0], np.cumsum(outside)])
+    middle = min(int(np.searchsorted(within, MIDDLE)), reach)
+    little = float(within[middle])
     same, opposite = float((masses**2).sum()), float((masses * masses[::-1]).sum())
-    more = float(masses[reach + middle + 1 :].sum())
+    more = (1 - little) / 2  # what lies beyond the reach is on either side too
     chances = {"no noise": float(masses[reach]), "little noise": little, "more": more}
     return middle, chances | {"same": same, "opposite": opposite}
 

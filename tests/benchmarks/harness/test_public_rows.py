@@ -5,18 +5,23 @@ from __future__ import annotations
 import ast
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import sottovoce
-from sottovoce.benchmarks.harness.datasets import DATASETS, read_world
+from sottovoce.benchmarks.harness.datasets import DATASETS, Dataset, read_world
+from sottovoce.benchmarks.harness.experiment import Piece
 from sottovoce.benchmarks.harness.public_rows import benchmark_rows, public_records
+from sottovoce.benchmarks.prism import demonstrations, membership, writing
 from sottovoce.benchmarks.prism.writing import rows_in
 from sottovoce.benchmarks.studies import clustering
 from sottovoce.benchmarks.studies.in_context import read_world as plain_world
 from sottovoce.cli import run
 from sottovoce.errors import InputError
+from sottovoce.tasks import Example, load_task
 
 LABELS = ("billing", "fraud")
 NOTES = [{"text": f"note number {i} about somebody's money", "label": LABELS[i % 2]} for i in range(40)]
@@ -101,6 +106,40 @@ def test_the_first_benchmark_rows_are_checked_where_they_are_used(folder):
     for read in (benchmark_rows, public_records):
         with pytest.raises(InputError, match="most of these rows are private records"):
             read(file, 19)
+
+
+def test_the_reserved_rows_that_play_private_ones_are_checked(folder, monkeypatch):
+    for module in (writing, demonstrations, membership):
+        monkeypatch.setattr(module, "RESERVED", 19)
+    rows = [{**row, "label": row["text"]} for row in [*NOTES[:19], *QUESTIONS]]
+    (folder / "notes").mkdir()
+    for split, its in (("train", rows), ("test", rows[19:])):
+        with gzip.open(folder / "notes" / f"{split}.jsonl.gz", "wt", encoding="utf-8") as out:
+            out.writelines(json.dumps(row) + "\n" for row in its)
+    task = replace(load_task("tickets"), labels=list(LABELS))
+    examples = [Example({"text": row["text"]}, i % 2) for i, row in enumerate(rows)]
+    world = Dataset("notes", task, examples, examples[19:])
+    bench = SimpleNamespace(world=lambda name: world, settings=SimpleNamespace(queries=2))
+    for use in (
+        lambda: writing.draw(folder, "notes", 0, 10, 5),
+        lambda: demonstrations.held_of(bench, Piece("notes", "own", 0), 9),
+        lambda: list(membership._drawn(world, 0, 1)),
+    ):
+        with pytest.raises(InputError, match="most of these rows are private records"):
+            use()
+
+
+def test_rows_that_are_drawn_are_checked_by_themselves(folder, monkeypatch):
+    # Of 40 reserved rows 19 are private: too few of the part, and all of those that are kept.
+    monkeypatch.setattr(writing, "RESERVED", 40)
+    rows = [*NOTES[:19], *QUESTIONS]
+    (folder / "notes").mkdir()
+    for split, its in (("train", rows), ("test", QUESTIONS)):
+        with gzip.open(folder / "notes" / f"{split}.jsonl.gz", "wt", encoding="utf-8") as out:
+            out.writelines(json.dumps(row) + "\n" for row in its)
+    with pytest.raises(InputError, match="most of these rows are private records"):
+        writing.draw(folder, "notes", 0, 19, 5, keep=lambda row: row in NOTES)
+    assert len(writing.draw(folder, "notes", 0, 10, 5, keep=lambda row: row in QUESTIONS).records) == 10
 
 
 @pytest.mark.parametrize(

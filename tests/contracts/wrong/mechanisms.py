@@ -235,6 +235,27 @@ class Ties(_QuietWhere):
         return len(set(scores.values.tolist())) < len(scores.values)
 
 
+class WideBounds(_QuietWhere):
+    """At a sensitivity above 15."""
+
+    def quiet(self, scores, lead):
+        return scores.sensitivity > 15
+
+
+class SixCandidates(_QuietWhere):
+    """With six candidates."""
+
+    def quiet(self, scores, lead):
+        return len(scores.values) == 6
+
+
+class AllEqual(_QuietWhere):
+    """Where all scores are equal."""
+
+    def quiet(self, scores, lead):
+        return np.ptp(scores.values) == 0
+
+
 class FourthNoise(Laplace):
     """Three noises, used again from the fourth count on."""
 

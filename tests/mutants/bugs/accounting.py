@@ -18,6 +18,14 @@ GOLDEN = ("tests/privacy/accounting/test_golden.py",)
 
 MUTANTS = [
     Mutant(
+        "numbers-read-and-thrown-away",
+        "numbers of an event are checked and priced as they were, and an 8-bit count overflows",
+        "privacy/plain_events.py",
+        "values[name] = limit.read(",
+        "limit.read(",
+        ("tests/privacy/test_plain_events.py",),
+    ),
+    Mutant(
         "conversion-without-its-term",
         "the conversion of Renyi divergences forgets the orders' own term: figures are not those that are printed",
         "privacy/accounting/renyi.py",

@@ -55,8 +55,8 @@ MUTANTS = [
         "contract-believes-the-law",
         "draws are not compared with the law that is stated",
         "testing/draws.py",
-        "if min(below, above) * 2 * len(law) < ALARM:",
-        "if min(below, above) < 0:",
+        "if tail * 2 * len(law) < ALARM]",
+        "if tail < 0]",
         WRONG,
     ),
     Mutant(
@@ -82,6 +82,14 @@ MUTANTS = [
         "adjacency, price = keys[dice.below(len(keys))]",
         "adjacency, price = keys[1]",
         ("tests/contracts/test_wrong_entries.py::test_a_wrong_method_is_noticed[UsualPrice--]",),
+    ),
+    Mutant(
+        "contract-draws-at-small-bounds",
+        "selections are drawn at bounds up to 15 alone, and one without noise above passes",
+        "testing/mechanisms.py",
+        "bound = (1, 2, 15, 15, large)[dice.below(5)]",
+        "bound = (1, 2, 15, 15)[dice.below(4)]",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_mechanism_is_noticed[WideBounds--]",),
     ),
     Mutant(
         "contract-pools-everything-at-once",

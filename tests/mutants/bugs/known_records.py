@@ -23,8 +23,17 @@ PUBLIC = (_SECOND + "test_private_rows_are_not_shown_as_public_ones",)
 LOST_KEY = (_SECOND + "test_a_lost_key_beside_kept_ledgers_is_refused",)
 OPEN_STORE = (_SECOND + "test_a_store_that_others_may_read_is_refused_with_the_command_that_closes_it",)
 CALLER = (_SECOND + "test_an_owner_can_require_a_caller",)
+RESERVED_ROWS = ("tests/benchmarks/test_public_rows.py::test_the_reserved_rows_that_play_private_ones_are_checked",)
 
 MUTANTS = [
+    Mutant(
+        "reserved-rows-unchecked",
+        "the first rows of a benchmark file are shown without noise although a ledger was opened for them",
+        "benchmarks/prism/demonstrations.py",
+        "train=published(world.train[:RESERVED], world.name)",
+        "train=world.train[:RESERVED]",
+        RESERVED_ROWS,
+    ),
     Mutant(
         "line-ends-tell-files-apart",
         "a file saved on another system has a budget of its own",

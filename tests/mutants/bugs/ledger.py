@@ -97,8 +97,8 @@ MUTANTS = [
         "pure-as-bounded-range",
         "the filter charges a pure release what a bounded-range one costs",
         "privacy/ledger/filter.py",
-        'return Cost(_units(_pure, _read(event, "epsilon"), currency))\n        case ZCDpEvent()',
-        'return Cost(_units(_selection, _read(event, "epsilon"), currency))\n        case ZCDpEvent()',
+        "return Cost(_units(_pure, float(event.epsilon), currency))\n        case ZCDpEvent()",
+        "return Cost(_units(_selection, float(event.epsilon), currency))\n        case ZCDpEvent()",
         FILTER,
     ),
     Mutant(
@@ -113,8 +113,8 @@ MUTANTS = [
         "count-off-by-one",
         "a composition of T equal releases is charged T - 1 times",
         "privacy/ledger/filter.py",
-        "return _price(event.event, currency, depth - 1) * _count(event)",
-        "return _price(event.event, currency, depth - 1) * max(0, _count(event) - 1)",
+        "return _price(event.event, currency, depth - 1) * int(event.count)",
+        "return _price(event.event, currency, depth - 1) * max(0, int(event.count) - 1)",
         FILTER,
     ),
     Mutant(

@@ -30,8 +30,8 @@ MUTANTS = [
         "rate-for-one-width",
         "the rate that a price sets is that of one width, where a replaced expert moves two",
         "privacy/step_costs.py",
-        "return cls(rate=exact(epsilon) / (exact(width) * change.widths), **public)",
-        "return cls(rate=exact(epsilon) / exact(width), **public)",
+        "return cls(rate=WorkedOut(exact(epsilon) / (exact(width) * change.widths)), **public)",
+        "return cls(rate=WorkedOut(exact(epsilon) / exact(width)), **public)",
         ANSWERS,
     ),
     Mutant(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from sottovoce.privacy.ledger.known_records import closest, require_public, unus
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.readers import read_public
 from sottovoce.records.sealed import PrivateRecords, PublicRecords
+from sottovoce.tasks import Example
 
 CONSENT = "--allow-non-private"
 """The option by which the owner allows rows that have a ledger."""
@@ -87,6 +89,17 @@ def benchmark_rows(file: Path, most: int | None = None) -> list[dict[str, Any]]:
     for part in (rows, rows[:most]):
         require_public(part, str(file))
     return rows[:most]
+
+
+def published(examples: Sequence[Example], source: str) -> Sequence[Example]:
+    """A part of the benchmark rows that is used, as it is.
+
+    Raises:
+        InputError: Most of its rows are somebody's private records.
+        LedgerUnavailableError: The trusted store, which knows private records, cannot be used.
+    """
+    require_public([example.fields for example in examples], source)
+    return examples
 
 
 def _object(line: str, file: Path, number: int) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from sottovoce.generation import NO_LABEL, GenerationTemplate
 from sottovoce.methods.decoding.decoder import Decoder
 from sottovoce.models.grammar import Grammar
 from sottovoce.models.stepper import Group, Prompt, Stepper
+from sottovoce.privacy.ledger.known_records import require_public
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.sealed import Row
 from sottovoce.synthesis.config import SynthesisConfig
@@ -78,14 +79,14 @@ class Drawn:
     questions: Sequence[Values]
 
 
-def rows_in(data: Path, folder: str, split: str) -> list[dict[str, Any]]:
-    """The rows of one file of the benchmark rows.
+def rows_in(data: Path, folder: str, split: str, most: int | None = None) -> list[dict[str, Any]]:
+    """The first rows of one file of the benchmark rows; all by default.
 
     Raises:
         InputError: It is not there, or holds somebody's private records.
     """
     try:
-        return benchmark_rows(data / folder / f"{split}.jsonl.gz")
+        return benchmark_rows(data / folder / f"{split}.jsonl.gz", most)
     except (FileNotFoundError, NotADirectoryError):
         missing = f"{folder}/{split}.jsonl.gz"
         raise InputError(f"The benchmark rows {missing!r} are not there. Name their folder with --data.") from None
@@ -97,16 +98,18 @@ def draw(
     """Records of the reserved training rows, all or those to keep, and test rows, in random order.
 
     Raises:
-        InputError: The rows are not there.
+        InputError: The rows are not there, or most of those that are drawn are somebody's private records.
         ParameterError: There are not so many records.
     """
     rng = np.random.default_rng(1000 + seed)
-    test, train = rows_in(data, folder, "test"), rows_in(data, folder, "train")[:RESERVED]
+    test, train = rows_in(data, folder, "test"), rows_in(data, folder, "train", RESERVED)
     train = [row for row in train if keep is None or keep(row)]
     if not 0 < records <= len(train):
         raise ParameterError("records", records, f"one number up to {len(train)}")
     queries = [test[index] for index in rng.permutation(len(test))[:questions]]
-    return Drawn([train[index] for index in rng.permutation(len(train))[:records]], queries)
+    drawn = [train[index] for index in rng.permutation(len(train))[:records]]
+    require_public(drawn, folder)
+    return Drawn(drawn, queries)
 
 
 @final

@@ -110,8 +110,8 @@ def levels_for_budget(
     total = _total(*budget) * (1 - 4 * FLOAT_MARGIN)
     if len(shares) != 3 or not all(0 < share < 1 for share in shares) or abs(sum(shares) - 1) > 1e-9:
         raise ParameterError("shares", shares, "three parts above 0 that add up to 1")
-    Number(1, 16, whole=True, strict=True).read("depth", depth)
-    Number(0.1, 10, strict=True).read("growth", growth)
+    depth = Number(1, 16, whole=True, strict=True).read("depth", depth)
+    growth = Number(0.1, 10, strict=True).read("growth", growth)
     parts = [growth**level for level in range(depth)]
     cuts, counts = ([share * total * part / sum(parts) for part in parts] for share in shares[:2])
     if not adjacency.size_is_public:

@@ -40,7 +40,7 @@ from sottovoce.mechanisms.clustering.release import Cluster, Clustering
 from sottovoce.mechanisms.clustering.tree import Cut, Node, SplitScore, cuts_within, release_tree, windows_and_ranks
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianVector
-from sottovoce.parameters import COUNT, ExactNumber, Kind, Number, OneOf
+from sottovoce.parameters import COUNT, ExactNumber, Kind, Number, OneOf, read_fields
 from sottovoce.privacy.aggregates import IntArray, Scores, VectorSum
 from sottovoce.privacy.events import ComposedDpEvent, DpEvent, ZCDpEvent
 from sottovoce.privacy.parameters import RHO
@@ -107,11 +107,10 @@ class DPM(Mechanism):
     def __post_init__(self) -> None:
         Kind(Adjacency, "an Adjacency").read("adjacency", self.adjacency)
         Number(1, MOST_LEVELS, whole=True, words=f"1 to {MOST_LEVELS} levels").read("levels", len(self.levels))
-        RHO.read("sum_rho", self.sum_rho)
+        read_fields(self, sum_rho=RHO)
         most = self.projection.steps // 2
         words = f"from 1 to {most}, half the steps"
-        Number(1, most, whole=True, strict=True, words=words).read("half_window", self.half_window)
-        COUNT.read("min_size", self.min_size)
+        read_fields(self, half_window=Number(1, most, whole=True, strict=True, words=words), min_size=COUNT)
         if self.max_gap is not None:
             ExactNumber(0).read("max_gap", self.max_gap)
         OneOf(("any", "in turn")).read("axes", self.axes)

@@ -28,7 +28,7 @@ from sottovoce.mechanisms.clustering.points import (
     grid_rows,
     require_radius,
 )
-from sottovoce.parameters import Number
+from sottovoce.parameters import Number, read_fields
 from sottovoce.privacy.aggregates import IntArray
 from sottovoce.randomness import SeededRandomness
 
@@ -68,7 +68,7 @@ class PublicProjection:
     dimension: int
 
     def __post_init__(self) -> None:
-        Number(2, MOST_STEPS, whole=True, strict=True).read("steps", self.steps)
+        read_fields(self, steps=Number(2, MOST_STEPS, whole=True, strict=True))
         if not (self.lows + self.steps <= self.highs).all():
             raise ParameterError("box", self.name, "wider than nothing along every axis")
         parts = (self.lows, self.highs) if self.axes is None else (self.lows, self.highs, self.axes)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Protocol, final
 
 from sottovoce.errors import ParameterError
-from sottovoce.parameters import Number
+from sottovoce.parameters import Number, read_fields
 from sottovoce.privacy.accounting.accountant import Report
 from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, DpEvent, NoOpDpEvent, SelfComposedDpEvent
 from sottovoce.privacy.numbers import rounded_up
@@ -55,8 +55,8 @@ class Setting:
     unit: str = "record"
 
     def __post_init__(self) -> None:
-        for name in ("tokens", "texts", "experts"):
-            Number(1, MOST_TOKENS, whole=True, strict=True).read(name, getattr(self, name))
+        sizes = Number(1, MOST_TOKENS, whole=True, strict=True)
+        read_fields(self, tokens=sizes, texts=sizes, experts=sizes)
         if is_drop(self.change) and self.adjacency is Adjacency.REPLACE_ONE:
             raise ParameterError("change", self.change.name, "a swap: under replace-one an expert says something else")
 

@@ -30,7 +30,6 @@ from sottovoce.privacy.accounting.bounded_range import (
     rho_of_bounded_range,
 )
 from sottovoce.privacy.accounting.composition import (
-    RELEASES,
     SAMPLED,
     Plan,
     merge,
@@ -61,7 +60,7 @@ from sottovoce.privacy.events import (
     ZCDpEvent,
 )
 from sottovoce.privacy.numbers import exact, float_above, rounded_up
-from sottovoce.privacy.parameters import FAILURE
+from sottovoce.privacy.parameters import FAILURE, RELEASES
 from sottovoce.privacy.unit import Adjacency
 
 __all__ = [

@@ -63,7 +63,7 @@ def optimal_epsilon(
         >>> round(found.upper, 3), round(found.lower, 3)
         (2.05, 1.992)
     """
-    _check(eta, steps, delta, grid)
+    eta, steps, delta, grid = _read(eta, steps, delta, grid)
     if eta == 0 or steps == 0:
         return Interval(0.0, 0.0)
     if work_of(eta, steps, delta, grid) > most_work:
@@ -137,8 +137,10 @@ def _first_at_most(deltas: FloatArray, delta: float) -> int | None:
     return int(indices[0]) if indices.size else None
 
 
-def _check(eta: float, steps: int, delta: float, grid: int) -> None:
-    Number(LEAST_ETA, below_most=True, or_zero=True, strict=True).read("eta", eta)
-    SIZE.read("steps", steps)
-    PROPER_DELTA.read("delta", delta)
-    Number(2, 10_000, whole=True, strict=True).read("grid", grid)
+def _read(eta: float, steps: int, delta: float, grid: int) -> tuple[float, int, float, int]:
+    return (
+        Number(LEAST_ETA, below_most=True, or_zero=True, strict=True).read("eta", eta),
+        SIZE.read("steps", steps),
+        PROPER_DELTA.read("delta", delta),
+        Number(2, 10_000, whole=True, strict=True).read("grid", grid),
+    )

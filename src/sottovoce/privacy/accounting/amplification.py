@@ -20,7 +20,7 @@ from typing import Final, final
 from sottovoce.errors import AssignmentError, ParameterError
 from sottovoce.parameters import COUNT, Number
 from sottovoce.privacy.accounting.accountant import RdpAccountant
-from sottovoce.privacy.accounting.composition import RELEASES, holds_sample, merge
+from sottovoce.privacy.accounting.composition import holds_sample, merge
 from sottovoce.privacy.events import (
     ApproximateDP,
     ComposedDpEvent,
@@ -32,7 +32,7 @@ from sottovoce.privacy.events import (
     is_private,
 )
 from sottovoce.privacy.numbers import rounded_up
-from sottovoce.privacy.parameters import PROPER_DELTA, RATE
+from sottovoce.privacy.parameters import PROPER_DELTA, RATE, RELEASES
 from sottovoce.privacy.unit import Adjacency, ChangeType, is_drop
 
 
@@ -116,7 +116,7 @@ class SharedSample:
     ) -> None:
         _require_rule(sampling, adjacency, change, grouped)
         if sampling is Sampling.WITHOUT_REPLACEMENT:
-            _require_size(size, population)
+            size, population = _sizes(size, population)
         else:
             rate = RATE.read("rate", rate)
         self.sampling, self.adjacency = sampling, adjacency
@@ -192,7 +192,7 @@ def _require_rule(sampling: Sampling, adjacency: Adjacency, change: ChangeType, 
         )
 
 
-def _require_size(size: int | None, population: int | None) -> None:
+def _sizes(size: int | None, population: int | None) -> tuple[int, int]:
     most = COUNT.read("population", population)
     words = f"a whole number from 1 to the population ({population})"
-    Number(1, most, whole=True, strict=True, words=words).read("size", size)
+    return Number(1, most, whole=True, strict=True, words=words).read("size", size), most

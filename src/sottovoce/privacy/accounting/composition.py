@@ -1,7 +1,7 @@
 """What a list of events consists of: equal releases counted once, failures set apart, parameters checked.
 
 Guarantee   A merged plan costs what the events cost in any order; an event that no accountant was taught, or whose
-            parameters are out of range, is refused by name.
+            parameters are out of range, is refused by name. Every release is rebuilt from its numbers as read.
 Sources     specification 6.1; Kairouz, Oh and Viswanath (2015): an (epsilon, delta) release is a pure one that fails
             with probability delta.
 """
@@ -12,10 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, final
+from typing import Any, final
 
 from sottovoce.errors import AssignmentError, ParameterError
-from sottovoce.parameters import COUNT, Number, YesNo
 from sottovoce.privacy.events import (
     ApproximateDP,
     BoundedRange,
@@ -33,15 +32,9 @@ from sottovoce.privacy.events import (
     describe,
 )
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.parameters import FINITE, SHARE
+from sottovoce.privacy.parameters import RELEASES
+from sottovoce.privacy.plain_events import plain
 from sottovoce.privacy.unit import Adjacency
-
-MOST_COUNT: Final = 10**18
-"""Releases of one kind above this are refused: floating-point totals would overflow."""
-RELEASES: Final = Number(
-    0, MOST_COUNT, whole=True, strict=True, words=f"a whole number, 0 or more, and at most {MOST_COUNT:.0e}"
-)
-"""A number of releases: whole, since a part of a release costs all of it."""
 
 SAMPLED = (PoissonSampledDpEvent, SampledWithoutReplacementDpEvent)
 _SAMPLED_WITH = {
@@ -140,55 +133,40 @@ def require_adjacency(event: Any, adjacency: Adjacency) -> None:
 
 def _parts(event: Any, count: int) -> Iterator[tuple[Any, int]]:
     """The releases in an event, each with how often it occurs."""
-    if isinstance(event, NoOpDpEvent) or RELEASES.read("count", count) == 0:
+    count = RELEASES.read("count", count)
+    if isinstance(event, NoOpDpEvent) or count == 0:
         return
     if isinstance(event, SelfComposedDpEvent):
-        RELEASES.read("count", event.count)
-        yield from _parts(event.event, count * event.count)
+        composed = plain(event)
+        yield from _parts(composed.event, count * composed.count)
     elif isinstance(event, ComposedDpEvent):
         for part, times in merge(event.events).items():
             yield part, count * times
     else:
-        yield checked(event), RELEASES.read("count", count)
+        yield checked(event), count
 
 
 def checked(event: Any) -> Any:
-    """One release itself, hashable, its parameters in range.
+    """One release itself, hashable, rebuilt from its numbers as they were read.
 
     Raises:
         ParameterError: It is not known, or a parameter is not a number in its range.
     """
-    match event:
-        case BoundedRange():
-            _read(event, "eta", FINITE)
-        case PureDP():
-            _read(event, "epsilon", FINITE)
-        case ApproximateDP():
-            _read(event, "epsilon", FINITE)
-            _read(event, "delta", SHARE)
-        case ZCDpEvent() if event.xi == 0:
-            _read(event, "rho", FINITE)
-        case GaussianDpEvent():
-            _read(event, "noise_multiplier", Number(0, strict=True))
+    read = plain(event)
+    match read:
+        case BoundedRange() | PureDP() | ApproximateDP() | GaussianDpEvent() | NonPrivateDpEvent():
+            return read
+        case ZCDpEvent() if read.xi == 0:
+            return read
         case WithFailure():
-            _read(event, "delta", SHARE)
-            YesNo().read("WithFailure.exclusive", event.exclusive)
-            return WithFailure(_base(event.event), event.delta, event.exclusive)
+            return WithFailure(_base(read.event), read.delta, read.exclusive)
         case PoissonSampledDpEvent():
-            _read(event, "sampling_probability", SHARE)
-            return PoissonSampledDpEvent(event.sampling_probability, _unsampled(event.event))
+            return PoissonSampledDpEvent(read.sampling_probability, _unsampled(read.event))
         case SampledWithoutReplacementDpEvent():
-            most = COUNT.read("source_dataset_size", event.source_dataset_size)
-            words = f"a whole number from 0 to source_dataset_size, {most}"
-            Number(0, most, whole=True, strict=True, words=words).read("sample_size", event.sample_size)
-            base = _unsampled(event.event)
-            return SampledWithoutReplacementDpEvent(event.source_dataset_size, event.sample_size, base)
-        case NonPrivateDpEvent():
-            pass
-        case _:
-            shown = describe(event) if isinstance(event, DpEvent) else type(event).__name__
-            raise ParameterError("event", shown, "an event this accountant knows")
-    return event
+            base = _unsampled(read.event)
+            return SampledWithoutReplacementDpEvent(read.source_dataset_size, read.sample_size, base)
+    shown = describe(event) if isinstance(event, DpEvent) else type(event).__name__
+    raise ParameterError("event", shown, "an event this accountant knows")
 
 
 def _base(event: DpEvent) -> DpEvent:
@@ -215,7 +193,3 @@ def holds_sample(event: DpEvent) -> bool:
     """Whether any part of an event is sampled."""
     parts = merge([event])
     return any(isinstance(p, SAMPLED) or (isinstance(p, WithFailure) and holds_sample(p.event)) for p in parts)
-
-
-def _read(event: Any, name: str, limit: Number) -> Any:
-    return limit.read(f"{type(event).__name__}.{name}", getattr(event, name))

@@ -12,7 +12,7 @@ from typing import Any, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.accounting.bounded_range import rho_of_bounded_range
-from sottovoce.privacy.accounting.composition import RELEASES, SAMPLED, checked, merge, plan_of, rate_of_sample
+from sottovoce.privacy.accounting.composition import SAMPLED, checked, merge, plan_of, rate_of_sample
 from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN, rho_of_pure
 from sottovoce.privacy.accounting.subsampled_profiles import epsilon_of_sampled
 from sottovoce.privacy.events import (
@@ -28,6 +28,7 @@ from sottovoce.privacy.events import (
     ZCDpEvent,
     describe,
 )
+from sottovoce.privacy.plain_events import plain
 
 
 @final
@@ -53,8 +54,8 @@ def cost_of(event: Any) -> EventCost:
         ParameterError: No accountant was taught this event, or it is sampled: then a ledger is charged one point of its
             profile, fixed with ``amplification.point_of``.
     """
-    if not isinstance(event, (*SAMPLED, NoOpDpEvent, ComposedDpEvent, SelfComposedDpEvent, WithFailure)):
-        checked(event)
+    if not isinstance(event, (*SAMPLED, NoOpDpEvent, ComposedDpEvent, SelfComposedDpEvent)):
+        event = checked(event)
     match event:
         case NoOpDpEvent():
             return EventCost(0.0, 0.0)
@@ -69,16 +70,13 @@ def cost_of(event: Any) -> EventCost:
         case ApproximateDP():
             return EventCost(rho_of_pure(event.epsilon), event.epsilon, event.delta)
         case WithFailure():
-            inner = cost_of(checked(event).event)
+            inner = cost_of(event.event)
             return EventCost(inner.rho, inner.epsilon, inner.delta + event.delta)
         case NonPrivateDpEvent():
             return EventCost(math.inf, math.inf)
         case SelfComposedDpEvent():
-            RELEASES.read("count", event.count)
-            single = cost_of(event.event)
-            return EventCost(
-                times(event.count, single.rho), times(event.count, single.epsilon), times(event.count, single.delta)
-            )
+            single, count = cost_of(event.event), plain(event).count
+            return EventCost(times(count, single.rho), times(count, single.epsilon), times(count, single.delta))
         case ComposedDpEvent():
             parts = [cost_of(part) for part in event.events]
             return EventCost(

@@ -28,6 +28,7 @@ from sottovoce.privacy.events import (
 )
 from sottovoce.privacy.numbers import exact, float_above, float_below
 from sottovoce.privacy.parameters import FINITE, SHARE
+from sottovoce.privacy.plain_events import plain
 
 
 def scaled_to_group(event: DpEvent, units: int) -> DpEvent:
@@ -44,6 +45,7 @@ def scaled_to_group(event: DpEvent, units: int) -> DpEvent:
     units = COUNT.read("units", units)
     if units == 1:
         return event
+    event = plain(event)
     match event:
         case BoundedRange():
             return BoundedRange(_times(units, event.eta))

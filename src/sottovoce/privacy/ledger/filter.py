@@ -38,6 +38,7 @@ from sottovoce.privacy.events import (
     ZCDpEvent,
 )
 from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.plain_events import plain
 
 SCALE: Final = 10**15
 """Units of one epsilon, one rho or one nat of Renyi divergence."""
@@ -184,23 +185,24 @@ def price(event: DpEvent, currency: str | Currency) -> Cost:
 def _price(event: Any, currency: Currency, depth: int) -> Cost:
     if depth == 0:
         raise ParameterError("event", type(event).__name__, f"one nested at most {_DEEPEST} deep")
+    event = plain(event)
     match event:
         case NoOpDpEvent():
             return Cost()
         case BoundedRange():
-            return Cost(_units(_selection, _read(event, "eta"), currency))
+            return Cost(_units(_selection, float(event.eta), currency))
         case PureDP():
-            return Cost(_units(_pure, _read(event, "epsilon"), currency))
+            return Cost(_units(_pure, float(event.epsilon), currency))
         case ZCDpEvent() if event.xi == 0:
-            return Cost(_units(_concentrated, _read(event, "rho"), _with_delta(event, currency)))
-        case GaussianDpEvent() if event.noise_multiplier:
-            return Cost(_units(_gaussian, _read(event, "noise_multiplier"), _with_delta(event, currency)))
+            return Cost(_units(_concentrated, float(event.rho), _with_delta(event, currency)))
+        case GaussianDpEvent() if 0 < event.noise_multiplier <= sys.float_info.max:
+            return Cost(_units(_gaussian, float(event.noise_multiplier), _with_delta(event, currency)))
         case ApproximateDP():
-            return Cost(_units(_pure, _read(event, "epsilon"), currency), _failure(event))
+            return Cost(_units(_pure, float(event.epsilon), currency), _failure(event))
         case WithFailure():
             return _price(event.event, currency, depth - 1) + Cost(0, _failure(event))
         case SelfComposedDpEvent():
-            return _price(event.event, currency, depth - 1) * _count(event)
+            return _price(event.event, currency, depth - 1) * int(event.count)
         case ComposedDpEvent():
             return sum((_price(part, currency, depth - 1) for part in event.events), Cost())
         case PoissonSampledDpEvent() | SampledWithoutReplacementDpEvent():
@@ -213,22 +215,8 @@ def _price(event: Any, currency: Currency, depth: int) -> Cost:
     raise ParameterError("event", type(event).__name__, "one with a price, 0 or more and finite")
 
 
-def _read(event: Any, field: str, most: float = sys.float_info.max) -> float:
-    value = getattr(event, field)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-        limit = "0 or more and finite" if most > 1 else "from 0 to 1"
-        raise ParameterError(f"{type(event).__name__} {field}", value, limit)
-    return float(value)
-
-
-def _count(event: SelfComposedDpEvent) -> int:
-    if isinstance(event.count, bool) or not isinstance(event.count, int) or event.count < 0:
-        raise ParameterError("SelfComposedDpEvent count", event.count, "a whole number, 0 or more")
-    return int(event.count)
-
-
 def _failure(event: Any) -> int:
-    return math.ceil(exact(_read(event, "delta", most=1.0)) * FAILURE_SCALE)
+    return math.ceil(exact(event.delta) * FAILURE_SCALE)
 
 
 def _with_delta(event: Any, currency: Currency) -> Currency:
