@@ -23,7 +23,9 @@ PUBLIC = (_SECOND + "test_private_rows_are_not_shown_as_public_ones",)
 LOST_KEY = (_SECOND + "test_a_lost_key_beside_kept_ledgers_is_refused",)
 OPEN_STORE = (_SECOND + "test_a_store_that_others_may_read_is_refused_with_the_command_that_closes_it",)
 CALLER = (_SECOND + "test_an_owner_can_require_a_caller",)
-RESERVED_ROWS = ("tests/benchmarks/test_public_rows.py::test_the_reserved_rows_that_play_private_ones_are_checked",)
+RESERVED_ROWS = (
+    "tests/benchmarks/harness/test_public_rows.py::test_the_reserved_rows_that_play_private_ones_are_checked",
+)
 
 MUTANTS = [
     Mutant(
