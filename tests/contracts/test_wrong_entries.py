@@ -149,16 +149,19 @@ def name(value: object) -> str:
     return getattr(value, "__name__", type(value).__name__) if not isinstance(value, str) else ""
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(("wrong", "contract", "reason"), METHODS, ids=name)
 def test_a_wrong_method_is_noticed(wrong, contract, reason):
     notice(check_method, wrong, contract, reason)
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize(("wrong", "contract", "reason"), DECODERS, ids=name)
 def test_a_wrong_decoder_is_noticed(wrong, contract, reason):
     notice(check_decoder, wrong, contract, reason)
 
 
+@pytest.mark.cases(10)
 @pytest.mark.parametrize(("wrong", "contract", "reason"), MECHANISMS, ids=name)
 def test_a_wrong_mechanism_is_noticed(wrong, contract, reason):
     notice(check_mechanism, wrong, contract, reason)

@@ -142,12 +142,13 @@ def test_a_hostile_picture_changes_no_bit_of_another_expert_and_is_told_by_nobod
     assert capfd.readouterr() == ("", "")
 
 
-def test_two_hundred_damaged_files_fail_no_call_and_say_nothing(scorer, alone, caplog, recwarn, capfd):
+@pytest.mark.parametrize("files", [40, pytest.param(200, marks=pytest.mark.slow)])
+def test_damaged_files_fail_no_call_and_say_nothing(scorer, alone, caplog, recwarn, capfd, files):
     caplog.set_level(logging.DEBUG)
     chance = random.Random(5)
     wholes = [base64.b64decode(encoded(bar(30, 9), kind, exif=exif())) for kind in ("PNG", "JPEG")]
     contexts = []
-    for number in range(200):
+    for number in range(files):
         file = bytearray(wholes[number % 2])
         for _ in range(chance.choice((1, 3, 10))):
             file[chance.randrange(8, len(file))] = chance.randrange(256)
@@ -156,7 +157,7 @@ def test_two_hundred_damaged_files_fail_no_call_and_say_nothing(scorer, alone, c
     capfd.readouterr()
     scores = scorer.prepare(TASK, [*contexts, [NEIGHBOUR]]).score([QUESTION])
     null = np.isnan(scores[0, :-1]).all(axis=1)
-    assert 20 < null.sum() < 180  # both kinds of damage occur: what can be read and what cannot
+    assert files // 10 < null.sum() < files - files // 10  # both kinds of damage occur: what can be read and what cannot
     assert scores[:, -1].tobytes() == alone[:, 0].tobytes()
     assert not caplog.records
     assert not recwarn.list
