@@ -47,7 +47,7 @@ class Trial:
         self.measured: list[str] = []
         self.breaks_at = breaks_at
         self.experiment = Experiment(
-            "trial", "A trial", "nothing", SETTINGS, self.measure, self.exhibit, self.whole if whole else None
+            "trial", "A trial", "nothing", SETTINGS, self.measure, self.section, self.whole if whole else None
         )
 
     def measure(self, bench, piece):
@@ -64,7 +64,7 @@ class Trial:
         said = e.ask_public(bench.scorer, bench.world("tickets").episode(0, 5, "own"))
         return {"pieces": [piece.name for piece in pieces], "said": said.shape[0]}
 
-    def exhibit(self, result):
+    def section(self, result):
         return ReportSection(
             "trial", "A trial", "nothing", [], [Table("Sums", ("cell",), [(str(result.cells[0]),)])], [], []
         )

@@ -190,9 +190,9 @@ def test_a_method_that_keeps_its_price_is_not_counted_and_one_at_ten_times_the_p
     # No defence at all, under a claim of epsilon 1.
     bare = [{**one, "defence": e.POE, "adjacency": RO.value, "epsilon": 1.0} for one in honest if not one["epsilon"]]
     assert len(table4.above_cap(bare)) == 1
-    lines = table4.exhibit(result_of(leaking)).reading
+    lines = table4.section(result_of(leaking)).reading
     assert "lies above their cap: 2 of 2." in lines[-1]
-    assert "lies above their cap: 0 of 2." in table4.exhibit(result_of(honest)).reading[-1]
+    assert "lies above their cap: 0 of 2." in table4.section(result_of(honest)).reading[-1]
 
 
 @pytest.mark.slow
@@ -204,7 +204,7 @@ def test_every_defence_runs_under_both_adjacencies_and_the_tables_say_which(benc
     found = attacked(bench, settings)
     systems = {(one["defence"], one["adjacency"]) for one in found}
     assert systems == {("no defence", None)} | {(d, a.value) for d in table4.DEFENCES[1:] for a in (AR, RO)}
-    shown = table4.exhibit(result_of(found, settings))
+    shown = table4.section(result_of(found, settings))
     table4.curve_of.cache_clear()
     scores, answers, bounds = shown.tables
     assert NOT_RELEASED in scores.note

@@ -61,7 +61,7 @@ def test_table_3_says_how_many_questions_there_were_and_lives_without_a_method(t
     settings = Settings(model="fake", seeds=1, tasks=("pseudonames",), names=(OWN,), records=(4, 500), epsilons=(1.0,))
     bench = open_bench(settings, reader())
     cells = [Cell(key, (value,)) for key, value in poetry_table3.measure(bench, Piece("pseudonames", OWN, 0))]
-    shown = poetry_table3.exhibit(result_of(settings, cells))
+    shown = poetry_table3.section(result_of(settings, cells))
     assert "1 seeds x 30 questions" in dict(shown.about)["Protocol"]
     assert "not measured at 500 records" in shown.reading[0]
 
@@ -78,7 +78,7 @@ def test_imbalance_is_that_of_the_tasks_that_were_asked(tmp_path, open_bench):
     }  # fmt: skip
     assert sum(found["tickets"]["train"]) == 440
     assert len(found["tickets"]["labels"]) == len(found["tickets"]["test"]) == 8
-    shown = poetry_table2.exhibit(result_of(settings, [], found))
+    shown = poetry_table2.section(result_of(settings, [], found))
     assert shown.reading[0].startswith("agnews: always answering World,")
     assert "is right 25.0 % of the time" in shown.reading[0]
     assert not any("cannot calculate" in line for line in shown.reading)

@@ -22,11 +22,11 @@ from sottovoce.benchmarks.poetry.time import (
     METHODS,
     PBS_MANY,
     PHASES,
-    exhibit,
     measure,
     order,
     random_model,
     ratios,
+    section,
 )
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer
@@ -182,7 +182,7 @@ def test_in_eight_rounds_each_method_is_first_once_and_last_once():
     ],
 )
 def test_whether_poe_is_within_bounds_follows_from_medians_over_rounds(poe, said):
-    lines = exhibit(result({e.POE: poe, e.VOTES: [10.0, 10.0, 10.0], e.PBS: [40.0, 20.0, 30.0]})).reading
+    lines = section(result({e.POE: poe, e.VOTES: [10.0, 10.0, 10.0], e.PBS: [40.0, 20.0, 30.0]})).reading
     assert len(lines) == len(PHASES)
     assert all(f"PoE is within 1.2 times RNM: {said}." in line for line in lines)
     assert all("PbS takes 3.00 (2.00 to 4.00) times as long" in line for line in lines)
@@ -195,7 +195,7 @@ def test_processor_time_counts_for_the_verdict_too():
         for c in good.cells
     ]
     slow = Result("poetry-time", good.settings, cells, good.machine, 1.0, good.scores)
-    assert all("RNM: no." in line for line in exhibit(slow).reading)
+    assert all("RNM: no." in line for line in section(slow).reading)
 
 
 def test_ratios_are_taken_round_by_round():
@@ -208,7 +208,7 @@ def test_ratios_are_taken_round_by_round():
 
 
 def test_tables_and_bars_show_medians_and_ranges():
-    shown = exhibit(result({e.ZERO_SHOT: [1, 2, 9], e.POE: [30, 10, 20], e.VOTES: [10, 10, 10]}))
+    shown = section(result({e.ZERO_SHOT: [1, 2, 9], e.POE: [30, 10, 20], e.VOTES: [10, 10, 10]}))
     assert len(shown.tables) == 2
     rows = {row[0]: row for row in shown.tables[0].rows}
     assert rows[e.POE][1] == "20 (10 to 30)"

@@ -53,8 +53,8 @@ def test_each_variant_differs_from_the_usual_in_its_setting_and_costs_no_more(as
             assert facts[0] != facts[1], v.name
     copied = result.cell(task="tickets", names="own", method=COPIED, records=16, option="k 2")
     assert copied is not None
-    assert str(copied) in EXPERIMENT.exhibit(result).reading[0]
-    (table,) = EXPERIMENT.exhibit(result).tables
+    assert str(copied) in EXPERIMENT.section(result).reading[0]
+    (table,) = EXPERIMENT.section(result).tables
     assert [row[:2] for row in table.rows] == [(v.method, v.name) for v in VARIANTS]
     assert not any("-" in row[2:] for row in table.rows)
 

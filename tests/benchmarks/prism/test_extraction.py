@@ -110,7 +110,7 @@ def test_a_model_that_copies_is_counted_and_the_control_is_not(tmp_path, monkeyp
     assert {name: counts(result, "own", name, "reached", **loose).whole for name in METHODS} == dict.fromkeys(
         METHODS, 6
     )
-    lines = EXPERIMENT.exhibit(result).reading
+    lines = EXPERIMENT.section(result).reading
     assert sum("the attack works without a defence" in line for line in lines) == 2
     assert sum("With next to no noise addresses get through" in line for line in lines) == 2
     assert copies.open == 0
@@ -135,19 +135,19 @@ def test_a_defence_without_noise_is_found_out(tmp_path, monkeypatch, data, copie
     found = counts(result, "made up", "prism", MADE_UP, **price)
     assert (found.whole, found.control_whole) == (6, 0)
     assert found.beyond_chance()
-    told = [line for line in EXPERIMENT.exhibit(result).reading if "Arms beyond chance: 3 of 3" in line]
+    told = [line for line in EXPERIMENT.section(result).reading if "Arms beyond chance: 3 of 3" in line]
     assert len(told) == 4
 
 
 def test_a_model_that_never_copies_is_said_to_show_nothing(tmp_path, monkeypatch, data, copies):
     copies.function = lambda prompt, text: [1.0] + [0.0] * (len(PIECES) + 1)
-    exhibit = EXPERIMENT.exhibit(measured(tmp_path, monkeypatch, data))
-    assert sum("the attack shows nothing about any defence here" in line for line in exhibit.reading) == 2
-    assert sum("says that it gives no address away" in line for line in exhibit.reading) == 2
-    assert sum("cannot be credited to the noise" in line for line in exhibit.reading) == 2
-    assert not any("works without" in line for line in exhibit.reading)
+    section = EXPERIMENT.section(measured(tmp_path, monkeypatch, data))
+    assert sum("the attack shows nothing about any defence here" in line for line in section.reading) == 2
+    assert sum("says that it gives no address away" in line for line in section.reading) == 2
+    assert sum("cannot be credited to the noise" in line for line in section.reading) == 2
+    assert not any("works without" in line for line in section.reading)
     # 6 of 6 without a leak: 1 - .05 ** (1 / 6) = .393 by hand, an upper limit and so rounded up.
-    assert "0 of 6 (at most 40%)" in text_tables(exhibit)
+    assert "0 of 6 (at most 40%)" in text_tables(section)
 
 
 def test_the_control_counts_what_was_in_no_prompt():
@@ -178,15 +178,15 @@ def test_what_drawing_alone_hides_is_said(tmp_path, monkeypatch, data, copies):
     result = measured(tmp_path, monkeypatch, data)
     assert counts(result, "own", GREEDY, "reached").whole == 6
     assert counts(result, "own", SAMPLED, "reached").whole == 0
-    lines = EXPERIMENT.exhibit(result).reading
+    lines = EXPERIMENT.section(result).reading
     assert sum("So drawing alone hides what there is to find" in line for line in lines) == 2
 
 
 def test_no_address_and_no_mail_is_in_any_file_or_text(tmp_path, monkeypatch, data, copies):
     result = measured(tmp_path, monkeypatch, data)
     files = [file for folder in ("results", "cache") for file in (tmp_path / folder).rglob("*") if file.is_file()]
-    exhibit = EXPERIMENT.exhibit(result)
-    shown = [file.read_bytes().decode("latin-1") for file in files] + [text_tables(exhibit), repr(exhibit)]
+    section = EXPERIMENT.section(result)
+    shown = [file.read_bytes().decode("latin-1") for file in files] + [text_tables(section), repr(section)]
     assert len(files) >= 1
     for text in shown:
         assert "willoughby" not in text
@@ -204,15 +204,15 @@ def test_tables_are_whole_and_a_run_repeats(tmp_path, monkeypatch, data, copies)
     settings = Settings(**{**vars(SETTINGS), "seeds": 1, "adjacencies": ("add-remove", "replace-one")})
     first, second = (measured(tmp_path / name, monkeypatch, data, settings) for name in "ab")
     assert [(cell.key, cell.values) for cell in first.cells] == [(cell.key, cell.values) for cell in second.cells]
-    exhibit = EXPERIMENT.exhibit(first)
-    assert [table.title for table in exhibit.tables] == [
+    section = EXPERIMENT.section(first)
+    assert [table.title for table in section.tables] == [
         "Without a defence", "Defended, add-remove", "Defended, replace-one"
     ]  # fmt: skip
-    assert all(len(row) == len(table.columns) for table in exhibit.tables for row in table.rows)
-    assert [figure.name for figure in exhibit.figures] == [
+    assert all(len(row) == len(table.columns) for table in section.tables for row in table.rows)
+    assert [figure.name for figure in section.figures] == [
         "mails-replace-one", "made-up-records-replace-one"
     ]  # fmt: skip
-    assert all(len(figure.series) == 2 + 2 * len(METHODS) for figure in exhibit.figures)
+    assert all(len(figure.series) == 2 + 2 * len(METHODS) for figure in section.figures)
 
 
 def test_missing_rows_and_too_many_targets_are_refused(tmp_path, monkeypatch, data, copies):

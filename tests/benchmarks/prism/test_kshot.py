@@ -54,7 +54,7 @@ def test_every_method_price_and_control_is_measured(quick, tmp_path, monkeypatch
                 price = {"records": 20, "adjacency": adjacency, "epsilon": 2.0}
                 assert len(result.cell(**at, method=name, **price, option=f"k {k}").values) == 2
                 assert result.cell(**at, method=name, **price, quantity="readable").mean >= 50
-    tables = EXPERIMENT.exhibit(result).tables
+    tables = EXPERIMENT.section(result).tables
     titles = [table.title for table in tables]
     assert titles[:2] == ["Percent right, k = 3, add-remove", "Percent right, k = 3, replace-one"]
     assert "By the number of demonstrations, epsilon 2, replace-one" in titles

@@ -251,18 +251,18 @@ def test_caps_are_those_of_the_price_or_tighter(copies):
 
 
 @pytest.mark.slow
-def test_exhibits_are_whole_mark_what_is_not_released_and_repeat(copies, tmp_path, monkeypatch):
+def test_sections_are_whole_mark_what_is_not_released_and_repeat(copies, tmp_path, monkeypatch):
     settings = Settings(**{**vars(SETTINGS), "seeds": 2})
     first, second = (measured(tmp_path, monkeypatch, settings=settings) for _ in range(2))
     assert [(cell.key, cell.values) for cell in first.cells] == [(cell.key, cell.values) for cell in second.cells]
-    exhibit = EXPERIMENT.exhibit(first)
-    assert [NOT_RELEASED in table.title for table in exhibit.tables] == [True, True, False]
-    assert all(len(row) == len(table.columns) for table in exhibit.tables for row in table.rows)
-    (figure,) = exhibit.figures
+    section = EXPERIMENT.section(first)
+    assert [NOT_RELEASED in table.title for table in section.tables] == [True, True, False]
+    assert all(len(row) == len(table.columns) for table in section.tables for row in table.rows)
+    (figure,) = section.figures
     assert len(figure.series) == 1 + 2 * len(METHODS)
-    assert "story" not in text_tables(exhibit)
+    assert "story" not in text_tables(section)
     assert "story" not in next((tmp_path / "results").glob("*.json")).read_text("utf-8")
-    assert EXPERIMENT.exhibit(second).reading == exhibit.reading
+    assert EXPERIMENT.section(second).reading == section.reading
 
 
 def test_one_size_of_batch_that_the_rows_allow(copies, tmp_path, monkeypatch):

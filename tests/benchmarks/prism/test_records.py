@@ -45,6 +45,6 @@ def test_every_count_is_measured_and_more_records_weigh_less(tmp_path, monkeypat
                 assert len(cell.values) == 2
     (few, *_, many) = [w.plan.decoder.clip for w in writers if w.plan.decoder.name == "invisible-ink"][1:5]
     assert many == pytest.approx(3 * few / 2, rel=1e-3)  # thrice the experts, half of it lost to replace-one
-    shown = EXPERIMENT.exhibit(result)
+    shown = EXPERIMENT.section(result)
     assert all(len(row) == len(table.columns) and "-" not in row[2:] for table in shown.tables for row in table.rows)
     assert len(shown.reading) == 2 * len(WRITERS)

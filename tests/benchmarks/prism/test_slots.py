@@ -145,7 +145,7 @@ def test_every_arm_is_measured_and_what_is_shown_decides_the_answers(data, monke
                 price = {"records": 4, "adjacency": adjacency, "epsilon": 2.0}
                 assert len(result.cell(**at, method=name, **price, option=f"k {k}").values) == 1
                 assert len(result.cell(**at, method=name, **price, quantity="usable").values) == 1
-    shown = p.exhibit(result)
+    shown = p.section(result)
     assert len(shown.tables) == 2 * 2 * 2 + 1
     assert len(shown.figures) == 2
     assert all(len(row) == len(table.columns) and "-" not in row[2:] for table in shown.tables for row in table.rows)
@@ -173,7 +173,7 @@ def test_a_file_without_a_usable_row_answers_as_nothing_shown_does(data, monkeyp
     horror = tuple(100 * sum(row["slot"] == "horror" for row in some) / 3 for some in asked)
     assert result.cell(**at, method=PUBLIC, option="k 3").values == zero != horror
     # The model answers alike whatever real row it is shown, and the reading says that nothing can be seen.
-    assert "cannot be seen here" in p.exhibit(result).reading[0]
+    assert "cannot be seen here" in p.section(result).reading[0]
 
 
 @pytest.mark.slow
@@ -195,7 +195,7 @@ def test_by_phrase_only_records_with_a_public_slot_write_and_the_phrase_is_the_s
     assert result.cell(**at, method=PUBLIC, quantity="readable").values == (100,)
     assert result.cell(**at, method=PUBLIC, quantity="usable").values == pytest.approx((100 / p.TEXTS,))
     assert any("train" in text and "horror" in text for text in seen)
-    assert all(" " not in figure.name for figure in p.exhibit(result).figures)
+    assert all(" " not in figure.name for figure in p.section(result).figures)
     with pytest.raises(ParameterError, match="up to 6"):
         measured(p.EXPERIMENT, Settings(**{**vars(settings), "records": (7,)}), data)
 

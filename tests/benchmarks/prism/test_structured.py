@@ -94,7 +94,7 @@ def test_every_arm_is_measured_free_and_with_grammar(data, monkeypatch):
                 price = {"records": 4, "adjacency": adjacency, "epsilon": 2.0, "option": option}
                 for quantity in (*p.SHARES, "tokens"):
                     assert len(result.cell(**at, method=name, **price, quantity=quantity).values) == 1
-    shown = p.exhibit(result)
+    shown = p.section(result)
     assert len(shown.tables) == len(shown.figures) == 4
     assert all(len(row) == len(table.columns) and "-" not in row[2:] for table in shown.tables for row in table.rows)
     assert any("with grammar" in table.title for table in shown.tables)
@@ -135,8 +135,8 @@ def made_up(method_share):
 def test_the_reading_names_only_what_intervals_tell_from_the_public_prompt():
     # Clopper-Pearson, 95 %: 50 of 100 is 40 to 60 %; 62 of 100 is 52 to 72 %; 76 of 100 is 66 to 84 %.
     shares = dict.fromkeys(METHODS, 62)
-    assert "none, so nothing shows that the records helped" in p.exhibit(made_up(shares)).reading[-1]
-    told = p.exhibit(made_up(shares | {"tang": 76, "amin": 10})).reading[-1]
+    assert "none, so nothing shows that the records helped" in p.section(made_up(shares)).reading[-1]
+    told = p.section(made_up(shares | {"tang": 76, "amin": 10})).reading[-1]
     assert "above the public prompt alone, intervals apart: tang at 2; below it: amin at 2." in told
 
 

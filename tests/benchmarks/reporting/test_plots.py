@@ -204,9 +204,9 @@ def test_a_reference_of_one_value_is_a_level_across_the_axes():
 def test_a_series_looks_alike_in_every_figure(tmp_path):
     both = Figure("both", "t", "x", "y", [Series("other", [1], [2]), Series("mine", [1], [2])])
     alone = Figure("alone", "t", "x", "y", [Series("mine", [1], [2])])
-    exhibit = ReportSection("e", "t", "s", [], [], [both, alone], [])
-    color = plot_styles.assign_styles(plot_styles.series_of([exhibit]))["mine", False].color.lower().encode()
-    paths = plots.draw_all([exhibit], tmp_path)
+    section = ReportSection("e", "t", "s", [], [], [both, alone], [])
+    color = plot_styles.assign_styles(plot_styles.series_of([section]))["mine", False].color.lower().encode()
+    paths = plots.draw_all([section], tmp_path)
     assert [path.name for path in paths] == ["e-both.png", "e-both.svg", "e-alone.png", "e-alone.svg"]
     assert all(color in path.read_bytes() for path in paths if path.suffix == ".svg")
     assert color not in svg(alone)  # drawn by itself it takes the first free colour

@@ -25,10 +25,10 @@ TABLE = Table(
     note="Read first.",
 )
 FIGURE = Figure("curve", f"Curve {WEIRD}", "epsilon", "accuracy (%)", [Series(WEIRD, [1, 2], [3, 4])], note="Caption.")
-EXHIBIT = ReportSection(
+SECTION = ReportSection(
     "poetry table/1", "Does it work?", "Table 1", ["A < B & C.", WEIRD], [TABLE], [FIGURE], [("model", WEIRD)]
 )
-PLAIN = replace(EXHIBIT, figures=[])
+PLAIN = replace(SECTION, figures=[])
 
 
 class Page(HTMLParser):
@@ -75,10 +75,10 @@ class Page(HTMLParser):
 
 
 def written(
-    tmp_path: Path, *exhibits: ReportSection, title: str = "A report", introduction: tuple[str, ...] = ()
+    tmp_path: Path, *sections: ReportSection, title: str = "A report", introduction: tuple[str, ...] = ()
 ) -> str:
     file = tmp_path / "new" / "report.html"
-    report.write_report(exhibits, file, title=title, introduction=introduction)
+    report.write_report(sections, file, title=title, introduction=introduction)
     return file.read_text("utf-8")
 
 
@@ -86,8 +86,8 @@ def written(
 def html(tmp_path_factory) -> str:
     pytest.importorskip("matplotlib", reason="the extra 'plots' is not installed")
     second = Figure("roc", "ROC", "FPR", "TPR", [Series("attack", [0, 0.1, 1], [0, 0.5, 1])], kind="steps", log_x=True)
-    also = replace(EXHIBIT, figures=[FIGURE, second])
-    return written(tmp_path_factory.mktemp("report"), EXHIBIT, also, title=WEIRD, introduction=("First.", WEIRD))
+    also = replace(SECTION, figures=[FIGURE, second])
+    return written(tmp_path_factory.mktemp("report"), SECTION, also, title=WEIRD, introduction=("First.", WEIRD))
 
 
 def drawings(html: str) -> list[str]:
@@ -161,7 +161,7 @@ def test_the_contents_lead_to_every_experiment(html):
     assert links == [section["id"] for section in page.of("section")] == ["poetry-table-1", "poetry-table-1-2"]
 
 
-def test_everything_an_exhibit_says_is_on_the_page_in_reading_order(html):
+def test_everything_a_section_says_is_on_the_page_in_reading_order(html):
     words = [words for _, words in Page(html).words]
     order = ["First.", "Does it work?", ", answers to: Table 1", "A < B & C.", TABLE.title, "Read first.", "Caption."]
     places = [words.index(said) for said in order]
@@ -195,8 +195,8 @@ def test_short_rows_are_filled_and_an_empty_report_is_still_a_page(tmp_path):
     assert Page(written(tmp_path)).wrong == []
 
 
-def test_the_same_exhibits_give_the_same_page(html, tmp_path):
-    one, other = (written(tmp_path, EXHIBIT) for _ in range(2))
+def test_the_same_sections_give_the_same_page(html, tmp_path):
+    one, other = (written(tmp_path, SECTION) for _ in range(2))
     assert one == other != html
 
 
@@ -204,21 +204,21 @@ def test_matplotlib_is_needed_for_figures_alone(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert Page(written(tmp_path, PLAIN)).wrong == []
     with pytest.raises(MissingExtraError, match=r"pip install 'sottovoce\[plots\]'"):
-        report.write_report([EXHIBIT], tmp_path / "other.html", title="t", introduction=())
+        report.write_report([SECTION], tmp_path / "other.html", title="t", introduction=())
     assert not (tmp_path / "other.html").exists()
     report.write_markdown(
-        [replace(EXHIBIT, experiment="e")], tmp_path / "a.md", title="t", introduction=(), figures=tmp_path
+        [replace(SECTION, experiment="e")], tmp_path / "a.md", title="t", introduction=(), figures=tmp_path
     )
 
 
 def test_markdown_tables_have_straight_columns_and_no_stray_pipe():
-    lines = [line for line in report.text_tables(EXHIBIT).splitlines() if line.startswith("|")]
+    lines = [line for line in report.text_tables(SECTION).splitlines() if line.startswith("|")]
     assert len(lines) == 4
     edges = [[found.start() for found in re.finditer(r"(?<!\\)\|", line)] for line in lines]
     assert len(edges[0]) == 5
     assert all(edge == edges[0] for edge in edges)
     assert re.fullmatch(r"\| -+ \| -+: \| -+: \| -+ \|", lines[1])
-    assert report.text_tables(EXHIBIT).index("Read first.") < report.text_tables(EXHIBIT).index("| method")
+    assert report.text_tables(SECTION).index("Read first.") < report.text_tables(SECTION).index("| method")
 
 
 @pytest.mark.parametrize(
@@ -244,11 +244,11 @@ def test_markdown_shows_a_text_as_it_is(text, marked):
 
 def test_a_markdown_page_links_the_figures_that_are_drawn(tmp_path):
     pytest.importorskip("matplotlib", reason="the extra 'plots' is not installed")
-    exhibit = replace(EXHIBIT, experiment="poetry-table1")
-    drawn = plots.draw_all([exhibit], tmp_path / "with space" / "figures")
+    section = replace(SECTION, experiment="poetry-table1")
+    drawn = plots.draw_all([section], tmp_path / "with space" / "figures")
     page = tmp_path / "docs" / "page.md"
     report.write_markdown(
-        [exhibit], page, title="T <b>", introduction=["Hello."], figures=tmp_path / "with space" / "figures"
+        [section], page, title="T <b>", introduction=["Hello."], figures=tmp_path / "with space" / "figures"
     )
     text = page.read_text("utf-8")
     (link,) = re.findall(r"\]\((\S+)\)", text)
@@ -258,7 +258,7 @@ def test_a_markdown_page_links_the_figures_that_are_drawn(tmp_path):
         "<!-- sotto bench report -->\n"
         "# T \\<b\\>\n\nHello.\n\n## Does it work?\n\npoetry-table1, answers to: Table 1\n\n- A \\< B & C."
     )
-    assert report.text_tables(exhibit) in text
+    assert report.text_tables(section) in text
     assert text.endswith("\n")
     assert not text.endswith("\n\n")
     assert "\n\n\n" not in text

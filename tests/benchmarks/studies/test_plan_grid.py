@@ -106,7 +106,7 @@ def test_a_run_measures_every_method_and_clip_and_its_file_is_compacted(measured
 
 
 def test_its_tables_tell_the_best_setting_and_where_zero_shot_is_as_good(measured):
-    shown = EXPERIMENT.exhibit(Result.read(measured))
+    shown = EXPERIMENT.section(Result.read(measured))
     (table,) = shown.tables
     (row,) = table.rows
     assert row[:3] == ("tickets", "own", "4")

@@ -157,7 +157,7 @@ def test_damaged_files_fail_no_call_and_say_nothing(scorer, alone, caplog, recwa
     capfd.readouterr()
     scores = scorer.prepare(TASK, [*contexts, [NEIGHBOUR]]).score([QUESTION])
     null = np.isnan(scores[0, :-1]).all(axis=1)
-    assert files // 10 < null.sum() < files - files // 10  # both kinds of damage occur: what can be read and what cannot
+    assert files // 10 < null.sum() < files - files // 10  # both kinds of damage occur
     assert scores[:, -1].tobytes() == alone[:, 0].tobytes()
     assert not caplog.records
     assert not recwarn.list

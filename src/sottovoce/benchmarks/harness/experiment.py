@@ -298,7 +298,7 @@ class Experiment:
         source: Which table or figure it answers to.
         settings: Its defaults.
         measure: The numbers of one piece.
-        exhibit: Tables, figures and the reading of a result.
+        section: Tables, figures and the reading of a result.
         whole: What is worked out from all pieces together, kept as ``extra``; for experiments that need it.
     """
 
@@ -307,7 +307,7 @@ class Experiment:
     source: str
     settings: Settings
     measure: Measure
-    exhibit: Callable[[Result], ReportSection]
+    section: Callable[[Result], ReportSection]
     whole: Callable[[Bench, Sequence[Piece]], dict[str, Any]] | None = None
 
     def pieces(self, settings: Settings) -> list[Piece]:
@@ -325,7 +325,7 @@ ALREADY_NAMED: Final = ("gsm8k", "pseudonames", "photographs")
 
 
 def about(result: Result) -> list[tuple[str, str]]:
-    """What a reader needs to repeat it, for an exhibit."""
+    """What a reader needs to repeat it, for a section of a report."""
     s, machine = result.settings, result.machine
     packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items() if version)
     return [

@@ -291,7 +291,7 @@ def main(name: str, argv: Sequence[str]) -> None:
         settings = experiment.settings.changed(**_suited(experiment, arguments, alone=name not in PAPERS))
         alone = each in TIMED  # a time is measured on a quiet machine, as far as this run goes
         file = run(experiment, settings, **{**places, "jobs": 1} if alone else places)
-        print(text_tables(experiment.exhibit(Result.read(file))))
+        print(text_tables(experiment.section(Result.read(file))))
         say(f"Written: {file}")
 
 

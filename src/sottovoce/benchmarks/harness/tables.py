@@ -12,7 +12,7 @@ UNITS = frozenset(["e", "x", "s", "ms", "h", "k", "M", "MB", "GB", "to", "of", "
 BLANK = frozenset(("", "-", "–", "—", "n/a", "none", "nan", "inf", "-inf"))
 
 
-def text_tables(exhibit: ReportSection) -> str:
+def text_tables(section: ReportSection) -> str:
     """The tables as Markdown, each under its title in bold; columns are aligned in the source as well.
 
     Example:
@@ -25,7 +25,7 @@ def text_tables(exhibit: ReportSection) -> str:
         | PoE    |     84.2 |
         | a\\|b   |      9.0 |
     """
-    return "\n".join(text_table(table) for table in exhibit.tables)
+    return "\n".join(text_table(table) for table in section.tables)
 
 
 def text_table(table: Table) -> str:

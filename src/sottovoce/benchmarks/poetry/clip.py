@@ -32,7 +32,7 @@ def _named(key: Key) -> Key:
     return replace(key, method=name, option=f"clip {clip}") if clip else key
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """Lines over the clip for each epsilon, and the best clip by cell."""
     x = result.settings.clips
     tables, figures, lines = [], [], []
@@ -78,5 +78,5 @@ EXPERIMENT = Experiment(
         tasks=("agnews", "trec"), records=(25,), epsilons=(1.0, 4.0), clips=(0.25, 0.5, 1.0, 1.5, 2.3, 3.0, 5.0, 10.0)
     ),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
 )

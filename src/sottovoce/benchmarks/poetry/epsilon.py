@@ -17,7 +17,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     return measure_accuracy(bench, piece, pbs=PbS())
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """Lines over epsilon for each number of records, and the epsilon from which each method beats zero-shot."""
     x = result.settings.epsilons
     tables, figures, lines = [], [], []
@@ -59,5 +59,5 @@ EXPERIMENT = Experiment(
     source="Private PoEtry, accuracy against epsilon",
     settings=Settings(tasks=("agnews", "trec"), records=(8, 25), epsilons=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0)),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
 )

@@ -16,7 +16,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     return measure_accuracy(bench, piece, methods={name: e.SELECTING[name] for name in METHODS})
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """Lines over the group size, and the best size against single records."""
     x = result.settings.groups
     tables, figures, lines = [], [], []
@@ -57,5 +57,5 @@ EXPERIMENT = Experiment(
     source="Private PoEtry, group size",
     settings=Settings(tasks=("agnews", "trec"), records=(64,), groups=(1, 2, 4, 8), epsilons=(1.0, 4.0)),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
 )

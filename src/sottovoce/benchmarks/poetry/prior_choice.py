@@ -48,7 +48,7 @@ def scores(result: Result) -> dict[tuple[float, float], float]:
     return {at: float(np.mean(by_option[_option(*at)])) for at in grid}
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """The grid of means, by kind of names too, and the choice."""
     means = scores(result)
     clip, weight = max(means, key=means.__getitem__)
@@ -117,5 +117,5 @@ EXPERIMENT = Experiment(
     source="Specification 5.1.8; no counterpart in the paper",
     settings=Settings(tasks=("dbpedia", "subj"), records=(8, 25, 100), epsilons=(1.0, 4.0), clips=(1.0, 1.5, 2.3, 3.0)),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
 )

@@ -20,7 +20,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     return measure_accuracy(bench, piece, methods={name: e.SELECTING[name] for name in METHODS})
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """Accuracies, the gain over PoE, and the reading by task."""
     tables = [*accuracy_tables(result, METHODS), *gains(result, e.PRIOR_POE)]
     figures = []
@@ -57,5 +57,5 @@ EXPERIMENT = Experiment(
         epsilons=(1.0, 4.0),
     ),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
 )

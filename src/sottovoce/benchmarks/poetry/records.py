@@ -16,7 +16,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     return measure_accuracy(bench, piece)
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """Lines over the number of records for each epsilon, and where PoE overtakes votes and zero-shot."""
     x = result.settings.records
     tables, figures, lines = [], [], []
@@ -62,5 +62,5 @@ EXPERIMENT = Experiment(
     source="Private PoEtry, accuracy against the number of records",
     settings=Settings(tasks=("agnews", "trec"), records=(1, 2, 4, 8, 16, 32, 64), epsilons=(1.0, 4.0)),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
 )

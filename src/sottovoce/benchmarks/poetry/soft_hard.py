@@ -52,7 +52,7 @@ def shares(log_weights: FloatArray) -> FloatArray:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """Tables of both numbers, and rank against probability."""
     tables = [_table(result, TARGET), _table(result, INFINITY)]
     lines = []
@@ -130,5 +130,5 @@ EXPERIMENT = Experiment(
     source="Private PoEtry, analysis of soft and hard predictions (likelihood at the target, infinity norm, ranks)",
     settings=Settings(tasks=("agnews", "dbpedia", "trec"), records=(4, 8, 25)),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
 )

@@ -17,7 +17,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     return measure_accuracy(bench, piece, pbs=PbS())
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """The tables, the gains of PoE over its rivals, and bars at the last epsilon."""
     tables = [*accuracy_tables(result, METHODS), *gains(result, e.POE), *gains(result, e.PRIOR_POE)]
     return ReportSection(
@@ -135,5 +135,5 @@ EXPERIMENT = Experiment(
     source="Private PoEtry, Table 1",
     settings=Settings(tasks=("agnews", "dbpedia", "trec"), records=(4, 8, 25), epsilons=(1.0, 4.0, 8.0)),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
 )

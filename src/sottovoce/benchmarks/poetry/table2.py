@@ -27,7 +27,7 @@ def imbalance(bench: Bench, pieces: Sequence[Piece]) -> dict[str, Any]:
     return imbalances
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """The table, and what always answering the commonest label would give."""
     tables = [*accuracy_tables(result, METHODS), *gains(result, e.POE)]
     figures = []
@@ -70,6 +70,6 @@ EXPERIMENT = Experiment(
     source="Private PoEtry, Table 2 and section 4.1",
     settings=Settings(tasks=("gsm8k",), names=("own",), records=(4, 8, 25), epsilons=(1.0, 4.0, 8.0)),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
     whole=imbalance,
 )

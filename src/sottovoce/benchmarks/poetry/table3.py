@@ -28,7 +28,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     yield Key(piece.task, piece.names, "questions", TRIALS), questions
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """One table for each adjacency and epsilon, and accuracy by number of records."""
     tables = [_references(result)]
     for adjacency in result.settings.adjacencies:
@@ -169,5 +169,5 @@ EXPERIMENT = Experiment(
         epsilons=(1.0, 4.0, 8.0),
     ),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
 )

@@ -225,7 +225,7 @@ def cap_of(entry: dict[str, Any], rate: float) -> Caps | None:
     return caps_of_curve(curve_of(entry["defence"], Adjacency.parse(entry["adjacency"]), entry["epsilon"]), rate)
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """One table for each attack, the caps, and curves on logarithmic axes."""
     attacks = result.extra["attacks"]
     tables = [_table(attacks, "scores"), _table(attacks, "released answers"), _caps(attacks)]
@@ -364,6 +364,6 @@ EXPERIMENT = Experiment(
         adjacencies=(Adjacency.REPLACE_ONE.value,),
     ),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
     whole=whole,
 )

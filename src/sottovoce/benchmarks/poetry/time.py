@@ -282,7 +282,7 @@ def _warm(name: str, opened: Opener, episode: Episode, records: int, adjacency: 
 # What is shown
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """Medians and ranges by method, times that of votes, and bars."""
     tables, figures, lines = list[Table](), list[Figure](), list[str]()
     for place in _places(result):
@@ -435,5 +435,5 @@ EXPERIMENT = Experiment(
         seeds=5, tasks=("tickets",), names=(OWN,), epsilons=(1.0,), adjacencies=(Adjacency.REPLACE_ONE.value,)
     ),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
 )

@@ -126,7 +126,7 @@ def after_real_ones(stepper: Stepper, episode: Episode, held: Sequence[Example],
     return [Example(values, label) for values, label in read if values is not None]
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """A table for each task, adjacency and price."""
     s, k = result.settings, result.settings.shots[-1]
     tables, lines = [], []
@@ -173,5 +173,5 @@ EXPERIMENT = Experiment(
         adjacencies=("add-remove",), shots=(4, 8),
     ),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
 )  # fmt: skip

@@ -209,7 +209,7 @@ def found_in(result: Result, **key: Any) -> Extracted | None:
     return Extracted(*(round(sum(cell.values)) for cell in cells if cell))
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """What leaks without a defence, and under each method and price."""
     bare, defended = list(_bare(result)), list(_defences(result))
     tables = [_bare_table(bare), *(_table(result, defended, adjacency) for adjacency in result.settings.adjacencies)]
@@ -384,5 +384,5 @@ EXPERIMENT = Experiment(
         seeds=4, queries=8, tasks=("enron",), names=(OWN, UNKNOWN), records=(1, 16), epsilons=(1.0, 4.0, 8.0)
     ),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
 )

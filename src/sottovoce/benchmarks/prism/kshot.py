@@ -86,7 +86,7 @@ def samples(bench: Bench, pieces: Sequence[Piece]) -> dict[str, Any]:
 # What a run shows
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """Tables at the usual number of demonstrations, by that number, calibrated; what synthetic ones are worth."""
     s = result.settings
     usual = USUAL if USUAL in s.shots else s.shots[-1]
@@ -258,6 +258,6 @@ EXPERIMENT = Experiment(
         shots=(1, 2, 4, 8, 12),
     ),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
     whole=samples,
 )  # fmt: skip

@@ -277,7 +277,7 @@ def cap_of(arm: Key, rate: float) -> Caps:
 # What a run shows
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """One table for each attack, and curves."""
     attacks = attacks_of(result)
     tables = [_table(attacks, name) for name in ATTACKS]
@@ -394,5 +394,5 @@ EXPERIMENT = Experiment(
         seeds=7, queries=1, tasks=("agnews", "dbpedia"), names=(OWN,), records=(4,), epsilons=(1.0, 4.0, 8.0)
     ),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
 )

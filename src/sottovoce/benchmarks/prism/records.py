@@ -50,7 +50,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
                     yield from j.judged(bench, piece, made, key, SIZE.tokens)
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """For each adjacency and price: accuracies, what is above public texts, whose label the texts are told to have."""
     s, k = result.settings, result.settings.shots[-1]
     tables, lines, figures = [], [], []
@@ -122,5 +122,5 @@ EXPERIMENT = Experiment(
         epsilons=(1.0, 4.0), shots=(4, 8),
     ),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
 )  # fmt: skip

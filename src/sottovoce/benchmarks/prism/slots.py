@@ -223,7 +223,7 @@ class _Answering:
 # What a run shows
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """Tables for each number of demonstrations, adjacency and kind of answer; what could be used; what helps."""
     s = result.settings
     most = s.shots[-1]
@@ -350,5 +350,5 @@ EXPERIMENT = Experiment(
         seeds=3, queries=40, tasks=tuple(SETS), names=(OWN,), records=(32,), epsilons=(1.0, 4.0, 8.0), shots=(1, 4, 8),
     ),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
 )  # fmt: skip

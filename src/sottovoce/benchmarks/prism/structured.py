@@ -145,7 +145,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
 # What a run shows
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """A table for each adjacency, free and under the grammar; what is valid along epsilon; who beats the controls."""
     s = result.settings
     options = [option for option in OPTIONS if _cell(result, PUBLIC, option)]
@@ -280,6 +280,6 @@ EXPERIMENT = Experiment(
         seeds=2, queries=8, tasks=(FOLDER,), names=(OWN,), records=(48,), epsilons=(1.0, 4.0, 8.0),
     ),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
 )  # fmt: skip
 """``queries`` is the number of texts in a file: six records a text, which keeps the built-in model to minutes."""

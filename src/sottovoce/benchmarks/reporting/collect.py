@@ -44,7 +44,7 @@ def family_of(shown: Sequence[ReportSection]) -> tuple[str, list[str]]:
     return title, [line for family in families for line in FAMILIES[family][1]]
 
 
-def exhibits(folder: Path) -> list[ReportSection]:
+def sections(folder: Path) -> list[ReportSection]:
     """What the result files of a folder show, in the order of ``sotto bench list``.
 
     Raises:
@@ -62,7 +62,7 @@ def exhibits(folder: Path) -> list[ReportSection]:
         raise InputError(f"There are no results in {str(folder)!r}. Run 'sotto bench run poetry' or 'prism' first.")
     order = list(MODULES)
     results.sort(key=lambda result: (order.index(result.experiment), result.settings.model))
-    return [load_experiment(result.experiment).exhibit(result) for result in results]
+    return [load_experiment(result.experiment).section(result) for result in results]
 
 
 def collect(folder: Path, out: Path, *, figures: Path | None = None, markdown: Path | None = None) -> list[Path]:
@@ -81,7 +81,7 @@ def collect(folder: Path, out: Path, *, figures: Path | None = None, markdown: P
         InputError: There are no results, or something that is no report is in a report's place.
         MissingExtraError: matplotlib is not installed.
     """
-    shown: Sequence[ReportSection] = exhibits(folder)
+    shown: Sequence[ReportSection] = sections(folder)
     title, introduction = family_of(shown)
     written = [out]
     drawn = [name for section in shown for figure in section.figures for name in names_of(figure, section.experiment)]

@@ -90,14 +90,14 @@ def draw(figure: Figure, folder: Path, prefix: str, *, styles: Styles | None = N
     return paths
 
 
-def draw_all(exhibits: Sequence[ReportSection], folder: Path) -> list[Path]:
+def draw_all(sections: Sequence[ReportSection], folder: Path) -> list[Path]:
     """Draws all figures, each series alike in all of them; the prefix is the experiment."""
-    styles = assign_styles(series_of(exhibits))
+    styles = assign_styles(series_of(sections))
     return [
         path
-        for exhibit in exhibits
-        for figure in exhibit.figures
-        for path in draw(figure, folder, exhibit.experiment, styles=styles)
+        for section in sections
+        for figure in section.figures
+        for path in draw(figure, folder, section.experiment, styles=styles)
     ]
 
 

@@ -25,11 +25,11 @@ from sottovoce.files.outputs import marked, write_new
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def write_report(exhibits: Sequence[ReportSection], file: Path, *, title: str, introduction: Sequence[str]) -> None:
+def write_report(sections: Sequence[ReportSection], file: Path, *, title: str, introduction: Sequence[str]) -> None:
     """Writes one HTML file that needs no other.
 
     Args:
-        exhibits: In order.
+        sections: In order.
         file: An earlier report is replaced, and nothing else; its folder is made.
         title: Plain text.
         introduction: Paragraphs of plain text: what was run, on what, and what it cannot show.
@@ -37,13 +37,13 @@ def write_report(exhibits: Sequence[ReportSection], file: Path, *, title: str, i
     Raises:
         MissingExtraError: If there is a figure and matplotlib is not installed.
     """
-    styles = plot_styles.assign_styles(plot_styles.series_of(exhibits))
-    anchors = _anchors([exhibit.experiment for exhibit in exhibits])
+    styles = plot_styles.assign_styles(plot_styles.series_of(sections))
+    anchors = _anchors([section.experiment for section in sections])
     entries = [
-        f'<li><a href="#{anchor}">{_text(exhibit.title)}</a> <span class="source">{_text(exhibit.source)}</span></li>'
-        for anchor, exhibit in zip(anchors, exhibits, strict=True)
+        f'<li><a href="#{anchor}">{_text(section.title)}</a> <span class="source">{_text(section.source)}</span></li>'
+        for anchor, section in zip(anchors, sections, strict=True)
     ]
-    sections = [_section(*pair, styles) for pair in zip(anchors, exhibits, strict=True)]
+    bodies = [_section(*pair, styles) for pair in zip(anchors, sections, strict=True)]
     style = (resources.files(__package__) / "report.css").read_text("utf-8")
     page = [
         "<!DOCTYPE html>",
@@ -64,7 +64,7 @@ def write_report(exhibits: Sequence[ReportSection], file: Path, *, title: str, i
         *entries,
         "</ol>\n</nav>" if entries else "",
         "<main>",
-        *sections,
+        *bodies,
         "</main>",
         "</body>",
         "</html>",
@@ -73,12 +73,12 @@ def write_report(exhibits: Sequence[ReportSection], file: Path, *, title: str, i
 
 
 def write_markdown(
-    exhibits: Sequence[ReportSection], file: Path, *, title: str, introduction: Sequence[str], figures: Path
+    sections: Sequence[ReportSection], file: Path, *, title: str, introduction: Sequence[str], figures: Path
 ) -> None:
     """Writes a page of Markdown with links to the PNG files of its figures.
 
     Args:
-        exhibits: In order.
+        sections: In order.
         file: An earlier report is replaced, and nothing else; its folder is made.
         title: Plain text.
         introduction: Paragraphs of plain text.
@@ -91,21 +91,21 @@ def write_markdown(
         *(part for paragraph in introduction for part in (escaped(paragraph), "")),
     ]
     folder = Path(os.path.relpath(figures, file.parent)).as_posix()
-    for exhibit in exhibits:
+    for section in sections:
         lines += [
-            f"## {escaped(exhibit.title)}",
+            f"## {escaped(section.title)}",
             "",
-            f"{escaped(exhibit.experiment)}, answers to: {escaped(exhibit.source)}",
+            f"{escaped(section.experiment)}, answers to: {escaped(section.source)}",
             "",
         ]
-        lines += [*(f"- {escaped(sentence)}" for sentence in exhibit.reading), ""] if exhibit.reading else []
-        lines += [text_tables(exhibit)] if exhibit.tables else []
-        for figure in exhibit.figures:
-            stem = plots.file_stem(figure, exhibit.experiment)
+        lines += [*(f"- {escaped(sentence)}" for sentence in section.reading), ""] if section.reading else []
+        lines += [text_tables(section)] if section.tables else []
+        for figure in section.figures:
+            stem = plots.file_stem(figure, section.experiment)
             lines += [f"![{escaped(alternative(figure))}]({quote(f'{folder}/{stem}.png')})", ""]
             lines += [escaped(figure.note), ""] if figure.note else []
-        if exhibit.about:
-            about = Table("Measured with", ("what", "value"), exhibit.about)
+        if section.about:
+            about = Table("Measured with", ("what", "value"), section.about)
             lines += [text_table(about)]
     _write(file, ["\n".join(lines).rstrip("\n")])
 
@@ -119,19 +119,19 @@ def alternative(figure: Figure) -> str:
     return f"{figure.title}. {kind}: {figure.y_label} against {figure.x_label}{axes}, for: {names or 'nothing'}."
 
 
-def _section(anchor: str, exhibit: ReportSection, styles: plot_styles.Styles) -> str:
+def _section(anchor: str, section: ReportSection, styles: plot_styles.Styles) -> str:
     lines = [
         f'<section id="{anchor}" aria-labelledby="{anchor}-title">',
-        f'<h2 id="{anchor}-title">{_text(exhibit.title)}</h2>',
-        f'<p class="source"><code>{_text(exhibit.experiment)}</code>, answers to: {_text(exhibit.source)}</p>',
+        f'<h2 id="{anchor}-title">{_text(section.title)}</h2>',
+        f'<p class="source"><code>{_text(section.experiment)}</code>, answers to: {_text(section.source)}</p>',
     ]
-    if exhibit.reading:
-        lines += ['<ul class="reading">', *(f"<li>{_text(sentence)}</li>" for sentence in exhibit.reading), "</ul>"]
-    lines += [_html_table(f"{anchor}-table-{place}", table) for place, table in enumerate(exhibit.tables, 1)]
-    lines += [_html_figure(figure, styles) for figure in exhibit.figures]
-    if exhibit.about:
+    if section.reading:
+        lines += ['<ul class="reading">', *(f"<li>{_text(sentence)}</li>" for sentence in section.reading), "</ul>"]
+    lines += [_html_table(f"{anchor}-table-{place}", table) for place, table in enumerate(section.tables, 1)]
+    lines += [_html_figure(figure, styles) for figure in section.figures]
+    if section.about:
         lines += ["<details>", "<summary>Measured with</summary>", "<dl>"]
-        lines += [f"<dt>{_text(what)}</dt><dd>{_text(value)}</dd>" for what, value in exhibit.about]
+        lines += [f"<dt>{_text(what)}</dt><dd>{_text(value)}</dd>" for what, value in section.about]
         lines += ["</dl>", "</details>"]
     return "\n".join([*lines, "</section>"])
 

@@ -86,9 +86,9 @@ def assign_styles(series: Iterable[Series]) -> dict[tuple[str, bool], Style]:
     return styles
 
 
-def series_of(exhibits: Iterable[ReportSection]) -> Iterator[Series]:
+def series_of(sections: Iterable[ReportSection]) -> Iterator[Series]:
     """Every series of every figure, in order."""
-    return (series for exhibit in exhibits for figure in exhibit.figures for series in figure.series)
+    return (series for section in sections for figure in section.figures for series in figure.series)
 
 
 def _private_style(place: int) -> Style:

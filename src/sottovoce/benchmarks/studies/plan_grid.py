@@ -65,7 +65,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
 # What a run shows
 
 
-def exhibit(result: Result) -> ReportSection:
+def section(result: Result) -> ReportSection:
     """The best setting of every cell, and how often each method has it."""
     tables, lines = [], []
     for adjacency in result.settings.adjacencies:
@@ -218,7 +218,7 @@ EXPERIMENT = Experiment(
         epsilons=(0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
     ),
     measure=measure,
-    exhibit=exhibit,
+    section=section,
 )
 
 
