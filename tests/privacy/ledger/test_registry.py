@@ -215,8 +215,8 @@ def outcome(child):
 
 @pytest.mark.parametrize("second", [TICKETS, EDITED], ids=["same", "edited"])
 def test_of_two_programs_that_open_the_same_records_at_once_one_gets_a_budget(tmp_path, monkeypatch, second):
-    # Both have asked whether the records are known before either writes, unless asking and writing are one step.
-    ask, here = ledgers.refuse_second, os.getpid()
+    # Both have asked whether the records are known before either writes, or one of them waits for its turn to ask.
+    ask, lock, here = ledgers.refuse_second, store.fcntl.flock, os.getpid()
     (wait, go), (told, tell) = os.pipe(), os.pipe()
 
     def asked(*arguments):
@@ -224,15 +224,24 @@ def test_of_two_programs_that_open_the_same_records_at_once_one_gets_a_budget(tm
         os.write(tell, b"x")
         os.read(wait, 1)
 
+    def locked(*arguments):
+        try:
+            return lock(*arguments)
+        except BlockingIOError:
+            os.write(tell, b"x")
+            raise
+
     first, other = identity_of(TICKETS), identity_of(second)
     private_name(first.fingerprint)
     monkeypatch.setattr(ledgers, "refuse_second", asked)
+    monkeypatch.setattr(store.fcntl, "flock", locked)
     children = [
         in_child(lambda who=who, name=name: Ledger(str(tmp_path / name)).open(who, Budget(1.0)))
         for who, name in ((first, "one.db"), (other, "two.db"))
     ]
     assert os.getpid() == here
-    os.read(told, 1)
+    for _ in children:
+        os.read(told, 1)
     os.write(go, b"xx")
     assert sorted(map(outcome, children)) == [0, 3]
     for end in (wait, go, told, tell):
