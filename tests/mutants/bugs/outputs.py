@@ -68,9 +68,9 @@ MUTANTS = [
     Mutant(
         "run-removes-another",
         "A run that ends without answers removes what has the name of its file by then.",
-        "files/partial.py",
-        "            return False\n        self.path.unlink()",
-        "            pass\n        self.path.unlink()",
+        "cli/answers.py",
+        "            elif self._file.is_at(self._partial):\n",
+        "            else:\n",
         RUNS,
     ),
     Mutant(
