@@ -76,7 +76,7 @@ MUTANTS = [
     ),
     Mutant(
         "a-failed-expert-votes",
-        "an expert on whom the model fails says the same of every label, and so votes for the first",
+        "an expert on whose prompt the model fails scores every label equally, and so votes for the first",
         "experts/reading.py",
         "return np.full((queries, len(self._task.labels)), np.nan)",
         "return np.zeros((queries, len(self._task.labels)))",

@@ -138,7 +138,7 @@ MUTANTS = [
     ),
     Mutant(
         "older-copy-read",
-        "what an older copy says is told to somebody who has seen the newer state",
+        "an older copy is read by a program that has seen the newer state",
         "privacy/ledger/database.py",
         "self._note(self._newest_of(connection, seen))",
         "self._note(newest(connection))",

@@ -1,4 +1,4 @@
-"""Private PoEtry, several records an expert: what the larger prompt is worth against the dearer change."""
+"""Private PoEtry, several records an expert: what the larger prompt is worth against the costlier change."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _place(group: float) -> dict[str, int]:
 
 EXPERIMENT = Experiment(
     name="poetry-groups",
-    title="Groups of records: does a larger prompt pay for the dearer change?",
+    title="Groups of records: does a larger prompt pay for the costlier change?",
     source="Private PoEtry, group size",
     settings=Settings(tasks=("agnews", "trec"), records=(64,), groups=(1, 2, 4, 8), epsilons=(1.0, 4.0)),
     measure=measure,

@@ -106,7 +106,7 @@ class Decoder(Checked, ABC):
         return PLAN_BOUNDS
 
     def event(self, setting: Setting) -> DpEvent:
-        """What one batch is charged: the dearer of its alternatives, in zCDP. Every parameter must be calibrated."""
+        """What one batch is charged: the costlier of its alternatives, in zCDP. Every parameter must be calibrated."""
         first, *rest = self.alternatives(setting)
         return max([first, *rest], key=lambda event: cost_of(event).rho) if rest else first
 

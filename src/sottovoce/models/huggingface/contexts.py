@@ -54,15 +54,7 @@ def prepare(engine: Engine[CausalModel], task: Task, contexts: Sequence[Context]
         TaskError: A label has no tokens, or two labels have the same.
         ModelError: The model's chat template cannot be used, or the device ran out of memory.
     """
-    with engine.lock:
-        prepared = HFContexts(engine, task, contexts, layout)
-        if engine.reuse_cache:
-            try:
-                prepared.read_all()
-            except BaseException:
-                prepared.close()
-                raise
-    return prepared
+    return engine.prepared(lambda: HFContexts(engine, task, contexts, layout))
 
 
 @final

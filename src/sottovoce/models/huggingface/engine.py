@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Generic, Protocol, TypeVar, final
 
 from sottovoce.models.huggingface.prefix_cache import PrefixStore
 
 M = TypeVar("M")
 
 
+class Readable(Protocol):
+    """Prepared contexts."""
+
+    def read_all(self) -> None:
+        """Reads the prefixes that may be kept."""
+
+    def close(self) -> None:
+        """Forgets them."""
+
+
+P = TypeVar("P", bound=Readable)
+
+
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Engine(Generic[M]):
     """A loaded model, and what is public about its use.
 
@@ -41,3 +54,15 @@ class Engine(Generic[M]):
         """A number under which prepared contexts keep their prefixes."""
         with self.lock:
             return next(self._owners)
+
+    def prepared(self, make: Callable[[], P]) -> P:
+        """Contexts whose prefixes are read, as many as may be kept; closed again where that fails."""
+        with self.lock:
+            contexts = make()
+            if self.reuse_cache:
+                try:
+                    contexts.read_all()
+                except BaseException:
+                    contexts.close()
+                    raise
+        return contexts

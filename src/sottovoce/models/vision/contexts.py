@@ -54,15 +54,7 @@ def prepare(engine: Engine[VisionModel], task: Task, contexts: Sequence[Context]
         TaskError: A label has no tokens, or two labels have the same.
         ModelError: The model's chat template cannot be used, or the device ran out of memory.
     """
-    with engine.lock:
-        prepared = VisionContexts(engine, task, contexts)
-        if engine.reuse_cache:
-            try:
-                prepared.read_all()
-            except BaseException:
-                prepared.close()
-                raise
-    return prepared
+    return engine.prepared(lambda: VisionContexts(engine, task, contexts))
 
 
 @final
