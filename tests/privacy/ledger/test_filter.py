@@ -133,10 +133,31 @@ def test_failures_of_nested_releases_add_up_even_where_one_excludes_the_other():
     assert price(both, "rho") == price(inner, "rho") + price(ApproximateDP(0.1, 5e-9), "rho")
 
 
-def test_a_pure_ledger_has_no_price_for_failures_nor_for_noise_that_is_never_pure():
-    for event in (WithFailure(PureDP(0.1), 1e-9), ApproximateDP(0.1, 1e-9), GaussianDpEvent(1.0), ZCDpEvent(0.1)):
+def test_a_sum_of_epsilons_has_no_price_for_noise_that_is_never_pure():
+    for event in (GaussianDpEvent(1.0), ZCDpEvent(0.1), WithFailure(ZCDpEvent(0.1), 1e-9)):
         with pytest.raises(ParameterError, match="delta is 0"):
             price(event, "epsilon")
+
+
+# Basic composition: all of delta for failures
+
+
+def test_a_budget_whose_delta_is_all_for_failures_adds_epsilons_and_deltas():
+    budget = Budget.once(4.0, 1e-6)
+    assert budget == Budget.parse("4,1e-6,failure=1e-6")
+    assert budget.currency == "epsilon"
+    assert budget.caps == Cost(4 * SCALE, 10**12)
+    assert price(ApproximateDP(4.0, 1e-6), "epsilon") == budget.caps
+    assert price(BoundedRange(1.5), "epsilon") + price(ApproximateDP(2.5, 1e-6), "epsilon") == budget.caps
+
+
+@pytest.mark.parametrize("nearly", [9.99999999999e-7, 1e-6 * (1 - 1e-12)])
+def test_a_share_just_below_delta_leaves_something_to_convert_or_is_refused(nearly):
+    if 1e-6 - nearly >= 1e-15:
+        assert Budget(4.0, 1e-6, nearly).currency == "rho"
+    else:
+        with pytest.raises(ParameterError, match="or equal to it"):
+            Budget(4.0, 1e-6, nearly)
 
 
 # Refusals
@@ -225,8 +246,8 @@ def test_a_budget_is_read_and_shown(text, budget):
 @pytest.mark.parametrize(
     "text",
     [
-        "8,1e-6,failure=1e-6", "8,1e-6,failure=2e-6", "8,failure=1e-7", "8,1e-6,failure=-1e-7", "8,1e-6,failure=nan",
-        "8,1e-6,failure=", "8,1e-6,failure=1e-7,failure=2e-7", "8,1e-6,beta=1", "8,alpha=16", "8,1e-6,alpha=1",
+        "8,1e-6,failure=1e-6,alpha=16", "8,1e-6,failure=2e-6", "8,failure=1e-7", "8,1e-6,failure=-1e-7",
+        "8,1e-6,failure=nan", "8,1e-6,failure=", "8,1e-6,failure=1e-7,failure=2e-7", "8,1e-6,beta=1", "8,alpha=16", "8,1e-6,alpha=1",
         "8,1e-6,alpha=nan", "8,1e-6,alpha=inf", "8,1e-6,alpha=", "8,alpha=16,1e-6", "1,1e-6,alpha=2", "=8", "alpha=16",
     ],
 )  # fmt: skip

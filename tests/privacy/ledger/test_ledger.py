@@ -129,8 +129,25 @@ def test_the_owner_may_raise_a_budget_and_let_a_new_version_share_it(address):
 
 def test_a_pure_ledger_refuses_what_has_no_pure_price(address):
     account = Ledger(address).open(WHO, Budget(1.0))
-    with pytest.raises(ParameterError, match="delta is 0"):
-        account.reserve([Reservation("g", ZCDpEvent(0.01), "gaussian")])
+    for event in (ZCDpEvent(0.01), ApproximateDP(0.5, 1e-9), WithFailure(BoundedRange(0.5), 1e-9)):
+        with pytest.raises(ParameterError, match="delta is 0"):
+            account.reserve([Reservation("g", event, "gaussian")])
+    assert account.balance().spent == 0
+
+
+def test_a_ledger_for_one_release_has_exactly_that_one(address):
+    ledger = Ledger(address)
+    account = ledger.open(WHO, Budget.once(4.0, 1e-6))
+    for event in (ApproximateDP(4.0, 1.001e-6), ApproximateDP(4.001, 1e-7)):
+        with pytest.raises(BudgetExhaustedError):
+            account.reserve([Reservation("more", event, "fit")])
+    account.reserve([Reservation("fit", ApproximateDP(4.0, 1e-6), "fit")])
+    for event in (BoundedRange(0.001), ApproximateDP(0.001, 1e-9)):
+        with pytest.raises(BudgetExhaustedError):
+            account.reserve([Reservation("again", event, "fit")])
+    balance = account.balance()
+    assert (balance.spent, balance.left, balance.failure_spent) == (4.0, 0.0, 1e-6)
+    assert ledger.verify() == []
 
 
 def test_each_family_is_charged_its_own_rho():

@@ -18,7 +18,7 @@ from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError, Parame
 from sottovoce.privacy.event_json import event_to_json
 from sottovoce.privacy.events import DpEvent, describe
 from sottovoce.privacy.ledger.balance import Balance, balance_of
-from sottovoce.privacy.ledger.caps import GROUP, caps_of, charge, refuse_unnamed
+from sottovoce.privacy.ledger.caps import GROUP, budget_of, caps_of, charge, refuse_unnamed
 from sottovoce.privacy.ledger.database import Database
 from sottovoce.privacy.ledger.filter import Cap, Cost, price
 from sottovoce.privacy.ledger.history import NOT_VERIFIED_NOTE, Entry, append, detail_of
@@ -279,6 +279,11 @@ class Account:
         """Which reservations are not charged yet, and the levels that they all fit under."""
         row = self._row(connection)
         self._require_name(connection, row)
+        if budget_of(row).delta == 0 and any(amount.failure for amount in amounts):
+            failing = next(reservations[i].event for i, amount in enumerate(amounts) if amount.failure)
+            raise ParameterError(
+                "method", type(failing).__name__, "one with a pure guarantee: this ledger's delta is 0 (or use a delta)"
+            )
         levels = caps_of(connection, row, self.caller, self.database.name)
         past = self._past(connection, [reservation.release_id for reservation in reservations])
         fresh = [

@@ -4,7 +4,9 @@ With delta 0 the ledger adds pure epsilons. With a delta it is a zCDP filter (sp
 largest rho that (epsilon, delta) admits, and every release is charged its own rho, so that later questions may depend
 on earlier answers. With ``alpha`` it is a Renyi filter at that one order, fixed for good. A share of delta can be set
 aside for releases that may fail outright; their probabilities are kept within that share, and the rest of delta makes
-the cap. Caps are rounded down and charges up, to whole numbers of 1e-15 (of 1e-18 for failures).
+the cap. Where the share is the whole of delta nothing is left to convert, and the ledger adds epsilons and deltas
+(basic composition): the right form for one release that is to have all of the budget, or a few. Caps are rounded down
+and charges up, to whole numbers of 1e-15 (of 1e-18 for failures).
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ class Budget:
     Attributes:
         epsilon: Total epsilon.
         delta: Total delta; 0 asks for a pure guarantee.
-        failure_delta: The share of delta for releases that can fail outright. With 0 they are refused.
+        failure_delta: The share of delta for releases that can fail outright, or are charged as one point of their
+            profile. With 0 they are refused; with all of delta epsilons and deltas are added.
         alpha: The one Renyi order of the filter; ``None`` for a zCDP filter. It can never change.
 
     Raises:
@@ -49,6 +52,8 @@ class Budget:
         Budget(epsilon=8.0, delta=1e-06)
         >>> Budget.parse("8,1e-6,alpha=16").currency
         'rdp at alpha 16'
+        >>> Budget.parse("4,1e-6,failure=1e-6").currency
+        'epsilon'
     """
 
     epsilon: float
@@ -60,14 +65,15 @@ class Budget:
         object.__setattr__(self, "epsilon", EPSILON.read("budget epsilon", self.epsilon))
         object.__setattr__(self, "delta", DELTA.read("budget delta", self.delta))
         object.__setattr__(self, "failure_delta", DELTA.read("budget failure", self.failure_delta))
-        if self.failure_delta and self._delta_of_loss < Fraction(1, 10**15):
-            raise ParameterError(
-                "budget failure", self.failure_delta, f"below the budget's delta, {rounded_down(self.delta, 15)}"
-            )
+        if self._delta_of_loss != 0 and self.failure_delta and self._delta_of_loss < Fraction(1, 10**15):
+            limit = f"below the budget's delta, {rounded_down(self.delta, 15)}, or equal to it"
+            raise ParameterError("budget failure", self.failure_delta, limit)
         if self.alpha is not None:
             object.__setattr__(self, "alpha", ORDER.read("budget alpha", self.alpha))
-            if self.delta == 0:
-                raise ParameterError("budget alpha", self.alpha, "absent where delta is 0: that is a sum of epsilons")
+            if self._delta_of_loss == 0:
+                raise ParameterError(
+                    "budget alpha", self.alpha, "absent where no delta is left to convert: that is a sum of epsilons"
+                )
             if self.cap <= 0:
                 raise ParameterError(
                     "budget alpha", self.alpha, f"larger: at this order nothing of {self._loss_in_words} is left"
@@ -93,19 +99,24 @@ class Budget:
 
     @property
     def currency(self) -> str:
-        """``epsilon`` for a pure ledger, ``rho`` for a zCDP filter, ``rdp at alpha ORDER`` for a Renyi filter."""
+        """``epsilon`` for a sum of epsilons, ``rho`` for a zCDP filter, ``rdp at alpha ORDER`` for a Renyi filter."""
         if self.alpha is not None:
             return str(Currency("rdp", self.alpha))
-        return "epsilon" if self.delta == 0 else "rho"
+        return "epsilon" if self._delta_of_loss == 0 else "rho"
 
     @property
     def cap(self) -> int:
         """The cap in units of 1e-15 of the currency."""
-        if self.delta == 0:
+        if self._delta_of_loss == 0:
             return math.floor(exact(self.epsilon) * SCALE)
         if self.alpha is not None:
             return _renyi_cap(self.epsilon, self._delta_of_loss, self.alpha)
         return math.floor(Fraction(rho_of_budget(self.epsilon, _at_most(self._delta_of_loss))) * SCALE)
+
+    @classmethod
+    def once(cls, epsilon: float, delta: float) -> Budget:
+        """A budget that one release of exactly (epsilon, delta) can have all of."""
+        return cls(epsilon, delta, failure_delta=delta)
 
     @property
     def failure_cap(self) -> int:

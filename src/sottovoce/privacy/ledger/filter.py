@@ -176,10 +176,7 @@ def price(event: DpEvent, currency: str | Currency) -> Cost:
         1000000000
     """
     currency = Currency.parse(currency)
-    amount = _price(event, currency, _DEEPEST)
-    if amount.failure and currency.name == "epsilon":
-        raise _needs_delta(event)
-    return amount
+    return _price(event, currency, _DEEPEST)
 
 
 def _price(event: Any, currency: Currency, depth: int) -> Cost:
@@ -227,7 +224,10 @@ def _with_delta(event: Any, currency: Currency) -> Currency:
 
 def _needs_delta(event: Any) -> ParameterError:
     return ParameterError(
-        "method", type(event).__name__, "one with a pure guarantee: this ledger's delta is 0 (or use a delta)"
+        "method",
+        type(event).__name__,
+        "one with a pure guarantee, where a ledger's delta is 0 or all of it is for failures; or one point of its "
+        "profile, as ApproximateDP(epsilon, delta)",
     )
 
 
