@@ -107,7 +107,7 @@ MODULES: Final = {
     "privacy.scores": "privacy.aggregates",
     "privacy.vectors": "privacy.aggregates",
     "readers": "records.readers",
-    "staging": "synthesis.checkpoint",
+    "staging": "files.checkpoint",
     "synthesis_order": "synthesis.config",
     "writing": "generation",
 }

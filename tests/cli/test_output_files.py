@@ -249,7 +249,7 @@ def test_the_commands_that_write_are_known():
 MAY_WRITE = {
     "files/outputs.py": "the guard",
     "files/partial.py": "a run's own partial file",
-    "synthesis/checkpoint.py": "a run's own folder",
+    "files/checkpoint.py": "a run's own folder",
     "store.py": "the trusted store",
     "privacy/ledger/registry.py": "the trusted store",
     "privacy/ledger/known_records.py": "the trusted store",

@@ -13,12 +13,12 @@ import pytest
 
 from sottovoce.cli import run
 from sottovoce.errors import InputError, ModelError, ParameterError
+from sottovoce.files import checkpoint as staging_module
+from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.methods.decoding.decoder import make_decoder
 from sottovoce.models.fake import FakeDecoding, FakeStepper
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Ledger
-from sottovoce.synthesis import checkpoint as staging_module
-from sottovoce.synthesis.checkpoint import Checkpoint
 from sottovoce.synthesis.synthesizer import Synthesizer
 from synthesis.worlds_of_texts import ORDER, PIECES, likes_its_own, writer
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from sottovoce.errors import InputError
+from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeStepper
 from sottovoce.privacy.accounting.accountant import RdpAccountant
@@ -23,7 +24,6 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records.sealed import PrivateRecords
 from sottovoce.synthesis.certificate import Certificate, rows_hash, statement_of
-from sottovoce.synthesis.checkpoint import Checkpoint
 from synthesis.worlds_of_texts import PIECES, likes_its_own, rows, writer
 
 

@@ -9,7 +9,7 @@ import stat
 import pytest
 
 from sottovoce.errors import InputError
-from sottovoce.synthesis.checkpoint import Checkpoint
+from sottovoce.files.checkpoint import Checkpoint
 
 ROWS = [{"text": "The fee is wrong.", "label": "billing"}, {"text": "Ça va 漢字", "label": "fraud"}]
 TERMS = {"method": "prism", "epsilon": 1.0, "labels": ["billing", "fraud"]}

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cli import run
+from sottovoce.files import checkpoint as staging_module
+from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.methods.decoding.decoder import TokenSampler
 from sottovoce.privacy.ledger import account as ledger_account
 from sottovoce.privacy.ledger.ledger import Account, Ledger
-from sottovoce.synthesis import checkpoint as staging_module
-from sottovoce.synthesis.checkpoint import Checkpoint
 from sottovoce.synthesis.synthesizer import Synthesizer, _Charge
 from survival.crashes import Fuse, OnTransaction, in_a_child
 from synthesis.worlds_of_texts import rows

@@ -15,13 +15,13 @@ from jsonschema import validate
 
 from sottovoce.cli import run
 from sottovoce.errors import ModelError, ParameterError, SottoError
+from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.decoding.decoder import TokenSampler, registered_decoders
 from sottovoce.models.fake import CHARACTERS, FakeStepper
 from sottovoce.models.grammar import Grammar
 from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.records.sealed import PrivateRecords, Row
-from sottovoce.synthesis.checkpoint import Checkpoint
 from sottovoce.synthesis.config import SynthesisConfig
 from synthesis.worlds_of_texts import writer
 

@@ -14,6 +14,7 @@ import pytest
 
 from sottovoce.errors import BudgetExhaustedError, LedgerMismatchError, ModelError
 from sottovoce.experts.token_scores import candidates_of, log_prior_of
+from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.decoding.decoder import make_decoder, registered_decoders
 from sottovoce.methods.poe import PoE
@@ -24,7 +25,6 @@ from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Account
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.session import Partition, PrivateICL
-from sottovoce.synthesis.checkpoint import Checkpoint
 from sottovoce.synthesis.config import SynthesisConfig
 from sottovoce.synthesis.synthesizer import Synthesizer
 from sottovoce.synthesis.text import Text

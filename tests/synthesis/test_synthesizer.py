@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sottovoce.errors import BudgetExhaustedError, InputError, LedgerMismatchError, ModelError, ParameterError
+from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.methods.decoding.decoder import make_decoder, registered_decoders
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeStepper
@@ -18,7 +19,6 @@ from sottovoce.privacy.ledger.ledger import Identity
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records.sealed import PrivateRecords
-from sottovoce.synthesis.checkpoint import Checkpoint
 from sottovoce.synthesis.config import SynthesisConfig
 from sottovoce.tasks import Task
 from synthesis.worlds_of_texts import ORDER, PIECES, TASK, likes_its_own, rows, writer

@@ -12,8 +12,8 @@ import typer
 from sottovoce.cli import options as o
 from sottovoce.cli.console import left_in_words, progress, put, say, table
 from sottovoce.cli.outputs import NewFile
+from sottovoce.files.checkpoint import CERTIFICATE
 from sottovoce.privacy.numbers import rounded_up
-from sottovoce.synthesis.checkpoint import CERTIFICATE
 
 if TYPE_CHECKING:
     from sottovoce.generation import GenerationTemplate
@@ -165,7 +165,7 @@ def _writer(
 
 
 def _run(writer: Synthesizer, out: Path, *, resume: bool, redraw: bool, as_json: bool) -> None:
-    from sottovoce.synthesis.checkpoint import Checkpoint
+    from sottovoce.files.checkpoint import Checkpoint
 
     started = time.perf_counter()
     if not resume:

@@ -29,6 +29,7 @@ from sottovoce.errors import (
     SottoError,
 )
 from sottovoce.experts.batches import Batches
+from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, make_decoder
@@ -46,7 +47,6 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records.sealed import PrivateRecords
 from sottovoce.synthesis.certificate import MIXED, Certificate, LedgerNote, asked_hash, rows_hash, was_mixed
-from sottovoce.synthesis.checkpoint import Checkpoint
 from sottovoce.synthesis.config import SynthesisConfig, plan_of, plan_of_charges, room_of, terms_of
 from sottovoce.synthesis.text import Text
 from sottovoce.tasks import Task

@@ -143,7 +143,7 @@ MUTANTS = [
     Mutant(
         "hash-of-a-run-printed",
         "a resume with other records names both hashes",
-        "synthesis/checkpoint.py",
+        "files/checkpoint.py",
         "if _UNSPOKEN in changed:",
         "if not changed:",
         (_PROOFS + "test_a_resume_with_other_records_names_no_hash",),

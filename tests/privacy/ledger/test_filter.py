@@ -247,7 +247,8 @@ def test_a_budget_is_read_and_shown(text, budget):
     "text",
     [
         "8,1e-6,failure=1e-6,alpha=16", "8,1e-6,failure=2e-6", "8,failure=1e-7", "8,1e-6,failure=-1e-7",
-        "8,1e-6,failure=nan", "8,1e-6,failure=", "8,1e-6,failure=1e-7,failure=2e-7", "8,1e-6,beta=1", "8,alpha=16", "8,1e-6,alpha=1",
+        "8,1e-6,failure=nan", "8,1e-6,failure=", "8,1e-6,failure=1e-7,failure=2e-7", "8,1e-6,beta=1", "8,alpha=16",
+        "8,1e-6,alpha=1",
         "8,1e-6,alpha=nan", "8,1e-6,alpha=inf", "8,1e-6,alpha=", "8,alpha=16,1e-6", "1,1e-6,alpha=2", "=8", "alpha=16",
     ],
 )  # fmt: skip

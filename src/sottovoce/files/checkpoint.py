@@ -1,11 +1,12 @@
-"""Crash-safe checkpoints for synthesis: save, record in the ledger, then release. A crash loses and repeats nothing.
+"""Crash-safe checkpoints of runs that are drawn: save, record in the ledger, then release. A crash loses and repeats
+nothing.
 
 A run has a folder beside its output, ``OUT.partial``, as private as the records until the run is over. Each round of
-texts is written there whole, then the ledger notes that it leaves, with the hash of that file, and only then is it
-handed over. On a resume a file that the ledger knows by its hash is handed over, and so is a whole file that was not
-noted yet, once it is: it was drawn under the charge, somebody may have seen it, and a second draw would be one too
-many. A round that never was whole on the disk is drawn anew under another charge. One process at a time works in a
-folder.
+texts, or the whole of a fit, is written there whole, then the ledger notes that it leaves, with the hash of that file,
+and only then is it handed over. On a resume a file that the ledger knows by its hash is handed over, and so is a whole
+file that was not noted yet, once it is: it was drawn under the charge, somebody may have seen it, and a second draw
+would be one too many. A round that never was whole on the disk is drawn anew under another charge. One process at a
+time works in a folder.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ _UNSPOKEN: Final = "records and ledger"
 """A term whose value follows from the records: that it differs is said, and nothing else."""
 _ROOM: Final = "room"
 _PIECE: Final = 1 << 20
-_ENDINGS: Final = (".jsonl", ".ndjson", ".json")
+ROWS: Final = (".jsonl", ".ndjson", ".json")
+"""Endings of files of rows."""
 
 
 @final
@@ -49,6 +51,8 @@ class Checkpoint:
         terms: What was asked for, in public words. A resume must ask for the same.
         new_run_state: What a new run remembers besides, such as its id. A resume finds it in ``run_state``.
         resume: Go on with a run that was interrupted.
+        endings: What the name of ``out`` may end in.
+        why: What is written under such a name, for the error.
 
     Attributes:
         run_state: What the run remembers.
@@ -59,11 +63,21 @@ class Checkpoint:
             there already.
     """
 
-    def __init__(self, out: Path, terms: Mapping[str, Any], new_run_state: Mapping[str, Any], *, resume: bool) -> None:
+    def __init__(
+        self,
+        out: Path,
+        terms: Mapping[str, Any],
+        new_run_state: Mapping[str, Any],
+        *,
+        resume: bool,
+        endings: Sequence[str] = ROWS,
+        why: str = "rows are written in JSON Lines, and read by their ending",
+    ) -> None:
         if not out.name:
             raise InputError(f"{str(out)!r} is a folder or a device, not a file. Nothing was charged.")
         self.out, self.folder = out, out.with_name(out.name + ".partial")
         self.proof = out.with_name(out.name + CERTIFICATE)
+        self._endings, self._why = endings, why
         self._let_go: weakref.finalize[Any, Any] | None = None
         try:
             self._refuse_place(resume=resume)
@@ -118,16 +132,23 @@ class Checkpoint:
         Raises:
             InputError: It cannot be written.
         """
-        text = _lines(rows)
+        return self.save_bytes(name, _lines(rows))
+
+    def save_bytes(self, name: str | int, content: bytes) -> str:
+        """Saves what was drawn under the name of its charge, durably, and returns its hash.
+
+        Raises:
+            InputError: It cannot be written.
+        """
         try:
             (self.folder / _ROOM).unlink(missing_ok=True)
-            self._write(self._file(name), text)
+            self._write(self._file(name), content)
         except OSError as error:
             raise InputError(
                 f"{self.folder} cannot be written ({error.strerror}). What was charged stands; make room and pass "
-                "--resume, which charges this round again: it was drawn."
+                "--resume, which charges this again: it was drawn."
             ) from None
-        return hashlib.sha256(text).hexdigest()
+        return hashlib.sha256(content).hexdigest()
 
     def load(self, name: str | int, content: str | None) -> list[dict[str, Any]] | None:
         """A round that was saved, if it has this hash; else it is thrown away."""
@@ -149,6 +170,13 @@ class Checkpoint:
             return None
         return rows, hashlib.sha256(text).hexdigest()
 
+    def found_bytes(self, name: str | int) -> bytes | None:
+        """What ``save_bytes`` saved, whatever the ledger knows of it; it is whole, since it is renamed when it is."""
+        try:
+            return self._file(name).read_bytes()
+        except FileNotFoundError:
+            return None
+
     def finish(self, rows: Sequence[Mapping[str, Any]], certificate: str = "") -> None:
         """Writes the output whole, its certificate before it, and removes the folder.
 
@@ -156,7 +184,17 @@ class Checkpoint:
             InputError: They cannot be written, or another file has taken their place.
         """
         files = {self.proof: certificate.encode("utf-8"), self.out: _lines(rows)}
-        files = {file: text for file, text in files.items() if text or file == self.out}
+        self._finish({file: text for file, text in files.items() if text or file == self.out})
+
+    def finish_bytes(self, content: bytes) -> None:
+        """Writes the output whole and removes the folder.
+
+        Raises:
+            InputError: It cannot be written, or another file has taken its place.
+        """
+        self._finish({self.out: content})
+
+    def _finish(self, files: Mapping[Path, bytes]) -> None:
         whole = self.folder / "out"
         try:
             for file, text in files.items():
@@ -165,13 +203,13 @@ class Checkpoint:
                     place(whole, file)
         except FileExistsError as error:
             raise InputError(
-                f"{error.filename2 or error.filename} came up meanwhile and is another file. The texts are paid and in "
-                f"{self.folder}; move the file away and pass --resume."
+                f"{error.filename2 or error.filename} came up meanwhile and is another file. What was drawn is paid "
+                f"and in {self.folder}; move the file away and pass --resume."
             ) from None
         except OSError as error:
             raise InputError(
-                f"{self.out} cannot be written ({error.strerror}). The texts are paid and in {self.folder}; make room "
-                "and pass --resume."
+                f"{self.out} cannot be written ({error.strerror}). What was drawn is paid and in {self.folder}; make "
+                "room and pass --resume."
             ) from None
         try:
             shutil.rmtree(self.folder)
@@ -190,10 +228,9 @@ class Checkpoint:
     def _refuse_place(self, *, resume: bool) -> None:
         if _is_other(self.out):
             raise InputError(f"{str(self.out)!r} is a folder or a device, not a file. Nothing was charged.")
-        if self.out.suffix.lower() not in _ENDINGS:
+        if self.out.suffix.lower() not in self._endings:
             raise InputError(
-                f"{self.out.name!r} must end in {' or '.join(_ENDINGS)}: rows are written in JSON Lines, and read by "
-                "their ending. Nothing was charged."
+                f"{self.out.name!r} must end in {' or '.join(self._endings)}: {self._why}. Nothing was charged."
             )
         for file in (self.out, self.proof):
             if os.path.lexists(file) and not resume:
