@@ -32,7 +32,7 @@ FLOORS = (
     {"privacy", "models"},
     {"mechanisms", "experts"},
     {"methods"},
-    {"session", "synthesis", "release", "sklearn", "planner"},
+    {"session", "synthesis", "fitting", "release", "sklearn", "planner"},
     {"audits", "benchmarks", "explain", "testing"},
     {"cli", "server"},
 )

@@ -93,6 +93,36 @@ class LabelScorer(Protocol):
         """
 
 
+@runtime_checkable
+class Embedder(Protocol):
+    """A model that turns records and questions into unit vectors, each computed by itself."""
+
+    @property
+    def name(self) -> str:
+        """As the caller would name it."""
+
+    @property
+    def isolation(self) -> Isolation:
+        """Whether its vectors are isolated from each other, as far as was checked on this machine."""
+
+    @property
+    def embedding(self) -> str:
+        """What tells its vectors from those of any other embedder: a SHA-256 of everything that makes them."""
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+
+    def embed_records(self, task: Task, records: Sequence[Query]) -> FloatArray:
+        """Embeds private records, shape (records, dimension), float64, of length one.
+
+        A record that cannot be read has NaN in its row, and no other row is affected.
+        """
+
+    def embed_questions(self, task: Task, queries: Sequence[Query]) -> FloatArray:
+        """Embeds public texts or pictures likewise; nothing private is looked up."""
+
+
 def require_suited(task: Task, model: LabelScorer) -> None:
     """Refuses a task that the model cannot read, where the model says what it reads (``reads``, texts or images)."""
     kind = getattr(model, "reads", None)

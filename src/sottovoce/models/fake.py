@@ -6,6 +6,7 @@ is used for its rows alone, on use.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -22,6 +23,7 @@ from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
 
 ScoreFunction = Callable[[Task, Context, Query], Sequence[float]]
+VectorFunction = Callable[[str], Sequence[float]]
 
 
 if TYPE_CHECKING:
@@ -43,24 +45,51 @@ def one_shot(task: Task, context: Context, query: Query) -> list[float]:
     return scores
 
 
+def words_hashed(text: str) -> list[float]:
+    """A unit vector of 16 numbers that tells which words a text has, in any order."""
+    vector = np.zeros(16)
+    for word in text.lower().split():
+        digest = hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()
+        vector[digest[0] % 16] += 1 if digest[1] % 2 else -1
+    norm = float(np.sqrt((vector * vector).sum()))
+    return [float(x) for x in (vector / norm if norm else np.eye(16)[0])]
+
+
 @final
 class FakeScorer:
-    """Scores labels with a function and counts what it was asked.
+    """Scores labels and embeds texts with functions, and counts what it was asked.
+
+    Args:
+        function: Scores of the labels for a context and a question.
+        vectors: The unit vector of a text.
+        name: As the caller would name it.
+        isolation: What ``isolation`` says.
 
     Attributes:
         calls: (context, query) pairs scored so far, private or not.
-        contexts_read: Non-empty contexts that were prepared: private reads.
+        contexts_read: Non-empty contexts that were prepared, and records that were embedded: private reads.
     """
 
     def __init__(
         self,
         function: ScoreFunction = one_shot,
         *,
+        vectors: VectorFunction = words_hashed,
         name: str = "fake",
         isolation: Isolation = Isolation.BY_CONSTRUCTION,
     ) -> None:
-        self.function, self.name, self.isolation = function, name, isolation
+        self.function, self.vectors, self.name, self.isolation = function, vectors, name, isolation
+        self.dimension = len(vectors("a"))
+        self.embedding = hashlib.sha256(f"{name} {self.dimension}".encode()).hexdigest()
         self.calls = self.contexts_read = 0
+
+    def embed_records(self, task: Task, records: Sequence[Query]) -> FloatArray:
+        self.contexts_read += len(records)
+        return self.embed_questions(task, records)
+
+    def embed_questions(self, task: Task, queries: Sequence[Query]) -> FloatArray:
+        rows = [self.vectors(task.text_of(query)) for query in queries]
+        return np.asarray(rows, dtype=np.float64).reshape(len(queries), self.dimension)
 
     def prepare(self, task: Task, contexts: Sequence[Context]) -> _FakeContexts:
         self.contexts_read += sum(bool(context) for context in contexts)

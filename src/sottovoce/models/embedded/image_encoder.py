@@ -112,6 +112,11 @@ class ImageEncoder:
                 row[...] = self._embed(canvas)
         return vectors
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the weights' file."""
+        return self._weights.digest
+
     @cached_property
     def identity(self) -> str:
         """Names everything that the bits of an embedding depend on: weights, versions, and how this machine rounds."""

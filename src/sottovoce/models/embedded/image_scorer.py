@@ -123,6 +123,26 @@ class EmbeddedImageScorer:
         """Embeds private pictures now, so that which of them a random sample holds leaves no trace in the store."""
         self._embed_private([example.fields[task.image] for example in examples])
 
+    @property
+    def embedding(self) -> str:
+        """SHA-256 of the encoder's weights."""
+        return self._encoder.digest
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return self._encoder.dimension
+
+    def embed_records(self, task: Task, records: Sequence[Query]) -> FloatArray:
+        """Private pictures as unit vectors, shape (records, dimension), float64."""
+        require_images(task, self.name)
+        return self._embed_private([record[task.image] for record in records])
+
+    def embed_questions(self, task: Task, queries: Sequence[Query]) -> FloatArray:
+        """Public pictures likewise; they are not looked up among private ones."""
+        require_images(task, self.name)
+        return self.embed_queries([query[task.image] for query in queries])
+
     def embed_queries(self, images: Sequence[str]) -> FloatArray:
         """Embeds public pictures, shape (images, dimension), float64; the latest few thousand stay in memory."""
         held, names = (

@@ -20,8 +20,10 @@ Isolation   By construction. Every text is embedded by itself (``encoder``). Fro
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, final
 
@@ -127,6 +129,26 @@ class EmbeddedScorer:
     def read_once(self, task: Task, examples: Sequence[Example]) -> None:
         """Embeds private examples now, so that which of them a random sample holds leaves no trace in the store."""
         self._embed_private([task.text_of(example.fields) for example in examples])
+
+    @cached_property
+    def embedding(self) -> str:
+        """SHA-256 over the encoder's files and the mean that is taken off."""
+        return hashlib.sha256(self._encoder.digest.encode() + self.head.text_mean.tobytes()).hexdigest()
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return self._encoder.dimension
+
+    def embed_records(self, task: Task, records: Sequence[Query]) -> FloatArray:
+        """Private texts as unit vectors off the mean of public texts, shape (records, dimension), float64."""
+        require_text(task, self.name)
+        return _unit(self._embed_private([task.text_of(record) for record in records]) - self.head.text_mean)
+
+    def embed_questions(self, task: Task, queries: Sequence[Query]) -> FloatArray:
+        """Public texts likewise; they are not looked up among private ones."""
+        require_text(task, self.name)
+        return _unit(self.embed_queries([task.text_of(query) for query in queries]) - self.head.text_mean)
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         """Embeds public texts, shape (texts, dimension), float64; the latest few thousand stay in memory."""
