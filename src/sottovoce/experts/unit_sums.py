@@ -11,7 +11,7 @@ Sources     specification 5.13 (class means), 5.14 (likeness to public candidate
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isqrt
 from typing import Final, final
@@ -19,8 +19,10 @@ from typing import Final, final
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.experts.public_map import PublicMap
 from sottovoce.models.base import FloatArray
 from sottovoce.privacy.aggregates import IntArray
+from sottovoce.privacy.unit import ChangeType, is_drop
 from sottovoce.records.sealed import Opaque
 
 GRID_BITS: Final = 16
@@ -66,47 +68,80 @@ class SumRule(ABC):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ClassSums(SumRule):
-    """For each label the sum of the vectors of its records: one block of numbers a label.
+    """For each label the sum of the vectors of its records, and how many units stand behind it.
 
-    A unit's records are summed block by block, and the whole is shrunk to norm 1 where it is longer.
+    A unit with r_y records of label y adds c_y = r_y / |r| to the count of label y and c_y times the mean of those
+    records' vectors to its sum: one record adds its vector and 1. So |a_y| <= c_y in every block, and |c| <= 1.
 
     Attributes:
         labels: K.
-        dimension: d.
-        counted: What each unit adds to one further coordinate, in grid steps; 0 for no such coordinate.
+        dimension: d, of the mapped vectors.
+        divisor: The counts are added in units of 1 / divisor.
+        mapped: A public map that vectors go through first; ``None`` for none.
 
     Example:
         Two units, one of which has two records.
 
-        >>> rule = ClassSums(labels=2, dimension=2, counted=LIMIT)
+        >>> rule = ClassSums(labels=2, dimension=2)
         >>> block = Block(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), [0, 1, 1], [0, 1, 1])
         >>> (rule.add_up(block) / LIMIT).tolist()
-        [1.0, 0.0, 0.0, 1.0, 2.0]
+        [1.0, 0.0, 0.0, 1.0, 1.0, 1.0]
     """
 
     labels: int
     dimension: int
-    counted: int = 0
+    divisor: int = 1
+    mapped: PublicMap | None = None
 
     @property
     def size(self) -> int:
-        return self.labels * self.dimension + (self.counted > 0)
+        return self.labels * (self.dimension + 1)
 
-    @property
-    def squared_bound(self) -> int:
-        """Largest squared norm of a contribution, in squared grid steps."""
-        return LIMIT**2 + self.counted**2
+    def squared_l2(self, change: ChangeType) -> int:
+        """Largest squared norm, in squared grid steps, by which the sum can change (specification 5.13).
+
+        A swap of one unit moves it by at most 2: with a, c of one unit and a', c' of the other, |a - a'|^2 is at most
+        2 + 2 c.c', since |a_y| <= c_y, and |c - c'|^2 / divisor^2 at most 2 - 2 c.c'.
+        """
+        if is_drop(change):
+            return change.rows**2 * (LIMIT**2 + (LIMIT // self.divisor) ** 2)
+        return (LIMIT * change.widths) ** 2
 
     def add_up(self, block: Block) -> IntArray:
-        total = np.zeros((self.labels, self.dimension), dtype=np.int64)
-        if len(block):
-            sums, owners, labels = _by_cell(vectors_in_steps(block.vectors), block.units, block.labels)
-            np.add.at(total, labels, _shrunk(sums, owners))
-        units = len(np.unique(block.units))
-        tail = [units * self.counted] if self.counted else []
-        return np.concatenate([total.ravel(), np.array(tail, dtype=np.int64)])
+        sums = np.zeros((self.labels, self.dimension), dtype=np.int64)
+        counts = np.zeros(self.labels, dtype=np.int64)
+        vectors = block.vectors if self.mapped is None else self.mapped(block.vectors)
+        said = np.isfinite(vectors).all(axis=1)
+        rows, units, labels = vectors_in_steps(vectors[said]), block.units[said], block.labels[said]
+        several = np.bincount(units)[units] > 1 if len(units) else np.zeros(0, dtype=bool)
+        np.add.at(sums, labels[~several], rows[~several])
+        np.add.at(counts, labels[~several], LIMIT // self.divisor)
+        for unit in np.unique(units[several]).tolist():
+            own = units == unit
+            for label, vector, weight in _of_unit(rows[own], labels[own]):
+                sums[label] += vector
+                counts[label] += weight // self.divisor
+        return np.concatenate([sums.ravel(), counts])
+
+
+@final
+@dataclass(frozen=True)
+class UnitCount(SumRule):
+    """The number of units, in grid steps. A unit whose records all say nothing counts too.
+
+    Example:
+        >>> (UnitCount().add_up(Block(np.zeros((3, 2)), [0, 1, 1], [0, 1, 1])) / LIMIT).tolist()
+        [2.0]
+    """
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    def add_up(self, block: Block) -> IntArray:
+        return np.array([len(np.unique(block.units)) * LIMIT], dtype=np.int64)
 
 
 @final
@@ -160,10 +195,10 @@ def vectors_in_steps(vectors: FloatArray) -> NDArray[np.int64]:
 
     Every step works on one coordinate or one row, so that nothing depends on the other rows.
     """
-    finite = np.isfinite(vectors).all(axis=1)
+    finite = np.asarray(np.isfinite(vectors).all(axis=1))
     rows = np.where(finite[:, None], vectors, 0.0)
-    most = np.abs(rows).max(axis=1, initial=0.0)
-    rows = np.where((most > _LONGEST)[:, None], rows / np.maximum(most, 1.0)[:, None], rows)
+    most: FloatArray = np.abs(rows).max(axis=1, initial=0.0)
+    rows = rows / np.where(most > _LONGEST, most, 1.0)[:, None]
     return _within(np.trunc(rows * LIMIT).astype(np.int64))
 
 
@@ -171,42 +206,28 @@ def _within(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Rows, each shrunk in whole numbers where its norm is above ``LIMIT``."""
     squares = np.einsum("ij,ij->i", rows, rows)
     for index in np.flatnonzero(squares > LIMIT**2):
-        rows[index] = _shrink(rows[index], _norm_above(int(squares[index])))
+        rows[index] = _shrink(rows[index], LIMIT, _norm_above(int(squares[index])))
     return rows
 
 
-def _by_cell(
-    rows: NDArray[np.int64], units: NDArray[np.intp], labels: NDArray[np.intp]
-) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.intp]]:
-    """Sums of rows that share a unit and a label, with the unit and the label of each sum."""
-    span = int(labels.max()) + 1
-    cells, place = np.unique(units * span + labels, return_inverse=True)
-    if len(cells) == len(rows):
-        return rows, units, labels
-    sums = np.zeros((len(cells), rows.shape[1]), dtype=np.int64)
-    np.add.at(sums, place, rows)
-    return sums, cells // span, cells % span
-
-
-def _shrunk(sums: NDArray[np.int64], owners: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Sums, each shrunk by the length of everything that its unit says where that is above ``LIMIT``."""
-    squares = np.zeros(int(owners.max()) + 1, dtype=object)
-    np.add.at(squares, owners, np.einsum("ij,ij->i", sums, sums).astype(object))
-    long = {owner: _norm_above(int(square)) for owner, square in enumerate(squares) if square > LIMIT**2}
-    if long:
-        sums = sums.copy()
-        for index in np.flatnonzero(np.isin(owners, list(long))):
-            sums[index] = _shrink(sums[index], long[int(owners[index])])
-    return sums
+def _of_unit(rows: NDArray[np.int64], labels: NDArray[np.intp]) -> Iterator[tuple[int, IntArray, int]]:
+    """What a unit of several records adds: for each of its labels the vector and the weight, in grid steps."""
+    found, counts = np.unique(labels, return_counts=True)
+    norm = _norm_above(int((counts * counts).sum()))
+    for label, count in zip(found.tolist(), counts.tolist(), strict=True):
+        weight = LIMIT * count // norm
+        mean = np.trunc(rows[labels == label].sum(axis=0) * weight / (count * LIMIT)).astype(np.int64)
+        square = int((mean * mean).sum())
+        yield label, mean if square <= weight**2 else _shrink(mean, weight, _norm_above(square)), weight
 
 
 def _norm_above(square: int) -> int:
     return isqrt(square - 1) + 1
 
 
-def _shrink(row: NDArray[np.int64], norm: int) -> NDArray[np.int64]:
-    """A row times ``LIMIT / norm``, rounded towards zero: no longer than ``LIMIT`` if ``norm`` bounds it."""
-    size: NDArray[np.int64] = (np.abs(row).astype(object) * LIMIT // norm).astype(np.int64)
+def _shrink(row: NDArray[np.int64], limit: int, norm: int) -> NDArray[np.int64]:
+    """A row times ``limit / norm``, rounded towards zero: no longer than ``limit`` if ``norm`` bounds it."""
+    size: NDArray[np.int64] = (np.abs(row).astype(object) * limit // norm).astype(np.int64)
     return np.asarray(np.sign(row) * size, dtype=np.int64)
 
 

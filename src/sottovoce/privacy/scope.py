@@ -17,6 +17,10 @@ OF_A_FILE: Final = ("the labels", "the number of texts", "settings and length li
 """Public inputs of a file of synthetic rows."""
 
 
+OF_A_FIT: Final = ("the labels", "public texts", "settings and length limits")
+"""Public inputs of a fit."""
+
+
 def scope_of(adjacency: Adjacency, unit: str, public: tuple[str, ...]) -> str:
     """What a promise is about, what it leaves open, and how far a person is protected who is not a unit.
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from sottovoce.errors import InputError, SottoError
 from sottovoce.models.base import Isolation
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
+from sottovoce.privacy.checks import Check, asked_hash, canonical
 from sottovoce.privacy.event_json import event_from_json, event_to_json
 from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE
 from sottovoce.privacy.ledger.secret import RECORDS, data_hash, secrets_of
@@ -97,22 +98,6 @@ class LedgerNote:
         note = f"synthesis, {self.method}, {self.model}, change {self.change}, {self.tokens} tokens"
         note += "" if self.isolated else f", {NOT_VERIFIED_NOTE}"
         return note + (f", {_SEEDED}" if self.seeded else "")
-
-
-@final
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at.
-
-    Attributes:
-        what: In words.
-        holds: ``None`` where it could not be looked at.
-        told: What was found.
-    """
-
-    what: str
-    holds: bool | None
-    told: str
 
 
 @final
@@ -370,7 +355,7 @@ class Certificate:
                 return Check(what, False, f"{charges} charges were asked for, and it names {len(self.ledger)}")
         except _UNREADABLE:
             return Check(what, False, "the request cannot be read")
-        differs = [name for name, value in expected.items() if _plain(getattr(self, name)) != _plain(value)]
+        differs = [name for name, value in expected.items() if canonical(getattr(self, name)) != canonical(value)]
         return Check(what, not differs, f"{differs[0]} differs" if differs else f"{len(self.ledger)} charges")
 
     def _promise(self, history: _History | None) -> list[Check]:
@@ -479,11 +464,6 @@ def _content(entry: Mapping[str, Any]) -> Any:
     return _detail(entry).get("content")
 
 
-def asked_hash(request: Mapping[str, Any]) -> str:
-    """SHA-256 of a request; public, as its words are."""
-    return hashlib.sha256(_plain(request).encode("utf-8")).hexdigest()
-
-
 def rows_hash(rows: Sequence[Mapping[str, Any]]) -> str:
     """SHA-256 of rows as they are written, a JSON object a line."""
     digest = hashlib.sha256()
@@ -532,11 +512,6 @@ def statement_of(
 
 def _line(row: Mapping[str, Any]) -> bytes:
     return (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
-
-
-def _plain(value: Any) -> str:
-    """Values as JSON, where sequences are lists and keys are in order."""
-    return json.dumps(value, sort_keys=True, default=list)
 
 
 def _bytes(text: str) -> bytes:

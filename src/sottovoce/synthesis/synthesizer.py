@@ -37,6 +37,7 @@ from sottovoce.models.failures import forget_causes, is_models
 from sottovoce.models.registry import load_stepper
 from sottovoce.models.stepper import Group, Prompt, Stepper
 from sottovoce.parameters import Able, Kind
+from sottovoce.privacy.checks import asked_hash
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.ledger.account import Standing
 from sottovoce.privacy.ledger.balance import Balance
@@ -46,7 +47,7 @@ from sottovoce.privacy.ledger.opening import open_account
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records.sealed import PrivateRecords
-from sottovoce.synthesis.certificate import MIXED, Certificate, LedgerNote, asked_hash, rows_hash, was_mixed
+from sottovoce.synthesis.certificate import MIXED, Certificate, LedgerNote, rows_hash, was_mixed
 from sottovoce.synthesis.config import SynthesisConfig, plan_of, plan_of_charges, room_of, terms_of
 from sottovoce.synthesis.text import Text
 from sottovoce.tasks import Task

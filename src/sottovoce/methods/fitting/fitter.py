@@ -19,7 +19,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.unit_sums import SumRule
 from sottovoce.methods.base import Price, make_from, read_options
-from sottovoce.methods.fitting.support import Support
+from sottovoce.methods.fitting.support import LinearSupport, Support
 from sottovoce.models.base import Embedder, FloatArray, LabelScorer
 from sottovoce.parameters import Checked, options_of
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
@@ -135,8 +135,14 @@ class Fitter(Checked, ABC):
     source: ClassVar[str]
     needs_delta: ClassVar[bool] = False
     """Whether its noise has no pure guarantee."""
+    calibrated_parameters: ClassVar[tuple[str, ...]] = ()
+    """Parameters that may be left open (``None``), and are set by the price."""
     pool: ClassVar[str] = "unused"
     """Whether public texts are ``unused``, ``optional`` or ``required``."""
+    gives: ClassVar[type[Support]] = LinearSupport
+    """What kind of support it draws."""
+    asks_experts: ClassVar[bool] = False
+    """Whether the model that scores labels reads private records, too."""
     step: ClassVar[type[StepCost]]
     """What one release of it costs, for ``sotto account`` and the contracts."""
 

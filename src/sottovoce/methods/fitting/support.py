@@ -8,6 +8,7 @@ from typing import final
 
 import numpy as np
 
+from sottovoce.experts.public_map import PublicMap
 from sottovoce.models.base import FloatArray
 from sottovoce.tasks import Example
 
@@ -17,15 +18,25 @@ from sottovoce.tasks import Example
 class LinearSupport:
     """A linear classifier over an embedder's vectors.
 
+    A question's vector x becomes z (``mapped``); label c scores weights_c.z + offset_c, divided by
+    sqrt(1 + sum_j spread_j z_j^2), plus bias_c and the model's own answer to the power of ``prior_weight``.
+
     Attributes:
-        weights: Nats for each unit of a coordinate, shape (labels, dimension).
-        bias: Nats for each label, shape (labels,).
+        weights: Nats for each unit of a mapped coordinate, shape (labels, mapped dimension).
+        offset: Nats for each label, shape (labels,).
+        spread: How uncertain the weights of each coordinate are, shape (mapped dimension,): evidence that they may have
+            from noise alone counts less.
+        bias: Nats for each label, whatever the question, shape (labels,).
         prior_weight: Power of the model's answer without any example.
+        mapped: The public map that a question's vector goes through first; ``None`` for none.
     """
 
     weights: FloatArray
+    offset: FloatArray
+    spread: FloatArray
     bias: FloatArray
     prior_weight: float
+    mapped: PublicMap | None = None
 
     def log_probabilities(self, vectors: FloatArray, log_prior: FloatArray) -> FloatArray:
         """Natural-log probabilities of the labels, shape (questions, labels).
@@ -34,7 +45,9 @@ class LinearSupport:
             vectors: Of the questions, shape (questions, dimension).
             log_prior: The model's answers without any example, shape (questions, labels).
         """
-        scores = self.prior_weight * log_prior + vectors @ self.weights.T + self.bias
+        z = vectors if self.mapped is None else self.mapped(vectors)
+        evidence = (z @ self.weights.T + self.offset) / np.sqrt(1 + (z * z) @ self.spread)[:, None]
+        scores = self.prior_weight * log_prior + evidence + self.bias
         return np.asarray(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
 
 

@@ -98,13 +98,21 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({self.name!r})"
 
-    def open(self, identity: Identity, budget: Budget | None, *, caller: str | None = None) -> Account:
+    def open(
+        self,
+        identity: Identity,
+        budget: Budget | None,
+        *,
+        caller: str | None = None,
+        first_budget: Budget | None = None,
+    ) -> Account:
         """Finds the account of a data set, or opens it with ``budget`` if the ledger is still empty.
 
         Args:
             identity: The data set.
-            budget: Its whole budget, needed on first use.
+            budget: Its whole budget, needed on first use; later it must be the one on record.
             caller: Who asks, if the owner allotted a cap to each caller.
+            first_budget: Its budget on first use where none was given.
 
         Raises:
             LedgerMismatchError: The account is kept for another adjacency or unit, the budget differs from the one on
@@ -119,7 +127,7 @@ class Ledger:
                 row = (
                     _known(connection, identity)
                     or self._known_before(connection, identity)
-                    or self._first(connection, identity, budget)
+                    or self._first(connection, identity, budget or first_budget)
                 )
         self._check(row, identity, budget)
         if caller is None:

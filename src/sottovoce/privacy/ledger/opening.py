@@ -19,6 +19,7 @@ def open_account(
     budget: Budget | None,
     ledger: Ledger | str | None,
     caller: str | None,
+    first_budget: Budget | None = None,
 ) -> Account:
     """Opens the account of private records; nothing is charged.
 
@@ -28,6 +29,7 @@ def open_account(
         budget: Their whole budget; needed when the ledger first meets them.
         ledger: A ledger, its path or address, or ``":memory:"``; ``None`` for the one that the records have.
         caller: Who asks, where the owner allotted each caller a part of the budget.
+        first_budget: Their budget on first use, where none was given.
 
     Raises:
         BudgetError: The ledger does not fit these records, they have a budget elsewhere, or it cannot be used.
@@ -38,7 +40,7 @@ def open_account(
         if is_new(path):
             refuse_second(identity, path)  # before a file is made that would look like a ledger
         ledger = Ledger(path)
-    return ledger.open(identity, budget, caller=caller)
+    return ledger.open(identity, budget, caller=caller, first_budget=first_budget)
 
 
 def is_new(path: str) -> bool:

@@ -1,0 +1,476 @@
+"""Pay once: private records become a support that answers any number of questions, at one price.
+
+For every fit: settle the price, rehearse on public texts, charge the ledger durably, let the model embed the records,
+note that the draw begins, draw, save, note that the support leaves, hand it over.
+
+Guarantee   A charge is drawn once. A fit that was stopped before the draw began goes on under its charge; one that was
+            stopped after it, and is not saved whole, needs a new one.
+Sources     specification 5.13 to 5.17, 6.5; decisions 0012 (one draw a charge) and 0021 (pay once).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from types import NoneType
+from typing import Any, Final, final
+
+import numpy as np
+
+from sottovoce.errors import InputError, ModelError, ParameterError, SottoError
+from sottovoce.experts.encoded import EncodedRecords
+from sottovoce.experts.ensemble import Ensemble
+from sottovoce.experts.label_scores import ExpertOutputs
+from sottovoce.experts.partition import Partition
+from sottovoce.experts.reading import bare_scores, of_shape
+from sottovoce.experts.unit_sums import SumRule
+from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.fitting.certificate import FitCertificate, note_of
+from sottovoce.fitting.fitted import Fitted, content_hash, question_of
+from sottovoce.methods.base import Price
+from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter
+from sottovoce.methods.fitting.support import LinearSupport
+from sottovoce.models.base import Embedder, Isolation, LabelScorer, require_suited
+from sottovoce.models.failures import is_models
+from sottovoce.models.registry import load_scorer
+from sottovoce.parameters import Able, Kind
+from sottovoce.privacy.aggregates import IntArray
+from sottovoce.privacy.checks import asked_hash, canonical
+from sottovoce.privacy.ledger.account import Reservation, Standing
+from sottovoce.privacy.ledger.balance import Balance
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.known_records import require_public
+from sottovoce.privacy.ledger.ledger import Account, Ledger
+from sottovoce.privacy.ledger.opening import open_account
+from sottovoce.privacy.unit import Adjacency, Assignment, change_type
+from sottovoce.randomness import Randomness, SystemRandomness, require_secure
+from sottovoce.records.sealed import Opaque, PrivateRecords
+from sottovoce.tasks import Query, Task
+
+ENDING: Final = ".sotto"
+"""What the name of a fitted file ends in."""
+_DRAWN: Final = "fit"
+_REHEARSED: Final = ("Is this still the same?", "A second text that anybody may read.")
+"""Texts that a model must embed alike before and behind the records."""
+
+
+@final
+class Fitting:
+    """A fit that is about to be made: everything is checked and priced here, and nothing is read or charged.
+
+    Args:
+        records: Sealed private records.
+        task: Labels and templates.
+        epsilon: Of the whole fit.
+        delta: Of the whole fit.
+        method: A fitter or its name.
+        model: A model that scores labels, or its name.
+        embedder: A model that embeds the records, or its name; by default ``model``, or ``embedded`` where that embeds
+            nothing. A classifier is for the model that embeds; chosen demonstrations suit any.
+        adjacency: What one change of the data is.
+        pool: Public texts without labels, for methods that choose among them.
+        budget: The data set's whole budget where the ledger first meets the records; by default this fit's own
+            (epsilon, delta), which it then has all of.
+        ledger: A ledger, its path or address, or ``":memory:"``.
+        caller: Who asks, where the owner allotted each caller a part of the budget.
+        randomness: Source of noise; anything but the operating system's is refused unless the records are synthetic.
+
+    Attributes:
+        plan: What the fit costs.
+
+    Raises:
+        InputError: Something given is not usable; nothing was charged.
+        BudgetError: The ledger does not fit these records, or cannot be written.
+        ModelError: The model could not be loaded.
+    """
+
+    def __init__(
+        self,
+        records: PrivateRecords,
+        task: Task,
+        *,
+        epsilon: float,
+        delta: float = 1e-6,
+        method: Fitter | str = "class-means",
+        model: LabelScorer | str = "embedded",
+        embedder: Embedder | str | None = None,
+        adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
+        pool: Sequence[str | Query] = (),
+        budget: Budget | None = None,
+        ledger: Ledger | str | None = None,
+        caller: str | None = None,
+        randomness: Randomness | None = None,
+    ) -> None:
+        Kind(PrivateRecords, "records from read_private(...)").read("records", records)
+        Kind(Task, "a Task, such as from load_task(...)").read("task", task)
+        Kind((Fitter, str), "a fitter or its name").read("method", method)
+        Able("prepare", "a model that scores labels, or its name").read("model", model)
+        Kind((Budget, NoneType), "a Budget, such as Budget(8, 1e-6)").read("budget", budget)
+        Kind((Ledger, str, NoneType), "a Ledger, or its path or address as a text").read("ledger", ledger)
+        Kind((str, NoneType), "a name").read("caller", caller)
+        Kind(Sequence, "a list of public texts").read("pool", pool)
+        price = Price(epsilon, delta)
+        self.task, self.adjacency = task, Adjacency.parse(adjacency)
+        self._randomness = randomness or SystemRandomness()
+        require_secure(self._randomness, synthetic=records.synthetic)
+        self._records = records.with_public_size() if self.adjacency.size_is_public else records
+        fitter = make_fitter(method) if isinstance(method, str) else method
+        if fitter.pool == "unused" and pool:
+            raise ParameterError("pool", f"{len(pool)} texts", f"left out: the method {fitter.name!r} reads none")
+        self._pool = [question_of(task, query) for query in pool]
+        self.model = load_scorer(model) if isinstance(model, str) else model
+        require_suited(task, self.model)
+        self.embedder = _embedder_of(embedder, self.model, fitter)
+        self._encoded = EncodedRecords(self._records, task, self.embedder, self.adjacency)
+        setting = self._setting(adds_epsilons=True)
+        fitter.plan(price, setting)  # what no ledger makes right is refused before one is opened
+        self._account: Account = open_account(
+            self._records, self.adjacency, budget, ledger, caller, Budget.once(price.epsilon, price.delta)
+        )
+        require_public(self._pool, "the public texts")
+        self._currency = self._account.balance().budget.currency
+        self.plan: FitPlan = fitter.plan(price, self._setting(adds_epsilons=self._currency == "epsilon"))
+
+    def __repr__(self) -> str:
+        return f"Fitting(method={self.plan.fitter.name!r}, model={self.model.name!r}, {self.adjacency.value})"
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger that is charged."""
+        return Ledger.of(self._account)
+
+    @property
+    def balance(self) -> Balance:
+        """How it stands."""
+        return self._account.balance()
+
+    @property
+    def conflicting_ledger(self) -> str | None:
+        """Path of another ledger that these records have on this machine: its budget adds to this one's."""
+        return self._account.conflicting_ledger
+
+    @property
+    def units(self) -> int | None:
+        """Number of units, where it is public."""
+        return len(self._records) if self.adjacency.size_is_public else None
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What a resumed run must have in common with the one that was interrupted."""
+        return {
+            **self._words,
+            "caller": self._account.caller,
+            "records and ledger": self._account.keyed("staging", self._records.fingerprint),
+        }
+
+    def new_run_state(self) -> dict[str, str]:
+        """What a new run remembers: its id, and the version of sottovoce that is charged for it."""
+        return {"run": secrets.token_hex(8), "version": version("sottovoce")}
+
+    def affords(self) -> None:
+        """Raises what would be raised if the fit were made now; charges nothing."""
+        self._account.check([self._reservation(self.new_run_state())])
+
+    def was_charged(self, run_state: Mapping[str, str]) -> bool:
+        """Whether a run was paid for."""
+        return self._standing(run_state) is not None
+
+    def run(
+        self,
+        checkpoint: Checkpoint | None = None,
+        *,
+        on_units: Callable[[int], None] | None = None,
+    ) -> Fitted:
+        """Makes the fit: charges, reads, draws.
+
+        Args:
+            checkpoint: Where what is drawn is saved before it leaves; without it a crash loses it.
+            on_units: Told how many units were read, each time that some were.
+
+        Raises:
+            BudgetExhaustedError: It cannot be paid for; nothing was charged and nothing read.
+            ModelError: The model failed. What was charged stands; before the draw began the run can be resumed.
+            InputError: The run was charged for another request, or was stopped while it was drawn. Nothing more was
+                charged.
+        """
+        run_state = dict(checkpoint.run_state) if checkpoint else self.new_run_state()
+        standing = self._standing(run_state)
+        if standing is not None and standing.asked != asked_hash(self._request(run_state)):
+            raise InputError(
+                "The run was charged for another request than this one. Repeat its command on the machine, and with "
+                "the versions, that it began with. Nothing more was charged."
+            )
+        if standing is not None and standing.begun:
+            return self._saved(checkpoint, run_state, standing)
+        public = self._rehearsed()
+        reservation = self._reservation(run_state)
+        self._account.reserve([reservation])
+        self._encoded.read(self._public_texts, on_units)
+        if checkpoint is not None:  # whether it can be saved must not follow from what was drawn
+            checkpoint.make_room(self._room)
+        self._account.begin([reservation.release_id])
+        try:
+            support = self.plan.fitter.fit(self.plan, _Private(self), public, self._randomness)
+        finally:
+            self._encoded.close()
+        fitted = self._fitted(support, run_state)
+        saved = hashlib.sha256(content := fitted.to_bytes()).hexdigest()
+        if checkpoint is not None:
+            checkpoint.save_bytes(_DRAWN, content)
+        self._account.mark_released(
+            [reservation.release_id], {reservation.release_id: f"{saved} {fitted.content_sha256}"}
+        )
+        return fitted
+
+    def _saved(self, checkpoint: Checkpoint | None, run_state: Mapping[str, str], standing: Standing) -> Fitted:
+        """What was drawn before the run was stopped, where it is whole on the disk: it is the draw that leaves."""
+        content = checkpoint.found_bytes(_DRAWN) if checkpoint else None
+        digest = hashlib.sha256(content).hexdigest() if content is not None else None
+        if content is None or (standing.left and (standing.content or "").partition(" ")[0] != digest):
+            raise InputError(
+                "The run was stopped while it was drawn, and what was drawn is not whole on the disk. Its charge "
+                "covers that draw and no other. Move its folder away and fit again, which is charged again. Nothing "
+                "more was charged."
+            )
+        fitted = Fitted.from_bytes(content, checkpoint.out.name if checkpoint else "")
+        if not standing.left:
+            release_id = _id_of(run_state)
+            self._account.mark_released([release_id], {release_id: f"{digest} {fitted.content_sha256}"})
+        return fitted
+
+    # What is charged
+
+    def _setting(self, *, adds_epsilons: bool) -> FitSetting:
+        return FitSetting(
+            labels=len(self.task.labels),
+            dimension=self.embedder.dimension,
+            units=self.units,
+            adjacency=self.adjacency,
+            change=change_type(Assignment.OWN_SLOT, self.adjacency),
+            candidates=len(self._pool),
+            adds_epsilons=adds_epsilons,
+            unit=self._records.unit,
+        )
+
+    @property
+    def _words(self) -> dict[str, Any]:
+        """What is asked for, in public words."""
+        plan = self.plan
+        return {
+            "method": plan.fitter.name,
+            "parameters": dict(plan.parameters),
+            "epsilon": plan.report.epsilon,
+            "delta": plan.report.delta,
+            "currency": self._currency,
+            "adjacency": self.adjacency.value,
+            "unit": self._records.unit,
+            "units": plan.setting.units,
+            "labels": list(self.task.labels),
+            "task": asked_hash({"task": repr(self.task)}),
+            "candidates": plan.setting.candidates,
+            "public_texts": hashlib.sha256(canonical([dict(query) for query in self._pool]).encode()).hexdigest(),
+            "model": self.model.name,
+            "embedding": self.embedder.embedding,
+            "embedder": self.embedder.name,
+            "isolation": self._isolation.value,
+            "seeded": not self._randomness.secure,
+        }
+
+    def _request(self, run_state: Mapping[str, str]) -> dict[str, Any]:
+        return {**self._words, "version": run_state["version"], "run": run_state["run"]}
+
+    def _reservation(self, run_state: Mapping[str, str]) -> Reservation:
+        note = note_of(
+            self.plan.fitter.name,
+            self.model.name,
+            self.plan.setting.change.name,
+            isolated=self._isolation.holds,
+            seeded=not self._randomness.secure,
+        )
+        return Reservation(_id_of(run_state), self.plan.charge, note, asked_hash(self._request(run_state)))
+
+    def _standing(self, run_state: Mapping[str, str]) -> Standing | None:
+        return self._account.standing(f"{run_state['run']}-").get(_id_of(run_state))
+
+    # What is read and drawn
+
+    @property
+    def _isolation(self) -> Isolation:
+        """Of the models that read private records: the embedder, and for answers of experts the model itself."""
+        kinds = [self.embedder.isolation, *([self.model.isolation] if self.plan.fitter.asks_experts else [])]
+        return next((kind for kind in kinds if not kind.holds), kinds[-1])
+
+    @cached_property
+    def _public_texts(self) -> Sequence[Query]:
+        """Questions that the model must answer alike before and behind the private read."""
+        if self._pool:
+            return self._pool[:2]
+        return [] if self.task.image else [dict.fromkeys(self.task.fields, text) for text in _REHEARSED]
+
+    def _rehearsed(self) -> PublicInputs:
+        """The public side, worked out before the charge: what fails for everybody fails here."""
+        try:
+            vectors = of_shape(
+                self.embedder.embed_questions(self.task, self._pool), (len(self._pool), self.embedder.dimension)
+            )
+            if self._public_texts:
+                bare_scores(self.model, self.task, self._public_texts)
+        except SottoError:
+            raise
+        except BaseException as error:
+            if not is_models(error):
+                raise
+            raise ModelError(
+                f"The model {self.model.name} failed on public texts ({type(error).__name__}). Nothing was charged."
+            ) from error
+        if not np.isfinite(vectors).all():
+            raise ModelError(
+                f"The model {self.model.name} gave numbers that are not finite for a public text. Nothing was charged. "
+                "Leave that text out, or check the model's weights."
+            )
+        return PublicInputs(
+            self.task, self.model, self.embedder, self._pool, vectors,
+            lambda queries: bare_scores(self.model, self.task, queries),
+        )  # fmt: skip
+
+    @property
+    def _room(self) -> int:
+        """Bytes that what is drawn takes up at most; public."""
+        setting = self.plan.setting
+        longest = max((len(canonical(dict(query))) for query in self._pool), default=0)
+        return (
+            (1 << 20)
+            + 8 * (setting.labels + setting.dimension) * (setting.dimension + 2)
+            + 64 * setting.labels * longest
+        )
+
+    def _fitted(self, support: Any, run_state: Mapping[str, str]) -> Fitted:
+        content = content_hash(support, self.task, self.model.name, self.embedder.embedding)
+        certificate = FitCertificate.of(
+            self.plan,
+            labels=self.task.labels,
+            content_sha256=content,
+            model=self.model.name,
+            embedding=self.embedder.embedding,
+            isolation=self._isolation,
+            seeded=not self._randomness.secure,
+            data=self._account.data_hash(run_state["run"], self._records.fingerprint),
+            ledger=_id_of(run_state),
+            asked=self._request(run_state),
+        )
+        fitted = Fitted(support, self.task, self.model.name, self.embedder.embedding, certificate)
+        fitted.use(self.model)
+        return fitted
+
+
+@final
+class _Private(Opaque):
+    """The private side of a fit, as its method sees it."""
+
+    __slots__ = ("_ensemble", "_fitting")
+
+    def __init__(self, fitting: Fitting) -> None:
+        self._fitting = fitting
+        self._ensemble: Ensemble | None = None
+
+    def sum_of(self, rule: SumRule) -> IntArray:
+        """The sum of all units' contributions by a rule."""
+        return self._fitting._encoded.sum_of(rule)
+
+    def ask(self, queries: Sequence[Query]) -> Sequence[ExpertOutputs]:
+        """What experts with one unit each say to public questions."""
+        f = self._fitting
+        if self._ensemble is None:
+            self._ensemble = Ensemble(f._records, f.task, f.model, Partition(), f.adjacency)
+        return self._ensemble.ask(queries, bare_scores(f.model, f.task, queries))
+
+
+def fit(
+    records: PrivateRecords,
+    task: Task,
+    *,
+    epsilon: float,
+    delta: float = 1e-6,
+    out: str | Path | None = None,
+    resume: bool = False,
+    on_units: Callable[[int], None] | None = None,
+    **options: Any,
+) -> Fitted:
+    """Charges once and returns a support that answers any number of questions.
+
+    Args:
+        records: Sealed private records.
+        task: Labels and templates.
+        epsilon: Of the whole fit.
+        delta: Of the whole fit.
+        out: File to write, ending in ``.sotto``. With it a run that was stopped can be resumed.
+        resume: Go on with a run that was stopped.
+        on_units: Told how many units were read, each time that some were.
+        options: As for ``Fitting``: ``method``, ``model``, ``adjacency``, ``pool``, ``budget``, ``ledger``, ``caller``,
+            ``randomness``.
+
+    Raises:
+        InputError: Something given is not usable; nothing was charged.
+        BudgetError: The ledger does not fit these records, or the fit cannot be paid for; nothing was charged.
+        ModelError: The model failed; what was charged stands.
+    """
+    fitting = Fitting(records, task, epsilon=epsilon, delta=delta, **options)
+    if out is None:
+        if resume:
+            raise ParameterError("resume", resume, "given with 'out': it goes on with a run that left its folder there")
+        return fitting.run(on_units=on_units)
+    if not resume:
+        fitting.affords()
+    checkpoint = open_checkpoint(fitting, Path(out), resume=resume)
+    return finish(fitting, checkpoint, on_units=on_units, resume=resume)
+
+
+def open_checkpoint(fitting: Fitting, out: Path, *, resume: bool) -> Checkpoint:
+    """The folder of a run beside its output.
+
+    Raises:
+        InputError: The output is there, does not end in ``.sotto``, or there is nothing to resume.
+    """
+    why = "it is read by its ending"
+    return Checkpoint(out, fitting.terms, fitting.new_run_state(), resume=resume, endings=(ENDING,), why=why)
+
+
+def finish(
+    fitting: Fitting, checkpoint: Checkpoint, *, on_units: Callable[[int], None] | None = None, resume: bool = False
+) -> Fitted:
+    """Makes the fit and writes its file; the folder of a run that was not charged goes."""
+    try:
+        fitted = fitting.run(checkpoint, on_units=on_units)
+        checkpoint.finish_bytes(fitted.to_bytes())
+    except BaseException:
+        if not resume and not fitting.was_charged(checkpoint.run_state):
+            checkpoint.abandon()
+        raise
+    return fitted
+
+
+def _embedder_of(embedder: Embedder | str | None, model: LabelScorer, fitter: Fitter) -> Embedder:
+    """The model that embeds the records.
+
+    Raises:
+        ParameterError: It embeds nothing, or the method makes a classifier for another model than the one that answers.
+    """
+    if isinstance(embedder, str):
+        found: object = load_scorer(embedder)
+    else:
+        found = embedder if embedder is not None else model if isinstance(model, Embedder) else load_scorer("embedded")
+    if not isinstance(found, Embedder):
+        raise ParameterError("embedder", getattr(found, "name", found), "a model that embeds, such as embedded")
+    same = isinstance(model, Embedder) and model.embedding == found.embedding
+    if fitter.gives is LinearSupport and not same:
+        limit = f"one that embeds, such as embedded: the method {fitter.name!r} makes a classifier of its vectors"
+        raise ParameterError("model", model.name, limit)
+    return found
+
+
+def _id_of(run_state: Mapping[str, str]) -> str:
+    return f"{run_state['run']}-1"

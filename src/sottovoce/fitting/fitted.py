@@ -1,0 +1,370 @@
+"""What a fit leaves: a support with its task, its model's name and its certificate, in one file that runs nothing.
+
+The file is in the safetensors format: numbers as arrays, everything else as JSON in its header. It is read up to a size
+limit, every part is checked, and nothing in it is executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, final
+
+import numpy as np
+
+from sottovoce.errors import InputError, ModelError, ParameterError, TaskError
+from sottovoce.experts.public_map import PublicMap
+from sottovoce.files.outputs import new_file
+from sottovoce.fitting.certificate import FitCertificate
+from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport, Support
+from sottovoce.models.base import Embedder, FloatArray, LabelScorer, PreparedContexts
+from sottovoce.models.registry import load_scorer
+from sottovoce.parameters import Kind
+from sottovoce.privacy.checks import canonical
+from sottovoce.records.sealed import Row
+from sottovoce.tasks import Example, Query, Task
+
+FORMAT: Final = 1
+HEADER: Final = "sottovoce"
+MOST_BYTES: Final = 256 << 20
+"""Files of more bytes are refused."""
+TOGETHER: Final = 256
+"""Questions that are read together."""
+LINEAR, DEMONSTRATIONS = "linear", "demonstrations"
+_NUMBERS: Final = ("weights", "offset", "spread", "bias")
+_MAP: Final = ("centre", "matrix")
+_TASK: Final = ("labels", "name", "instruction", "query", "example", "label_field", "answer", "image")
+
+
+@final
+@dataclass(eq=False)
+class Fitted:
+    """A support that answers any number of questions, without a ledger and without a private record.
+
+    Attributes:
+        support: What was released.
+        task: Labels and templates.
+        model: Name of the model that it was fitted with.
+        embedding: What tells that model's vectors from any other's; empty where none were used.
+        certificate: What was paid, and what is promised.
+
+    Example:
+        >>> from sottovoce.fitting.fit import fit
+        >>> from sottovoce.models.fake import FakeScorer
+        >>> from sottovoce.privacy.ledger.budget import Budget
+        >>> from sottovoce.records.sealed import PrivateRecords, Row
+        >>> words = {"billing": "a fee was charged twice", "fraud": "somebody used my card"}
+        >>> rows = [Row(i, {"text": f"{words[label]} {i}", "label": label}) for i in range(300) for label in words]
+        >>> fitted = fit(
+        ...     PrivateRecords(rows, source="notes"), Task(labels=list(words)), epsilon=8, delta=1e-6,
+        ...     method="class-means", model=FakeScorer(), ledger=":memory:",
+        ... )
+        >>> fitted.predict(["a fee was charged twice again", "somebody used my card today"])
+        ['billing', 'fraud']
+    """
+
+    support: Support
+    task: Task
+    model: str
+    embedding: str
+    certificate: FitCertificate
+    _scorer: Any = field(default=None, repr=False)
+    _prepared: PreparedContexts | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        c = self.certificate
+        return f"Fitted({c.method!r}, {len(self.task.labels)} labels, epsilon={c.epsilon:.6g}, delta={c.delta:.6g})"
+
+    @property
+    def statement(self) -> str:
+        """The guarantee in words."""
+        return self.certificate.statement
+
+    @property
+    def method(self) -> str:
+        """Name of the fitter."""
+        return self.certificate.method
+
+    def use(self, model: LabelScorer | str, **options: Any) -> None:
+        """Answers with this model from now on: demonstrations suit any, a classifier the one it was fitted with.
+
+        Raises:
+            ParameterError: There is no such model.
+            ModelError: Its vectors are not those that the classifier was fitted for, or it cannot be loaded.
+        """
+        scorer = load_scorer(model, **options) if isinstance(model, str) else model
+        if isinstance(self.support, LinearSupport):
+            found = scorer.embedding if isinstance(scorer, Embedder) else None
+            if found != self.embedding:
+                raise ModelError(
+                    f"This was fitted with the vectors of {self.model!r} ({self.embedding[:12]}...), and the model "
+                    f"{scorer.name!r} has {'others' if found else 'none'}{f' ({found[:12]}...)' if found else ''}. "
+                    "Load that model, in the version that it was fitted with, or fit again."
+                )
+        self._scorer, self._prepared = scorer, None
+
+    def predict(self, queries: Sequence[str | Query]) -> list[str]:
+        """The most probable label of every question."""
+        best = self.log_probabilities(queries).argmax(axis=1)
+        return [self.task.labels[index] for index in best.tolist()]
+
+    def log_probabilities(self, queries: Sequence[str | Query]) -> FloatArray:
+        """Natural-log probabilities of the labels, shape (questions, labels). Public, as everything computed from a
+        support is.
+
+        Raises:
+            ParameterError: A question is not a text or a mapping of the task's fields.
+            ModelError: The model cannot be loaded, is another one, or fails.
+        """
+        if isinstance(queries, str | Mapping):
+            raise ParameterError("queries", type(queries).__name__, "several questions, such as a list of texts")
+        rows = [question_of(self.task, query) for query in queries]
+        parts = list(self.batches(rows))
+        return np.concatenate(parts) if parts else np.empty((0, len(self.task.labels)))
+
+    def batches(self, queries: Sequence[Query]) -> Iterator[FloatArray]:
+        """As ``log_probabilities``, some questions at a time."""
+        if self._scorer is None:
+            self.use(self.model)
+        for start in range(0, len(queries), TOGETHER):
+            part = queries[start : start + TOGETHER]
+            scores = self._scored(part)
+            if not np.isfinite(scores).all():
+                raise ModelError(
+                    f"The model {self._scorer.name} gave numbers that are not finite for one of the questions "
+                    f"{start + 1} to {start + len(part)}. Shorten or mend it."
+                )
+            yield scores
+
+    def _scored(self, queries: Sequence[Query]) -> FloatArray:
+        shown = self.support.examples if isinstance(self.support, DemonstrationSupport) else ()
+        if self._prepared is None:
+            self._prepared = self._scorer.prepare(self.task, [shown])
+        if isinstance(self.support, DemonstrationSupport):
+            return np.asarray(self._prepared.score(queries)[:, 0], dtype=np.float64)
+        vectors = self._scorer.embed_questions(self.task, queries)
+        flat = np.zeros((len(queries), len(self.task.labels)))
+        prior = self._prepared.score(queries)[:, 0] if self.support.prior_weight else flat
+        return self.support.log_probabilities(vectors, prior)
+
+    # The file
+
+    @property
+    def content_sha256(self) -> str:
+        """Hash of the support with its task and model: what a certificate is for."""
+        return content_hash(self.support, self.task, self.model, self.embedding)
+
+    def to_bytes(self) -> bytes:
+        """As the file holds it."""
+        from safetensors.numpy import save
+
+        about = {"format": FORMAT, **_described(self.support, self.task, self.model, self.embedding)}
+        about["certificate"] = self.certificate.as_dict
+        return bytes(save(_arrays(self.support), metadata={HEADER: json.dumps(about, ensure_ascii=False)}))
+
+    def save(self, file: str | Path) -> None:
+        """Writes the file, where nothing is yet.
+
+        Raises:
+            InputError: Something is there, or it cannot be written.
+        """
+        content = self.to_bytes()
+        with new_file(Path(file)) as stream:
+            stream.write(content)
+
+    @classmethod
+    def load(cls, file: str | Path, *, model: LabelScorer | str | None = None) -> Fitted:
+        """Reads a file. Nothing in it is executed, and no model is loaded before the first question.
+
+        Args:
+            file: What ``save`` or ``sotto fit`` wrote.
+            model: To answer with; by default the one that it names.
+
+        Raises:
+            InputError: It cannot be read, is too large, cut off, damaged or of a newer version, or is not the one that
+                its certificate is for.
+        """
+        path = Path(file)
+        try:
+            size = path.stat().st_size
+            if size > MOST_BYTES:
+                raise InputError(f"{path.name} has {size:,} bytes; a fitted file has at most {MOST_BYTES:,}.")
+            content = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path} cannot be read ({error.strerror}).") from None
+        fitted = cls.from_bytes(content, path.name)
+        if model is not None:
+            fitted.use(model)
+        return fitted
+
+    @classmethod
+    def from_bytes(cls, content: bytes, name: str) -> Fitted:
+        """Reads what ``to_bytes`` gave.
+
+        Args:
+            content: The file.
+            name: Of the file, for errors.
+
+        Raises:
+            InputError: As for ``load``.
+        """
+        arrays, about = _parts(content, name)
+        support = _support_of(about, arrays, name)
+        fitted = cls(
+            support,
+            _task_of(about, name),
+            str(about.get("model")),
+            str(about.get("embedding")),
+            FitCertificate.from_dict(about.get("certificate"), name),
+        )
+        if isinstance(support, LinearSupport) and len(support.weights) != len(fitted.task.labels):
+            raise _damaged(name, "its numbers do not suit its labels")
+        if isinstance(support, DemonstrationSupport):
+            for example in support.examples:
+                if not 0 <= example.label < len(fitted.task.labels):
+                    raise _damaged(name, "a demonstration has a label that is none")
+        if fitted.content_sha256 != fitted.certificate.content_sha256:
+            raise _damaged(name, "its certificate is for another support")
+        return fitted
+
+
+def question_of(task: Task, query: str | Query) -> Query:
+    """A question as the task's fields.
+
+    Raises:
+        ParameterError: It is none.
+        RecordError: A field is missing or empty.
+    """
+    Kind((str, Mapping), "a text, or a mapping of the task's fields").read("question", query)
+    if isinstance(query, Mapping):
+        return task.query_of(Row(1, query), "the question")
+    if len(task.fields) != 1:
+        raise ParameterError("question", "a text", f"a mapping with the fields {', '.join(task.fields)}")
+    return task.query_of(Row(1, {task.fields[0]: query}), "the question")
+
+
+def content_hash(support: Support, task: Task, model: str, embedding: str) -> str:
+    """SHA-256 of a support with its task and model."""
+    arrays = {
+        name: [list(array.shape), str(array.dtype), hashlib.sha256(array.tobytes()).hexdigest()]
+        for name, array in _arrays(support).items()
+    }
+    described = {**_described(support, task, model, embedding), "arrays": arrays}
+    return hashlib.sha256(canonical(described).encode("utf-8")).hexdigest()
+
+
+def _arrays(support: Support) -> dict[str, Any]:
+    if isinstance(support, DemonstrationSupport):
+        return {"count": np.array([len(support.examples)], dtype=np.int64)}
+    parts = {name: getattr(support, name) for name in _NUMBERS}
+    parts["prior_weight"] = np.array([support.prior_weight])
+    if support.mapped is not None:
+        parts |= {name: getattr(support.mapped, name) for name in _MAP}
+    return {name: np.ascontiguousarray(array, dtype=np.float64) for name, array in parts.items()}
+
+
+def _described(support: Support, task: Task, model: str, embedding: str) -> dict[str, Any]:
+    shown = support.examples if isinstance(support, DemonstrationSupport) else ()
+    return {
+        "kind": DEMONSTRATIONS if isinstance(support, DemonstrationSupport) else LINEAR,
+        "task": {name: list(task.labels) if name == "labels" else getattr(task, name) for name in _TASK},
+        "model": model,
+        "embedding": embedding,
+        "rows": [{"fields": dict(example.fields), "label": example.label} for example in shown],
+    }
+
+
+def _parts(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arrays and the JSON of a file."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    foreign = _damaged(name, "it is cut off, or no file that 'sotto fit' wrote")
+    try:
+        arrays = load(content)
+        length = int.from_bytes(content[:8], "little")
+        about = json.loads(json.loads(content[8 : 8 + length])["__metadata__"][HEADER])
+    except (SafetensorError, KeyError, ValueError, TypeError, RecursionError):
+        raise foreign from None
+    if not isinstance(about, dict) or not isinstance(about.get("format"), int):
+        raise foreign
+    if about["format"] > FORMAT:
+        raise InputError(
+            f"{name} has format {about['format']}; this version of sottovoce reads up to {FORMAT}. Update it."
+        )
+    return arrays, about
+
+
+def _support_of(about: Mapping[str, Any], arrays: Mapping[str, Any], name: str) -> Support:
+    kind = about.get("kind")
+    if kind == LINEAR:
+        return _linear(arrays, name)
+    if kind != DEMONSTRATIONS:
+        raise InputError(f"{name} holds a support of a kind that this version does not know. Update sottovoce.")
+    rows = about.get("rows")
+    try:
+        if not isinstance(rows, list):
+            raise TypeError
+        return DemonstrationSupport(
+            tuple(
+                Example({str(key): _text(value) for key, value in row["fields"].items()}, _index(row["label"]))
+                for row in rows
+            )
+        )
+    except (KeyError, TypeError, AttributeError):
+        raise _damaged(name, "a demonstration cannot be read") from None
+
+
+def _linear(arrays: Mapping[str, Any], name: str) -> LinearSupport:
+    expected = {*_NUMBERS, "prior_weight"}
+    if set(arrays) not in (expected, expected | set(_MAP)):
+        raise _damaged(name, "it lacks a part")
+    if not all(array.dtype == np.float64 and np.isfinite(array).all() for array in arrays.values()):
+        raise _damaged(name, "a number of it is not finite")
+    weights = arrays["weights"]
+    labels, dimension = weights.shape if weights.ndim == 2 else (0, 0)
+    shapes: dict[str, tuple[int, ...]] = {
+        "offset": (labels,),
+        "bias": (labels,),
+        "spread": (dimension,),
+        "prior_weight": (1,),
+    }
+    mapped = None
+    if set(_MAP) <= set(arrays):
+        mapped = PublicMap(arrays["centre"], arrays["matrix"])
+        shapes |= {"matrix": (dimension, len(np.atleast_1d(arrays["centre"]))), "centre": (arrays["centre"].size,)}
+    if not labels or any(arrays[part].shape != shape for part, shape in shapes.items()):
+        raise _damaged(name, "its numbers do not suit each other")
+    numbers = {part: arrays[part] for part in _NUMBERS}
+    return LinearSupport(**numbers, prior_weight=float(arrays["prior_weight"][0]), mapped=mapped)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _index(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _task_of(about: Mapping[str, Any], name: str) -> Task:
+    task = about.get("task")
+    try:
+        if not isinstance(task, dict) or set(task) != set(_TASK):
+            raise TypeError
+        return Task(**task)
+    except TypeError:
+        raise _damaged(name, "its task cannot be read") from None
+    except (TaskError, ParameterError) as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def _damaged(name: str, why: str) -> InputError:
+    return InputError(f"{name} cannot be used: {why}. Restore it from a copy, or fit again.")
