@@ -17,6 +17,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from sottovoce import errors, methods
     from sottovoce.experts.partition import Partition
+    from sottovoce.fitting.fit import fit
+    from sottovoce.fitting.fitted import Fitted
     from sottovoce.models.registry import load_scorer
     from sottovoce.planner.advise import make_plan
     from sottovoce.privacy.accounting.accountant import RdpAccountant
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Adjacency",
     "Budget",
+    "Fitted",
     "Ledger",
     "Partition",
     "PrivateICL",
@@ -45,6 +48,7 @@ __all__ = [
     "Synthesizer",
     "Task",
     "errors",
+    "fit",
     "load_scorer",
     "load_task",
     "make_plan",
@@ -56,6 +60,7 @@ __all__ = [
 _HOMES = {
     "Adjacency": "privacy.unit",
     "Budget": "privacy.ledger.budget",
+    "Fitted": "fitting.fitted",
     "Ledger": "privacy.ledger.ledger",
     "Partition": "experts.partition",
     "SynthesisConfig": "synthesis.config",
@@ -66,6 +71,7 @@ _HOMES = {
     "Release": "release",
     "Synthesizer": "synthesis.synthesizer",
     "Task": "tasks",
+    "fit": "fitting.fit",
     "load_scorer": "models.registry",
     "load_task": "tasks",
     "make_plan": "planner.advise",

@@ -241,6 +241,8 @@ def test_the_commands_that_write_are_known():
         "classify": ["out"],
         "synthesize": ["out"],
         "ledger export": ["out"],
+        "fit": ["out"],
+        "predict": ["out"],
         "bench report": ["figures", "markdown", "out"],
     }
     assert all(isinstance(one, NewFile) for _, command in leaves(_build()) for one in outputs_of(command).values())

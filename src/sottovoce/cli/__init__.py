@@ -30,10 +30,24 @@ def _build() -> Any:
     """The whole command; what its parts write is guarded."""
     from typer.main import get_command
 
-    from sottovoce.cli import account, ask, bench, classify, demo, ledger, methods, models, plan, synthesize, verify
+    from sottovoce.cli import (
+        account,
+        ask,
+        bench,
+        classify,
+        demo,
+        fit,
+        ledger,
+        methods,
+        models,
+        plan,
+        predict,
+        synthesize,
+        verify,
+    )
     from sottovoce.cli.outputs import guard
 
-    for module in (demo, classify, ask, synthesize, verify, plan, account, methods, bench):
+    for module in (demo, fit, predict, classify, ask, synthesize, verify, plan, account, methods, bench):
         module.add_to(app)
     for module_with_group in (ledger, models):
         module_with_group.add_to(app)

@@ -93,7 +93,7 @@ def classify(
     selected = questions.first(limit)
     for rows in (questions, selected):  # a part can be somebody's where the whole is not
         require_public(rows, f"--queries {queries}")
-    truth, fields = _read(selected, the_task)
+    truth, fields = read_questions(selected, the_task)
     session = setup.session(the_task)
     started = time.perf_counter()
     run = _run(session, setup, price, slack, fields)
@@ -120,7 +120,7 @@ def classify(
         _show(summary, session, price, slack)
 
 
-def _read(questions: PublicRecords, task: Task) -> tuple[dict[str, str], dict[str, Any]]:
+def read_questions(questions: PublicRecords, task: Task) -> tuple[dict[str, str], dict[str, Any]]:
     """Ids to labels where given, and ids to fields."""
     from sottovoce.errors import RecordError
     from sottovoce.records.sealed import is_missing

@@ -24,6 +24,7 @@ def methods(as_json: o.AsJson = False) -> None:
     from sottovoce.mechanisms.base import registered
     from sottovoce.methods.base import Price, make_method, registered_methods
     from sottovoce.methods.decoding.decoder import registered_decoders
+    from sottovoce.methods.fitting.fitter import registered_fitters
     from sottovoce.privacy.events import describe
     from sottovoce.privacy.unit import Adjacency
 
@@ -40,13 +41,24 @@ def methods(as_json: o.AsJson = False) -> None:
         }
         for name, cls in registered_methods().items()
     ]
-    writing, priced = ([_row(name, cls) for name, cls in registry.items()] for registry in (
-        registered_decoders(), registered_cost_models()
+    fitting, writing, priced = ([_row(name, cls) for name, cls in registry.items()] for registry in (
+        registered_fitters(), registered_decoders(), registered_cost_models()
     ))  # fmt: skip
     if as_json:
-        put({"methods": rows, "decoders": writing, "cost_models": priced, "mechanisms": list(registered())})
+        put(
+            {
+                "fitters": fitting,
+                "methods": rows,
+                "decoders": writing,
+                "cost_models": priced,
+                "mechanisms": list(registered()),
+            }
+        )
         return
-    say("For sotto classify and sotto ask; options with -o NAME=VALUE:")
+    say("For sotto fit: paid once, answers are free; options with -o NAME=VALUE:")
+    for row in fitting:
+        _say(row)
+    say("For sotto classify and sotto ask: every answer is paid; options with -o NAME=VALUE:")
     for row in rows:
         event = row["event_at_epsilon_1"] if row["guarantee"] else "NO GUARANTEE"
         _say(row, f"one answer at epsilon 1: {event}")

@@ -24,7 +24,9 @@ def _group() -> None:
 
 
 def certificate(
-    file: Annotated[Path, typer.Argument(help="A certificate, such as demos.jsonl.certificate.json.")],
+    file: Annotated[
+        Path, typer.Argument(help="A certificate, such as demos.jsonl.certificate.json, or a file of 'sotto fit'.")
+    ],
     rows: Annotated[
         Path | None, typer.Option("--rows", help="The synthetic rows; by default the file beside it, where it is.")
     ] = None,
@@ -33,30 +35,37 @@ def certificate(
     unit: o.UnitName = None,
     as_json: o.AsJson = False,
 ) -> None:
-    """Check a certificate of 'sotto synthesize': its figures, its rows and, with the ledger, its charges.
+    """Check a certificate of 'sotto synthesize' or 'sotto fit': its figures, its content and, with the ledger, its
+    charges.
 
     Exit code 2 where something does not hold; what could not be looked at is said. A certificate is not signed: without
     the ledger only its figures and hashes are checked, and whoever made it up could have made those up as well.
     """
     from sottovoce.cli.ledger import existing_ledger
-    from sottovoce.errors import InputError
+    from sottovoce.errors import InputError, ParameterError
+    from sottovoce.fitting.fit import ENDING
+    from sottovoce.fitting.fitted import Fitted
     from sottovoce.records.readers import read_private
     from sottovoce.synthesis.certificate import Certificate
 
-    certificate = Certificate.read(file)
-    beside = file.with_name(file.name.removesuffix(".certificate.json"))
-    rows = rows or (beside if beside != file and beside.exists() else None)
-    checks = certificate.checks(
-        _rows(rows) if rows else None,
-        existing_ledger(ledger, None) if ledger else None,
-        read_private(private, unit=unit) if private else None,
-    )
+    kept = existing_ledger(ledger, None) if ledger else None
+    records = read_private(private, unit=unit) if private else None
+    if file.suffix == ENDING:
+        if rows is not None:
+            raise ParameterError("--rows", str(rows), "left out: a fitted file holds what its certificate is for")
+        fitted = Fitted.load(file)
+        statement, checks = fitted.statement, fitted.certificate.checks(fitted.content_sha256, kept, records)
+    else:
+        certificate = Certificate.read(file)
+        beside = file.with_name(file.name.removesuffix(".certificate.json"))
+        rows = rows or (beside if beside != file and beside.exists() else None)
+        statement, checks = certificate.statement, certificate.checks(_rows(rows) if rows else None, kept, records)
     if as_json:
-        put({"checks": [vars(check) for check in checks], "statement": certificate.statement})
+        put({"checks": [vars(check) for check in checks], "statement": statement})
     else:
         marks = {True: "yes", False: "NO", None: "not looked at"}
         table("", ["", "holds", ""], [[check.what, marks[check.holds], check.told] for check in checks])
-        say(certificate.statement)
+        say(statement)
     if wrong := [check.what for check in checks if check.holds is False]:
         raise InputError(f"The certificate does not hold: {wrong[0]}.")
 

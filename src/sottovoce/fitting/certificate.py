@@ -114,14 +114,14 @@ class FitCertificate:
         s = plan.setting
         return cls(
             statement=statement_of(
-                s.adjacency, s.unit, plan.report.epsilon, plan.report.delta, plan.fitter.name, isolation, seeded=seeded
+                s.adjacency, s.unit, plan.epsilon, plan.report.delta, plan.fitter.name, isolation, seeded=seeded
             ),
             method=plan.fitter.name,
             parameters=dict(plan.parameters),
             adjacency=s.adjacency.value,
             unit=s.unit,
             change=s.change.name,
-            epsilon=plan.report.epsilon,
+            epsilon=plan.epsilon,
             delta=plan.report.delta,
             event=event_to_json(plan.event),
             charge=event_to_json(plan.charge),

@@ -72,7 +72,8 @@ class Fitting:
         embedder: A model that embeds the records, or its name; by default ``model``, or ``embedded`` where that embeds
             nothing. A classifier is for the model that embeds; chosen demonstrations suit any.
         adjacency: What one change of the data is.
-        pool: Public texts without labels, for methods that choose among them.
+        pool: Public texts without labels, for methods that use some; by default those that ship with the package,
+            where the task has one field of text.
         budget: The data set's whole budget where the ledger first meets the records; by default this fit's own
             (epsilon, delta), which it then has all of.
         ledger: A ledger, its path or address, or ``":memory:"``.
@@ -99,7 +100,7 @@ class Fitting:
         model: LabelScorer | str = "embedded",
         embedder: Embedder | str | None = None,
         adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
-        pool: Sequence[str | Query] = (),
+        pool: Sequence[str | Query] | None = None,
         budget: Budget | None = None,
         ledger: Ledger | str | None = None,
         caller: str | None = None,
@@ -112,7 +113,7 @@ class Fitting:
         Kind((Budget, NoneType), "a Budget, such as Budget(8, 1e-6)").read("budget", budget)
         Kind((Ledger, str, NoneType), "a Ledger, or its path or address as a text").read("ledger", ledger)
         Kind((str, NoneType), "a name").read("caller", caller)
-        Kind(Sequence, "a list of public texts").read("pool", pool)
+        Kind((Sequence, NoneType), "a list of public texts").read("pool", pool)
         price = Price(epsilon, delta)
         self.task, self.adjacency = task, Adjacency.parse(adjacency)
         self._randomness = randomness or SystemRandomness()
@@ -121,7 +122,7 @@ class Fitting:
         fitter = make_fitter(method) if isinstance(method, str) else method
         if fitter.pool == "unused" and pool:
             raise ParameterError("pool", f"{len(pool)} texts", f"left out: the method {fitter.name!r} reads none")
-        self._pool = [question_of(task, query) for query in pool]
+        self._pool = [question_of(task, query) for query in pool or ()]
         self.model = load_scorer(model) if isinstance(model, str) else model
         require_suited(task, self.model)
         self.embedder = _embedder_of(embedder, self.model, fitter)
@@ -263,7 +264,7 @@ class Fitting:
         return {
             "method": plan.fitter.name,
             "parameters": dict(plan.parameters),
-            "epsilon": plan.report.epsilon,
+            "epsilon": plan.epsilon,
             "delta": plan.report.delta,
             "currency": self._currency,
             "adjacency": self.adjacency.value,

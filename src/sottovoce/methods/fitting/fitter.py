@@ -25,12 +25,15 @@ from sottovoce.parameters import Checked, options_of
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
 from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.events import ApproximateDP, DpEvent
+from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.step_costs import StepCost
 from sottovoce.privacy.unit import Adjacency, ChangeType
 from sottovoce.randomness import Randomness
 from sottovoce.registry import Registry
 from sottovoce.tasks import Query, Task
 
+_ROUNDING = 1e-5
+"""Parameters are rounded to the safe side, which leaves so much of a price unused at most."""
 RHO_BOUNDS = ("zCDP",)
 """Bounds that a zCDP ledger keeps."""
 
@@ -81,6 +84,7 @@ class FitPlan:
         event: What is done to the data.
         charge: What a ledger is charged for it: the event, or one point of its profile.
         report: What it costs.
+        epsilon: What is promised at the report's delta: the price that was asked, where it is all but used up.
     """
 
     fitter: Fitter
@@ -88,6 +92,7 @@ class FitPlan:
     event: DpEvent
     charge: DpEvent
     report: Report
+    epsilon: float
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -187,16 +192,17 @@ class Fitter(Checked, ABC):
         event = fitter.event(setting)
         report = setting.cost(event, price.delta)
         if report.epsilon > price.epsilon:
-            limit = f"large enough for the settings given, which cost {report.epsilon:.6g}"
+            limit = f"large enough for the settings given, which cost {rounded_up(report.epsilon, 6)}"
             raise ParameterError("epsilon", price.epsilon, limit)
-        return FitPlan(fitter, setting, event, _charge(event, report, price, setting), report)
+        epsilon = price.epsilon if report.epsilon > price.epsilon * (1 - _ROUNDING) else report.epsilon
+        return FitPlan(fitter, setting, event, _charge(event, epsilon, price, setting), report, epsilon)
 
 
-def _charge(event: DpEvent, report: Report, price: Price, setting: FitSetting) -> DpEvent:
+def _charge(event: DpEvent, epsilon: float, price: Price, setting: FitSetting) -> DpEvent:
     """The event itself where the ledger's sum prices it within the price, else one point of its profile."""
     if not setting.adds_epsilons or setting.cost(event, 0.0).epsilon <= price.epsilon:
         return event
-    return ApproximateDP(report.epsilon, price.delta)
+    return ApproximateDP(epsilon, price.delta)
 
 
 _FITTERS = Registry[type[Fitter]]("method", "sottovoce.methods")

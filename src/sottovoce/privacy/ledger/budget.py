@@ -135,7 +135,9 @@ class Budget:
 
     def __str__(self) -> str:
         shown = self._loss_in_words
-        shown += f", {rounded_up(self.failure_delta, 6)} of it for failures" if self.failure_delta else ""
+        if self.failure_delta:
+            added = self._delta_of_loss == 0
+            shown += ", added up" if added else f", {rounded_up(self.failure_delta, 6)} of it for failures"
         return shown + (f", by Renyi order {self.alpha:g}" if self.alpha is not None else "")
 
     @property

@@ -1,0 +1,207 @@
+"""``sotto fit``: private records in, one fitted file out, paid for once."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sottovoce.cli import options as o
+from sottovoce.cli.console import progress, put, say, table
+from sottovoce.cli.outputs import NewFile
+from sottovoce.privacy.numbers import rounded_up
+
+if TYPE_CHECKING:
+    from sottovoce.fitting.fit import Fitting
+    from sottovoce.fitting.fitted import Fitted
+    from sottovoce.methods.fitting.fitter import Fitter
+    from sottovoce.tasks import Query, Task
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("fit")(fit)
+
+
+def fit(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option("--out", parser=NewFile(".partial"), help="The fitted file, ending in .sotto.")],
+    private: o.Private = None,
+    labels: o.Labels = None,
+    task: o.TaskName = None,
+    method: Annotated[str, typer.Option("--method", help="See 'sotto methods'.")] = "class-means",
+    epsilon: Annotated[str, typer.Option("--epsilon", help="Price of the whole fit.")] = "4",
+    delta: Annotated[str, typer.Option("--delta", help="Delta of the whole fit.")] = "1e-6",
+    public: Annotated[
+        str | None,
+        typer.Option(
+            "--public",
+            help="Public texts, .jsonl[.gz], .csv or .parquet, for methods that use some; labels are not read.",
+        ),
+    ] = None,
+    adjacency: o.AdjacencyName = "replace-one",
+    unit: o.UnitName = None,
+    ledger: o.LedgerPath = None,
+    caller: o.CallerName = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget",
+            help="The whole budget, on first use: EPSILON,DELTA[,failure=DELTA][,alpha=ORDER] [that of this fit].",
+        ),
+    ] = None,
+    model: o.ModelName = "embedded",
+    device: o.Device = None,
+    dtype: o.Dtype = None,
+    option: o.Options = None,
+    max_characters: o.MaxCharacters = None,
+    truncate: o.Truncate = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say the price; charge nothing.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume an interrupted run; what it was charged counts.")
+    ] = False,
+    as_json: o.AsJson = False,
+) -> None:
+    """Learn from private examples once, and answer any number of questions for free.
+
+    OUT holds what was learned, with noise, and what it cost. 'sotto predict OUT' and 'sotto ask --fitted OUT' answer
+    from it without a ledger and without a private record.
+    """
+    from sottovoce.fitting.fit import finish, open_checkpoint
+    from sottovoce.privacy.parameters import DELTA, EPSILON
+
+    price, slack = EPSILON.read("epsilon", epsilon), DELTA.read("delta", delta)
+    setup = o.Setup.of(context.params)
+    fitting = _fitting(setup, price, slack, public)
+    if dry_run:
+        _dry_run(fitting, as_json=as_json)
+        return
+    if not resume:
+        fitting.affords()
+    _announce(fitting, setup)
+    started = time.perf_counter()
+    checkpoint = open_checkpoint(fitting, out, resume=resume)
+    with progress() as bar:
+        doing = bar.add_task("reading", total=fitting.units, rate="")
+
+        def advance(units: int) -> None:
+            done = bar.tasks[0].completed + units
+            bar.update(doing, completed=done, rate=f"{done / (time.perf_counter() - started):.0f}/s")
+
+        try:
+            fitted = finish(fitting, checkpoint, on_units=advance, resume=resume)
+        except BaseException:
+            if fitting.was_charged(checkpoint.run_state):
+                say(
+                    f"The run is charged and kept in {checkpoint.folder}; repeat the command with --resume to go on. "
+                    "If it was being drawn and is not whole on the disk, that draw is lost, and a new run is charged."
+                )
+            raise
+    _report(fitting, fitted, out, time.perf_counter() - started, as_json=as_json)
+
+
+def _fitting(setup: o.Setup, price: float, delta: float, public: str | None) -> Fitting:
+    from sottovoce.errors import ParameterError
+    from sottovoce.fitting.fit import Fitting
+    from sottovoce.models.registry import load_scorer
+    from sottovoce.privacy.ledger.budget import Budget
+    from sottovoce.records.readers import read_private
+
+    task = setup.load_task()
+    if setup.private is None:
+        raise ParameterError("--private", None, "given: a fit learns from private records")
+    fitter = _fitter(setup)
+    pool = _pool(public, task, setup) if public is not None else None
+    records = read_private(setup.private, unit=setup.unit, max_characters=setup.longest(task), truncate=setup.truncate)
+    fitting = Fitting(
+        records,
+        task,
+        epsilon=price,
+        delta=delta,
+        method=fitter,
+        model=load_scorer(setup.model, **o.given(device=setup.device, dtype=setup.dtype)),
+        adjacency=setup.adjacency,
+        pool=pool,
+        budget=Budget.parse(setup.budget) if setup.budget is not None else None,
+        ledger=setup.ledger,
+        caller=setup.caller,
+    )
+    o.warn_of(setup.ledger, fitting.conflicting_ledger)
+    return fitting
+
+
+def _fitter(setup: o.Setup) -> Fitter:
+    from sottovoce.methods.fitting.fitter import make_fitter, read_fitter_options
+
+    options = o.MethodOptions(setup.option or (), setup.shorthands)
+    with options.as_typed():
+        return make_fitter(setup.method, **read_fitter_options(setup.method, options.values))
+
+
+def _pool(public: str, task: Task, setup: o.Setup) -> list[Query]:
+    """Public texts as questions of the task; labels that they may have are not read."""
+    from sottovoce.privacy.ledger.known_records import require_public
+    from sottovoce.records.readers import read_public
+
+    rows = read_public(public, max_characters=setup.longest(task), truncate=setup.truncate)
+    require_public(rows, f"--public {public}")
+    return [task.query_of(row, rows.source) for row in rows]
+
+
+def _announce(fitting: Fitting, setup: o.Setup) -> None:
+    if setup.ledger is None:
+        say(f"Ledger: {fitting.ledger.path} (none was named; known by the records' fingerprint)")
+    if setup.budget is None and fitting.balance.answers == 0 and fitting.balance.spent == 0:
+        say(f"Budget: {fitting.balance.budget} in all for these records (change it on first use with --budget)")
+
+
+def _dry_run(fitting: Fitting, *, as_json: bool) -> None:
+    from sottovoce.privacy.events import describe
+
+    plan = fitting.plan
+    values = {
+        "method": plan.fitter.name,
+        "parameters": dict(plan.parameters),
+        "epsilon": plan.epsilon,
+        "delta": plan.report.delta,
+        "adjacency": plan.setting.adjacency.value,
+        "event": describe(plan.event),
+        "charge": describe(plan.charge),
+    }
+    if as_json:
+        put(values)
+        return
+    shown = {**values, "epsilon": rounded_up(plan.epsilon, 6), "delta": rounded_up(plan.report.delta, 6)}
+    shown["parameters"] = ", ".join(f"{name} {value}" for name, value in plan.parameters.items())
+    table("", ["", ""], [[name, str(value)] for name, value in shown.items()])
+    say("Nothing was charged.")
+
+
+def _report(fitting: Fitting, fitted: Fitted, out: Path, seconds: float, *, as_json: bool) -> None:
+    certificate = fitted.certificate
+    summary: dict[str, Any] = {
+        "method": fitted.method,
+        "model": fitted.model,
+        "epsilon": certificate.epsilon,
+        "delta": certificate.delta,
+        "adjacency": certificate.adjacency,
+        "unit": certificate.unit,
+        "labels": len(fitted.task.labels),
+        "remaining": fitting.balance.as_dict(),
+        "seconds": round(seconds, 3),
+        "out": str(out),
+        "statement": certificate.statement,
+    }
+    if as_json:
+        put(summary)
+        return
+    rows = [[name, str(summary[name])] for name in ("method", "model", "labels")]
+    balance = fitting.balance
+    spent = f"{rounded_up(balance.spent)} of {rounded_up(balance.cap)} {balance.budget.currency} spent"
+    rows.append(["ledger", f"{spent} ({balance.adjacency.value} adjacency, unit '{balance.unit}')"])
+    rows.append(["seconds", f"{seconds:.1f}"])
+    table("", ["", ""], rows)
+    say(certificate.statement)
+    say(f"Answers are free from now on: sotto predict {out} --queries FILE")
