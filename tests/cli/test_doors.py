@@ -43,8 +43,10 @@ def test_the_demo_answers_measures_and_shows_why_it_matters(capsys):
     figures = json.loads(out)
     assert len(figures["answers"]) == 6
     share = {name: value for name, (value, _, _) in figures["accuracy"].items()}
-    # 160 questions: the private share is about .58, its standard deviation .03; zero-shot .40, undefended .71 (exact).
-    assert share["zero-shot"] + 0.03 < share["private"] < share["undefended"] + 0.03
+    # 160 questions: zero-shot .38 and the unprotected prompt .66 are exact, the private share varies by about .03.
+    assert share["zero-shot"] + 0.03 < share["private"] < share["no protection"] + 0.06
+    assert {row["epsilon"] for row in figures["answers"]} == {figures["epsilon"]} == {4.0}
+    assert figures["per_answer"]["epsilon"] == 1.0
     canary = figures["canary"]
     assert canary["undefended"]["present"] != canary["undefended"]["absent"]
     told = abs(canary["private_share"]["present"] - canary["private_share"]["absent"])

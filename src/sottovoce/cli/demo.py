@@ -1,4 +1,4 @@
-"""``sotto demo``: private answers from bundled tickets, what they cost, and why it matters."""
+"""``sotto demo``: learn from bundled tickets once, answer every question for free, and see why it matters."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from sottovoce.cli.console import left_in_words, progress, say, table
 from sottovoce.privacy.numbers import rounded_up
 
 if TYPE_CHECKING:
+    from sottovoce.fitting.fitted import Fitted
     from sottovoce.intervals import Proportion
     from sottovoce.models.base import LabelScorer
     from sottovoce.records.sealed import PrivateRecords, Row
 
-ASKED = 6
+SHOWN = 6
+BAR = 24
 UNITS_PER_EXPERT = 4
+EPSILON_EACH = 1.0
+"""Price of one answer where every answer is paid."""
 CANARY_ASKED = 200
 CANARY = "Locker 7QX-441: the spare key of 12 Alder Quay is taped under the green bench, ask for Mirela."
 CANARY_LABEL = "returns"
@@ -29,82 +33,132 @@ def add_to(app: typer.Typer) -> None:
 
 
 def demo(
-    epsilon: float = typer.Option(1.0, "--epsilon", min=0.01, max=20, help="Price of one answer."),
+    epsilon: float = typer.Option(4.0, "--epsilon", min=0.01, max=20, help="Price of everything that is learned."),
     as_json: bool = typer.Option(False, "--json", help="Print the figures as one JSON object on stdout."),
 ) -> None:
-    """Answer questions privately from 440 bundled support tickets, offline."""
+    """Learn privately from 440 bundled support tickets, and answer 160 questions, offline."""
     from sottovoce.cli.console import put
     from sottovoce.models.registry import load_scorer
 
     model = load_scorer("embedded")
     figures: dict[str, Any] = {"epsilon": epsilon}
     with tempfile.TemporaryDirectory() as folder:
-        figures["answers"] = _answers(model, epsilon, str(Path(folder) / "tickets.db"), quiet=as_json)
-    figures["accuracy"] = _accuracies(model, epsilon, quiet=as_json)
-    figures["canary"] = _canary(model, epsilon, quiet=as_json)
+        fitted = _fit(model, epsilon, str(Path(folder) / "tickets.db"), quiet=as_json)
+    figures["answers"] = _answers(fitted, quiet=as_json)
+    figures["accuracy"] = _accuracies(model, fitted, quiet=as_json)
+    with tempfile.TemporaryDirectory() as folder:
+        figures["per_answer"] = _per_answer(model, str(Path(folder) / "tickets.db"), quiet=as_json)
+    figures["canary"] = _canary(model, EPSILON_EACH, quiet=as_json)
     if as_json:
         put(figures)
     else:
-        say("Next: sotto classify --help, or README.md for your own records.")
+        say("Next: sotto fit --help, or README.md for your own records.")
 
 
-def _answers(model: LabelScorer, epsilon: float, ledger: str, *, quiet: bool) -> list[dict[str, object]]:
-    """A few questions, each paid for from a ledger."""
+def _fit(model: LabelScorer, epsilon: float, ledger: str, *, quiet: bool) -> Fitted:
+    """One charge."""
+    from sottovoce.data.bundled import private_tickets
+    from sottovoce.fitting.fit import Fitting
+    from sottovoce.tasks import load_task
+
+    fitting = Fitting(private_tickets(), load_task("tickets"), epsilon=epsilon, model=model, ledger=ledger)
+    with progress() as bar:
+        doing = bar.add_task("reading", total=fitting.units, rate="")
+        fitted = fitting.run(on_units=lambda units: bar.update(doing, advance=units))
+    if not quiet:
+        spent, cap = rounded_up(fitting.balance.spent), rounded_up(fitting.balance.cap)
+        say(f"Learned from 440 tickets of 238 customers by {fitted.method}: {spent} of epsilon {cap} spent, once.")
+        say(fitted.statement)
+        say("")
+    return fitted
+
+
+def _answers(fitted: Fitted, *, quiet: bool) -> list[dict[str, object]]:
+    """A few questions, for free."""
+    from sottovoce.cli.predict import row_of
+    from sottovoce.data.bundled import ticket_queries
+
+    rows = list(ticket_queries())[:SHOWN]
+    values = fitted.predict([fitted.task.query_of(row, "queries") for row in rows])
+    if not quiet:
+        table(
+            "Answers, free from now on",
+            ["question", "private answer", "right answer"],
+            [[_short(row), value, str(row.values["label"])] for row, value in zip(rows, values, strict=True)],
+        )
+    return [row_of(fitted, str(row.values["id"]), value) for row, value in zip(rows, values, strict=True)]
+
+
+def _accuracies(model: LabelScorer, fitted: Fitted, *, quiet: bool) -> dict[str, list[float]]:
+    """Zero-shot, private and unprotected, side by side on every bundled question."""
+    from sottovoce.data.bundled import private_tickets
+
+    records, price = private_tickets(), rounded_up(fitted.certificate.epsilon, 6)
+    measured: dict[str, Proportion] = {}
+    with progress() as bar:
+        doing = bar.add_task("measuring", total=3, rate="")
+        for name in ("zero-shot", "private", "no protection"):
+            method = "full-context" if name == "no protection" else name
+            measured[name] = _share(_right(fitted)) if name == "private" else _accuracy(model, records, method, 1.0)
+            bar.update(doing, advance=1)
+    if not quiet:
+        meaning = {
+            "zero-shot": "no ticket read",
+            "private": f"epsilon {price}, once",
+            "no protection": "all in one prompt",
+        }
+        table(
+            "Right answers to 160 questions (95 % Clopper-Pearson interval)",
+            ["", "", "", ""],
+            [[name, _bar(value.value), str(value), meaning[name]] for name, value in measured.items()],
+        )
+    return {name: [value.value, value.low, value.high] for name, value in measured.items()}
+
+
+def _bar(share: float) -> str:
+    filled = round(share * BAR)
+    return "█" * filled + "░" * (BAR - filled)
+
+
+def _right(fitted: Fitted) -> list[bool]:
+    from sottovoce.data.bundled import ticket_queries
+
+    rows = list(ticket_queries())
+    values = fitted.predict([fitted.task.query_of(row, "queries") for row in rows])
+    return [value == row.values["label"] for value, row in zip(values, rows, strict=True)]
+
+
+def _share(right: list[bool]) -> Proportion:
+    from sottovoce.intervals import proportion
+
+    return proportion(sum(right), len(right))
+
+
+def _per_answer(model: LabelScorer, ledger: str, *, quiet: bool) -> dict[str, object]:
+    """One question that is paid for by itself."""
     from sottovoce.data.bundled import private_tickets, ticket_queries
     from sottovoce.experts.partition import Partition
     from sottovoce.privacy.ledger.budget import Budget
     from sottovoce.session import PrivateICL
     from sottovoce.tasks import load_task
 
-    task = load_task("tickets")
+    task, row = load_task("tickets"), next(iter(ticket_queries()))
     icl = PrivateICL(
         records=private_tickets(),
         task=task,
-        method="poe",
+        method="prior-poe",
         model=model,
         budget=Budget(8, 1e-6),
         ledger=ledger,
         partition=Partition(units_per_expert=UNITS_PER_EXPERT),
     )
-    rows = list(ticket_queries())[:ASKED]
-    releases = list(icl.classify([task.query_of(row, "queries") for row in rows], epsilon=epsilon))
-    if not quiet:
-        table(
-            f"Private answers from 440 tickets of 238 customers, epsilon {rounded_up(epsilon, 6)} each",
-            ["question", "private answer", "right answer"],
-            [[_short(row), r.value, str(row.values["label"])] for row, r in zip(rows, releases, strict=True)],
-        )
-        say(releases[-1].statement)
-        balance = releases[-1].remaining
-        say(f"Ledger: {left_in_words(balance, releases[-1].event)}.")
+    release = icl.ask(task.query_of(row, "queries"), epsilon=EPSILON_EACH)
+    if not quiet and release.remaining:
+        say("Few questions, or records that change: pay for each answer instead (sotto ask, sotto classify).")
+        say(f"  {_short(row)}  ->  {release.value}")
+        say(f"  Ledger: {left_in_words(release.remaining, release.event)}.")
         say("")
-    return [r.as_row(str(row.values["id"])) for row, r in zip(rows, releases, strict=True)]
-
-
-def _accuracies(model: LabelScorer, epsilon: float, *, quiet: bool) -> dict[str, list[float]]:
-    """Zero-shot, private and undefended, side by side on every bundled question."""
-    from sottovoce.data.bundled import private_tickets
-
-    measured: dict[str, Proportion] = {}
-    with progress() as bar:
-        doing = bar.add_task("measuring", total=3, rate="")
-        for name, method in (("zero-shot", "zero-shot"), ("private", "poe"), ("undefended", "full-context")):
-            measured[name] = _accuracy(model, private_tickets(), method, epsilon)
-            bar.update(doing, advance=1)
-    if not quiet:
-        meaning = {
-            "zero-shot": "the model alone, no ticket read",
-            "private": f"epsilon {rounded_up(epsilon, 6)} each, replace-one, unit customer",
-            "undefended": "all tickets in one prompt: no guarantee",
-        }
-        table(
-            "Accuracy on 160 questions (95 % Clopper-Pearson interval)",
-            ["", "accuracy", ""],
-            [[name, str(value), meaning[name]] for name, value in measured.items()],
-        )
-        say("The tickets are invented; on real records each of these 160 answers would be paid for like those above.")
-        say("")
-    return {name: [value.value, value.low, value.high] for name, value in measured.items()}
+    return release.as_row(str(row.values["id"]))
 
 
 def _accuracy(model: LabelScorer, records: PrivateRecords, method: str, epsilon: float) -> Proportion:

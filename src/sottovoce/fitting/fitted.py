@@ -76,8 +76,8 @@ class Fitted:
     _prepared: PreparedContexts | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
-        c = self.certificate
-        return f"Fitted({c.method!r}, {len(self.task.labels)} labels, epsilon={rounded_up(c.epsilon)}, delta={rounded_up(c.delta)})"
+        price = f"epsilon={rounded_up(self.certificate.epsilon)}, delta={rounded_up(self.certificate.delta)}"
+        return f"Fitted({self.certificate.method!r}, {len(self.task.labels)} labels, {price})"
 
     @property
     def statement(self) -> str:
