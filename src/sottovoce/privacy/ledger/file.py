@@ -332,7 +332,7 @@ def _is_made(table: sa.Table, objects: Sequence[tuple[object, ...]], dialect: sa
     fresh = _in_words(str(CreateTable(table).compile(dialect=dialect)), table)
     moved = fresh.replace(f" , {_ITS_CHECK}", "").replace(_ADDED, f"{_ADDED} {_ITS_CHECK}")
     found = [(kind, name, of, _in_words(str(made), table)) for kind, name, of, made in objects]
-    return found in ([("table", table.name, table.name, text)] for text in (fresh, moved))
+    return any(found == [("table", table.name, table.name, text)] for text in (fresh, moved))
 
 
 def _in_words(statement: str, table: sa.Table) -> str:

@@ -95,7 +95,7 @@ def carry_out(connection: sa.Connection, change: sa.Insert | sa.Update, rows: Se
     done = connection.execute(change, rows) if rows else connection.execute(change)
     if done.rowcount != (len(rows) or 1):
         raise LedgerUnavailableError(
-            f"The ledger did not take what was written to its table {change.table.name}: something in it drops rows by "
+            f"The ledger did not take what was written to its table {change.table}: something in it drops rows by "
             "itself. Nothing was charged. See 'sotto ledger verify'."
         )
     return done

@@ -237,7 +237,7 @@ def _hits(marks: MarkArray, others: MarkArray) -> NDArray[np.bool_]:
 
 
 def _is_numbered(texts: MarkArray) -> NDArray[np.bool_]:
-    return (texts != 0) & (texts % 4 == NUMBERED)
+    return np.asarray((texts != 0) & (texts % 4 == NUMBERED))
 
 
 def _among(mine: MarkArray, theirs: MarkArray) -> NDArray[np.bool_]:
