@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import traceback
 from types import SimpleNamespace
 
 import numpy as np
@@ -330,6 +331,60 @@ def test_an_order_to_stop_does_not_carry_what_the_model_was_handling():
     with pytest.raises(asyncio.CancelledError) as caught:
         Reading(FakeScorer(score), TASK, [*GOOD, BAD]).score(QUERIES)
     assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+class Worded(OSError):
+    """An error that finds its words when it is asked; an order to stop, or a failure, comes meanwhile."""
+
+    def __init__(self, comes, when):
+        super().__init__("quotes poison")
+        self.comes, self.left = comes, when
+
+    def __str__(self):
+        self.left -= 1
+        if self.left == 0:
+            raise self.comes from ValueError("quotes poison")
+        return super().__str__()
+
+
+@pytest.mark.parametrize("when", [1, 2])  # as the prompts are read, and as the words of the failure stay here
+@pytest.mark.parametrize(("comes", "leaves"), [(KeyboardInterrupt, KeyboardInterrupt), (ValueError, ModelError)])
+def test_what_comes_while_a_failure_is_looked_at_does_not_carry_it(comes, leaves, when):
+    error = Worded(comes("poison") if comes is ValueError else comes(), when)
+    with pytest.raises(leaves) as caught:
+        Reading(StopsReading(error), TASK, [*GOOD, BAD]).score(QUERIES)
+    assert error.left <= 0, "it never came"
+    assert "poison" not in "".join(traceback.format_exception(caught.value))
+    assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+def noted(order):
+    order.add_note("quotes poison")
+    return order
+
+
+@pytest.mark.parametrize(
+    ("stop", "leaves"),
+    [
+        (noted(KeyboardInterrupt()), KeyboardInterrupt),
+        (BaseExceptionGroup("quotes poison", [ValueError("poison"), noted(KeyboardInterrupt())]), KeyboardInterrupt),
+        (
+            BaseExceptionGroup("x", [BaseExceptionGroup("y", [PanicException("poison"), SystemExit(3)]), ValueError()]),
+            SystemExit,
+        ),
+        (BaseExceptionGroup("poison", [PanicException("poison")]), None),
+    ],
+    ids=["notes", "group", "groups", "panics alone"],
+)
+def test_an_order_to_stop_leaves_without_what_was_written_beside_it(stop, leaves):
+    if leaves is None:  # nobody ordered anything
+        found = Reading(raises(stop), TASK, [*GOOD, BAD]).score(QUERIES)
+        assert np.isfinite(found).all(axis=(0, 2)).tolist() == [True] * 4 + [False]
+        return
+    with pytest.raises(leaves) as caught:
+        Reading(raises(stop), TASK, [*GOOD, BAD]).score(QUERIES)
+    assert "poison" not in "".join(traceback.format_exception(caught.value))
+    assert [frame.f_code.co_name for frame, _ in traceback.walk_tb(caught.tb)][-1] == "withheld"
 
 
 def test_what_was_kept_of_a_prompt_is_freed_where_the_model_fails_on_it():

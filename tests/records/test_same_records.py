@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.records.cells import DEEPEST, canonical_text, is_missing
-from sottovoce.records.fingerprints import NAME, PHRASE, SENTENCE, TEXTS, marks_of
+from sottovoce.records.fingerprints import NAME, NUMBERED, PHRASE, SENTENCE, TEXTS, marks_of
 from sottovoce.records.readers import read_private
 from sottovoce.records.sealed import PrivateRecords, Row
 
@@ -215,12 +215,21 @@ TELLING = {
     "6f1ed002ab5595859014ebf0951522d9": NAME,
     "我的卡昨天被收了两次费用请帮我处理一下谢谢你": SENTENCE,
     "customer.number7@example.org": NAME,
+    "anna@example.org": NAME,
+    "@AmericanAirlines": PHRASE,
+    "4cOdK2wGLETKBW3PvgPWqT": NAME,
+    "scans/ward-b/anna-miller.png": NAME,
     "12 patients seen in November 2014": SENTENCE,
     "Wednesday Addams": PHRASE,
     "Card 12345": None,
     "12 November 2014": None,
     "Wed, 12 Nov 2014 14:30:00 GMT": None,
     "Monday 14:30": None,
+    "Fri Jan 05 2024 00:00:00 GMT+0100 (Central European Standard Time)": None,
+    "Fri Jan 05 12:00:00 AM CEST 2024": None,
+    "Friday, the 5th of January 2024": None,
+    "2024-01-05T00:00:00+01:00[Europe/Berlin]": None,
+    "3:14 AM EST": None,
     "2024-September-12": None,
     "label": None,
     "0.009999999776482582": None,
@@ -259,6 +268,21 @@ def test_columns_of_labels_have_no_marks():
     assert marks_of(beside, KEY).shape == (900, 2), "also beside a column of texts that differ"
     prompts = [{"n": i, "prompt": f"Prompt number {i % 3} for the model"} for i in range(60)]
     assert marks_of(prompts, KEY).shape == (60, 1), "few rows to a text on average, and each in a third of them"
+
+
+def test_texts_that_differ_in_digits_alone_are_numbered():
+    forms = {
+        "vendredi {} janvier 2024": NUMBERED,
+        "conversation-2024-{:06}": NUMBERED,
+        "patient.{}@example.org": NAME,
+        "https://example.org/pictures/{}.png": NAME,
+        "{:024} and other numbers of letters": SENTENCE,  # too many digits for a date
+    }
+    for form, kind in forms.items():
+        rows = [{"n": i, "x": form.format(i)} for i in range(9)]
+        assert set((marks_of(rows, KEY)[:, 1] % 4).tolist()) == {kind}, form
+    alone = marks_of([{"x": "vendredi 5 janvier 2024"}, {"x": "my card was lost on a train"}], KEY)[:, 1]
+    assert (alone % 4 == SENTENCE).all()
 
 
 def test_a_row_of_many_texts_has_a_bounded_number_of_marks():

@@ -22,7 +22,7 @@ import numpy as np
 
 from sottovoce.errors import ModelError
 from sottovoce.models.base import Context, Embedder, FloatArray, LabelScorer, PreparedContexts
-from sottovoce.models.failures import OwnFailure, forget_causes, is_models, is_shared
+from sottovoce.models.failures import OwnFailure, bare_order, is_shared
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
 
@@ -157,15 +157,21 @@ def withheld(scorer: LabelScorer | Embedder, read: Callable[[], T]) -> T:
     Raises:
         ModelError: It failed. What was charged stands. It is ``retryable`` where the model's own error was.
     """
-    handled = sys.exception()
+    handled, shared, retryable = sys.exception(), False, False
     try:
         return read()
-    except BaseException as error:
-        if not is_models(error):
-            forget_causes(error)
-            raise
-        failure, shared = type(error).__name__, is_shared(error, handled)
-        retryable = isinstance(error, ModelError) and error.retryable
+    except BaseException as raised:
+        error = raised
+    # Out of the block, since what is raised in it has the model's error attached: its own words may be asked for here.
+    try:
+        if bare_order(error) is None:
+            shared, retryable = is_shared(error, handled), isinstance(error, ModelError) and error.retryable
+    except BaseException as raised:
+        error = raised
+    failure, order = type(error).__name__, bare_order(error)
+    del error
+    if order is not None:
+        raise order
     advice = " The machine may be short of memory, or the model busy: try smaller settings, or later." if shared else ""
     # Raised here and not above, so that the other error is not attached to it.
     raise ModelError(

@@ -59,26 +59,34 @@ def is_models(error: BaseException) -> bool:
     """Whether an exception is a failure of what was called, and not an order to stop.
 
     Whatever is no ``Exception`` is an order, in whatever class (``KeyboardInterrupt``, a cancelled task, a timeout of
-    gevent), but for the panics of libraries written in Rust.
+    gevent), but for the panics of libraries written in Rust. A group is one where an order is in it.
 
     Example:
         >>> is_models(ValueError()), is_models(BaseException("stop")), is_models(KeyboardInterrupt())
         (True, False, False)
     """
-    return isinstance(error, Exception) or type(error).__name__ == _PANIC
+    return _order_in(error) is None
 
 
-def forget_causes(error: BaseException) -> None:
-    """Takes from an order to stop what its raiser was handling: a model's failure could quote a record.
+def bare_order(error: BaseException) -> BaseException | None:
+    """The order to stop that an error is or has in it, with nothing that its raiser added; ``None`` if there is none.
+
+    What it was handling, its notes, the failures beside it in a group and the places that it passed, with what they
+    held, could quote a record.
 
     Example:
         >>> order = KeyboardInterrupt()
         >>> order.__context__ = ValueError("a record")
-        >>> forget_causes(order)
+        >>> bare_order(BaseExceptionGroup("a record", [ValueError("a record"), order])) is order
+        True
         >>> order.__context__ is None
         True
     """
-    error.__cause__ = error.__context__ = None
+    order = _order_in(error)
+    if order is not None:
+        order.__cause__ = order.__context__ = order.__traceback__ = None
+        order.__dict__.pop("__notes__", None)
+    return order
 
 
 def is_shared(error: BaseException, handled: BaseException | None) -> bool:
@@ -141,6 +149,13 @@ class OwnFailure:
         return self.failed
 
 
+def _order_in(error: BaseException) -> BaseException | None:
+    """The error, or the first one of a group, that is no failure of what was called."""
+    if isinstance(error, BaseExceptionGroup):
+        return next((order for order in map(_order_in, error.exceptions) if order is not None), None)
+    return None if isinstance(error, Exception) or type(error).__name__ == _PANIC else error
+
+
 def _all_of(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
     """The error and everything that led to it, each once, without what was seen before."""
     waiting: list[BaseException | None] = [error]
@@ -164,7 +179,7 @@ def _says_shared(error: BaseException) -> bool:
             return True
     if isinstance(error, OSError) and error.errno is not None:
         return True
-    if not _pictures_of(error).issubset(_OWN_PICTURES):
+    if not _pictures_of(error).issubset(_OWN_PICTURES) or _is_of_colours(error):
         return True
     if _is_decoders(error):
         from sottovoce.models.decoder_memory import has_room_to_decode
@@ -181,6 +196,14 @@ def _is_of_shared_class(error: BaseException) -> bool:
     return any(word in name for word in _CLASSES for name in names)
 
 
+def _is_of_colours(error: BaseException) -> bool:
+    """Whether Pillow raised it where it converts colours: what that lacks memory for is a profile in the same words."""
+    colours = sys.modules.get("PIL.ImageCms")
+    if colours is None:
+        return False
+    return isinstance(error, colours.PyCMSError) or _place_of(error) == "PIL.ImageCms"
+
+
 def _is_decoders(error: BaseException) -> bool:
     """Whether Pillow raised it where it decodes: damaged bytes, or so it says.
 
@@ -189,8 +212,7 @@ def _is_decoders(error: BaseException) -> bool:
     pillow = sys.modules.get("PIL")
     if pillow is not None and isinstance(error, pillow.UnidentifiedImageError):
         return True
-    frames = _frames_of(error)
-    place = str(frames[-1].f_globals.get("__name__")) if frames else ""
+    place = _place_of(error)
     return place in {"PIL.Image", "PIL.ImageFile"} or (place.startswith("PIL.") and place.endswith("ImagePlugin"))
 
 
@@ -201,6 +223,12 @@ def _pictures_of(error: BaseException) -> set[str]:
         return set()
     readers = [frame.f_locals.get("self") for frame in _frames_of(error)]
     return {type(reader).__module__ for reader in readers if isinstance(reader, pillow.ImageFile)}
+
+
+def _place_of(error: BaseException) -> str:
+    """The module that raised an error; empty where it comes without its places."""
+    frames = _frames_of(error)
+    return str(frames[-1].f_globals.get("__name__")) if frames else ""
 
 
 def _frames_of(error: BaseException) -> list[FrameType]:

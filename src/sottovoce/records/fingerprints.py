@@ -24,12 +24,16 @@ from sottovoce.records.cells import canonical_text, is_missing
 Values = Mapping[str, object]
 MarkArray = NDArray[np.uint64]
 """Shape (records, 1 + texts): the mark of the whole record, then of its own texts, 0 where there are fewer. The last
-two bits of a text's mark are its kind: ``SENTENCE``, ``NAME`` or ``PHRASE``; ``same_text`` leaves them out."""
+two bits of a text's mark are its kind: ``SENTENCE``, ``NAME``, ``NUMBERED`` or ``PHRASE``; ``same_text`` leaves them
+out."""
 
 SENTENCE: Final = 3
 """A text of ``LONG_TEXT`` characters and ``WORDS`` words, and more, in a column whose texts differ."""
 NAME: Final = 2
 """In such a column a single word of ``LONG_TEXT`` characters and more, such as an id or a hash, or an address."""
+NUMBERED: Final = 0
+"""In such a column either of both, and no address, that differs from another text of the column in digits alone: a
+running number or a date, in whatever language, which other people's records may share."""
 PHRASE: Final = 1
 """Whatever else tells, such as a person's name, or a sentence that stands in several rows."""
 KIND_BITS: Final = np.uint64(2)
@@ -43,7 +47,11 @@ TEXTS: Final = 8
 """Texts of a record that are marked at most."""
 CODE_LENGTH: Final = 64
 CODE_DIGITS: Final = 6
-"""A single word of so many characters, or of ``LONG_TEXT`` with so many digits, is a code: hardly ever a label."""
+CODE_TURNS: Final = 0.25
+"""A single word of so many characters is a code: hardly ever a label; or of ``LONG_TEXT`` characters with so many
+digits, or that turns between small letters, capitals and digits in so large a share of its places."""
+COUNTER_DIGITS: Final = 18
+"""Dates with times and offsets have up to so many digits. More, and a text tells by them."""
 DIFFERENT: Final = 1.1
 """A column's texts differ where each stands in no more rows than this on average."""
 WORD_REPEATS: Final = 1.15
@@ -59,17 +67,27 @@ EVEN: Final = 1.25
 """Sentences and codes are none where no text of the column stands in more rows than this times their mean, nor in more
 than the column has texts: a few records, each there several times."""
 
+_PLACES: Final = np.array([2, 3, 1, 0])
+"""By kind, which texts of a record come first."""
 _SHORT_WORD: Final = 0
 _CODE: Final = 4
-"""Texts by themselves; in its column the first is a phrase, the second a name or a phrase, or they are nothing."""
+_ADDRESS: Final = 5
+"""Texts by themselves; in its column the first is a phrase, the others are names or phrases, or they are nothing."""
 _LETTER: Final = re.compile(r"[^\W\d_]")
+_DIGITS: Final = re.compile(r"\d+")
+_MAIL: Final = re.compile(r"[^@]@[^@]+\.[^@]")
+_PATH: Final = re.compile(r"^[^/\\]+\.[A-Za-z]{2,}/|[/\\][^/\\]*\.[A-Za-z][A-Za-z0-9]{0,4}$")
+"""A host's name before the first slash, or a file's ending behind the last one."""
+_TURN: Final = re.compile(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[0-9]|(?<=[0-9])[A-Za-z]")
 _CALENDAR: Final = re.compile(
     r"(?<![^\W\d_])(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?|jan(?:uary)?|feb(?:ruary)?"
-    r"|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
-    r"(?![^\W\d_])",
+    r"|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
+    r"|(?:the )?\d+(?:st|nd|rd|th)(?: of)?|[ap]m|utc|gmt|we?t|west|ce[st]t|ce?st|ee[st]t|eet|bst|msk|ist|[epmc][sd]t"
+    r"|ak[sd]t|a[ecw][sd]t|nz[sd]t|hst|jst|kst|hkt|sgt|(?:africa|america|asia|atlantic|australia|europe|etc|indian|pacific)(?:/[\w+-]+)+)"
+    r"(?![^\W\d_])|\([\w ]+ time\)",
     re.IGNORECASE,
 )
-"""Days and months in English."""
+"""Days, months, halves of the day, ordinals and zones of time, in English."""
 _WORD: Final = re.compile(
     r"[\u0e00-\u109f\u1780-\u17ff\u2e80-\U0010ffff]|[^\s\u0e00-\u109f\u1780-\u17ff\u2e80-\U0010ffff]+"
 )
@@ -96,7 +114,7 @@ def marks_of(rows: Sequence[Values], key: bytes) -> MarkArray:
     rows, so that equal ones count once.
     """
     whole = np.zeros(len(rows), np.uint64)
-    places, columns, text_marks = array("q"), array("Q"), array("Q")
+    places, columns, text_marks, forms = array("q"), array("Q"), array("Q"), array("Q")
     kinds = array("B")
     names: dict[str, int] = {}
     for place, row in enumerate(rows):
@@ -111,9 +129,13 @@ def marks_of(rows: Sequence[Values], key: bytes) -> MarkArray:
             columns.append(names[name])
             text_marks.append(_mark(key, b"text\0" + _encoded(text)) & ~3)
             kinds.append(_kind(text))
+            form = _form(text, kinds[-1])
+            forms.append(text_marks[-1] if form == text else _mark(key, b"form\0" + _encoded(form)))
     where, marks = np.frombuffer(places, np.int64), np.frombuffer(text_marks, np.uint64)
     alike = np.frombuffer(kinds, np.uint8)
-    own, kind_bits = _own_texts(where, np.frombuffer(columns, np.uint64), marks, alike, whole)
+    own, kind_bits = _own_texts(
+        where, np.frombuffer(columns, np.uint64), marks, np.frombuffer(forms, np.uint64), alike, whole
+    )
     marks = marks[own] | kind_bits
     return np.concatenate((whole[:, None], _by_row(where[own], marks, len(rows))), axis=1)
 
@@ -127,30 +149,47 @@ def _is_distinctive(text: str) -> bool:
     """Whether a text may tell one record from another: numbers, amounts and times do not, nor a date in words."""
     if len(text) < SHORT_TEXT or len(_LETTER.findall(text)) < LETTERS:
         return False
-    return len(text) >= CODE_LENGTH or len(_LETTER.findall(_CALENDAR.sub("", text))) >= LETTERS
+    return len(text) >= 2 * CODE_LENGTH or len(_LETTER.findall(_CALENDAR.sub("", text))) >= LETTERS
 
 
 def _kind(text: str) -> int:
     """What a text is by itself: a sentence, a code, a long word, a short word, or a phrase of several words."""
     words = len(_WORD.findall(text))
     if words == 1:
+        if _is_address(text):
+            return _ADDRESS
         if _is_code(text):
             return _CODE
         return NAME if len(text) >= LONG_TEXT else _SHORT_WORD
     return SENTENCE if words >= WORDS and len(text) >= LONG_TEXT else PHRASE
 
 
-def _is_code(word: str) -> bool:
-    """Whether a word is hardly ever a label: a picture, a hash, an id, an address."""
-    if "@" in word or len(word) >= CODE_LENGTH:
+def _is_address(word: str) -> bool:
+    """Whether a word says where something or somebody is, or holds it: an address, a page, a file, a picture."""
+    if len(word) >= CODE_LENGTH or _MAIL.search(word):
         return True
-    return len(word) >= LONG_TEXT and ("://" in word or sum(map(str.isdigit, word)) >= CODE_DIGITS)
+    return len(word) >= LONG_TEXT and ("://" in word or _PATH.search(word) is not None)
+
+
+def _is_code(word: str) -> bool:
+    """Whether a word is hardly ever a label: a hash, an id."""
+    if len(word) < LONG_TEXT:
+        return False
+    return sum(map(str.isdigit, word)) >= CODE_DIGITS or len(_TURN.findall(word)) >= CODE_TURNS * len(word)
+
+
+def _form(text: str, kind: int) -> str:
+    """What is left of a text without its numbers, where they may be a running number or a date; else the text."""
+    if kind not in (SENTENCE, NAME, _CODE) or sum(map(len, _DIGITS.findall(text))) > COUNTER_DIGITS:
+        return text
+    return _DIGITS.sub("", text)
 
 
 def _own_texts(
     places: NDArray[np.int64],
     columns: NDArray[np.uint64],
     marks: NDArray[np.uint64],
+    forms: NDArray[np.uint64],
     alike: NDArray[np.uint8],
     whole: NDArray[np.uint64],
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
@@ -160,6 +199,7 @@ def _own_texts(
         places: The row of each text.
         columns: The column of each text, as a mark.
         marks: The marks of the texts.
+        forms: The same without their numbers, where those may be running numbers or dates.
         alike: What each text is by itself.
         whole: The marks of the rows, shape (rows,).
     """
@@ -177,17 +217,19 @@ def _own_texts(
     np.maximum.at(commonest, column, shared)
     few = (commonest <= np.minimum(texts, EVEN * means))[column]
     few &= alike >= SENTENCE
-    kinds = np.array([PHRASE, PHRASE, NAME, SENTENCE, NAME], np.uint64)
-    most = np.array([WORD_REPEATS, PHRASE_REPEATS, WORD_REPEATS, SENTENCE_REPEATS, SENTENCE_REPEATS])[alike]
+    kinds = np.array([PHRASE, PHRASE, NAME, SENTENCE, NAME, NAME], np.uint64)[alike]
+    _, form = np.unique(forms ^ columns, return_inverse=True)
+    kinds[(np.bincount(form, counted / np.maximum(shared, 1))[form] > 1.5) & (forms != marks)] = NUMBERED
+    most = np.array([WORD_REPEATS, PHRASE_REPEATS, WORD_REPEATS, *[SENTENCE_REPEATS] * 3])[alike]
     boilerplate = (shared > max(FEW_ROWS, COMMONEST * np.count_nonzero(different))) & ~few
     own: NDArray[np.bool_] = (mean <= most) & ~boilerplate
-    return own, np.where(mean <= DIFFERENT, kinds[alike], np.uint64(PHRASE))[own]
+    return own, np.where(mean <= DIFFERENT, kinds, np.uint64(PHRASE))[own]
 
 
 def _by_row(places: NDArray[np.int64], marks: NDArray[np.uint64], rows: int) -> MarkArray:
     """The marks of texts by row, shape (rows, texts): sentences first. A text counts once in a row."""
     # Which ones are left where there are too many follows from the texts alone, not from what other columns hold.
-    order = np.lexsort((marks, -(marks % 4).astype(np.int8), places))
+    order = np.lexsort((marks, _PLACES[marks % 4], places))
     places, marks = places[order], marks[order]
     once = np.ones(len(places), bool)
     once[1:] = (places[1:] != places[:-1]) | (marks[1:] != marks[:-1])

@@ -33,7 +33,7 @@ from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, make_decoder
-from sottovoce.models.failures import forget_causes, is_models
+from sottovoce.models.failures import bare_order, is_models
 from sottovoce.models.registry import load_stepper
 from sottovoce.models.stepper import Group, Prompt, Stepper
 from sottovoce.parameters import Able, Kind
@@ -566,11 +566,10 @@ class Synthesizer:
         try:
             return work()
         except BaseException as error:
-            if not is_models(error):
-                forget_causes(error)
-                raise
-            failure = type(error).__name__
+            failure, order = type(error).__name__, bare_order(error)
         # Raised here and not above, so that the other error is not attached to it.
+        if order is not None:
+            raise order
         raise ModelError(
             f"The model {self.model.name} failed while it read private examples ({failure}). Its message is "
             "withheld, since it could tell of them. What was charged stands; repeat the run with --resume, "

@@ -434,6 +434,19 @@ def test_damage_in_a_format_whose_decoder_may_need_more_memory_is_nobodys_own(ki
     assert is_own(of_the_decoder(), None)
 
 
+def test_a_conversion_of_colours_that_fails_is_nobodys_own():
+    # Where memory is short as where a profile does not fit, littleCMS returns nothing, which Pillow calls a ValueError.
+    colours = pytest.importorskip("PIL.ImageCms")
+    profile = colours.ImageCmsProfile(colours.createProfile("sRGB"))
+    for act in (
+        lambda: colours.buildTransform(profile, profile, "RGB", "LAB"),
+        lambda: colours.ImageCmsTransform(profile, profile, "RGB", "LAB"),
+    ):
+        with pytest.raises((ValueError, colours.PyCMSError)) as caught:
+            act()
+        assert is_shared(caught.value, None)
+
+
 def test_that_no_format_knows_a_file_is_heard_from_a_worker_process_too(monkeypatch):
     error = of_the_decoder().with_traceback(None)
     assert is_own(error, None)

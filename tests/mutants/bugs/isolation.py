@@ -134,9 +134,8 @@ MUTANTS = [
         "a-busy-models-words-pass",
         "what a model says where it is busy is shown, though it may quote a record",
         "experts/reading.py",
-        "        failure, shared = type(error).__name__, is_shared(error, handled)\n",
-        "        if isinstance(error, ModelError):\n            raise\n"
-        "        failure, shared = type(error).__name__, is_shared(error, handled)\n",
+        "    failure, order = type(error).__name__, bare_order(error)\n",
+        "    failure, order = type(error).__name__, error if isinstance(error, ModelError) else bare_order(error)\n",
         (_READING + "test_words_of_a_model_stay_here_and_only_whether_to_try_again_leaves",),
     ),
     Mutant(

@@ -478,9 +478,11 @@ def test_a_log_that_leads_on_from_what_its_file_holds_is_taken_in(path):
     [
         (
             "CREATE TRIGGER forget AFTER INSERT ON sotto_entry BEGIN UPDATE sotto_data_set SET spent = 0; END",
-            "a trigger 'forget', which no ledger has",
+            "the trigger 'forget', which no ledger has",
         ),
-        ("CREATE VIEW shown AS SELECT * FROM sotto_entry", "a view 'shown', which no ledger has"),
+        ("CREATE VIEW shown AS SELECT * FROM sotto_entry", "the view 'shown', which no ledger has"),
+        ("CREATE INDEX quick ON sotto_entry (kind)", "the index 'quick', which no ledger has"),
+        ("CREATE TABLE other (x)", "the table 'other', which no ledger has"),
     ],
 )
 def test_a_file_that_would_change_or_hide_rows_by_itself_is_refused(account, path, change, problem, capsys):
@@ -491,6 +493,70 @@ def test_a_file_that_would_change_or_hide_rows_by_itself_is_refused(account, pat
     assert run(["ledger", "verify", str(path)]) == 3
     told = capsys.readouterr()
     assert problem in told.out + told.err
+
+
+IGNORES = "CREATE TRIGGER {0} BEFORE {1} BEGIN SELECT RAISE(IGNORE); END"
+
+
+def spelt(path, change, kind):
+    """Makes something in the file and writes what it is in other letters, which SQLite does not mind."""
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute(change)
+        other.execute("PRAGMA writable_schema = ON")
+        name = change.split()[2]
+        assert other.execute("UPDATE sqlite_master SET type = ? WHERE name = ?", (kind, name)).rowcount == 1
+        other.execute("PRAGMA schema_version = 9999")
+
+
+@pytest.mark.parametrize("kind", ["TRIGGER", "Trigger"])
+@pytest.mark.parametrize("name", ["forget", "sqlite_autoindex_sotto_entry_3", "SOTTO_ENTRY"])
+def test_a_trigger_whose_kind_is_spelt_in_other_letters_is_refused(account, path, name, kind):
+    if name.startswith("sqlite"):  # a name that nobody may give but by writing it
+        spelt(path, IGNORES.format("x", "INSERT ON sotto_entry"), kind)
+        with closing(sqlite3.connect(path)) as other, other:
+            other.execute("PRAGMA writable_schema = ON")
+            other.execute(
+                "UPDATE sqlite_master SET name = ?, sql = replace(sql, ' x ', ?) WHERE name = 'x'", (name, f" {name} ")
+            )
+    else:
+        spelt(path, IGNORES.format(name, "INSERT ON sotto_entry"), kind)
+    problems = Ledger(str(path)).verify()
+    assert problems
+    assert name in problems[0] or problems[0] == "the table sotto_entry is not made as a ledger's is"
+    with pytest.raises(LedgerUnavailableError, match="is not whole"):
+        answers(path)
+
+
+def test_a_ledger_whose_tables_are_spelt_as_other_kinds_still_holds_its_records(account, path):
+    spelt(path, "CREATE TABLE other (x)", "TABLE")  # what is made last is read last
+    for named in ("other", "sotto_fingerprint"):
+        with closing(sqlite3.connect(path)) as other, other:
+            other.execute("PRAGMA writable_schema = ON")
+            other.execute("UPDATE sqlite_master SET type = 'TABLE' WHERE name = ?", (named,))
+        assert ledger_file.may_hold(str(path), [WHO.fingerprint])
+    assert not ledger_file.may_hold(str(path), ["0" * 64])
+    with pytest.raises(LedgerUnavailableError, match="is not whole"):
+        answers(path)
+
+
+@pytest.mark.parametrize("table", ["sotto_entry", "sotto_meta", "sotto_data_set"])
+def test_a_charge_that_something_drops_under_a_running_program_is_not_promised(account, path, table):
+    act = "INSERT" if table == "sotto_entry" else "UPDATE"
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute(IGNORES.format("forget", f"{act} ON {table}"))
+    with pytest.raises(LedgerUnavailableError, match=f"did not take what was written to its table {table}"):
+        account.reserve([charge("after")])
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute("DROP TRIGGER forget")
+    assert Ledger(str(path)).verify() == []
+    assert answers(path) == 1
+
+
+def test_what_a_look_at_the_statistics_leaves_is_no_fault(account, path):
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute("ANALYZE")
+    assert Ledger(str(path)).verify() == []
+    assert answers(path) == 1
 
 
 FORGETS = "g INTEGER GENERATED ALWAYS AS (CASE WHEN {} THEN 1 END) VIRTUAL UNIQUE ON CONFLICT IGNORE"
@@ -521,6 +587,9 @@ def rebuilt(path, table, change):
         ("sotto_entry", "amount BIGINT", "amount REAL"),
         ("sotto_fingerprint", "fingerprint VARCHAR(64)", "fingerprint VARCHAR(64) COLLATE NOCASE"),
         ("sotto_cap", "CHECK (cap >= 0 AND spent >= 0 AND spent <= cap)", "CHECK (cap >= 0)"),
+        ("sotto_cap", "spent <= cap)", 'spent <= "cap ")'),
+        ("sotto_data_set", "id INTEGER NOT NULL", "id INTEGER\u00a0NOT NULL"),
+        ("sotto_data_set", "id INTEGER NOT NULL", "id INTEGERNOT NULL"),
     ],
 )
 def test_a_file_whose_tables_drop_or_change_rows_by_themselves_is_refused(account, path, table, old, new):
@@ -534,6 +603,32 @@ def test_a_file_whose_tables_drop_or_change_rows_by_themselves_is_refused(accoun
     assert Ledger(str(path)).verify()[0] == f"the table {table} is not made as a ledger's is"
     with pytest.raises(LedgerUnavailableError, match="is not whole"):
         answers(path)
+
+
+@pytest.mark.parametrize("table", ["sotto_entry", "sotto_fingerprint", "sotto_meta", "sotto_cap", "sotto_data_set"])
+def test_a_table_whose_clauses_are_inside_quotes_is_refused(account, path, table):
+    def change(made):
+        start = (
+            made.index(" ", made.rindex("\n\t", 0, made.index("\n\tPRIMARY KEY"))) + 1
+        )  # behind the last column's name
+        end = made.rindex(")")
+        return made[:start] + '"' + made[start:end].replace('"', "") + '")'
+
+    rebuilt(path, table, change)
+    with closing(sqlite3.connect(path)) as other:
+        assert not other.execute("SELECT 1 FROM pragma_table_info(?) WHERE pk", (table,)).fetchall()
+    assert Ledger(str(path)).verify()[0] == f"the table {table} is not made as a ledger's is"
+    with pytest.raises(LedgerUnavailableError, match="is not whole"):
+        answers(path)
+
+
+def test_names_in_quotes_and_other_blanks_are_the_same_table(account, path):
+    def change(made):
+        return made.replace("CREATE TABLE sotto_entry", 'CREATE  TABLE "sotto_entry"').replace("\tseq ", '\n  "seq" ')
+
+    rebuilt(path, "sotto_entry", change)
+    assert Ledger(str(path)).verify() == []
+    assert answers(path) == 1
 
 
 @pytest.mark.parametrize("clause", ["UNIQUE (name)", "UNIQUE (name), UNIQUE (answers) ON CONFLICT IGNORE"])

@@ -54,6 +54,15 @@ def test_a_second_ledger_is_told_of_the_first(tmp_path):
     assert default_path(WHO.fingerprint) == first
 
 
+def test_a_server_whose_first_opening_was_stopped_is_not_only_called_emptied(tmp_path):
+    server = "postgresql://host/db"
+    ledger_registry.note_first(WHO, server, "data")  # and its program is stopped before the account is committed
+    granted = Ledger(str(tmp_path / "t.db")).grant(WHO, Budget(1.0))
+    assert granted.conflicting_ledger == server  # it cannot be asked, and counts
+    with pytest.raises(LedgerUnavailableError, match=r"emptied or replaced, or the program that opened .* was stopped"):
+        ledger_registry.refuse_second(WHO, server)
+
+
 def test_a_link_to_the_ledger_is_the_same_ledger(tmp_path):
     first, link = tmp_path / "one.db", tmp_path / "link.db"
     Ledger(str(first)).open(WHO, Budget(1.0))

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shlex
+import string
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,8 @@ WORDS = ("billing", "fraud")
 
 
 def note(i):
-    return {"text": f"note number {i} about somebody's money", "label": WORDS[i % 2]}
+    letters = "".join("abcdefghij"[int(digit)] for digit in str(i))  # else it would differ from others in digits alone
+    return {"text": f"note number {i} about the money of {letters}", "label": WORDS[i % 2]}
 
 
 def sealed(values, **options):
@@ -220,8 +222,25 @@ def test_two_annotated_files_of_the_same_records_are_known(tmp_path):
         opened(sealed(each_with(5, label="z", id=ID)), None)
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_two_annotated_files_of_the_same_numbered_records_are_known(tmp_path, first):
+    files = [
+        [{"note": f"note number {1000 + i} about money", by: f"mark {i * 7 + k}"} for i in range(40)]
+        for k, by in enumerate("ab")
+    ]
+    opened(sealed(files[first]), str(tmp_path / "t.db"))
+    with pytest.raises(LedgerMismatchError, match="no new records"):
+        opened(sealed(files[1 - first]), None)
+    with pytest.raises(InputError, match="private"):
+        require_public(files[1 - first], "q.jsonl")
+
+
 WORD = {
     "pictures": lambda i: base64.b64encode(random.Random(i).randbytes(90)).decode(),
+    "mixed ids": lambda i: "".join(random.Random(i).choices(string.ascii_letters + string.digits, k=22)),
+    "files": lambda i: f"scans/ward-b/{NAMES[i % 10]}-{NAMES[i // 10]}.png",
+    "profiles": lambda i: f"linkedin.com/in/{NAMES[i % 10]}{NAMES[i // 10]}",
+    "running ids": lambda i: f"conversation-2024-{i:06d}",
     "short pictures": lambda i: f"iVBORw0KGgoAAAANSUhEUg{i:032x}",
     "ids": lambda i: f"{random.Random(i).getrandbits(128):032x}",
     "pages": lambda i: f"https://example.org/pictures/{i}.png",
@@ -302,7 +321,56 @@ def at_hours(seed, number):
     return [{"slot": f"{draw.choice(days)} {draw.randint(0, 23)}:30", "v": draw.random()} for _ in range(number)]
 
 
-@pytest.mark.parametrize("shape", [persons, intents, measured, described, dated, at_hours])
+def handled(seed, number):
+    draw = random.Random(seed)
+    return [{"airline": f"@{draw.choice(AIRLINES)}", "fare": draw.random()} for _ in range(number)]
+
+
+AIRLINES = [
+    f"{name.title()}{more}" for name in ("united", "delta", "ryan", "qantas") for more in ("Air", "Help", "Care")
+]
+DAYS = ("lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche")
+MONTHS = ("janvier", "mars", "juillet", "novembre")
+NUMBERED_TEXTS = {
+    "days": lambda i, draw: f"{DAYS[i % 7]} {i % 28 + 1} {draw.choice(MONTHS)} 2024",
+    "ids": lambda i, draw: f"conversation-2024-{i:06d}",
+    "files": lambda i, draw: f"invoice_{i:06d}_customer.pdf",
+    "cells": lambda i, draw: {"lang": "en", "page": i, "source": "webform"},
+}
+
+
+def numbered(kind):
+    def shape(seed, number):
+        draw = random.Random(seed)
+        tell = [" ".join(draw.choice(NAMES) for _ in range(12)) for _ in range(number)]
+        return [{"note": note, "n": NUMBERED_TEXTS[kind](i, draw)} for i, note in enumerate(tell)]
+
+    return shape
+
+
+def clocked(write):
+    return lambda seed, number: [{"v": seed + i / 7, "at": write(i % 28 + 1, i % 60)} for i in range(number)]
+
+
+CLOCKS = {
+    "a browser's": lambda day, minute: (
+        f"Fri Jan {day:02} 2024 10:{minute:02}:00 GMT+0100 (Central European Standard Time)"
+    ),
+    "a shell's": lambda day, minute: f"Fri Jan {day:02} 12:{minute:02}:00 AM CEST 2024",
+    "a letter's": lambda day, minute: f"Friday, the {day}th of January 2024",
+    "a zone's": lambda day, minute: f"2024-01-{day:02}T00:{minute:02}:00+01:00[Europe/Berlin]",
+    "a clock's": lambda day, minute: f"3:{minute:02} AM EST",
+}
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        *(persons, intents, measured, described, dated, at_hours, handled),
+        *(pytest.param(numbered(kind), id=kind) for kind in NUMBERED_TEXTS),
+        *(pytest.param(clocked(write), id=name) for name, write in CLOCKS.items()),
+    ],
+)
 @pytest.mark.parametrize("number", [100, 1000])
 def test_labels_numbers_and_categories_do_not_make_other_records_known(tmp_path, shape, number):
     opened(sealed(shape(1, number)), str(tmp_path / "t.db"))
@@ -356,7 +424,7 @@ def test_marks_of_the_first_format_are_read_and_written_anew(tmp_path):
         with pytest.raises(LedgerMismatchError, match="no new records"):
             opened(sealed(EDITS[kind]), None)
     opened(sealed(NOTES), path)
-    assert file.read_bytes().startswith(b"sotto marks 3\n")
+    assert file.read_bytes().startswith(b"sotto marks 4\n")
 
 
 @pytest.mark.parametrize("rows", ["long", "short"])
@@ -368,7 +436,7 @@ def test_marks_of_the_second_format_are_read_and_written_anew(tmp_path, rows):
     marks = records.marks(mark_key()).copy()  # the second format had long texts odd and short ones even
     marks[:, 1] ^= np.arange(len(marks), dtype=np.uint64) % 2 * 2
     marks[:, 1] = marks[:, 1] | 1 if rows == "long" else marks[:, 1] & ~np.uint64(1)
-    assert magic == b"sotto marks 3"
+    assert magic == b"sotto marks 4"
     file.write_bytes(b"sotto marks 2\n" + header + b"\n" + marks.astype("<u8").tobytes())
     read = known_records._read(file).marks[:, 1]
     assert (read % 4 == (SENTENCE if rows == "long" else PHRASE)).all()
@@ -376,8 +444,24 @@ def test_marks_of_the_second_format_are_read_and_written_anew(tmp_path, rows):
         with pytest.raises(LedgerMismatchError, match="no new records"):
             opened(sealed(edit), str(tmp_path / f"{kind}.db"))
     opened(records, path)
-    assert file.read_bytes().startswith(b"sotto marks 3\n")
+    assert file.read_bytes().startswith(b"sotto marks 4\n")
     assert np.array_equal(known_records._read(file).marks, records.marks(mark_key()))
+
+
+def test_marks_of_the_third_format_are_read_and_written_anew(tmp_path):
+    path, records = str(tmp_path / "t.db"), sealed(NOTES)
+    opened(records, path)
+    (file,) = (home() / "ledgers").glob("*.marks")
+    _, header, _ = file.read_bytes().split(b"\n", 2)
+    marks = records.marks(mark_key()).copy()  # the third format knew no numbered texts
+    marks[:, 1] |= SENTENCE
+    file.write_bytes(b"sotto marks 3\n" + header + b"\n" + marks.astype("<u8").tobytes())
+    assert (known_records._read(file).marks == marks).all()
+    for kind, edit in EDITS.items():
+        with pytest.raises(LedgerMismatchError, match="no new records"):
+            opened(sealed(edit), str(tmp_path / f"{kind}.db"))
+    opened(records, path)
+    assert file.read_bytes().startswith(b"sotto marks 4\n")
 
 
 def test_pieces_of_several_data_sets_are_known_too_and_new_records_are_not(tmp_path):

@@ -21,7 +21,7 @@ from sottovoce.privacy.ledger.balance import Balance, balance_of
 from sottovoce.privacy.ledger.caps import GROUP, budget_of, caps_of, charge, refuse_unnamed
 from sottovoce.privacy.ledger.database import Database
 from sottovoce.privacy.ledger.filter import Cap, Cost, price
-from sottovoce.privacy.ledger.history import NOT_VERIFIED_NOTE, Entry, append, detail_of
+from sottovoce.privacy.ledger.history import NOT_VERIFIED_NOTE, Entry, append, carry_out, detail_of
 from sottovoce.privacy.ledger.refusal import refuse
 from sottovoce.privacy.ledger.schema import DATA_SET, ENTRY, SECRET
 from sottovoce.privacy.ledger.secret import RECORDS, data_hash, keyed
@@ -172,7 +172,7 @@ class Account:
                 [Entry(self._number, "non-private", release_id, detail={"note": note}) for release_id in fresh],
             )
             raised = {"non_private": DATA_SET.c.non_private + len(fresh)}
-            connection.execute(sa.update(DATA_SET).where(DATA_SET.c.id == self._number).values(**raised))
+            carry_out(connection, sa.update(DATA_SET).where(DATA_SET.c.id == self._number).values(**raised))
 
     def begin(self, release_ids: Sequence[str]) -> None:
         """Notes durably that these answers are about to be drawn. A charge covers one draw: they can never begin again.

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sottovoce.errors import LedgerMismatchError, ParameterError
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.filter import Cap, Cost
-from sottovoce.privacy.ledger.history import Entry, append
+from sottovoce.privacy.ledger.history import Entry, append, carry_out
 from sottovoce.privacy.ledger.schema import CAP, DATA_SET
 
 CALLER: Final = "caller"
@@ -71,7 +71,7 @@ def charge(
         }
         if level.kind == WHOLE:
             values["unverified"] = columns.unverified + unverified
-        connection.execute(sa.update(table).where(condition).values(**values))
+        carry_out(connection, sa.update(table).where(condition).values(**values))
 
 
 def allot(connection: sa.Connection, data_set: Any, budget: Budget, caller: str | None, group: str | None) -> None:
@@ -98,9 +98,9 @@ def allot(connection: sa.Connection, data_set: Any, budget: Budget, caller: str 
     }
     if known is None:
         spent = {"spent": 0, "failure_spent": 0, "answers": 0}
-        connection.execute(sa.insert(CAP).values(data_set=data_set.id, kind=kind, name=name, **values, **spent))
+        carry_out(connection, sa.insert(CAP).values(data_set=data_set.id, kind=kind, name=name, **values, **spent))
     else:
-        connection.execute(sa.update(CAP).where(_key(data_set.id, kind, name)).values(**values))
+        carry_out(connection, sa.update(CAP).where(_key(data_set.id, kind, name)).values(**values))
     append(connection, [Entry(data_set.id, "allot", detail={"kind": kind, "name": name, **values})])
 
 
@@ -119,9 +119,11 @@ def require_caller(connection: sa.Connection, data_set: Any, *, required: bool) 
     }
     if known is None:
         spent = {"spent": 0, "failure_spent": 0, "answers": 0}
-        connection.execute(sa.insert(CAP).values(data_set=data_set.id, kind=UNNAMED, name=UNNAMED, **values, **spent))
+        carry_out(
+            connection, sa.insert(CAP).values(data_set=data_set.id, kind=UNNAMED, name=UNNAMED, **values, **spent)
+        )
     else:
-        connection.execute(sa.update(CAP).where(_key(data_set.id, UNNAMED, UNNAMED)).values(**values))
+        carry_out(connection, sa.update(CAP).where(_key(data_set.id, UNNAMED, UNNAMED)).values(**values))
     append(connection, [Entry(data_set.id, "allot", detail={"kind": UNNAMED, "name": UNNAMED, **values})])
 
 

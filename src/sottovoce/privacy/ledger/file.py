@@ -40,11 +40,19 @@ LOG: Final = "-wal"
 SYNCHRONOUS_FULL: Final = 2
 
 _SHORTEST_PAUSE_S: Final = 0.0005
-_TABLES: Final = "SELECT name FROM sqlite_master WHERE type = 'table'"
+_TABLES: Final = "SELECT lower(name) FROM sqlite_master WHERE lower(type) = 'table'"
+"""SQLite knows no case in this column, nor in names: it makes of a row whatever its statement says."""
 _NEWEST: Final = f"SELECT seq, hash FROM {ENTRY.name} ORDER BY seq DESC LIMIT 1"
-_MADE: Final = "SELECT name, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE AND type = 'table'"
-_ADDED: Final = "failure_spentBIGINTDEFAULT'0'NOTNULL"
-_ITS_CHECK: Final = "CHECK(failure_spent>=0ANDfailure_spent<=failure_cap)"
+_OBJECTS: Final = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+_STATISTICS: Final = (
+    ("table", "sqlite_stat1", "sqlite_stat1", "CREATE TABLE sqlite_stat1(tbl,idx,stat)"),
+    ("table", "sqlite_stat4", "sqlite_stat4", "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)"),
+)
+"""What ``ANALYZE`` leaves: how rows are looked for follows from it, not which ones there are."""
+_WORD: Final = re.compile(r"""'[^']*'|"[^"]*"|[(),]|[^ \t\n\f\r'"(),]+|['"]""")
+"""A word of a statement: whatever SQLite's own blanks, which are these five, divide, quoted text as it is."""
+_ADDED: Final = "failure_spent BIGINT DEFAULT '0' NOT NULL"
+_ITS_CHECK: Final = "CHECK ( failure_spent >= 0 AND failure_spent <= failure_cap )"
 """In a ledger that was moved from format 1 the check stands in the column that was added, else at the table's end."""
 _KEPT: Final[list[sqlite3.Connection]] = []
 """Connections without locks, which stay open: to close one would drop the locks that others have."""
@@ -279,9 +287,18 @@ def faults(connection: sa.Connection) -> list[str]:
     report = [str(line) for (line,) in connection.exec_driver_sql("PRAGMA integrity_check(1)")]
     if report != ["ok"]:
         return [f"the file is damaged: {line.splitlines()[-1]}" for line in report]
-    objects = connection.exec_driver_sql("SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')")
-    problems = [f"the file has a {kind} {name!r}, which no ledger has" for kind, name in objects]
-    return problems or [fault for table in TABLES.sorted_tables for fault in _faults_of(connection, table)]
+    objects = [tuple(row) for row in connection.exec_driver_sql(_OBJECTS)]
+    tables = {table.name: table for table in TABLES.sorted_tables}
+    changed = [
+        f"the table {name} is not made as a ledger's is"
+        for name, table in tables.items()
+        if not _is_made(table, [row for row in objects if str(row[1]).lower() == name], connection.dialect)
+    ]
+    return changed + [
+        f"the file has the {kind} {name!r}, which no ledger has"
+        for kind, name, table, made in objects
+        if str(name).lower() not in tables and not _is_harmless(kind, name, table, made)
+    ]
 
 
 def may_hold(path: str, fingerprints: Sequence[str]) -> bool:
@@ -298,23 +315,33 @@ def may_hold(path: str, fingerprints: Sequence[str]) -> bool:
     return bool(count)
 
 
-def _faults_of(connection: sa.Connection, table: sa.Table) -> list[str]:
-    """Where a table is not made as this version, or a move from an earlier one, makes it.
+def _is_harmless(kind: object, name: object, table: object, made: object) -> bool:
+    """Whether a row of SQLite's own table is an index that came with one of ours, or holds what ``ANALYZE`` found."""
+    if (kind, name, table, made) in _STATISTICS:
+        return True
+    own = re.fullmatch("sqlite_autoindex_(.+)_[0-9]+", str(name))
+    return kind == "index" and made is None and own is not None and own[1] == table and table in TABLES.tables
+
+
+def _is_made(table: sa.Table, objects: Sequence[tuple[object, ...]], dialect: sa.Dialect) -> bool:
+    """Whether there is one object of a table's name, made as this version, or a move from an earlier one, makes it.
 
     Any other clause might drop, change or confuse rows without an error. SQLite knows no case in names: a table that is
-    spelt otherwise would be used all the same.
+    spelt otherwise would be used all the same, and so would a trigger whose row says ``TRIGGER``.
     """
-    made = [(str(name), _squeezed(str(text))) for name, text in connection.exec_driver_sql(_MADE, (table.name,))]
-    fresh = _squeezed(str(CreateTable(table).compile(dialect=connection.dialect)))
-    moved = fresh.replace(f",{_ITS_CHECK}", "").replace(_ADDED, _ADDED + _ITS_CHECK)
-    if made not in ([(table.name, fresh)], [(table.name, moved)]):
-        return [f"the table {table.name} is not made as a ledger's is"]
-    return []
+    fresh = _in_words(str(CreateTable(table).compile(dialect=dialect)), table)
+    moved = fresh.replace(f" , {_ITS_CHECK}", "").replace(_ADDED, f"{_ADDED} {_ITS_CHECK}")
+    found = [(kind, name, of, _in_words(str(made), table)) for kind, name, of, made in objects]
+    return any(found == [("table", table.name, table.name, text)] for text in (fresh, moved))
 
 
-def _squeezed(statement: str) -> str:
-    """Without blanks and without quotes around names, which are written in one way or another."""
-    return re.sub(r'[\s"]', "", statement)
+def _in_words(statement: str, table: sa.Table) -> str:
+    """A statement with one blank between words, and no quotes around names of tables and of the table's columns.
+
+    Quotes around anything else are kept: a type of a column may hold whole clauses between them.
+    """
+    names = {f'"{name}"' for name in (*table.columns.keys(), *TABLES.tables)}
+    return " ".join(word[1:-1] if word in names else word for word in _WORD.findall(statement))
 
 
 def patiently(connection: Any, statement: str, values: Sequence[Any] = ()) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -85,6 +85,22 @@ def read_entries(connection: sa.Connection) -> Generator[dict[str, Any], None, N
             yield dict(zip(names, row, strict=True))
 
 
+def carry_out(connection: sa.Connection, change: sa.Insert | sa.Update, rows: Sequence[Mapping[str, Any]] = ()) -> Any:
+    """Makes a change of one row, or inserts the rows given, and sees that all of them were written.
+
+    Raises:
+        LedgerUnavailableError: Something in the database dropped one: what is promised would not stand in it.
+    """
+    change = change.execution_options(preserve_rowcount=True)
+    done = connection.execute(change, rows) if rows else connection.execute(change)
+    if done.rowcount != (len(rows) or 1):
+        raise LedgerUnavailableError(
+            f"The ledger did not take what was written to its table {change.table}: something in it drops rows by "
+            "itself. Nothing was charged. See 'sotto ledger verify'."
+        )
+    return done
+
+
 def append(connection: sa.Connection, entries: Iterable[Entry]) -> None:
     """Adds entries and moves the head; the caller holds the write lock."""
     seq, previous = newest(connection)
@@ -105,8 +121,8 @@ def append(connection: sa.Connection, entries: Iterable[Entry]) -> None:
         previous = hash_of(values)
         rows.append({**values, "hash": previous})
     if rows:
-        connection.execute(sa.insert(ENTRY), rows)
-        connection.execute(sa.update(META).where(META.c.key == "head").values(value=f"{seq} {previous}"))
+        carry_out(connection, sa.insert(ENTRY), rows)
+        carry_out(connection, sa.update(META).where(META.c.key == "head").values(value=f"{seq} {previous}"))
 
 
 def newest(connection: sa.Connection) -> tuple[int, str]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import InputError, LedgerUnavailableError
 from sottovoce.privacy.ledger.identity import Identity
-from sottovoce.records.fingerprints import NAME, PHRASE, SENTENCE, TEXTS, MarkArray, marks_of, same_text
+from sottovoce.records.fingerprints import NAME, NUMBERED, PHRASE, SENTENCE, TEXTS, MarkArray, marks_of, same_text
 from sottovoce.records.sealed import PublicRecords
 from sottovoce.store import LEDGERS, UnsafeStoreError, home, mark_key, private_folder, private_name, write_anew
 
@@ -31,10 +31,10 @@ SHARE: Final = 0.5
 FEW: Final = 10
 """Fewer rows than this that happen to be known do not make a public file private."""
 
-_MAGIC: Final = b"sotto marks 3\n"
-_FORMATS: Final = (_MAGIC, b"sotto marks 2\n", b"sotto marks 1\n")
-"""All are read. The second format had one bit for the kind of a text, long or short, and marked labels and repeated
-texts otherwise; files of the first hold the whole record and its longest text alone."""
+_MAGIC: Final = b"sotto marks 4\n"
+_FORMATS: Final = (_MAGIC, b"sotto marks 3\n", b"sotto marks 2\n", b"sotto marks 1\n")
+"""All are read. The third format marked codes and repeated words otherwise, and knew no numbered texts; the second had
+one bit for the kind of a text, long or short; files of the first hold the whole record and its longest text alone."""
 OPENING: Final = ".opening"
 """Beside the marks of a data set whose first budget may not be committed yet."""
 _ALL: Final = 2**64 - 1
@@ -220,15 +220,24 @@ def _hits(marks: MarkArray, others: MarkArray) -> NDArray[np.bool_]:
     """Which records are among the others, as a whole or by a text.
 
     A phrase, such as a person's name, or a text that stands in several rows of both files, such as a label, tells only
-    where one of both records has no sentence of its own. Sentences and long words of either file always do.
+    where one of both records has no sentence of its own, with numbers or without. One with numbers, or a date, tells
+    where one of both has none but for those. Sentences and long words of either file always do.
     """
     mine, theirs = marks[:, 1:], others[:, 1:]
-    bare = ~(mine % 4 == SENTENCE).any(axis=1, keepdims=True)
-    their_bare = theirs[~(theirs % 4 == SENTENCE).any(axis=1)]
-    always = _among(mine, theirs[theirs % 4 >= NAME]) | (_among(mine, theirs) & (mine % 4 >= NAME))
-    among_bare = _among(mine, their_bare) | (_among(mine, theirs) & bare)
-    hits: NDArray[np.bool_] = np.isin(marks[:, 0], others[:, 0]) | (always | among_bare).any(axis=1)
+    known, numbered, their_numbered = _among(mine, theirs), _is_numbered(mine), _is_numbered(theirs)
+    bare, their_bare = ~(mine % 4 == SENTENCE).any(axis=1), ~(theirs % 4 == SENTENCE).any(axis=1)
+    plain, their_plain = bare & ~numbered.any(axis=1), their_bare & ~their_numbered.any(axis=1)
+    always = _among(mine, theirs[theirs % 4 >= NAME]) | (known & (mine % 4 >= NAME))
+    among_plain = _among(mine, theirs[their_plain]) | (known & plain[:, None])
+    among_bare = numbered & (_among(mine, theirs[their_bare]) | (known & bare[:, None]))
+    their_numbered_bare = their_numbered & their_bare[:, None]
+    among_bare |= _among(mine, theirs[their_numbered_bare]) | (_among(mine, theirs[their_numbered]) & bare[:, None])
+    hits: NDArray[np.bool_] = np.isin(marks[:, 0], others[:, 0]) | (always | among_plain | among_bare).any(axis=1)
     return hits
+
+
+def _is_numbered(texts: MarkArray) -> NDArray[np.bool_]:
+    return np.asarray((texts != 0) & (texts % 4 == NUMBERED))
 
 
 def _among(mine: MarkArray, theirs: MarkArray) -> NDArray[np.bool_]:
@@ -263,7 +272,7 @@ def _read(file: Path) -> _Kept:
         marks = np.frombuffer(content, "<u8", offset=end + 1).astype(np.uint64).reshape(-1, width)
     except (ValueError, TypeError, KeyError):
         raise UnsafeStoreError(f"{file} is damaged or of another version; restore it from a backup") from None
-    if magic != _MAGIC:
+    if magic in _FORMATS[2:]:
         texts = marks[:, 1:]
         long = first | (texts % 2 == 1)
         marks[:, 1:] = np.where(

@@ -33,7 +33,7 @@ from sottovoce.privacy.ledger.caps import (
 )
 from sottovoce.privacy.ledger.database import Database
 from sottovoce.privacy.ledger.file import LedgerFile
-from sottovoce.privacy.ledger.history import Entry, History, append, read_entries, read_history
+from sottovoce.privacy.ledger.history import Entry, History, append, carry_out, read_entries, read_history
 from sottovoce.privacy.ledger.identity import Identity
 from sottovoce.privacy.ledger.location import IN_MEMORY, Address
 from sottovoce.privacy.ledger.registry import first_budgets, note_first, prepare, refuse_second, remember
@@ -307,11 +307,11 @@ class Ledger:
             "failure_cap": budget.failure_cap,
         }
         counters = {"failure_spent": 0, "answers": 0, "non_private": 0, "unverified": 0}
-        made = connection.execute(sa.insert(DATA_SET).values(**values, **counters))
+        made = carry_out(connection, sa.insert(DATA_SET).values(**values, **counters))
         number = made.inserted_primary_key[0] if made.inserted_primary_key else 0
         key = new_key()
-        connection.execute(sa.insert(FINGERPRINT).values(fingerprint=identity.fingerprint, data_set=number))
-        connection.execute(sa.insert(SECRET).values(data_set=number, name=RECORDS, value=key))
+        carry_out(connection, sa.insert(FINGERPRINT).values(fingerprint=identity.fingerprint, data_set=number))
+        carry_out(connection, sa.insert(SECRET).values(data_set=number, name=RECORDS, value=key))
         detail = {**values, "records": keyed(key, RECORDS, identity.fingerprint)}
         append(connection, [Entry(number, "open", detail=detail)])
         return connection.execute(sa.select(DATA_SET).where(DATA_SET.c.id == number)).one()
@@ -326,7 +326,7 @@ class Ledger:
 
     @staticmethod
     def _add_version(connection: sa.Connection, row: Any, identity: Identity) -> None:
-        connection.execute(sa.insert(FINGERPRINT).values(fingerprint=identity.fingerprint, data_set=row.id))
+        carry_out(connection, sa.insert(FINGERPRINT).values(fingerprint=identity.fingerprint, data_set=row.id))
         detail = {"records": keyed(secrets_in(connection, row.id)[RECORDS], RECORDS, identity.fingerprint)}
         append(connection, [Entry(row.id, "version", detail=detail)])
 
@@ -352,7 +352,7 @@ class Ledger:
                 "share of it for failures and the order."
             )
         values = {"epsilon": repr(budget.epsilon), "cap": budget.cap}
-        connection.execute(sa.update(DATA_SET).where(DATA_SET.c.id == row.id).values(**values))
+        carry_out(connection, sa.update(DATA_SET).where(DATA_SET.c.id == row.id).values(**values))
         append(connection, [Entry(row.id, "grant", detail=values)])
 
 

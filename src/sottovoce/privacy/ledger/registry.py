@@ -125,9 +125,12 @@ def refuse_second(identity: Identity, path: str) -> None:
     if not _exists(noted):
         raise _missing_ledger(noted)
     if _same(noted, place):
+        # Of a server's account nobody could ask whether it stood when another ledger was opened.
+        or_stopped = ", or the program that opened their budget there was stopped first" if is_address(noted) else ""
         raise LedgerUnavailableError(
-            f"{noted} is the ledger of these records, and it holds nothing of them: it was emptied or replaced. Put "
-            "it back from a backup; a new one would start their budget again. Where that is what the owner wants: "
+            f"{noted} is the ledger of these records, and it holds nothing of them: it was emptied or replaced"
+            f"{or_stopped}. Put it back from a backup; a new one would start their budget again. Where that is what "
+            "the owner wants: "
             f"sotto ledger grant {quote(noted)} --private FILE --budget EPSILON,DELTA"
         )
     what = "A ledger in memory forgets" if place == IN_MEMORY else f"{place} knows nothing of it"
