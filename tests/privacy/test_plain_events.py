@@ -78,6 +78,29 @@ def test_the_filter_charges_what_it_read_and_writes_it_down(event):
     assert json.dumps(event_to_json(event)) == json.dumps(event_to_json(same))
 
 
+@pytest.mark.parametrize("parts", [map(PureDP, [1.0]), (PureDP(1.0) for _ in "a"), "ab", 5, None], ids=repr)
+def test_the_parts_of_a_composition_are_a_list(parts):
+    # An iterator has its parts once: whoever looks at them first leaves nothing to be priced.
+    event = ComposedDpEvent(parts)
+    for use in (
+        lambda: price(event, "rho"),
+        lambda: cost_of(event),
+        lambda: RdpAccountant(Adjacency.ADD_REMOVE).compose(event),
+        lambda: scaled_to_group(event, 2),
+        lambda: event_to_json(event),
+        lambda: price(SelfComposedDpEvent(event, 3), "rho"),
+    ):
+        with pytest.raises(ParameterError, match=r"ComposedDpEvent\.events is .*a list or a tuple"):
+            use()
+
+
+def test_a_composition_holds_the_parts_that_were_read():
+    parts = [PureDP(1.0), PureDP(2.0)]
+    read = plain(ComposedDpEvent(parts))
+    parts.clear()
+    assert read.events == (PureDP(1.0), PureDP(2.0))
+
+
 def test_a_group_is_scaled_from_what_was_read():
     assert repr(scaled_to_group(SelfComposedDpEvent(BoundedRange(I8(16)), I8(100)), 16)) == repr(
         SelfComposedDpEvent(BoundedRange(256.0), 100)
