@@ -13,7 +13,7 @@ from sottovoce.experts.clipping import BestIsOne, Probabilities
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.plan import Setting
 from sottovoce.methods.poe import PoE
-from sottovoce.parameters import Number, Root, Share, Tiny, WorkedOut
+from sottovoce.parameters import Number, OneOf, Root, Share, Tiny, WorkedOut
 from sottovoce.privacy.accounting.accountant import RdpAccountant, cost_of
 from sottovoce.privacy.accounting.groups import scaled_to_group
 from sottovoce.privacy.event_json import event_to_json
@@ -139,6 +139,13 @@ def test_a_fraction_is_held_to_the_limit_unless_it_was_worked_out(kind, value):
         limit.read("x", value)
     assert limit.read("x", WorkedOut(value)) == value
     assert Number(1, 2, exact=True).read("x", Root(WorkedOut(10**20))) == Root(WorkedOut(10**20))
+
+
+@pytest.mark.parametrize("value", [np.array(["soft", "loud"]), ["soft"], None, np.True_, {"soft"}], ids=repr)
+def test_what_is_no_text_is_no_word(value):
+    with pytest.raises(ParameterError, match=r"noise is .*one of soft, loud"):
+        OneOf(("soft", "loud")).read("noise", value)
+    assert type(OneOf(("soft", "loud")).read("noise", np.str_("soft"))) is str
 
 
 @pytest.mark.parametrize(("bits", "temperature"), [(0, 1.0), (25, 1.0), (20.0, 1.0), (20, 0.0), (20, -1.0)])
