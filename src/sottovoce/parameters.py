@@ -196,7 +196,7 @@ class OneOf:
         Raises:
             ParameterError: It is none of them.
         """
-        if value not in self.words:
+        if not isinstance(value, str) or value not in self.words:
             raise ParameterError(name, value, self.limit)
         return str(value)
 

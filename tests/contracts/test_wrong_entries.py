@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from contracts.wrong import decoders, mechanisms, methods
+from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
 from sottovoce.methods.base import make_method
 from sottovoce.methods.poe import PoE
 from sottovoce.testing import ContractError, check_decoder, check_mechanism, check_method
-from sottovoce.testing.mechanisms import _parts_of
+from sottovoce.testing.mechanisms import _Mechanism, _parts_of
 
 NEIGHBOURS = "does not hold"
 
@@ -103,11 +104,13 @@ MECHANISMS = [
     (mechanisms.TwoCandidates(0.7), "sampler", "likeliest outcome came"),
     (mechanisms.Ties(0.7), "sampler", "likeliest outcome came"),
     (mechanisms.WideBounds(0.7), "sampler", "likeliest outcome came .* with .*bound above 15"),
+    (mechanisms.BoundsBetween(0.7), "sampler", "likeliest outcome came .* with .*bound 3 to 14"),
     (mechanisms.SixCandidates(0.7), "sampler", "likeliest outcome came .* with .*candidates 6"),
     (mechanisms.AllEqual(0.7), "sampler", "likeliest outcome came .* with .*lead in bounds all equal"),
     (mechanisms.FourthNoise(0.5), "sampler", "the same noise twice came .* with .*numbers 4 or more"),
     (mechanisms.NoneFromFour(0.5), "sampler", "no noise came"),
     (mechanisms.OtherBounds(0.5), "sampler", "no noise came .* with bound"),
+    (mechanisms.EvenNoise(0.05), "sampler", "noise divisible by 2 came"),
     (mechanisms.WithoutLaw(), "drive", "it has no law"),
     (mechanisms.TakesWords(), "drive", "no public method"),
 ]
@@ -134,10 +137,21 @@ def test_noise_that_floats_cannot_compare_is_no_proof():
     assert failed.value.contract == "drive"
 
 
-def test_noise_that_reaches_further_than_a_law_is_compared_is_no_proof():
+@pytest.mark.parametrize("wide", [Laplace(epsilon=1e-6), GaussianVector(rho=1e-11)], ids=repr)
+def test_noise_that_is_too_wide_is_refused_before_anything_is_compared(wide, monkeypatch):
+    monkeypatch.setattr(_Mechanism, "_compare", lambda *given: pytest.fail("compared"))
     with pytest.raises(ContractError, match="too wide to be compared") as failed:
-        check_mechanism(Laplace(epsilon=1e-6))
+        check_mechanism(wide)
     assert failed.value.contract == "drive"
+
+
+def test_what_lies_beyond_the_reach_leaves_the_same_remainders():
+    masses = np.zeros(2_001)
+    masses[1_000 % 4 :: 4] = 0.4 / 501
+    _, chances = _parts_of(masses)
+    assert chances["noise divisible by 2"] == pytest.approx(1)
+    assert chances["noise divisible by 3"] == pytest.approx(1 / 3, abs=1e-3)
+    assert chances["noise divisible by 16"] == pytest.approx(1 / 4, abs=1e-3)
 
 
 def test_what_lies_beyond_the_reach_counts_as_much_noise():

@@ -89,6 +89,20 @@ def test_its_law_is_the_discrete_gaussian():
     assert law == pytest.approx([w / sum(weights) for w in weights[58:63]], rel=1e-12)
 
 
+@pytest.mark.parametrize("squared_l2", [1, 7, 8, 9, 40])
+def test_its_law_sums_to_one_whatever_the_variance(squared_l2):
+    # From a variance of 4 on, squared_l2 8 here, the sum is a square root.
+    weights = [math.exp(-(x * x) / squared_l2) for x in range(-200, 201)]
+    law = GaussianVector(1.0).noise_law(vector(squared_l2=squared_l2), 200)
+    assert law == pytest.approx([w / math.fsum(weights) for w in weights], rel=1e-14)
+
+
+def test_a_law_takes_as_much_work_as_it_reaches():
+    # Summed up to where the noise ends this one had 2.8e16 values.
+    law = GaussianVector(1e-30).noise_law(vector(squared_l2=1), 2)
+    assert law == pytest.approx([1 / math.sqrt(math.pi * 1e30)] * 5, rel=1e-12)
+
+
 def test_its_sampler_follows_its_law_and_ten_percent_less_noise_is_rejected():
     # 20,000 coordinates with fresh noise each; false alarm 1e-6; the wrong scale is missed with less than 1e-6.
     summed = vector(np.arange(20_000) % 7 * 1000, squared_l2=18)

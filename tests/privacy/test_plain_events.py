@@ -13,7 +13,7 @@ from sottovoce.experts.clipping import BestIsOne, Probabilities
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.plan import Setting
 from sottovoce.methods.poe import PoE
-from sottovoce.parameters import Number, Root, Share, Tiny, WorkedOut
+from sottovoce.parameters import Number, OneOf, Root, Share, Tiny, WorkedOut
 from sottovoce.privacy.accounting.accountant import RdpAccountant, cost_of
 from sottovoce.privacy.accounting.groups import scaled_to_group
 from sottovoce.privacy.event_json import event_to_json
@@ -78,6 +78,29 @@ def test_the_filter_charges_what_it_read_and_writes_it_down(event):
     assert json.dumps(event_to_json(event)) == json.dumps(event_to_json(same))
 
 
+@pytest.mark.parametrize("parts", [map(PureDP, [1.0]), (PureDP(1.0) for _ in "a"), "ab", 5, None], ids=repr)
+def test_the_parts_of_a_composition_are_a_list(parts):
+    # An iterator has its parts once: whoever looks at them first leaves nothing to be priced.
+    event = ComposedDpEvent(parts)
+    for use in (
+        lambda: price(event, "rho"),
+        lambda: cost_of(event),
+        lambda: RdpAccountant(Adjacency.ADD_REMOVE).compose(event),
+        lambda: scaled_to_group(event, 2),
+        lambda: event_to_json(event),
+        lambda: price(SelfComposedDpEvent(event, 3), "rho"),
+    ):
+        with pytest.raises(ParameterError, match=r"ComposedDpEvent\.events is .*a list or a tuple"):
+            use()
+
+
+def test_a_composition_holds_the_parts_that_were_read():
+    parts = [PureDP(1.0), PureDP(2.0)]
+    read = plain(ComposedDpEvent(parts))
+    parts.clear()
+    assert read.events == (PureDP(1.0), PureDP(2.0))
+
+
 def test_a_group_is_scaled_from_what_was_read():
     assert repr(scaled_to_group(SelfComposedDpEvent(BoundedRange(I8(16)), I8(100)), 16)) == repr(
         SelfComposedDpEvent(BoundedRange(256.0), 100)
@@ -116,6 +139,13 @@ def test_a_fraction_is_held_to_the_limit_unless_it_was_worked_out(kind, value):
         limit.read("x", value)
     assert limit.read("x", WorkedOut(value)) == value
     assert Number(1, 2, exact=True).read("x", Root(WorkedOut(10**20))) == Root(WorkedOut(10**20))
+
+
+@pytest.mark.parametrize("value", [np.array(["soft", "loud"]), ["soft"], None, np.True_, {"soft"}], ids=repr)
+def test_what_is_no_text_is_no_word(value):
+    with pytest.raises(ParameterError, match=r"noise is .*one of soft, loud"):
+        OneOf(("soft", "loud")).read("noise", value)
+    assert type(OneOf(("soft", "loud")).read("noise", np.str_("soft"))) is str
 
 
 @pytest.mark.parametrize(("bits", "temperature"), [(0, 1.0), (25, 1.0), (20.0, 1.0), (20, 0.0), (20, -1.0)])

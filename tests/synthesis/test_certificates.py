@@ -8,11 +8,13 @@ import json
 import math
 import re
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
 from sottovoce.errors import InputError
 from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.methods.decoding.decoder import make_decoder
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeStepper
 from sottovoce.privacy.accounting.accountant import RdpAccountant
@@ -47,6 +49,17 @@ def test_everything_holds_with_rows_ledger_and_records(made):
     certificate, written, ledger = made
     checks = certificate.checks(written, ledger, RECORDS)
     assert [check.holds for check in checks] == [True] * 11, [check for check in checks if not check.holds]
+
+
+def test_a_parameter_given_as_a_fraction_is_certified_as_the_float_that_was_used(tmp_path):
+    for name, option in (("invisible-ink", "temperature"), ("amin", "public_temperature")):
+        run = writer(method=make_decoder(name, **{option: Fraction(4, 3)}))
+        run_state = run.new_run_state()
+        written = [dict(row) for one in run.rounds(run_state=run_state) for row in one.rows]
+        run.certificate(run_state, written).write(tmp_path / f"{name}.json")
+        certificate = Certificate.read(tmp_path / f"{name}.json")
+        assert certificate.parameters[option] == 4 / 3
+        assert [check.holds for check in certificate.checks(written)] == [True] * 7 + [None] * 4
 
 
 def test_what_cannot_be_looked_at_is_said(made):

@@ -9,6 +9,7 @@ Sources     Canonne, Kamath and Steinke (2020, arXiv:2004.00010); specification 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -110,7 +111,16 @@ class GaussianVector(Checked, Mechanism):
     def noise_law(self, vector: VectorSum, reach: int) -> FloatArray:
         """Probability of each noise from -reach to reach on one coordinate. For tests and audits only."""
         variance = float(self.noise_variance(vector))
-        wide = np.arange(reach + int(40 * np.sqrt(variance)) + 2)
-        mass = np.exp(-(wide.astype(np.float64) ** 2) / (2 * variance))
-        half = mass[: reach + 1] / (mass[0] + 2 * mass[1:].sum())
+        half = np.exp(-(np.arange(reach + 1, dtype=np.float64) ** 2) / (2 * variance)) / _sum_of(variance)
         return np.concatenate([half[:0:-1], half])
+
+
+def _sum_of(variance: float) -> float:
+    """The sum of exp(-k^2 / (2 variance)) over all whole k.
+
+    By Poisson's summation it is sqrt(2 pi variance) times 1 + 2 exp(-2 pi^2 variance) + ..., which from a variance of 4
+    on is 1 in floating point.
+    """
+    if variance >= 4:
+        return math.sqrt(2 * math.pi * variance)
+    return float(1 + 2 * np.exp(-(np.arange(1, 81, dtype=np.float64) ** 2) / (2 * variance)).sum())

@@ -2,7 +2,8 @@
 
 Guarantee   What comes back holds Python's own numbers alone, each within its range. A NumPy number has a width and a
             precision of its own: an 8-bit count overflows and a 16-bit parameter squares to zero, and the price would
-            be too low. So no price is worked out from an event as it was handed over.
+            be too low. So no price is worked out from an event as it was handed over. A composition comes back with
+            a tuple of its parts: an iterator has them once, and a list can be emptied after it was looked at.
 Sources     specification 6.1.
 """
 
@@ -17,6 +18,7 @@ from sottovoce.parameters import COUNT, SIZE, Number, YesNo
 from sottovoce.privacy.events import (
     ApproximateDP,
     BoundedRange,
+    ComposedDpEvent,
     GaussianDpEvent,
     PoissonSampledDpEvent,
     PureDP,
@@ -42,16 +44,21 @@ _LIMITS: Final[dict[type, dict[str, Number | YesNo]]] = {
 
 
 def plain(event: Any) -> Any:
-    """The event from its numbers as read. Events inside it, and an event without numbers, stay as they are.
+    """The event from its numbers as read, a composition from its parts. Events inside it stay as they are.
 
     Raises:
-        ParameterError: A number is none, or not in its range.
+        ParameterError: A number is none, or not in its range; the parts of a composition are no list and no tuple.
 
     Example:
         >>> import numpy as np
         >>> plain(SelfComposedDpEvent(BoundedRange(0.1), np.int8(100)))
         SelfComposedDpEvent(event=BoundedRange(eta=0.1), count=100)
     """
+    if isinstance(event, ComposedDpEvent):
+        parts = event.events
+        if not isinstance(parts, list | tuple):
+            raise ParameterError("ComposedDpEvent.events", type(parts).__name__, "a list or a tuple of events")
+        return ComposedDpEvent(tuple(parts))
     for kind, limits in _LIMITS.items():
         if isinstance(event, kind):
             fields: Any = attr.fields(kind)

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from typing import Any, Final, final, get_type_hints
 
 import numpy as np
@@ -46,6 +45,8 @@ MOST_REACH: Final = 1 << 20
 BEYOND: Final = "beyond"
 MOST_CELLS: Final = 4_096
 """Noise that has more values than this is compared with draws by intervals of so many at most."""
+MODULI: Final = (2, 3, 5, 7, 10, 11, 13, 16)
+"""Noise on a lattice, or on one beside it, is a multiple of one of these too often or too rarely."""
 MIDDLE: Final = 1 / 3
 """The share of the noise that counts as little."""
 ITEM_CHANGES: Final = ((Adjacency.ADD_REMOVE, DROP), (Adjacency.REPLACE_ONE, SWAP), (Adjacency.ZERO_OUT, DROP))
@@ -219,7 +220,7 @@ class _Mechanism:
             even = bool((scores.values == best).all())
             features = {
                 "adjacency": scores.adjacency.value,
-                "bound": str(scores.sensitivity) if scores.sensitivity <= 15 else "above 15",
+                "bound": _bound_of(scores.sensitivity),
                 "candidates": len(scores.values),
                 "lead in bounds": "all equal" if even else lead_of((best - second) / scores.sensitivity),
                 "lead in steps": "30 or more"
@@ -246,7 +247,7 @@ class _Mechanism:
         most = 12 if least == 2 else least + 3
         for _ in range(6):
             large = 16 << dice.below(17) if exact else 16
-            bound = (1, 2, 15, 15, large)[dice.below(5)]
+            bound = (1, 2, 15, 1 + dice.below(15), large)[dice.below(5)]
             reach = (1, bound, 2 * bound, 6 * bound)[dice.below(4)]
             values = np.array([dice.below(reach + 1) for _ in range(least + dice.below(most - least + 1))])
             if dice.below(10) == 0:
@@ -266,20 +267,23 @@ class _Mechanism:
     # Noise on whole numbers
 
     def _counts(self, name: str, claim: Claim) -> None:
-        for l1, adjacency in itertools.product((1, 2, 5), ADJACENCIES):
-            self._noise(name, claim, partial(Counts, l1=l1, adjacency=adjacency), l1)
-        self._pooled_noise(name, lambda at, l1, adjacency: Counts(at, l1=l1, adjacency=adjacency))
+        self._noises(name, claim, lambda at, l1, adjacency: Counts(at, l1=l1, adjacency=adjacency))
 
     def _vectors(self, name: str, claim: Claim) -> None:
-        for norm, adjacency in itertools.product((1, 2, 5), ADJACENCIES):
-            self._noise(name, claim, partial(VectorSum, squared_l2=norm**2, adjacency=adjacency), norm)
-        self._pooled_noise(name, lambda at, norm, adjacency: VectorSum(at, squared_l2=norm**2, adjacency=adjacency))
+        self._noises(name, claim, lambda at, norm, adjacency: VectorSum(at, squared_l2=norm**2, adjacency=adjacency))
 
-    def _noise(self, name: str, claim: Claim, made: Callable[[list[int]], Any], shift: int) -> None:
-        """Noise on a number that moves by as much as its bound says."""
-        zero = made([0])
+    def _noises(self, name: str, claim: Claim, made: Callable[..., Any]) -> None:
+        """Noise on numbers that ``made`` makes of a list, a bound and an adjacency."""
         if not callable(getattr(self.mechanism, "noise_law", None)):
             raise ContractError("drive", self.subject, "it has no law; state its noise as noise_law(values, reach)")
+        widest = max(SHIFTS)
+        self._masses(made([0], widest, ADJACENCIES[0]), widest)  # too wide is said before anything is compared
+        for bound, adjacency in itertools.product((1, 2, 5), ADJACENCIES):
+            self._noise(name, claim, made([0], bound, adjacency), bound)
+        self._pooled_noise(name, made)
+
+    def _noise(self, name: str, claim: Claim, zero: Any, shift: int) -> None:
+        """Noise on a number that moves by as much as its bound says."""
         masses = self._masses(zero, shift)
         noise = log_law(masses[masses > LEAST])
         world = f"a number that moves by {shift}, {zero!r}"
@@ -334,6 +338,9 @@ class _Mechanism:
                     ("more", amount > middle),
                 ):
                     pool.note(event, features, chances[event], int(hit), 1, f"{at}, {values!r}")
+            for modulus in MODULI:
+                event, hits = _multiple_of(modulus), sum(amount % modulus == 0 for amount in noise)
+                pool.note(event, common, chances[event], hits, size, f"{at}, {values!r}")
             order = sorted(range(size), key=lambda place: dice.below(2**32))
             for first, second in zip(order[::2], order[1::2], strict=False):  # pairs that share no number
                 a, b = noise[first], noise[second]
@@ -445,7 +452,19 @@ def _parts_of(masses: FloatArray) -> tuple[int, dict[str, float]]:
     same, opposite = float((masses**2).sum()), float((masses * masses[::-1]).sum())
     more = (1 - little) / 2  # what lies beyond the reach is on either side too
     chances = {"no noise": float(masses[reach]), "little noise": little, "more": more}
-    return middle, chances | {"same": same, "opposite": opposite}
+    # What lies beyond the reach leaves the same remainders as what does not.
+    multiples = {_multiple_of(m): float(masses[reach % m :: m].sum() / masses.sum()) for m in MODULI}
+    return middle, chances | multiples | {"same": same, "opposite": opposite}
+
+
+def _multiple_of(modulus: int) -> str:
+    return f"noise divisible by {modulus}"
+
+
+def _bound_of(bound: int) -> str:
+    if bound > 15:
+        return "above 15"
+    return str(bound) if bound in (1, 2, 15) else "3 to 14"
 
 
 def _sort_of(number: int) -> str:

@@ -104,14 +104,12 @@ class Pool:
         if self._impossible:
             return self._impossible, ""
         level = ALARM / 2 / max(1, len(self._sums))
-        departures = []
-        for (event, stratum), total in self._sums.items():
-            deviation = abs(total.deviations())
-            if deviation >= PLAIN and total.tail() < level:
-                departures.append((deviation, event, stratum, total))
-        if not departures:
+        deviations = {key: abs(total.deviations()) for key, total in self._sums.items()}
+        furthest = sorted((key for key in deviations if deviations[key] >= PLAIN), key=lambda key: -deviations[key])
+        departed = next((key for key in furthest if self._sums[key].tail() < level), None)
+        if departed is None:
             return "", ""
-        _, event, stratum, total = max(departures, key=lambda entry: entry[0])
+        (event, stratum), total = departed, self._sums[departed]
         worlds = f"{len(total.worlds)} worlds"
         if stratum:
             worlds += " with " + ", ".join(f"{name} {value}" for name, value in stratum)

@@ -98,7 +98,7 @@ def test_the_design_is_the_same_as_a_draw_of_so_many_seeds_and_no_more():
 
 def test_candidates_with_one_text_are_refused(bench, monkeypatch):
     world = bench.world("agnews")
-    twins = replace(world, train=[world.train[0]] * 50)
+    twins = replace(world, train=world.train.taken([0] * 50))
     monkeypatch.setattr(Bench, "world", lambda self, name: twins)
     with pytest.raises(ParameterError, match="40 different texts"):
         attacked(bench)

@@ -242,6 +242,13 @@ class WideBounds(_QuietWhere):
         return scores.sensitivity > 15
 
 
+class BoundsBetween(_QuietWhere):
+    """At sensitivities from 3 to 14, such as of several votes a unit."""
+
+    def quiet(self, scores, lead):
+        return 3 <= scores.sensitivity <= 14
+
+
 class SixCandidates(_QuietWhere):
     """With six candidates."""
 
@@ -271,6 +278,14 @@ class NoneFromFour(Laplace):
     def release(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
         both = zip(counts.values.tolist(), super().release(counts, randomness), strict=True)
         return tuple(n if place < 3 and v <= 7 else v for place, (v, n) in enumerate(both))
+
+
+class EvenNoise(Laplace):
+    """Noise that is even: whether a count is odd is released as it is. The law does not say so."""
+
+    def release(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
+        noisy = super().release(counts, randomness)
+        return tuple(n - (n - v) % 2 for v, n in zip(counts.values.tolist(), noisy, strict=True))
 
 
 class OtherBounds(Laplace):

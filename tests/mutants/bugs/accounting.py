@@ -26,6 +26,22 @@ MUTANTS = [
         ("tests/privacy/test_plain_events.py",),
     ),
     Mutant(
+        "parts-are-read-once",
+        "a composition of an iterator is taken, and who prices it second finds nothing in it",
+        "privacy/plain_events.py",
+        "if not isinstance(parts, list | tuple):",
+        "if isinstance(parts, str):",
+        ("tests/privacy/test_plain_events.py",),
+    ),
+    Mutant(
+        "sample-keeps-the-callers-list",
+        "a release from a sample costs what its caller's list holds later, and nothing where it was emptied",
+        "privacy/accounting/amplification.py",
+        'RELEASES.read("count", count), rebuilt(event)',
+        'RELEASES.read("count", count), event',
+        AMPLIFICATION,
+    ),
+    Mutant(
         "conversion-without-its-term",
         "the conversion of Renyi divergences forgets the orders' own term: figures are not those that are printed",
         "privacy/accounting/renyi.py",

@@ -23,18 +23,35 @@ PUBLIC = (_SECOND + "test_private_rows_are_not_shown_as_public_ones",)
 LOST_KEY = (_SECOND + "test_a_lost_key_beside_kept_ledgers_is_refused",)
 OPEN_STORE = (_SECOND + "test_a_store_that_others_may_read_is_refused_with_the_command_that_closes_it",)
 CALLER = (_SECOND + "test_an_owner_can_require_a_caller",)
-RESERVED_ROWS = (
-    "tests/benchmarks/harness/test_public_rows.py::test_the_reserved_rows_that_play_private_ones_are_checked",
-)
+_ROWS = "tests/benchmarks/harness/test_public_rows.py::"
+WHOLE_ROWS = (_ROWS + "test_rows_are_known_by_what_stands_in_no_prompt",)
+PARTS = (_ROWS + "test_the_part_of_a_file_that_makes_a_world_is_checked_by_itself",)
+BEHIND = (_ROWS + "test_rows_behind_the_reserved_ones_are_checked_by_themselves",)
 
 MUTANTS = [
     Mutant(
-        "reserved-rows-unchecked",
-        "the first rows of a benchmark file are shown without noise although a ledger was opened for them",
-        "benchmarks/prism/demonstrations.py",
-        "train=published(world.train[:RESERVED], world.name)",
-        "train=world.train[:RESERVED]",
-        RESERVED_ROWS,
+        "rows-compared-by-what-is-shown",
+        "rows of a benchmark are compared without their labels, so records of short texts are shown without noise",
+        "benchmarks/harness/public_rows.py",
+        "            require_public(rows, source)\n        self._examples",
+        "            require_public([example.fields for example in examples], source)\n        self._examples",
+        WHOLE_ROWS,
+    ),
+    Mutant(
+        "parts-of-public-rows-unchecked",
+        "the rows of a benchmark file that are drawn are shown without noise although a ledger was opened for them",
+        "benchmarks/harness/public_rows.py",
+        "return PublicExamples(examples, rows, self._source, shipped=self._shipped)",
+        "return PublicExamples(examples, rows, self._source, shipped=True)",
+        PARTS,
+    ),
+    Mutant(
+        "rows-behind-reserved-ones-unchecked",
+        "what stands in the rows behind the reserved ones is shown as public although a ledger was opened for them",
+        "benchmarks/prism/structured.py",
+        'published(w.rows_in(data, FOLDER, "train")[RESERVED:], FOLDER)',
+        'w.rows_in(data, FOLDER, "train")[RESERVED:]',
+        BEHIND,
     ),
     Mutant(
         "line-ends-tell-files-apart",

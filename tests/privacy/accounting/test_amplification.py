@@ -20,12 +20,14 @@ from sottovoce.privacy.accounting.subsampled_profiles import amplified_profile, 
 from sottovoce.privacy.events import (
     ApproximateDP,
     BoundedRange,
+    ComposedDpEvent,
     GaussianDpEvent,
     NonPrivateDpEvent,
     PoissonSampledDpEvent,
     PureDP,
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
+    WithFailure,
     ZCDpEvent,
     describe,
 )
@@ -189,6 +191,22 @@ def test_a_shared_sample_composes_first_and_amplifies_once():
     for wrong, words in ((event, "sample already"), (NonPrivateDpEvent(), "private"), (PureDP(-1.0), "epsilon")):
         with pytest.raises(ParameterError, match=words):
             other.release(wrong)
+
+
+def test_a_release_costs_what_it_was_when_it_was_noted():
+    def sample():
+        return SharedSample(Sampling.POISSON, AR, change=SWAP, grouped=True, rate=0.5)
+
+    for made in (ComposedDpEvent, lambda its: WithFailure(SelfComposedDpEvent(ComposedDpEvent(its), 2), 1e-7)):
+        kept, emptied = sample(), sample()
+        kept.release(made([BoundedRange(1.0)] * 5))
+        parts = [BoundedRange(1.0)] * 5
+        emptied.release(made(parts))
+        parts.clear()
+        assert emptied.amplified() == kept.amplified()
+        assert point_of(emptied.amplified(), 1e-6, AR).epsilon > 2
+    with pytest.raises(ParameterError, match=r"ComposedDpEvent\.events is 'generator'"):
+        sample().release(ComposedDpEvent(BoundedRange(1.0) for _ in range(50)))
 
 
 def test_numbers_of_a_sample_are_checked():

@@ -7,17 +7,17 @@ are drawn. An *episode* is one draw of both by a seed, and of made-up label name
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.benchmarks.harness.public_rows import benchmark_rows
+from sottovoce.benchmarks.harness.public_rows import PublicExamples, benchmark_rows
 from sottovoce.data.bundled import tickets_file
 from sottovoce.errors import InputError
 from sottovoce.parameters import OneOf
@@ -57,8 +57,8 @@ class Dataset:
 
     name: str
     task: Task
-    train: Sequence[Example]
-    test: Sequence[Example]
+    train: PublicExamples
+    test: PublicExamples
     classes: int = 0
 
     def episode(self, seed: int, questions: int, names: str, most: int = MOST_RECORDS) -> Episode:
@@ -69,14 +69,18 @@ class Dataset:
             questions: How many test rows are asked.
             names: ``OWN`` or ``UNKNOWN``.
             most: Records drawn; fewer are the first of more.
+
+        Raises:
+            InputError: Most of the records, or of the questions, are somebody's private records.
         """
         rng = np.random.default_rng(1000 + seed)
         train, test, task = self.train, self.test, self.task
         if self.classes:
             chosen = rng.permutation(1 + max(example.label for example in train))[: self.classes]
-            train, test = _relabelled(train, chosen), _relabelled(test, chosen)
-        queries = [test[index] for index in rng.permutation(len(test))[:questions]]
-        records = [train[index] for index in rng.permutation(len(train))[:most]]
+            labels = {int(old): new for new, old in enumerate(chosen)}
+            train, test = train.relabelled(labels), test.relabelled(labels)
+        queries = test.taken(rng.permutation(len(test))[:questions])
+        records = train.taken(rng.permutation(len(train))[:most])
         if names == UNKNOWN:
             words = np.random.default_rng(seed).permutation(MADE_UP)[: len(task.labels)]
             task = replace(task, labels=[str(word) for word in words])
@@ -125,7 +129,8 @@ def read_world(data: Path, name: str) -> Dataset:
 def _of_task(data: Path, name: str) -> Dataset:
     task = load_task(name)
     folder = data / {"sarcasm": "sarcasm_headlines"}.get(name, name)
-    train, test = (_examples(task, folder / f"{split}.jsonl.gz") for split in ("train", "test"))
+    files = [folder / f"{split}.jsonl.gz" for split in ("train", "test")]
+    train, test = (_examples(task, benchmark_rows(file), file.name) for file in files)
     kept = len(train) - FITTED.get(name, 0)
     if kept < 1:
         raise InputError(f"{name} has no training row but the last {len(train)}, which a model was fitted on.")
@@ -135,9 +140,9 @@ def _of_task(data: Path, name: str) -> Dataset:
 def _tickets(data: Path, name: str) -> Dataset:
     task = load_task("tickets")
 
-    def half(file: str) -> list[Example]:
-        lines = tickets_file(file).read_text("utf-8").splitlines()
-        return [task.example_of(Row(i, json.loads(line)), file) for i, line in enumerate(lines, 1)]
+    def half(file: str) -> PublicExamples:
+        rows = [json.loads(line) for line in tickets_file(file).read_text("utf-8").splitlines()]
+        return _examples(task, rows, file, shipped=True)
 
     return Dataset(name, task, half("private.jsonl"), half("queries.jsonl"))
 
@@ -146,10 +151,11 @@ def _uneven(data: Path, name: str) -> Dataset:
     """AG News with the classes at 85, 5, 5 and 5 in a hundred, in training and test rows alike."""
     whole = _of_task(data, "agnews")
 
-    def thinned(examples: Sequence[Example]) -> list[Example]:
-        by_label = [[e for e in examples if e.label == label] for label in range(4)]
+    def thinned(examples: PublicExamples) -> PublicExamples:
+        by_label = [[place for place, e in enumerate(examples) if e.label == label] for label in range(4)]
         most = len(by_label[0])
-        return [e for label, kept in enumerate(by_label) for e in kept[: most if label == 0 else round(most * 5 / 85)]]
+        few = [its[: round(most * 5 / 85)] for its in by_label[1:]]
+        return examples.taken(place for its in (by_label[0], *few) for place in its)
 
     return Dataset(name, replace(whole.task, name=name), thinned(whole.train), thinned(whole.test))
 
@@ -169,13 +175,13 @@ question; other rows of two of the data sets (medquad, wikimovies) were among th
 def _sources(data: Path, name: str) -> Dataset:
     task = Task(labels=list(SOURCES), name=name, instruction="Say what kind of text this is.")
 
-    def mixed(split: str, known: Collection[str] = ()) -> list[Example]:
-        examples = []
+    def mixed(split: str, known: Collection[str] = ()) -> PublicExamples:
+        read = []
         for label, (folder, field) in enumerate(SOURCES.values()):
             for row in benchmark_rows(data / folder / f"{split}.jsonl.gz", 300):
                 text = str(row.get(field) or "").strip()[:400]
-                examples += [Example({"text": text}, label)] if text and text not in known else []
-        return examples
+                read += [(Example({"text": text}, label), row)] if text and text not in known else []
+        return _paired(read, name)
 
     train = mixed("train")
     # Some medical answers open alike and are equal once they are cut.
@@ -187,9 +193,9 @@ def _mails(data: Path, name: str) -> Dataset:
     labels = ["address", "no address"]
     task = Task(labels=labels, name=name, instruction="Say whether the mail holds an e-mail address.")
 
-    def half(split: str) -> list[Example]:
+    def half(split: str) -> PublicExamples:
         rows = benchmark_rows(data / "enron" / f"{split}.jsonl.gz")
-        return [Example({"text": row["text"]}, 0 if row["emails"] else 1) for row in rows]
+        return _paired(((Example({"text": row["text"]}, 0 if row["emails"] else 1), row) for row in rows), name)
 
     return Dataset(name, task, half("train"), half("test"))
 
@@ -209,9 +215,9 @@ def _photographs(data: Path, name: str) -> Dataset:
 def _pictures(folder: Path, name: str, classes: Sequence[str]) -> Dataset:
     task = load_task("pseudonames")
 
-    def half(split: str) -> list[Example]:
-        rows = benchmark_rows(folder / f"{split}.jsonl.gz")
-        return [Example({"image": r["image_b64"]}, classes.index(r["class"])) for r in rows if r["class"] in classes]
+    def half(split: str) -> PublicExamples:
+        rows = [row for row in benchmark_rows(folder / f"{split}.jsonl.gz") if row["class"] in classes]
+        return _paired(((Example({"image": r["image_b64"]}, classes.index(r["class"])), r) for r in rows), name)
 
     return Dataset(name, task, half("train"), half("test"), classes=len(task.labels))
 
@@ -232,10 +238,11 @@ DATASETS: Final[Mapping[str, Callable[[Path, str], Dataset]]] = {
 }
 
 
-def _examples(task: Task, file: Path) -> list[Example]:
-    return [task.example_of(Row(line, row), file.name) for line, row in enumerate(benchmark_rows(file), 1)]
+def _examples(task: Task, rows: Sequence[dict[str, Any]], file: str, *, shipped: bool = False) -> PublicExamples:
+    examples = [task.example_of(Row(line, row), file) for line, row in enumerate(rows, 1)]
+    return PublicExamples(examples, rows, task.name, shipped=shipped)
 
 
-def _relabelled(examples: Sequence[Example], chosen: NDArray[np.intp]) -> list[Example]:
-    place = {int(old): new for new, old in enumerate(chosen)}
-    return [Example(e.fields, place[e.label]) for e in examples if e.label in place]
+def _paired(read: Iterable[tuple[Example, dict[str, Any]]], name: str) -> PublicExamples:
+    pairs = list(read)
+    return PublicExamples([example for example, _ in pairs], [row for _, row in pairs], name)

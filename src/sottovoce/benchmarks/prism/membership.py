@@ -28,7 +28,6 @@ from sottovoce.audits.roc import Caps, FloatArray, bootstrap_interval, caps_of_c
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.datasets import OWN, Dataset
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
-from sottovoce.benchmarks.harness.public_rows import published
 from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.benchmarks.prism.demonstrations import RESERVED, stepper_of
 from sottovoce.benchmarks.prism.extraction import DELTA, plan_of, write
@@ -91,16 +90,17 @@ def _drawn(world: Dataset, seed: int, experts: int) -> Iterator[list[Example]]:
         InputError: Most of its rows are somebody's private records.
     """
     rng = np.random.default_rng(8_000 + seed)
-    labels, reserved = len(world.task.labels), published(world.train[:RESERVED], world.name)
+    labels, reserved = len(world.task.labels), world.train[:RESERVED]
     each = max(1, CANDIDATES // labels)
     for label in range(labels):
-        rows = list({tuple(sorted(x.fields.items())): x for x in reserved if x.label == label}.values())
-        if len(rows) < each * (experts + 1):
-            most = len(rows) // each - 1
+        own = [(place, x) for place, x in enumerate(reserved) if x.label == label]
+        places = list({tuple(sorted(x.fields.items())): place for place, x in own}.values())
+        if len(places) < each * (experts + 1):
+            most = len(places) // each - 1
             raise ParameterError("records", experts, f"at most {most} for the task {world.name!r}")
-        order = rng.permutation(len(rows))[: each * (experts + 1)].reshape(each, experts + 1)
-        published([rows[i] for i in order.flat], world.name)
-        yield from ([rows[i] for i in own] for own in order)
+        order = rng.permutation(len(places))[: each * (experts + 1)]
+        drawn = list(reserved.taken(places[i] for i in order))
+        yield from (drawn[start : start + experts + 1] for start in range(0, len(drawn), experts + 1))
 
 
 def _synthetic(

@@ -26,6 +26,7 @@ from sottovoce.benchmarks.harness.experiment import (
     Settings,
     about,
 )
+from sottovoce.benchmarks.harness.public_rows import published
 from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.benchmarks.prism import writing as w
 from sottovoce.benchmarks.prism.demonstrations import DELTA, METHODS, PUBLIC, RESERVED, stepper_of, with_
@@ -86,7 +87,8 @@ class Films:
 @lru_cache(maxsize=4)
 def public_films(data: Path) -> Films:
     """Of all rows but the reserved ones, which play private records."""
-    return Films.of([*w.rows_in(data, FOLDER, "train")[RESERVED:], *w.rows_in(data, FOLDER, "test")])
+    others = published(w.rows_in(data, FOLDER, "train")[RESERVED:], FOLDER)
+    return Films.of([*others, *w.rows_in(data, FOLDER, "test")])
 
 
 def record_of(row: w.Values) -> dict[str, Any]:

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.benchmarks.harness.public_rows import benchmark_rows
+from sottovoce.benchmarks.harness.public_rows import benchmark_rows, published
 from sottovoce.benchmarks.prism.demonstrations import RESERVED, writer_of
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.generation import NO_LABEL, GenerationTemplate
 from sottovoce.methods.decoding.decoder import Decoder
 from sottovoce.models.grammar import Grammar
 from sottovoce.models.stepper import Group, Prompt, Stepper
-from sottovoce.privacy.ledger.known_records import require_public
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.sealed import Row
 from sottovoce.synthesis.config import SynthesisConfig
@@ -108,8 +107,7 @@ def draw(
         raise ParameterError("records", records, f"one number up to {len(train)}")
     queries = [test[index] for index in rng.permutation(len(test))[:questions]]
     drawn = [train[index] for index in rng.permutation(len(train))[:records]]
-    require_public(drawn, folder)
-    return Drawn(drawn, queries)
+    return Drawn(published(drawn, folder), published(queries, folder))
 
 
 @final

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from sottovoce.benchmarks.harness.evaluation import selection_law
 from sottovoce.benchmarks.harness.hardware import describe
-from sottovoce.benchmarks.harness.public_rows import benchmark_rows
+from sottovoce.benchmarks.harness.public_rows import PublicExamples, benchmark_rows
 from sottovoce.files.outputs import unused, write_new
 from sottovoce.models.base import FloatArray
 from sottovoce.models.embedded.embedding_cache import EmbeddingCache
@@ -85,8 +85,8 @@ class World:
     """
 
     task: Task
-    train: Sequence[Example]
-    test: Sequence[Example]
+    train: PublicExamples
+    test: PublicExamples
 
     @property
     def counts(self) -> list[int]:
@@ -103,8 +103,8 @@ class World:
 def measure_seed(scorer: EmbeddedScorer, world: World, made_up: bool, seed: int, questions: int) -> dict[Key, float]:
     """Fractions of right answers for one draw of records, questions and names."""
     rng = np.random.default_rng(1000 + seed)
-    examples = [world.test[index] for index in rng.choice(len(world.test), questions, replace=False)]
-    records = [world.train[index] for index in rng.choice(len(world.train), max(world.counts), replace=False)]
+    examples = world.test.taken(rng.choice(len(world.test), questions, replace=False))
+    records = list(world.train.taken(rng.choice(len(world.train), max(world.counts), replace=False)))
     task = world.renamed(np.random.default_rng(seed)) if made_up else world.task
     truth = np.array([example.label for example in examples])
     queries: list[Query] = [example.fields for example in examples]
@@ -156,8 +156,9 @@ def read_world(data: Path, name: str) -> World:
     return World(load_task(name), *(_examples(data / name / f"{split}.jsonl.gz") for split in ("train", "test")))
 
 
-def _examples(file: Path) -> list[Example]:
-    return [Example({"text": row["text"]}, row["label"]) for row in benchmark_rows(file)]
+def _examples(file: Path) -> PublicExamples:
+    rows = benchmark_rows(file)
+    return PublicExamples([Example({"text": row["text"]}, row["label"]) for row in rows], rows, file.parent.name)
 
 
 def table(cells: Sequence[Cell]) -> Iterator[str]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from typing import Any, ClassVar, Self, TypeVar, final
 
 from sottovoce.errors import ParameterError
@@ -46,7 +47,10 @@ __all__ = [
 
 
 class Decoder(Checked, ABC):
-    """A decoding method: a frozen dataclass of public parameters, chosen without looking at private data."""
+    """A decoding method: a frozen dataclass of public parameters, chosen without looking at private data.
+
+    A parameter that is given as a ``Fraction`` is the nearest float: it is priced, used and certified as that.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -60,6 +64,13 @@ class Decoder(Checked, ABC):
     """Kinds of its steps that have parameters of their own, with which ``sotto account`` can be asked."""
     divides: ClassVar[bool] = True
     """Whether sums are divided by the number of experts, so that the price depends on it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Fraction):
+                object.__setattr__(self, field.name, float(value))
 
     @abstractmethod
     def parts(self, setting: Setting) -> Sequence[Part]:

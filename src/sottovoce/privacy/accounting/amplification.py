@@ -20,7 +20,7 @@ from typing import Final, final
 from sottovoce.errors import AssignmentError, ParameterError
 from sottovoce.parameters import COUNT, Number
 from sottovoce.privacy.accounting.accountant import RdpAccountant
-from sottovoce.privacy.accounting.composition import holds_sample, merge
+from sottovoce.privacy.accounting.composition import holds_sample, rebuilt
 from sottovoce.privacy.events import (
     ApproximateDP,
     ComposedDpEvent,
@@ -128,23 +128,22 @@ class SharedSample:
         """Notes ``count`` releases from this sample.
 
         Raises:
-            ParameterError: The sample was amplified already, the event is itself sampled or not private, or the count
-                is not a whole number.
+            ParameterError: The sample was amplified already, the event is not known, itself sampled or not private, or
+                the count is not a whole number.
         """
-        count = RELEASES.read("count", count)
+        count, event = RELEASES.read("count", count), rebuilt(event)
         if self._event is not None:
             raise ParameterError("event", describe(event), "released before its sample is amplified: draw another one")
         if holds_sample(event):
             raise ParameterError("event", describe(event), "amplified once: this one is a sample already")
         if not is_private(event):
             raise ParameterError("event", describe(event), "a private one")
-        merge([event])  # knows it, and its parameters are in range
         self._parts.append(event if count == 1 else SelfComposedDpEvent(event, count))
 
     def amplified(self) -> DpEvent:
         """The one event that all releases from this sample cost; nothing can be released from it afterwards."""
         if self._event is None:
-            base = self._parts[0] if len(self._parts) == 1 else ComposedDpEvent(list(self._parts))
+            base = self._parts[0] if len(self._parts) == 1 else ComposedDpEvent(tuple(self._parts))
             if self.sampling is Sampling.WITHOUT_REPLACEMENT:
                 self._event = SampledWithoutReplacementDpEvent(self._population, self._size, base)
             else:

@@ -140,7 +140,7 @@ def _parts(event: Any, count: int) -> Iterator[tuple[Any, int]]:
         composed = plain(event)
         yield from _parts(composed.event, count * composed.count)
     elif isinstance(event, ComposedDpEvent):
-        for part, times in merge(event.events).items():
+        for part, times in merge(plain(event).events).items():
             yield part, count * times
     else:
         yield checked(event), count
@@ -159,7 +159,7 @@ def checked(event: Any) -> Any:
         case ZCDpEvent() if read.xi == 0:
             return read
         case WithFailure():
-            return WithFailure(_base(read.event), read.delta, read.exclusive)
+            return WithFailure(rebuilt(read.event), read.delta, read.exclusive)
         case PoissonSampledDpEvent():
             return PoissonSampledDpEvent(read.sampling_probability, _unsampled(read.event))
         case SampledWithoutReplacementDpEvent():
@@ -169,8 +169,12 @@ def checked(event: Any) -> Any:
     raise ParameterError("event", shown, "an event this accountant knows")
 
 
-def _base(event: DpEvent) -> DpEvent:
-    """An event inside another one, in a form that equal events share and that can be hashed."""
+def rebuilt(event: DpEvent) -> DpEvent:
+    """An event from its releases as read, in a form that equal events share, that can be hashed and stays as it is.
+
+    Raises:
+        ParameterError: An event is not known, or a parameter is out of range.
+    """
     parts = [part if count == 1 else SelfComposedDpEvent(part, count) for part, count in merge([event]).items()]
     return parts[0] if len(parts) == 1 else ComposedDpEvent(tuple(parts))
 
@@ -179,7 +183,7 @@ def _unsampled(event: DpEvent) -> DpEvent:
     for part in merge([event]):
         if isinstance(part, SAMPLED) or (isinstance(part, WithFailure) and holds_sample(part.event)):
             raise ParameterError("event", describe(event), "sampled once: a sample of a sample has no price here")
-    return _base(event)
+    return rebuilt(event)
 
 
 def rate_of_sample(event: Any) -> float:

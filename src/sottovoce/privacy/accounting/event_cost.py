@@ -78,7 +78,7 @@ def cost_of(event: Any) -> EventCost:
             single, count = cost_of(event.event), plain(event).count
             return EventCost(times(count, single.rho), times(count, single.epsilon), times(count, single.delta))
         case ComposedDpEvent():
-            parts = [cost_of(part) for part in event.events]
+            parts = [cost_of(part) for part in plain(event).events]
             return EventCost(
                 math.fsum(part.rho for part in parts),
                 math.fsum(part.epsilon for part in parts),
