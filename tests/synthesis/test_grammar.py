@@ -59,6 +59,7 @@ def reservations(place) -> int:
 # Rows
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("method", sorted(registered_decoders()))
 def test_every_row_keeps_to_the_schema_and_none_is_lost(method):
     found = list(written(method=method).rounds())

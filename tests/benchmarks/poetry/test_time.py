@@ -229,6 +229,7 @@ def test_a_model_of_ones_own_takes_the_place_of_the_random_one(bench):
     assert names == ["embedded", "hf:mine"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not LOCAL, reason="the extra 'local' is not installed")
 def test_the_random_model_reads_all_records_in_one_prompt(bench):
     made = random_model()

@@ -158,6 +158,7 @@ def test_the_certificate_refutes_the_price_of_a_copying_writer(copies, tmp_path,
             assert one.exceeds
 
 
+@pytest.mark.slow
 def test_a_scorer_that_reads_no_demonstration_shows_nothing_and_is_said_to(copies, tmp_path, monkeypatch):
     found = attacks_of(measured(tmp_path, monkeypatch, lambda task, context, query: [1.0, 0.0, 0.0, 0.0]))
     assert {one.auroc.value for one in found} == {0.5}

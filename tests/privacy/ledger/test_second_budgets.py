@@ -167,6 +167,7 @@ EDITS = {
 }
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("kind", EDITS)
 def test_a_file_whose_records_are_mostly_known_opens_no_fresh_budget(tmp_path, kind):
     path = str(tmp_path / "t.db")
@@ -237,6 +238,7 @@ FURTHER = {
 }
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("first", ["plain", "longer"])
 @pytest.mark.parametrize(
     ("kind", "more"),
@@ -302,6 +304,7 @@ def at_hours(seed, number):
     return [{"slot": f"{draw.choice(days)} {draw.randint(0, 23)}:30", "v": draw.random()} for _ in range(number)]
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("shape", [persons, intents, measured, described, dated, at_hours])
 @pytest.mark.parametrize("number", [100, 1000])
 def test_labels_numbers_and_categories_do_not_make_other_records_known(tmp_path, shape, number):
