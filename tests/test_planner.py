@@ -135,6 +135,7 @@ def test_the_best_of_settings_that_are_all_alike_is_not_reported_as_better(plann
     assert np.mean(naive) > 50 + 1.5 * 3 / math.sqrt(2 * len(tasks))
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_mean_of_tasks_where_tasks_differ(planned):
     """Tasks are drawn around 60 with deviation 9, seeds add 1. 400 worlds of five tasks at 95 %.
 

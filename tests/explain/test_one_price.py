@@ -82,6 +82,7 @@ def test_the_price_holds_whatever_the_slots(adjacency):
         assert charge == PoE(1.7).event(Price(0.7), adjacency)
 
 
+@pytest.mark.slow
 def test_the_noise_that_is_explained_is_the_noise_that_is_drawn():
     price, method = Price(1.0, 1e-6), make_method("pbs", subsamples=20)
     for adjacency in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE):

@@ -233,6 +233,7 @@ COMMAND = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_embedded_model_writes_rows_whatever_its_weights_are_and_their_certificate_holds(desk, tmp_path):
     code, out, err = desk(*COMMAND, "--schema", "note.schema.json", "--json")
     assert code == 0, err

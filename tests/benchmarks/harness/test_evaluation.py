@@ -141,6 +141,7 @@ def test_the_law_of_subsampling_is_how_often_it_chooses(adjacency, subsampled):
     assert law.max() - law.min() > 0.3
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("factor", [1 / math.sqrt(2), math.sqrt(2), 2.0], ids=["published", "root 2", "root of k"])
 def test_a_wrong_deviation_of_subsampling_is_noticed(factor, adjacency, subsampled, monkeypatch):

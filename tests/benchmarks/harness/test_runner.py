@@ -341,6 +341,7 @@ def command(tmp_path, *more, name="poetry-table1"):
     runner.main(name, [*COMMAND, *places, *more])
 
 
+@pytest.mark.slow
 def test_table_1_runs_from_the_command_line_and_prints_markdown(tmp_path, capsys):
     write_news(tmp_path)
     command(tmp_path)

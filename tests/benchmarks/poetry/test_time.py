@@ -133,6 +133,7 @@ def test_every_method_is_timed_at_work_and_at_nothing_else(clock, bench):
         assert found[method, PHASES[0], "processor"] == pytest.approx(2 * first)
 
 
+@pytest.mark.slow
 def test_no_score_is_taken_from_the_store(clock, bench):
     times(bench)
     assert bench.scorer.asked == bench.scorer.found == 0

@@ -344,6 +344,7 @@ print(b"error" in found, set(found) <= {whole, b"error"}, ImageFile.LOAD_TRUNCAT
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_program_that_allows_truncated_files_gets_no_black_picture_where_memory_is_short():
     run = subprocess.run(
