@@ -139,6 +139,7 @@ def test_no_score_is_taken_from_the_store(clock, bench):
     assert bench.scorer.asked == bench.scorer.found == 0
 
 
+@pytest.mark.slow
 def test_every_method_has_the_same_questions_and_none_twice(clock, bench):
     times(bench)
     rounds = clock.sessions[-len(METHODS) :]

@@ -127,6 +127,7 @@ def test_private_records_are_rows_that_the_writer_never_met(monkeypatch):
         prism_demonstrations.held_of(bench, piece, 8)
 
 
+@pytest.mark.slow
 def test_another_model_can_write(unjudged, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(prism_demonstrations, "load_stepper", lambda model: asked.append(model) or unjudged)

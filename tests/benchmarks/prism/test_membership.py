@@ -126,6 +126,7 @@ def test_a_record_in_the_prompt_is_told_and_noise_hides_it(copies, tmp_path, mon
     assert any("tells members from others by: confidence" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_a_writer_that_copies_exceeds_its_cap(copies, tmp_path, monkeypatch):
     leaky(monkeypatch, copies)
     found = attacks_of(measured(tmp_path, monkeypatch))

@@ -62,6 +62,7 @@ def test_equal_numbers_give_equal_files_whatever_the_users_settings(tmp_path):
     assert b"<dc:date>" not in first["svg"]
 
 
+@pytest.mark.slow
 def test_drawing_needs_no_pyplot_and_importing_no_matplotlib():
     program = (
         "import sys; from sottovoce.benchmarks.reporting import plots, report\n"

@@ -232,6 +232,7 @@ print(re.search(r"VmHWM:\s*([0-9]+)", open("/proc/self/status").read())[1])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_largest_transparent_picture_is_not_held_several_times_over():
     # 16 million pixels are 64 MB. Whole layers took 300 MB; strips take 140.
