@@ -93,6 +93,8 @@ def between(first: str, last: str) -> list[str]:
 
 def bracketed(source: str) -> Iterator[str]:
     """Sections alone in brackets, such as (2.4), in the docstrings of a module; and the sources of its registries."""
+    if "source=" not in source and not BRACKETED.search(re.sub(r"\s+", " ", source)):
+        return
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (words := ast.get_docstring(node)):

@@ -66,6 +66,7 @@ GENEROUS = list(estimator_checks_generator(checked(epsilon=3.75)))
 MEAGRE = list(estimator_checks_generator(checked(epsilon=0.01)))
 
 
+@pytest.mark.cases(24)
 @pytest.mark.parametrize(
     ("estimator", "check"),
     [pair for pair in GENEROUS if check_name(pair[1]) not in EXPECTED_FAILED_CHECKS],

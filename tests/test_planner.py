@@ -23,6 +23,7 @@ from sottovoce.privacy.unit import Adjacency
 # Prices
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("budget", [Budget(8, 1e-6), Budget(1, 1e-9), Budget(5), Budget(0.3)])
 @pytest.mark.parametrize("questions", [1, 7, 250])
 @pytest.mark.parametrize("event", [BoundedRange, PureDP])
@@ -119,7 +120,7 @@ def noisy(rng, names, spread, level=50.0):
     return {t: {s: flat(*(level + spread * rng.standard_normal(2))) for s in MANY} for t in names}
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("tasks", [("one",), ("one", "two", "three", "four")])
 def test_the_best_of_settings_that_are_all_alike_is_not_reported_as_better(planned, tasks):
     # Truth 50 for all of 21 settings. 300 worlds; false alarm below 1e-4 (four standard errors of their mean).
@@ -134,6 +135,7 @@ def test_the_best_of_settings_that_are_all_alike_is_not_reported_as_better(plann
     assert np.mean(naive) > 50 + 1.5 * 3 / math.sqrt(2 * len(tasks))
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_mean_of_tasks_where_tasks_differ(planned):
     """Tasks are drawn around 60 with deviation 9, seeds add 1. 400 worlds of five tasks at 95 %.
 

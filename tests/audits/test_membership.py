@@ -360,6 +360,7 @@ def test_a_result_says_what_it_measured_and_whether_it_was_released():
     assert NOT_RELEASED not in honest.notes
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_fitted_attack_covers_only_if_candidates_are_resampled_too():
     # 100 worlds with nothing to find. Measured over 200 others: .98 covered with both groupings, .77 with seeds alone.
     # Below .93 at a chance of .98, or above .88 at one of .77, has chance under 1 in 200 each.

@@ -164,6 +164,7 @@ def simulated(rng: np.random.Generator, spread: float) -> tuple[np.ndarray, np.n
     return scores, member, np.broadcast_to(np.arange(30)[:, None], (30, 10))
 
 
+@pytest.mark.slow
 def test_the_interval_over_systems_covers_and_one_over_rows_does_not():
     # 200 worlds, 200 resamples each. Measured .925 to .94 over systems, .73 to .79 over rows, with three
     # seeds; at such coverages, below .87 or above .86 has chance under 1 in 100.

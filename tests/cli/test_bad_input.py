@@ -697,6 +697,7 @@ class HeldProcess:
             os.close(end)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_a_real_signal_in_the_middle_loses_no_answer_and_half_writes_none(desk, sent):
     desk.queries(TOTAL)
@@ -771,14 +772,18 @@ def sotto(*more):
 
 
 def test_a_real_process_returns_the_same_codes(desk):
+    poor = sotto("classify", *desk.arguments(["--epsilon", "500"]))
+    assert (poor.returncode, poor.stdout) == (BUDGET, "")
+
+
+@pytest.mark.slow
+def test_a_real_process_that_answers_or_refuses_an_option_returns_the_same_codes(desk):
     good = sotto("classify", *desk.arguments(["--json"]))
     assert good.returncode == SUCCESS
     assert set(json.loads(good.stdout)) >= SUMMARY_KEYS
     bad = sotto("classify", *desk.arguments(["--epsilon", "nan"]))
     assert (bad.returncode, bad.stdout) == (INPUT, "")
     assert bad.stderr.startswith("ParameterError: epsilon is 'nan'")
-    poor = sotto("classify", *desk.arguments(["--epsilon", "500"]))
-    assert (poor.returncode, poor.stdout) == (BUDGET, "")
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly(desk):

@@ -282,7 +282,8 @@ def test_nothing_but_the_guard_creates_files():
     source = Path(sottovoce.__file__).parent
     found = {}
     for path in source.rglob("*.py"):
-        calls = list(writing(ast.parse(path.read_text("utf-8"))))
+        text = path.read_text("utf-8")
+        calls = list(writing(ast.parse(text))) if re.search(r"open\b|replace|rename|link|write_|shutil", text) else []
         if calls and path.relative_to(source).as_posix() not in MAY_WRITE:
             found[path.relative_to(source).as_posix()] = calls
     assert found == {}

@@ -229,7 +229,7 @@ DAMAGE = {
 }
 
 
-@pytest.mark.cases(10)
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("place", [0, 2, BATCH - 1])
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_row_is_refused_and_no_answer_behind_it_is_thrown_away(desk, damage, place):
@@ -270,6 +270,7 @@ def test_a_finished_file_with_a_row_that_lacks_its_value_is_refused(desk):
     assert "as answers.jsonl.partial" in err
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("linked", [True, False])
 @pytest.mark.parametrize("text", ["important notes\n", "important notes", '{"id": "mine"}', "{}\n", ""])
 def test_what_is_no_file_of_the_run_is_left_as_it_is(desk, linked, text):

@@ -151,6 +151,7 @@ def certificate(**changed):
     return json.dumps(told)
 
 
+@pytest.mark.cases(10)
 @pytest.mark.parametrize(
     "changed",
     [
@@ -287,8 +288,10 @@ def test_only_the_gate_knows_how_to_print():
     source = Path(sottovoce.__file__).parent
     wrong = []
     for path in source.rglob("*.py"):
-        name = path.relative_to(source).as_posix()
-        tree = ast.parse(path.read_text("utf-8"))
+        name, text = path.relative_to(source).as_posix(), path.read_text("utf-8")
+        if "rich" not in text and not name.startswith("cli/"):
+            continue
+        tree = ast.parse(text)
         for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]

@@ -118,6 +118,7 @@ WITH_LESS_NOISE = {
 }
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", WITH_LESS_NOISE)
 @pytest.mark.parametrize(
     ("share", "draws"), [(0.8, 10_000), pytest.param(0.9, 60_000, marks=pytest.mark.slow)], ids=["20 %", "10 %"]

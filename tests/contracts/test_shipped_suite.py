@@ -71,6 +71,7 @@ def suite(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.slow
 def test_one_file_with_halved_sensitivity_fails_and_the_same_with_all_of_it_passes(tmp_path):
     whole = HALVED.replace("WIDTHS", "right.sensitivity").replace("halved", "whole")
     wrong = HALVED.replace("WIDTHS", "right.sensitivity // 2 or 1")

@@ -126,6 +126,7 @@ RIGHT = [
 """Right mechanisms at parameters at which laws are wide, or underflow in floating point."""
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("right", RIGHT, ids=repr)
 def test_no_right_mechanism_is_refused_for_its_parameters(right):
     assert check_mechanism(right).passed
@@ -163,19 +164,19 @@ def name(value: object) -> str:
     return getattr(value, "__name__", type(value).__name__) if not isinstance(value, str) else ""
 
 
-@pytest.mark.cases(12)
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(("wrong", "contract", "reason"), METHODS, ids=name)
 def test_a_wrong_method_is_noticed(wrong, contract, reason):
     notice(check_method, wrong, contract, reason)
 
 
-@pytest.mark.cases(8)
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(("wrong", "contract", "reason"), DECODERS, ids=name)
 def test_a_wrong_decoder_is_noticed(wrong, contract, reason):
     notice(check_decoder, wrong, contract, reason)
 
 
-@pytest.mark.cases(10)
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(("wrong", "contract", "reason"), MECHANISMS, ids=name)
 def test_a_wrong_mechanism_is_noticed(wrong, contract, reason):
     notice(check_mechanism, wrong, contract, reason)
@@ -190,6 +191,7 @@ def notice(check, wrong, contract: str, reason: str) -> None:
         assert failed.value.world
 
 
+@pytest.mark.slow
 def test_the_decoder_that_the_wrong_ones_are_made_of_keeps_the_contract():
     assert check_decoder(decoders.Clipped).passed
 

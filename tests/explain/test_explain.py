@@ -308,6 +308,7 @@ def test_replace_one_never_costs_less_and_grouping_turns_add_remove_into_a_swap(
     assert "2-swap" in content.side(RO).change
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("method", EXAMPLES)
 def test_more_answers_cost_more_and_everything_fits_in_json(method):
     one, ten = (explain(method, EXAMPLES[method], Setting(queries=queries)) for queries in (1, 10))
@@ -325,7 +326,7 @@ def test_more_answers_cost_more_and_everything_fits_in_json(method):
         assert word in text
 
 
-@pytest.mark.cases(12)
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("method", [name for name in EXAMPLES if name != "dpm"])
 @pytest.mark.parametrize("adjacency", SIDES, ids=lambda a: a.value)
 def test_a_price_sets_the_noise_to_the_safe_side(method, adjacency):

@@ -59,6 +59,7 @@ def priced_alike(name, more, price, adjacency):
     return explain(name, more, setting).side(adjacency).charge, make_method(name, **more).event(price, adjacency)
 
 
+@pytest.mark.cases(18)
 @pytest.mark.parametrize("adjacency", ADJACENCIES, ids=lambda a: a.value)
 @pytest.mark.parametrize(("name", "more"), METHODS, ids=str)
 def test_an_answer_is_explained_as_it_is_charged(name, more, adjacency):
@@ -81,6 +82,7 @@ def test_the_price_holds_whatever_the_slots(adjacency):
         assert charge == PoE(1.7).event(Price(0.7), adjacency)
 
 
+@pytest.mark.slow
 def test_the_noise_that_is_explained_is_the_noise_that_is_drawn():
     price, method = Price(1.0, 1e-6), make_method("pbs", subsamples=20)
     for adjacency in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE):
@@ -107,7 +109,7 @@ def test_the_sensitivity_that_is_explained_is_that_of_the_scores(name, more, cha
         assert sensitivity.value == pytest.approx(scores.sensitivity / grid, rel=1e-3)
 
 
-@pytest.mark.cases(24)
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("labels_public", [True, False], ids=["public labels", "private labels"])
 @pytest.mark.parametrize("adjacency", ADJACENCIES, ids=lambda a: a.value)
 @pytest.mark.parametrize(("name", "more"), DECODERS, ids=str)

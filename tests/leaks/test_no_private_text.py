@@ -256,6 +256,7 @@ def test_experts_on_whom_the_model_fails_leave_no_trace(world, model, log):
     search(log.getvalue(), world.markers, "the log")
 
 
+@pytest.mark.cases(20)
 @pytest.mark.parametrize(
     "damage",
     [

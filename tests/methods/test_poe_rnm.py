@@ -235,6 +235,7 @@ class _Mean(_NoClip):
         return Scores(scores.values // heard, sensitivity=max(1, scores.sensitivity // 4), adjacency=RO)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("mistake", "adjacency"),
     [

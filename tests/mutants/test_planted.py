@@ -59,6 +59,7 @@ def test_every_planted_bug_is_caught():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_bug_is_a_kill_and_neither_a_harmless_edit_nor_a_broken_import_is_one():
     # The runner's own planted mistakes: if it called everything killed, the last two would be.
     spec = importlib.util.spec_from_file_location("run_mutants", ROOT / "scripts" / "run_mutants.py")

@@ -69,6 +69,7 @@ COLUMNS = {
 }
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("kind", COLUMNS)
 @settings(max_examples=12, deadline=None)
 @given(data=st.data())

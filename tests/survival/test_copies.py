@@ -72,6 +72,7 @@ def writes(account, path) -> dict[str, Write]:
     return of
 
 
+@pytest.mark.slow
 def test_a_file_with_some_pages_of_a_write_is_refused_or_one_of_the_two(account, path, tmp_path):
     for what, write in writes(account, path).items():
         before, after = (told(put(tmp_path, data)) for data in (write.before, write.after))

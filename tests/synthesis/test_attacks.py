@@ -337,6 +337,7 @@ def test_an_interrupt_while_the_model_works_keeps_what_is_paid(desk, monkeypatch
     assert len(of_kind(desk.folder / "notes.db", "reserve")) == 3
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": 1e999}', '{"a": "\\ud800"}', '{"a": ' + "[" * 9999])
 def test_no_text_that_a_model_writes_stops_a_run_that_is_paid(desk, monkeypatch, text):
     (desk.folder / "a.schema.json").write_text(json.dumps({"type": "object", "properties": {"a": {}}}), "utf-8")
@@ -361,6 +362,7 @@ def test_texts_with_other_line_separators_are_found_again_after_a_crash(tmp_path
 # Absurd options
 
 
+@pytest.mark.cases(24)
 @pytest.mark.parametrize(
     "words",
     [

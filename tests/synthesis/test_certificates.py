@@ -111,6 +111,7 @@ PROBLEMS = (
 )  # fmt: skip
 
 
+@pytest.mark.cases(7)
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_a_forged_certificate_is_found_out(made, problem):
     certificate, written, ledger = made
@@ -382,6 +383,7 @@ def test_a_resume_with_other_records_names_no_hash(tmp_path):
 # What is no certificate
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(
     "changed",
     [

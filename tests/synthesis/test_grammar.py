@@ -59,6 +59,7 @@ def reservations(place) -> int:
 # Rows
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("method", sorted(registered_decoders()))
 def test_every_row_keeps_to_the_schema_and_none_is_lost(method):
     found = list(written(method=method).rounds())
@@ -232,6 +233,7 @@ COMMAND = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_embedded_model_writes_rows_whatever_its_weights_are_and_their_certificate_holds(desk, tmp_path):
     code, out, err = desk(*COMMAND, "--schema", "note.schema.json", "--json")
     assert code == 0, err

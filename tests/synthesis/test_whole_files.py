@@ -84,6 +84,7 @@ def loss(icl, other, per_label: int) -> tuple[float, float]:
     return float(np.abs(np.log(p) - np.log(q)).max()), delta
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("per_label", [1, 2])
 @pytest.mark.parametrize(("adjacency", "other"), CASES, ids=str)
 def test_a_whole_file_costs_what_one_batch_is_charged(adjacency, other, per_label):

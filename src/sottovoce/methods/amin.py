@@ -281,6 +281,8 @@ def _pure_of(rho: float) -> float:
     low, high = 0.0, 2 * math.sqrt(rho) + 2 * rho + 1e-9
     for _ in range(100):
         middle = (low + high) / 2
+        if middle in (low, high):
+            break  # nothing is between them
         low, high = (middle, high) if rho_of_pure(middle) <= rho else (low, middle)
     return low
 

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache, partial
 from typing import Any, Final, final, get_type_hints
 
 import numpy as np
@@ -136,9 +137,10 @@ class _Mechanism:
             )
         priors = (False, True) if "log_prior" in inspect.signature(self.mechanism.law).parameters else (False,)
         for adjacency, prior in itertools.product(ADJACENCIES, priors):
+            law_of = cache(partial(self._law_of_votes, adjacency=adjacency, prior=prior))
             for votes, neighbours in self._votes():
-                worlds = [self._votes_of(counts, adjacency) for counts in (votes, *neighbours[adjacency])]
-                laws, pairs = self._laws([self._law(it, prior) for it in worlds]), len(worlds) - 1
+                laws = self._laws([law_of(counts) for counts in (votes, *neighbours[adjacency])])
+                pairs = len(laws) - 1
                 world = f"{list(votes)} and one change of it, {adjacency.value}{', with a prior' if prior else ''}"
                 self._compare(claim, laws, [(0, i + 1) for i in range(pairs)], world)
         for first, second in self._random_scores(2_000 if self.full else 300):
@@ -156,6 +158,9 @@ class _Mechanism:
 
     def _law(self, scores: Scores, prior: bool) -> Any:
         return self.mechanism.law(scores, *self._prior(scores, prior))
+
+    def _law_of_votes(self, counts: Sequence[int], *, adjacency: Adjacency, prior: bool) -> Any:
+        return self._law(self._votes_of(counts, adjacency), prior)
 
     @staticmethod
     def _prior(scores: Scores, prior: bool) -> tuple[FloatArray, ...]:

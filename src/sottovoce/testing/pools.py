@@ -12,6 +12,7 @@ Assumes     Draws of one source are independent.
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, final
@@ -67,7 +68,7 @@ class Pool:
     """Draws in many worlds, and what the laws of these worlds say of them."""
 
     def __init__(self) -> None:
-        self._sums: dict[tuple[str, Stratum], _Sum] = {}
+        self._sums: defaultdict[tuple[str, Stratum], _Sum] = defaultdict(_Sum)
         self._impossible = ""
         self.draws = 0
 
@@ -94,7 +95,7 @@ class Pool:
             return
         items = sorted(features.items())
         for stratum in [(), *((item,) for item in items), *itertools.combinations(items, 2)]:
-            total = self._sums.setdefault((event, stratum), _Sum())
+            total = self._sums[event, stratum]
             total.chances += [chance] * draws
             total.hits += hits
             total.worlds.append((abs(hits - draws * chance), world))

@@ -56,7 +56,7 @@ def drawn(method, output, price, draws, seed):
 # Laws
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(3)
 @BOTH
 @pytest.mark.parametrize("name", sorted(e.SELECTING))
 def test_the_law_of_a_method_is_how_often_it_chooses(name, adjacency):
@@ -131,7 +131,7 @@ def subsampled():
     return said, {a: drawn(PBS, ExpertOutputs(said[0], SWAP, a), PBS_PRICE, DRAWS, 21) for a in (AR, RO)}
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @BOTH
 def test_the_law_of_subsampling_is_how_often_it_chooses(adjacency, subsampled):
     # 3 + 3 statistics at five standard deviations: false alarm below 1e-5.
@@ -141,6 +141,7 @@ def test_the_law_of_subsampling_is_how_often_it_chooses(adjacency, subsampled):
     assert law.max() - law.min() > 0.3
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("factor", [1 / math.sqrt(2), math.sqrt(2), 2.0], ids=["published", "root 2", "root of k"])
 def test_a_wrong_deviation_of_subsampling_is_noticed(factor, adjacency, subsampled, monkeypatch):

@@ -92,6 +92,7 @@ def test_a_prior_is_rounded_as_the_mechanism_rounds_it():
     assert [float(p) for p in method.law(answers[0], Price(2.0))] == [0.5, 0.5]
 
 
+@pytest.mark.slow
 def test_forty_labels_by_subsampling_agree_with_a_finer_quadrature(monkeypatch):
     rng = np.random.default_rng(43)
     said = np.log(rng.dirichlet([0.1] * 40, (5, 4)) + 1e-12)

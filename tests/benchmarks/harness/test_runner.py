@@ -291,12 +291,12 @@ def test_missing_rows_are_said_before_the_first_piece(tmp_path, model):
 @pytest.mark.parametrize(
     ("experiment", "settings", "other"),
     [
-        (poetry_table1.EXPERIMENT, {"records": (4,)}, {"epsilons": (0.5, 2.0)}),
-        (poetry_table1.EXPERIMENT, {"records": (4,)}, {"adjacencies": ("replace-one",)}),
         (poetry_clip.EXPERIMENT, {"records": (6,)}, {"clips": (0.7, 4.0)}),
         (poetry_clip.EXPERIMENT, {"records": (6,)}, {"epsilons": (3.0,)}),
+        (poetry_table1.EXPERIMENT, {"records": (4,)}, {"epsilons": (0.5, 2.0)}),
+        (poetry_table1.EXPERIMENT, {"records": (4,)}, {"adjacencies": ("replace-one",)}),
     ],
-    ids=["epsilon", "adjacency", "clip", "epsilon of the clips"],
+    ids=["clip", "epsilon of the clips", "epsilon", "adjacency"],
 )
 def test_a_sweep_over_prices_or_clips_never_calls_the_model_twice(tmp_path, model, experiment, settings, other):
     write_news(tmp_path)
@@ -341,6 +341,7 @@ def command(tmp_path, *more, name="poetry-table1"):
     runner.main(name, [*COMMAND, *places, *more])
 
 
+@pytest.mark.slow
 def test_table_1_runs_from_the_command_line_and_prints_markdown(tmp_path, capsys):
     write_news(tmp_path)
     command(tmp_path)

@@ -118,6 +118,7 @@ def test_no_candidate_is_a_row_that_the_model_was_fitted_on(bench, monkeypatch):
 # Caps
 
 
+@pytest.mark.slow
 def test_each_defence_has_the_cap_of_its_own_curve_and_price():
     for defence in table4.DEFENCES[1:]:
         for epsilon in (1.0, 4.0):

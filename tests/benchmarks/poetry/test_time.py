@@ -133,11 +133,13 @@ def test_every_method_is_timed_at_work_and_at_nothing_else(clock, bench):
         assert found[method, PHASES[0], "processor"] == pytest.approx(2 * first)
 
 
+@pytest.mark.slow
 def test_no_score_is_taken_from_the_store(clock, bench):
     times(bench)
     assert bench.scorer.asked == bench.scorer.found == 0
 
 
+@pytest.mark.slow
 def test_every_method_has_the_same_questions_and_none_twice(clock, bench):
     times(bench)
     rounds = clock.sessions[-len(METHODS) :]
@@ -229,6 +231,7 @@ def test_a_model_of_ones_own_takes_the_place_of_the_random_one(bench):
     assert names == ["embedded", "hf:mine"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not LOCAL, reason="the extra 'local' is not installed")
 def test_the_random_model_reads_all_records_in_one_prompt(bench):
     made = random_model()

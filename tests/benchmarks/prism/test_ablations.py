@@ -40,6 +40,7 @@ def asked(monkeypatch):
     prism_demonstrations.stepper_of.cache_clear()
 
 
+@pytest.mark.slow
 def test_each_variant_differs_from_the_usual_in_its_setting_and_costs_no_more(asked, tmp_path):
     result = Result.read(run(EXPERIMENT, SETTINGS, results=tmp_path / "results", cache=tmp_path / "cache"))
     public, *writers = asked

@@ -139,6 +139,7 @@ def test_a_defence_without_noise_is_found_out(tmp_path, monkeypatch, data, copie
     assert len(told) == 4
 
 
+@pytest.mark.slow
 def test_a_model_that_never_copies_is_said_to_show_nothing(tmp_path, monkeypatch, data, copies):
     copies.function = lambda prompt, text: [1.0] + [0.0] * (len(PIECES) + 1)
     section = EXPERIMENT.section(measured(tmp_path, monkeypatch, data))
@@ -172,6 +173,7 @@ def test_a_batch_holds_as_many_experts_as_it_is_priced_for(tmp_path, monkeypatch
     assert sorted(set(sizes)) == [(0, 0), (1, 1), (2, 2)]
 
 
+@pytest.mark.slow
 def test_what_drawing_alone_hides_is_said(tmp_path, monkeypatch, data, copies):
     # The copied piece is the likeliest by a hair: greedy copies, a draw hardly ever does.
     copies.function = lambda prompt, text: [logit / 300 for logit in copier(prompt, text)]

@@ -36,6 +36,7 @@ def judge(tmp_path_factory):
     read_world.cache_clear()
 
 
+@pytest.mark.slow
 def test_real_rows_are_told_by_set_and_label(judge):
     _, real = judge
     for task in OPENINGS:
@@ -43,6 +44,7 @@ def test_real_rows_are_told_by_set_and_label(judge):
         assert real[task][j.OF_LABEL] > 90
 
 
+@pytest.mark.slow
 def test_texts_of_another_set_are_out_of_the_domain_and_another_label_is_not_the_asked_one(judge):
     made, _ = judge
     questions = [Example({"text": f"{words} Berlin"}, n) for n, words in enumerate(OPENINGS["trec"])]
@@ -55,6 +57,7 @@ def test_texts_of_another_set_are_out_of_the_domain_and_another_label_is_not_the
     assert made.percentages("agnews", tickets)[j.IN_DOMAIN] == 0.0
 
 
+@pytest.mark.slow
 def test_a_label_with_many_texts_weighs_no_more_than_one_with_few(judge):
     made, _ = judge
     right, wrong = ({"text": f"{words} Rome"} for words in OPENINGS["agnews"][1:3])

@@ -13,6 +13,7 @@ from sottovoce.benchmarks.harness.datasets import default_data, read_world
 from sottovoce.benchmarks.harness.experiment import Bench, Piece, Result, Settings
 from sottovoce.benchmarks.harness.runner import run
 from sottovoce.benchmarks.prism import demonstrations as prism_demonstrations
+from sottovoce.benchmarks.prism import judging
 from sottovoce.benchmarks.prism import kshot as prism_kshot
 from sottovoce.benchmarks.prism.kshot import EXPERIMENT, METHODS, PUBLIC, REAL
 from sottovoce.errors import ParameterError
@@ -35,6 +36,14 @@ def quick(monkeypatch):
     monkeypatch.setattr(prism_demonstrations, "load_stepper", lambda model: made)
     yield made
     prism_demonstrations.stepper_of.cache_clear()
+
+
+@pytest.fixture
+def unjudged(quick, monkeypatch):
+    """The same, and nothing is asked of the judge, which embeds every row first: ``test_judging.py`` is about it."""
+    for name in ("judged", "judged_real"):
+        monkeypatch.setattr(judging, name, lambda *asked: ())
+    return quick
 
 
 def measured(tmp_path, monkeypatch, scorer=None, settings=SETTINGS) -> Result:
@@ -71,7 +80,7 @@ def test_the_same_run_twice_has_the_same_numbers(quick, tmp_path, monkeypatch):
     assert [(cell.key, cell.values) for cell in first.cells] == [(cell.key, cell.values) for cell in second.cells]
 
 
-def test_the_scorer_sees_k_demonstrations_under_their_labels(quick, tmp_path, monkeypatch):
+def test_the_scorer_sees_k_demonstrations_under_their_labels(unjudged, tmp_path, monkeypatch):
     seen = []
 
     def watched(task, context, query):
@@ -84,14 +93,14 @@ def test_the_scorer_sees_k_demonstrations_under_their_labels(quick, tmp_path, mo
     assert written
 
 
-def test_controls_are_above_or_below_as_they_should_be(quick, tmp_path, monkeypatch):
+def test_controls_are_above_or_below_as_they_should_be(unjudged, tmp_path, monkeypatch):
     # A model that answers with its demonstration's label: real ones beat none where labels are uneven, by far from 0.
     result = measured(tmp_path, monkeypatch, FakeScorer(), SMALL)
     at = {"task": "tickets", "names": "own"}
     assert result.cell(**at, method=e.ZERO_SHOT).mean == pytest.approx(100 / 8)
 
 
-def test_calibration_takes_off_what_is_said_to_questions_without_content(quick, tmp_path, monkeypatch):
+def test_calibration_takes_off_what_is_said_to_questions_without_content(unjudged, tmp_path, monkeypatch):
     # A model that leans to the first label by more than it knows: plain it says the first, calibrated the truth.
     def leaning(the_task, context, query):
         text = query["text"]
@@ -118,9 +127,10 @@ def test_private_records_are_rows_that_the_writer_never_met(monkeypatch):
         prism_demonstrations.held_of(bench, piece, 8)
 
 
-def test_another_model_can_write(quick, tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_another_model_can_write(unjudged, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(prism_demonstrations, "load_stepper", lambda model: asked.append(model) or quick)
+    monkeypatch.setattr(prism_demonstrations, "load_stepper", lambda model: asked.append(model) or unjudged)
     measured(tmp_path, monkeypatch, settings=replace(SMALL, writer="hf:other"))
     assert asked == ["hf:other"]
     assert (tmp_path / "results" / "prism-kshot-fake-hf-other.json").exists()

@@ -126,6 +126,7 @@ def test_a_record_in_the_prompt_is_told_and_noise_hides_it(copies, tmp_path, mon
     assert any("tells members from others by: confidence" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_a_writer_that_copies_exceeds_its_cap(copies, tmp_path, monkeypatch):
     leaky(monkeypatch, copies)
     found = attacks_of(measured(tmp_path, monkeypatch))
@@ -158,6 +159,7 @@ def test_the_certificate_refutes_the_price_of_a_copying_writer(copies, tmp_path,
             assert one.exceeds
 
 
+@pytest.mark.slow
 def test_a_scorer_that_reads_no_demonstration_shows_nothing_and_is_said_to(copies, tmp_path, monkeypatch):
     found = attacks_of(measured(tmp_path, monkeypatch, lambda task, context, query: [1.0, 0.0, 0.0, 0.0]))
     assert {one.auroc.value for one in found} == {0.5}

@@ -20,6 +20,7 @@ SETTINGS = Settings(
 )
 
 
+@pytest.mark.slow
 def test_every_count_is_measured_and_more_records_weigh_less(tmp_path, monkeypatch):
     prism_demonstrations.stepper_of.cache_clear()
     made = FakeStepper(lambda prompt, text: [1.0, 0.5, 0.2, len(text) - 2.0, 0.0], pieces=("late ", "fee ", "lamp "))

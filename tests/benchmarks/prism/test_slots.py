@@ -124,6 +124,7 @@ def answering(prompt):
     return " " + (prompt.prefix.partition("Genre: ")[2].partition("\n")[0] or "film") + "\n"
 
 
+@pytest.mark.slow
 def test_every_arm_is_measured_and_what_is_shown_decides_the_answers(data, monkeypatch):
     model = writer(answering)
     monkeypatch.setattr(p, "stepper_of", lambda name: model)

@@ -77,6 +77,7 @@ def test_private_films_are_reserved_ones_and_the_vocabulary_is_of_the_others(dat
     assert record["cast"] == ["A", "B"]
 
 
+@pytest.mark.slow
 def test_every_arm_is_measured_free_and_with_grammar(data, monkeypatch):
     # Freely it writes its year as a text, which the grammar does not allow; a letter that it is kept from is skipped.
     odd = text_of({**FILM, "cast": []}).replace("1950", '"950')

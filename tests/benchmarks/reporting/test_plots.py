@@ -43,6 +43,7 @@ def several(count: int, x: tuple = EPSILONS) -> list[Series]:
     return [Series(f"method number {place}", x, rows[place], low[place], high[place]) for place in range(count)]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("kind", plots.KINDS)
 def test_both_files_are_written(tmp_path, kind):
     paths = plots.draw(figure(*several(2), kind=kind), tmp_path / "new", "poetry")
@@ -61,6 +62,7 @@ def test_equal_numbers_give_equal_files_whatever_the_users_settings(tmp_path):
     assert b"<dc:date>" not in first["svg"]
 
 
+@pytest.mark.slow
 def test_drawing_needs_no_pyplot_and_importing_no_matplotlib():
     program = (
         "import sys; from sottovoce.benchmarks.reporting import plots, report\n"
@@ -101,6 +103,7 @@ def test_a_name_that_is_no_file_name_is_refused(tmp_path, prefix):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("kind", plots.KINDS)
 def test_empty_series_and_gaps_are_drawn_as_such(kind):
     nothing = figure(Series("empty", [], []), Series("gap", [1, 2], [math.nan, math.inf]), kind=kind, log_y=True)
@@ -152,6 +155,7 @@ def test_logarithmic_ticks_are_plain_numbers(least, most, ticks):
     assert len(plot_scales.log_ticks(1e-20, 1e20)) <= 14
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("count", "kind"), [(3, "lines"), (7, "lines"), (12, "lines"), (30, "points"), (9, "bars")])
 def test_the_legend_lists_every_series_and_covers_neither_axes_nor_edge(count, kind):
     groups = tuple(f"data set {place}" for place in range(14)) if kind == "bars" else EPSILONS

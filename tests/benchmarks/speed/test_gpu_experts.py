@@ -89,6 +89,7 @@ def test_nothing_is_counted_behind_the_end(scorer):
     assert count.operations == 0
 
 
+@pytest.mark.slow
 def test_contexts_have_about_the_tokens_that_were_asked_for(report):
     for case, wanted in zip(report["cases"], (100, 160), strict=True):
         assert wanted - 4 <= case["context_tokens"]["least"] <= case["context_tokens"]["most"] <= wanted + 4
@@ -161,6 +162,7 @@ def test_a_peak_is_taken_from_a_data_sheet_only_for_what_it_speaks_of(name, dtyp
     assert known_peak(name, dtype) == peak
 
 
+@pytest.mark.slow
 def test_a_loaded_model_scores_as_it_does_from_its_folder(scorer, tmp_path):
     scorer.model.tokenizer.save_pretrained(tmp_path)
     scorer.model.model.save_pretrained(tmp_path)

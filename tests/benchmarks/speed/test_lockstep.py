@@ -63,6 +63,7 @@ def ids(stepper):
     return [[*one.prefix, *one.own] for one in read]
 
 
+@pytest.mark.slow
 def test_it_reports_every_way_with_its_spread(tmp_path, capsys):
     given = ["--shape", "small", "--device", "cpu", "--experts", "2", "--prompt-tokens", "40", "--shared", "0", "16"]
     given += ["--texts", "2", "--tokens", "3", "--recompute-tokens", "1", "--repeats", "2", "--out"]

@@ -51,6 +51,7 @@ def test_without_the_data_it_says_so(tmp_path, capsys):
     assert "--data" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec(DEFAULT_PACKAGE) is None, reason="the encoder is not installed")
 def test_a_table_and_a_json_file_come_out(tmp_path, capsys):
     topics = ["The minister met the ambassador", "The team won the match", "The bank cut its rates", "A new chip"]

@@ -544,6 +544,7 @@ def test_nobody_can_be_clustered():
 # Price.
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize("adjacency", [AR, RO, ZO])
 @pytest.mark.parametrize("budget", [(1.0, 1e-6), (3.0, 1e-6), (8.0, 1e-5)])
 @pytest.mark.parametrize("options", [{}, {"depth": 3, "growth": 2.0}, {"axes": "in turn", "max_gap": None}])

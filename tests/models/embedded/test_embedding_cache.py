@@ -190,6 +190,7 @@ def _keep_and_find(job: tuple[str, int]) -> bool:
     return all(vector is not None for vector in cache.find("encoder 1", texts))
 
 
+@pytest.mark.slow
 def test_processes_may_write_at_once_from_an_empty_folder(folder):
     # Overlapping entries; the first to come makes the one secret that all use.
     with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as pool:

@@ -183,6 +183,7 @@ def _write(loaded: tuple[Any, Any], prompt: str, seed: int, most: int) -> list[i
     return out
 
 
+@pytest.mark.slow
 def test_a_sampled_text_ends_by_itself(loaded):
     ended = sum(loaded[0].eos_token_id in _write(loaded, PROMPT, seed, 90) for seed in range(3))
     assert ended >= 2

@@ -109,7 +109,7 @@ def plain(scorer, contexts=CONTEXTS, queries=QUERIES, task=TASK):
 # What the numbers are
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("layout", ["queries", "experts"])
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_scores_equal_a_plain_forward_pass_over_the_same_tokens(scorer_of, name, layout):
@@ -227,6 +227,7 @@ def test_a_cache_at_the_wrong_position_fails_the_self_test(folder):
     assert failed == ["plain forward pass, layout queries"]
 
 
+@pytest.mark.slow
 def test_the_command_says_at_which_shapes_a_model_was_tried(folder, capsys):
     assert run(["models", "check", f"hf:{folder('llama')}", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -584,6 +585,7 @@ def test_prepared_contexts_show_nothing_of_what_they_hold(llama, capfd, caplog):
     assert caplog.text == ""
 
 
+@pytest.mark.slow
 def test_a_missing_package_is_named_with_its_install_line():
     program = (
         "import sys; sys.modules['transformers'] = None\n"

@@ -116,7 +116,7 @@ def assert_plain(stepper, groups, texts, found, **given):
 # What the numbers are
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("layout", ["rows", "single"])
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gpt2", "bert", "gemma2"])
 def test_rows_equal_separate_uncached_forward_passes(stepper_of, name, layout):
@@ -197,6 +197,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", ["llama", "bert"])
 def test_a_row_is_equal_in_every_bit_whatever_the_others_hold(stepper_of, name, world):
@@ -390,6 +391,7 @@ def test_a_prompt_on_which_the_model_fails_is_a_null_row_and_others_are_not_touc
         assert torch.equal(rows[[0, 1, 2, 3, 5]], base[at][[0, 1, 2, 3, 5]])
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("error", "for_good"),
     [

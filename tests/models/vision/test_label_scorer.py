@@ -152,6 +152,7 @@ def test_scores_equal_an_uncached_pass_with_no_one_and_two_pairs(scorer_of, fami
     np.testing.assert_allclose(scores(scorer, task=TANGLED), plain(scorer, task=TANGLED), atol=1e-4)
 
 
+@pytest.mark.cases(2)
 @each_family
 def test_scores_equal_an_uncached_pass_when_nothing_is_reused(scorer_of, family):
     scorer = scorer_of(family, reuse_cache=False)
@@ -342,6 +343,7 @@ def test_an_expert_s_scores_are_bit_equal_whatever_the_others_hold(scorer_of, fa
     assert np.isfinite(alone).all()
 
 
+@pytest.mark.cases(2)
 @each_family
 def test_number_and_order_of_questions_change_no_bit(scorer_of, family):
     many = [*QUERIES, *({"image": worlds.picture(40 + k, (16 + 9 * k, 30))} for k in range(3))]
@@ -351,6 +353,7 @@ def test_number_and_order_of_questions_change_no_bit(scorer_of, family):
     assert forward.tobytes() == backward.tobytes() == alone.tobytes()
 
 
+@pytest.mark.cases(2)
 @each_family
 def test_what_is_kept_under_the_memory_cap_changes_no_bit(scorer_of, family):
     everything = scores(scorer_of(family))
@@ -380,6 +383,7 @@ def test_scorers_name_their_capability_and_isolation(scorer_of, folder):
     assert repr(scorer) == f"VisionScorer('{scorer.name}')"
 
 
+@pytest.mark.cases(2)
 @each_family
 def test_the_self_test_passes(scorer_of, family):
     report = scorer_of(family).self_test()

@@ -141,7 +141,7 @@ MUTANTS = [
         "prism-formula-as-a-bound",
         "steps are composed by PRISM's stated formula, which drops the term that makes it true",
         "privacy/accounting/accountant.py",
-        "return interval.upper if interval else None",
+        "return optimal_bound(event.eta, steps, delta, grid) if grid else None",
         "return event.eta * math.sqrt(2 * steps * -math.log(delta))",
         ACCOUNTANT,
     ),
@@ -149,8 +149,9 @@ MUTANTS = [
         "prism-formula-where-recursion-takes-long",
         "the formula with the dropped term stands in where the recursion is left out",
         "privacy/accounting/accountant.py",
-        "return interval.upper if interval else None",
-        "return interval.upper if interval else event.eta * math.sqrt(2 * steps * -math.log(delta))",
+        "return optimal_bound(event.eta, steps, delta, grid) if grid else None",
+        "return optimal_bound(event.eta, steps, delta, grid) if grid else "
+        "event.eta * math.sqrt(2 * steps * -math.log(delta))",
         HOLES,
     ),
     Mutant(

@@ -169,6 +169,7 @@ def _head(lines):
     return [{**lines[0], "meta": meta}, *kept[1:]]
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize(
     "change",
     [

@@ -419,6 +419,7 @@ def test_the_database_itself_refuses_more_failures_than_the_cap(old):
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_alembic_is_imported_only_to_move_something(tmp_path):
     program = (
         "import sys; from sottovoce.privacy.ledger.ledger import Ledger; Ledger(sys.argv[1]); Ledger(sys.argv[1]);"

@@ -169,6 +169,7 @@ EDITS = {
 }
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("kind", EDITS)
 def test_a_file_whose_records_are_mostly_known_opens_no_fresh_budget(tmp_path, kind):
     path = str(tmp_path / "t.db")
@@ -256,6 +257,7 @@ FURTHER = {
 }
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("first", ["plain", "longer"])
 @pytest.mark.parametrize(
     ("kind", "more"),
@@ -363,6 +365,7 @@ CLOCKS = {
 }
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize(
     "shape",
     [

@@ -137,6 +137,8 @@ def _kappa(rho: float, score: SplitScore, adjacency: Adjacency, one_axis: bool) 
     low, high = 0.0, 100.0
     for _ in range(100):
         middle = (low + high) / 2
+        if middle in (low, high):
+            break  # nothing is between them
         fits = cost_of(split_event(middle, score, adjacency, one_axis=one_axis)).rho <= rho
         low, high = (middle, high) if fits else (low, middle)
     return low

@@ -21,7 +21,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from sottovoce.errors import ParameterError
-from sottovoce.privacy.accounting.adaptive_composition import LEAST_ETA, finest_grid, optimal_epsilon
+from sottovoce.privacy.accounting.adaptive_composition import LEAST_ETA, finest_grid, optimal_bound
 from sottovoce.privacy.accounting.bounded_range import (
     SMALL_ETA,
     delta_of_bounded_range,
@@ -253,8 +253,7 @@ def _by_recursion(releases: Counter[Any], delta: float, requested: bool) -> floa
     if steps == 1:
         return epsilon_of_bounded_range(event.eta, delta)
     grid = finest_grid(event.eta, steps, delta, _OPTIMAL_WORK) or (40 if requested else None)
-    interval = optimal_epsilon(event.eta, steps, delta, grid) if grid else None
-    return interval.upper if interval else None
+    return optimal_bound(event.eta, steps, delta, grid) if grid else None
 
 
 def _by_mu(releases: Counter[Any], delta: float) -> float | None:

@@ -63,6 +63,8 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
         low, high = high, 2 * high
     for _ in range(_STEPS):
         middle = (low + high) / 2
+        if middle in (low, high):
+            break  # nothing is between them
         low, high = (low, middle) if _fits(middle, mu, delta) else (middle, high)
     return high * (1 + FLOAT_MARGIN)
 
@@ -81,6 +83,8 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
         low, high = high, 2 * high
     for _ in range(_STEPS):
         middle = (low + high) / 2
+        if middle in (low, high):
+            break  # nothing is between them
         low, high = (middle, high) if _fits(epsilon, middle, delta) else (low, middle)
     return low
 

@@ -79,6 +79,8 @@ def rho_of_budget(epsilon: float, delta: float) -> float:
     low, high = 0.0, epsilon + 1.0
     for _ in range(200):
         middle = (low + high) / 2
+        if middle in (low, high):
+            break  # nothing is between them
         if epsilon_of_rho(middle, delta) <= epsilon:
             low = middle
         else:
