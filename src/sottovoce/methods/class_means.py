@@ -9,7 +9,8 @@ Guarantee   mu-GDP with mu = norm / sigma, norm the largest change of the stacke
 Assumes     Isolation of the embedder: a record's vector is a function of that record. The label set is public; every
             label has a block, occupied or not.
 Sources     Wahdany et al. (2024, arXiv:2406.08039), who call the family DP prototypes; specification 5.13, T8, 9.3. The
-            classifier is post-processing: empirical Bayes with the known noise (``classifier``).
+            classifier is post-processing: empirical Bayes with the known noise (``classifier``). Its constants were
+            chosen on public sets (docs/results/pay-once.md).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PrivateSums, PublicInputs, register_fitter
 from sottovoce.methods.fitting.support import LinearSupport
+from sottovoce.methods.poe import PriorWeight
 from sottovoce.models.base import FloatArray
 from sottovoce.parameters import Positive, Whole
 from sottovoce.privacy.accounting.renyi import rho_of_budget
@@ -45,7 +47,18 @@ LEAST_UNITS: Final = 10.0
 SHAPE: Final = 0.3
 """Share of an even spread in the variances of coordinates, which a pool of another kind estimates badly."""
 BETWEEN: Final = 0.2
-"""Share of the variance of embeddings that lies between classes."""
+"""Share of the variance of embeddings that lies between classes, as far as nothing else is known."""
+BETWEEN_SPREAD: Final = 0.2
+"""How far that differs from task to task."""
+BETWEEN_RANGE: Final = (0.15, 0.6)
+"""Within which it is estimated."""
+LEAST_SIGNAL: Final = 0.6
+"""Units a label, in deviations of the noise, below which evidence says nothing beside the model's own answer."""
+FULL_SIGNAL: Final = 10.0
+"""The same from which on it counts in full."""
+FULL_UNITS: Final = 20.0
+"""Units a label from which on it counts in full."""
+_TINY: Final = 1e-12
 _RHO_SLACK: Final = 1 + 1e-12
 
 
@@ -90,6 +103,7 @@ class ClassMeans(Fitter):
     Attributes:
         sigma: Deviation of the noise in units of a unit vector's norm; ``None``: set by the price.
         count_sigma: Deviation of the noise in the number of units, where that is private; ``None``: set by the price.
+        prior_weight: Power of the model's own answer; 0 where label names mean nothing to it.
 
     Raises:
         ParameterError: A parameter is out of range.
@@ -101,6 +115,7 @@ class ClassMeans(Fitter):
     step: ClassVar[type[ClassMeansStep]] = ClassMeansStep
     sigma: Positive | None = None
     count_sigma: Positive | None = None
+    prior_weight: PriorWeight = 1.0
 
     def calibrated(self, price: Price, setting: FitSetting) -> Self:
         if setting.adds_epsilons:
@@ -141,7 +156,7 @@ class ClassMeans(Fitter):
         split = setting.labels * setting.dimension
         sums = noisy[:split].reshape(setting.labels, setting.dimension)
         counts = noisy[split:] * rule.divisor
-        return classifier(sums, counts, units, sigma, sigma * rule.divisor, variances, mapped)
+        return classifier(sums, counts, units, sigma, sigma * rule.divisor, variances, mapped, self.prior_weight)
 
     def _units(self, setting: FitSetting, private: PrivateSums, randomness: Randomness) -> float:
         """The number of units, or a noisy one where it is private."""
@@ -154,7 +169,7 @@ class ClassMeans(Fitter):
             grid_step=Fraction(1, LIMIT),
         )
         (noisy,) = RoundedGaussian(self._count_multiplier(setting)).release(counted, randomness).values
-        return max(float(noisy), LEAST_UNITS)
+        return max(float(noisy), LEAST_UNITS, float(setting.labels))
 
     def _multiplier(self, setting: FitSetting) -> float:
         step = ClassMeansStep(sigma=self.sigma, divisor=_divisor(setting))  # type: ignore[arg-type]
@@ -176,12 +191,13 @@ def classifier(
     count_sigma: float,
     variances: FloatArray,
     mapped: PublicMap | None,
+    prior_weight: float = 1.0,
 ) -> LinearSupport:
     """The classifier that follows from noisy sums: class means by empirical Bayes with the known noise.
 
     A class mean is a common mean plus a deviation, both normal around zero with variances in proportion to those of
     the pool's coordinates, and is observed with the noise and the spread of its records. What the posterior does not
-    know discounts a score. Every constant was chosen on public sets (``docs/results/pay-once.md``).
+    know discounts a score, and where there is little to learn from the model's own answer stands.
 
     Args:
         sums: Noisy sums, shape (labels, dimension).
@@ -191,33 +207,76 @@ def classifier(
         count_sigma: The same of ``counts``.
         variances: Of each coordinate over public texts, shape (dimension,), adding to 1.
         mapped: The map that the vectors went through.
+        prior_weight: Power of the model's own answer; 0 where label names mean nothing to it.
     """
     labels, dimension = sums.shape
     n = _shrunken(counts, units, count_sigma)[:, None]
     spread = (1 - SHAPE) * variances + SHAPE / dimension
     noise = labels * sigma**2 / units**2 + spread / units
-    common = spread / (spread + noise) * sums.sum(axis=0) / units
-    prior = BETWEEN * spread
-    noise = sigma**2 / n**2 + (1 - BETWEEN) * spread / n
-    deviation = prior / (prior + noise) * (sums - n * common) / n
+    seen = spread + noise
+    common = spread / seen * sums.sum(axis=0) / units
+    residual = sums - n * common
+    between = _between(residual, n, sigma, spread)
+    prior = between * spread
+    noise = sigma**2 / n**2 + (1 - between) * spread / n
+    deviation = prior / (prior + noise) * residual / n
     unknown = prior * noise / (prior + noise)
+    deviation -= _along(common, deviation, prior + noise, n)
     means = common + deviation
     apart = (deviation - deviation.mean(axis=0)) ** 2
-    within = (apart * ((1 - BETWEEN) * spread + unknown)).sum() / max(float(apart.sum()), 1e-12)
+    within = (apart * ((1 - between) * spread + unknown)).sum() / max(float(apart.sum()), _TINY)
+    trust = _trust(units, labels, sigma) if prior_weight else 1.0
     return LinearSupport(
-        weights=means / within,
-        offset=-(means * means).sum(axis=1) / (2 * within),
+        weights=trust * means / within,
+        offset=-trust * (means * means).sum(axis=1) / (2 * within),
         spread=np.pi / 4 * unknown.mean(axis=0) / within**2,
-        bias=0.5 * np.log(n[:, 0] / n.sum()),
-        prior_weight=1.0,
+        bias=trust * 0.5 * np.log(n[:, 0] / n.sum()),
+        prior_weight=prior_weight,
         mapped=mapped,
     )
 
 
 def _shrunken(counts: FloatArray, units: float, sigma: float) -> FloatArray:
-    """Counts of the labels, drawn to their mean as far as the noise explains how they differ; they add to ``units``."""
-    even = units / len(counts)
-    beyond = float(np.clip(((counts - even) ** 2).mean() - sigma**2, 0.0, even**2))
-    kept = even + beyond / (beyond + sigma**2) * (counts - even)
+    """Counts of the labels, drawn to their mean as far as noise and chance explain how they differ, and two standard
+    errors more; they add to ``units``."""
+    labels = len(counts)
+    even = units / labels
+    squares = float(((counts - even) ** 2).mean())
+    chance = (1 + 2 * math.sqrt(2 / labels)) * (sigma**2 + even)
+    kept = even + max(0.0, 1 - chance / max(squares, _TINY)) * (counts - even)
     kept = np.maximum(kept, even / 5)
     return np.asarray(kept * units / kept.sum())
+
+
+def _between(residual: FloatArray, n: FloatArray, sigma: float, spread: FloatArray) -> float:
+    """The share of the variance of embeddings that lies between classes: what the sums say of it, drawn to 0.2."""
+    labels = len(residual)
+    chance = sigma**2 + n * spread
+    weight = spread / chance.mean(axis=0) ** 2
+    slope = float((weight * (n**2 * spread * (1 - 1 / labels) - n * spread)).sum())
+    if slope <= 0:
+        return BETWEEN
+    error = 2 * float((weight**2 * chance**2).sum()) / slope**2
+    estimate = float((weight * (residual**2 - chance)).sum()) / slope
+    precision = 1 / BETWEEN_SPREAD**2
+    pooled = (BETWEEN * precision + estimate / error) / (precision + 1 / error)
+    return float(np.clip(pooled, *BETWEEN_RANGE))
+
+
+def _along(common: FloatArray, deviation: FloatArray, variance: FloatArray, n: FloatArray) -> FloatArray:
+    """What an error in a label's count alone would move its mean by, along the common mean: most of what is there."""
+    square = float((common * common).sum())
+    if square < _TINY:
+        return np.zeros_like(deviation)
+    direction = common / math.sqrt(square)
+    along = (variance * direction**2).sum(axis=1, keepdims=True)
+    share = 1 - along / (along + square / n)
+    return np.asarray(share * (deviation @ direction)[:, None] * direction)
+
+
+def _trust(units: float, labels: int, sigma: float) -> float:
+    """How much evidence counts beside the model's own answer: less where there is little of it, as an insurance."""
+    signal = units / (labels * sigma)
+    if signal < LEAST_SIGNAL:
+        return 0.0
+    return min(1.0, signal / FULL_SIGNAL) * min(1.0, math.sqrt(units / (FULL_UNITS * labels)))
