@@ -203,7 +203,8 @@ def classifier(
     unknown = prior * noise / (prior + noise)
     means = common + deviation
     apart = (deviation - deviation.mean(axis=0)) ** 2
-    within = (apart * ((1 - BETWEEN) * spread + unknown)).sum() / max(float(apart.sum()), 1e-12)
+    apart = apart if apart.sum() > 0 else np.ones_like(apart)
+    within = np.average((1 - BETWEEN) * spread + unknown, weights=apart)
     return LinearSupport(
         weights=means / within,
         offset=-(means * means).sum(axis=1) / (2 * within),
