@@ -314,8 +314,9 @@ class Fitting:
     def _rehearsed(self) -> PublicInputs:
         """The public side, worked out before the charge: what fails for everybody fails here."""
         try:
-            vectors = of_shape(
-                self.embedder.embed_questions(self.task, self._pool), (len(self._pool), self.embedder.dimension)
+            vectors, probed = (
+                of_shape(self.embedder.embed_questions(self.task, texts), (len(texts), self.embedder.dimension))
+                for texts in (self._pool, self._public_texts)
             )
             if self._public_texts:
                 bare_scores(self.model, self.task, self._public_texts)
@@ -327,7 +328,7 @@ class Fitting:
             raise ModelError(
                 f"The model {self.model.name} failed on public texts ({type(error).__name__}). Nothing was charged."
             ) from error
-        if not np.isfinite(vectors).all():
+        if not (np.isfinite(vectors).all() and np.isfinite(probed).all()):
             raise ModelError(
                 f"The model {self.model.name} gave numbers that are not finite for a public text. Nothing was charged. "
                 "Leave that text out, or check the model's weights."
