@@ -185,7 +185,9 @@ class Likeness(SumRule):
         """One record's likeness to every candidate, in grid steps from 0 to ``LIMIT``; zeros where it says nothing."""
         if not np.isfinite(vector).all():
             return np.zeros(len(self.candidates), dtype=np.int64)
-        near = (np.vecdot(self.candidates, vector) - self.floor) / (self.ceiling - self.floor)
+        with np.errstate(over="ignore", invalid="ignore"):
+            near = (np.vecdot(self.candidates, vector) - self.floor) / (self.ceiling - self.floor)
+        near = np.where(np.isnan(near), 0.0, near)  # products of a vector that is far too long overflow to both sides
         steps: IntArray = np.floor(np.clip(near, 0.0, 1.0) * LIMIT).astype(np.int64)
         return steps
 
