@@ -43,8 +43,8 @@ MAY_UNSEAL = ("experts",)
 MAY_DRAW = {
     "randomness.py": "the source of noise",
     "session.py": "ids of releases",
-    "fitting/fit.py": "ids of runs",
     "synthesis/synthesizer.py": "ids of runs",
+    "fitting/fit.py": "ids of runs",
     "store.py": "the key of the store's file names",
     "models/huggingface/prompts.py": "a sentinel that no text can hold",
     "models/embedded/embedding_cache.py": "keys and nonces of a cipher",

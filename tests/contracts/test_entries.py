@@ -24,7 +24,17 @@ def _enough_of_a_mechanism(kept):
     return "price" in kept and ("neighbours" in kept or "neighbours by draws" in kept)
 
 
-NEEDED = {"method": _enough_of_a_method, "decoder": _enough_of_a_method, "mechanism": _enough_of_a_mechanism}
+def _enough_of_a_fitter(kept):
+    needed = {"price", "refusals", "post-processing", "sensitivity", "draws", "sampler", "session"}
+    return needed <= kept.keys() and kept["sensitivity"] > 100 and kept.get("neighbours", 0) + kept["composition"] > 100
+
+
+NEEDED = {
+    "method": _enough_of_a_method,
+    "decoder": _enough_of_a_method,
+    "mechanism": _enough_of_a_mechanism,
+    "fitter": _enough_of_a_fitter,
+}
 """What must have been checked: a suite that skipped everything would pass as well."""
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from contracts.wrong import decoders, mechanisms, methods
+from contracts.wrong import decoders, fitters, mechanisms, methods
 from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
 from sottovoce.methods.base import make_method
 from sottovoce.methods.poe import PoE
-from sottovoce.testing import ContractError, check_decoder, check_mechanism, check_method
+from sottovoce.testing import ContractError, check_decoder, check_fitter, check_mechanism, check_method
 from sottovoce.testing.mechanisms import _Mechanism, _parts_of
 
 NEIGHBOURS = "does not hold"
@@ -114,6 +114,38 @@ MECHANISMS = [
     (mechanisms.WithoutLaw(), "drive", "it has no law"),
     (mechanisms.TakesWords(), "drive", "no public method"),
 ]
+FITTERS = [
+    (fitters.HalvedSensitivity, "sensitivity", "2 times the norm"),
+    (fitters.FactorOneForASwap, "sensitivity", "(?s)its sum moves by.*replace-one"),
+    (fitters.OneUnitForTwo, "sensitivity", "(?s)its sum moves by.*2-swap"),
+    (fitters.WithoutNoise, "post-processing", "something private reaches them without noise"),
+    (fitters.BareCount, "post-processing", "(?s)two supports.*add-remove"),
+    (fitters.BareClassCounts, "post-processing", "two supports"),
+    (fitters.Unclipped, "sensitivity", "its sum moves by"),
+    (fitters.EachRecordByItself, "sensitivity", "its sum moves by"),
+    (fitters.Centred, "isolation", "depends on the other units"),
+    (fitters.NoiseInEachShard, "composition", "costs epsilon"),
+    (fitters.TheBetterOfTwo, "composition", "costs epsilon"),
+    (fitters.TheLargerOfTwo, "composition", "costs epsilon"),
+    (fitters.UntilItSuits, "draws", "how often it draws"),
+    (fitters.RaisesOnNegatives, "draws", "raised ValueError"),
+    (fitters.OccupiedLabels, "asks", "tells a mechanism something else"),
+    (fitters.NoiseFollowsData, "asks", "tells a mechanism something else"),
+    (fitters.OwnSource, "sampler", "another source of noise"),
+    (fitters.CheapEvent, "composition", "costs epsilon"),
+    (fitters.CountForFree, "composition", "(?s)costs epsilon.*add-remove"),
+    (fitters.QuietDraw, "post-processing", "two supports"),
+    (fitters.AbovePrice, "price", "it costs epsilon"),
+    (fitters.LeftOpen, "price", "left open"),
+    (fitters.Remembers, "post-processing", "two supports"),
+    (fitters.Shapely, "draws", "the shape of its support"),
+    (fitters.ChosenWithHalf, "sensitivity", "(?s)scores move by.*replace-one"),
+    (fitters.ChosenForHalf, "neighbours", "does not hold"),
+    (fitters.ChosenTwice, "neighbours", "does not hold"),
+    (fitters.TheLikest, "post-processing", "two supports"),
+    (fitters.OccupiedAlone, "post-processing", "two supports"),
+    (fitters.NeedsWords, "drive", "unknown choice"),
+]
 
 
 RIGHT = [
@@ -182,11 +214,33 @@ def test_a_wrong_mechanism_is_noticed(wrong, contract, reason):
     notice(check_mechanism, wrong, contract, reason)
 
 
+@pytest.mark.cases(10)
+@pytest.mark.parametrize(("wrong", "contract", "reason"), FITTERS, ids=name)
+def test_a_wrong_fitter_is_noticed(wrong, contract, reason):
+    notice(check_fitter, wrong, contract, reason)
+
+
+@pytest.mark.parametrize("right", [fitters.Means, fitters.Chosen], ids=name)
+def test_the_fitters_that_the_wrong_ones_are_made_of_keep_the_contract(right):
+    assert check_fitter(right).passed
+
+
 def notice(check, wrong, contract: str, reason: str) -> None:
     with pytest.raises(ContractError, match=reason) as failed:
         check(wrong)
     assert failed.value.contract == contract
-    if contract in ("neighbours", "records", "isolation", "null expert", "order", "failures"):
+    if contract in (
+        "neighbours",
+        "records",
+        "isolation",
+        "sensitivity",
+        "post-processing",
+        "composition",
+        "asks",
+        "null expert",
+        "order",
+        "failures",
+    ):
         assert failed.value.world in str(failed.value)
         assert failed.value.world
 

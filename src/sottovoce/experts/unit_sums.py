@@ -106,7 +106,7 @@ class ClassSums(SumRule):
         2 + 2 c.c', since |a_y| <= c_y, and |c - c'|^2 / divisor^2 at most 2 - 2 c.c'.
         """
         if is_drop(change):
-            return change.rows**2 * (LIMIT**2 + (LIMIT // self.divisor) ** 2)
+            return change.rows**2 * (LIMIT**2 + LIMIT**2 // self.divisor**2)
         return (LIMIT * change.widths) ** 2
 
     def add_up(self, block: Block) -> IntArray:
@@ -185,7 +185,9 @@ class Likeness(SumRule):
         """One record's likeness to every candidate, in grid steps from 0 to ``LIMIT``; zeros where it says nothing."""
         if not np.isfinite(vector).all():
             return np.zeros(len(self.candidates), dtype=np.int64)
-        near = (np.vecdot(self.candidates, vector) - self.floor) / (self.ceiling - self.floor)
+        with np.errstate(over="ignore", invalid="ignore"):
+            near = (np.vecdot(self.candidates, vector) - self.floor) / (self.ceiling - self.floor)
+        near = np.where(np.isnan(near), 0.0, near)  # products of a vector that is far too long overflow to both sides
         steps: IntArray = np.floor(np.clip(near, 0.0, 1.0) * LIMIT).astype(np.int64)
         return steps
 
@@ -213,12 +215,12 @@ def _within(rows: NDArray[np.int64]) -> NDArray[np.int64]:
 def _of_unit(rows: NDArray[np.int64], labels: NDArray[np.intp]) -> Iterator[tuple[int, IntArray, int]]:
     """What a unit of several records adds: for each of its labels the vector and the weight, in grid steps."""
     found, counts = np.unique(labels, return_counts=True)
-    norm = _norm_above(int((counts * counts).sum()))
+    square = int((counts * counts).sum())
     for label, count in zip(found.tolist(), counts.tolist(), strict=True):
-        weight = LIMIT * count // norm
+        weight = isqrt(LIMIT**2 * count**2 // square)
         mean = np.trunc(rows[labels == label].sum(axis=0) * weight / (count * LIMIT)).astype(np.int64)
-        square = int((mean * mean).sum())
-        yield label, mean if square <= weight**2 else _shrink(mean, weight, _norm_above(square)), weight
+        length = int((mean * mean).sum())
+        yield label, mean if length <= weight**2 else _shrink(mean, weight, _norm_above(length)), weight
 
 
 def _norm_above(square: int) -> int:

@@ -30,7 +30,7 @@ from sottovoce.experts.reading import bare_scores, of_shape
 from sottovoce.experts.unit_sums import SumRule
 from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.fitting.certificate import FitCertificate, note_of
-from sottovoce.fitting.fitted import Fitted, content_hash, question_of
+from sottovoce.fitting.fitted import MOST_BYTES, Fitted, content_hash, question_of
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter
 from sottovoce.methods.fitting.support import LinearSupport
@@ -129,6 +129,9 @@ class Fitting:
         self._encoded = EncodedRecords(self._records, task, self.embedder, self.adjacency)
         setting = self._setting(adds_epsilons=True)
         fitter.plan(price, setting)  # what no ledger makes right is refused before one is opened
+        if self._room > MOST_BYTES:
+            limit = f"so few that a fitted file has at most {MOST_BYTES:,} bytes; it would have up to {self._room:,}"
+            raise ParameterError("labels and public texts", f"{setting.labels:,} and {setting.candidates:,}", limit)
         self._account: Account = open_account(
             self._records, self.adjacency, budget, ledger, caller, Budget.once(price.epsilon, price.delta)
         )
@@ -315,8 +318,9 @@ class Fitting:
     def _rehearsed(self) -> PublicInputs:
         """The public side, worked out before the charge: what fails for everybody fails here."""
         try:
-            vectors = of_shape(
-                self.embedder.embed_questions(self.task, self._pool), (len(self._pool), self.embedder.dimension)
+            vectors, probed = (
+                of_shape(self.embedder.embed_questions(self.task, texts), (len(texts), self.embedder.dimension))
+                for texts in (self._pool, self._public_texts)
             )
             if self._public_texts:
                 bare_scores(self.model, self.task, self._public_texts)
@@ -328,7 +332,7 @@ class Fitting:
             raise ModelError(
                 f"The model {self.model.name} failed on public texts ({type(error).__name__}). Nothing was charged."
             ) from error
-        if not np.isfinite(vectors).all():
+        if not (np.isfinite(vectors).all() and np.isfinite(probed).all()):
             raise ModelError(
                 f"The model {self.model.name} gave numbers that are not finite for a public text. Nothing was charged. "
                 "Leave that text out, or check the model's weights."
@@ -341,13 +345,9 @@ class Fitting:
     @property
     def _room(self) -> int:
         """Bytes that what is drawn takes up at most; public."""
-        setting = self.plan.setting
+        labels, dimension = len(self.task.labels), self.embedder.dimension
         longest = max((len(canonical(dict(query))) for query in self._pool), default=0)
-        return (
-            (1 << 20)
-            + 8 * (setting.labels + setting.dimension) * (setting.dimension + 2)
-            + 64 * setting.labels * longest
-        )
+        return (1 << 20) + 8 * (labels + dimension) * (dimension + 2) + 64 * labels * longest
 
     def _fitted(self, support: Any, run_state: Mapping[str, str]) -> Fitted:
         content = content_hash(support, self.task, self.model.name, self.embedder.embedding)

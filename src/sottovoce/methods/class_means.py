@@ -224,7 +224,8 @@ def classifier(
     deviation -= _along(common, deviation, prior + noise, n)
     means = common + deviation
     apart = (deviation - deviation.mean(axis=0)) ** 2
-    within = (apart * ((1 - between) * spread + unknown)).sum() / max(float(apart.sum()), _TINY)
+    apart = apart if apart.sum() > 0 else np.ones_like(apart)
+    within = np.average((1 - between) * spread + unknown, weights=apart)
     trust = _trust(units, labels, sigma) if prior_weight else 1.0
     return LinearSupport(
         weights=trust * means / within,
@@ -279,4 +280,4 @@ def _trust(units: float, labels: int, sigma: float) -> float:
     signal = units / (labels * sigma)
     if signal < LEAST_SIGNAL:
         return 0.0
-    return min(1.0, signal / FULL_SIGNAL) * min(1.0, math.sqrt(units / (FULL_UNITS * labels)))
+    return min(1.0, signal / FULL_SIGNAL) * min(1.0, units / (FULL_UNITS * labels))

@@ -1,4 +1,4 @@
-"""Contracts that every method, decoder and mechanism keeps, for one's own too; docs/testing.md says what they prove.
+"""Contracts of methods, decoders, fitters and mechanisms, for one's own too; docs/testing.md says what they prove.
 
 Example:
     >>> from sottovoce.methods.rnm import RNM
@@ -9,6 +9,7 @@ Example:
 """
 
 from sottovoce.testing.decoders import check_decoder
+from sottovoce.testing.fitters import check_fitter
 from sottovoce.testing.mechanisms import check_mechanism
 from sottovoce.testing.methods import check_method
 from sottovoce.testing.registries import Enrolled, entries, examine, registries, unknown_registries
@@ -21,6 +22,7 @@ __all__ = [
     "Enrolled",
     "Report",
     "check_decoder",
+    "check_fitter",
     "check_mechanism",
     "check_method",
     "entries",

@@ -95,7 +95,7 @@ class _Mechanism:
     def check(self) -> None:
         """Every contract that applies."""
         claim = self._claim()
-        name, takes = _release_of(self.mechanism)
+        name, takes = release_of(type(self.mechanism))
         drivers: dict[Any, Callable[[str, Claim], None]] = {
             Scores: self._scores,
             Counts: self._counts,
@@ -481,9 +481,9 @@ def _steps(drawn: Any) -> Sequence[int]:
     return drawn.steps if hasattr(drawn, "steps") else drawn  # type: ignore[no-any-return]
 
 
-def _release_of(mechanism: Mechanism) -> tuple[str, Any]:
+def release_of(mechanism: type[Mechanism]) -> tuple[str, Any]:
     """The public method that draws, and the type of what it takes first."""
-    for name, method in inspect.getmembers(type(mechanism), inspect.isfunction):
+    for name, method in inspect.getmembers(mechanism, inspect.isfunction):
         if name.startswith("_"):
             continue
         try:

@@ -21,6 +21,8 @@ from sottovoce.testing.report import ContractError, Effort
 
 COMPANIONS: Final[tuple[float, ...]] = (0.25, 2)
 """Numbers that are tried for an optional one: beside a choice that needs it, and alone."""
+_SETTLED: Final = ("dials", "priced_too", "calibrated_parameters")
+"""Attributes of an entry that name parameters which a price settles."""
 
 
 def settings_of(cls: type, effort: Effort) -> Iterator[Any]:
@@ -60,7 +62,8 @@ def settings_of(cls: type, effort: Effort) -> Iterator[Any]:
             instance = _made(cls, {name: other})
             if instance is not None:
                 yield instance
-    for name in _optional(cls, choices, (*getattr(default, "dials", ()), *getattr(default, "priced_too", ()))):
+    settled = [name for kind in _SETTLED for name in getattr(default, kind, ())]
+    for name in _optional(cls, choices, settled):
         made = [instance for number in COMPANIONS if (instance := _made(cls, {name: number})) is not None]
         yield from (instance for instance in (made if effort is Effort.FULL else made[-1:]) if instance not in known)
 

@@ -1,0 +1,177 @@
+"""How far two neighbouring worlds are apart in what a mechanism is given, and what that costs.
+
+Guarantee   A move beyond the bound that a mechanism was told is found exactly, in whole numbers. The loss of a draw is
+            that of this pair: less than the mechanism's event where the pair moves by less than the bound.
+Sources     specification 1.5 (ranges and norms), T1 (bounded range), T8 (Gaussian noise).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, final
+
+import numpy as np
+
+from sottovoce.mechanisms.base import SelectionMechanism
+from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.aggregates import Counts, Scores, VectorSum
+from sottovoce.privacy.events import (
+    BoundedRange,
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    NoOpDpEvent,
+    PureDP,
+    SelfComposedDpEvent,
+    ZCDpEvent,
+)
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.testing.claims import FloatArray, log_law
+from sottovoce.testing.draw_tape import Draw
+
+SLACK: Final = 1 + 1e-9
+"""Figures are worked out in floating point."""
+DIGITS: Final = 12
+"""Losses that are equal up to these significant digits are the same loss."""
+MOST_KINDS: Final = 12
+"""Kinds of pairs that are accounted for: those with the largest losses."""
+
+
+def law_of(draw: Draw) -> FloatArray:
+    """Natural-log probability of every candidate of a selection."""
+    return log_law(draw.mechanism.law(draw.aggregate, *draw.public))
+
+
+def too_far(one: Draw, other: Draw, adjacency: Adjacency) -> str:
+    """What shows that two worlds are further apart than a mechanism was told; empty where nothing does."""
+    told = one.aggregate
+    if told.adjacency is not adjacency:
+        return f"is told that one change is {told.adjacency.value}"
+    if not hasattr(told, "values"):
+        return ""
+    moved = [a - b for a, b in zip(told.values.tolist(), other.aggregate.values.tolist(), strict=True)]
+    if isinstance(told, Scores):
+        reach, square = max(moved) - min(moved), _least_square(moved)
+        if reach > told.sensitivity:
+            return f"is told a sensitivity of {told.sensitivity}, and scores move by {reach}"
+        if told.squared_l2 is not None and square > told.squared_l2:
+            return f"is told a squared norm of {told.squared_l2}, and scores move by {square}"
+    if isinstance(told, VectorSum) and (square := sum(step * step for step in moved)) > told.squared_l2:
+        ratio = math.sqrt(square / told.squared_l2)
+        return f"is told a squared norm of {told.squared_l2}, and its sum moves by {square}, {ratio:.4g} times the norm"
+    if isinstance(told, Counts) and (reach := sum(map(abs, moved))) > told.l1:
+        return f"is told that counts change by {told.l1} in all, and they change by {reach}"
+    return ""
+
+
+def _least_square(moved: Sequence[int]) -> int:
+    """Squared norm of a move of scores, of which a selection ignores what all candidates have in common."""
+    middle = sum(moved) // len(moved)
+    return min(sum((step - common) ** 2 for step in moved) for common in (0, middle, middle + 1))
+
+
+def loss_of(one: Draw, other: Draw) -> DpEvent:
+    """What this pair of draws costs."""
+    event = one.mechanism.event
+    if not hasattr(one.aggregate, "values"):
+        return event
+    moved = one.aggregate.values - other.aggregate.values
+    if not moved.any():
+        return NoOpDpEvent()
+    if isinstance(one.aggregate, VectorSum):
+        share = sum(step * step for step in moved.tolist()) / one.aggregate.squared_l2
+        if isinstance(event, GaussianDpEvent):
+            return GaussianDpEvent(_rounded(event.noise_multiplier / math.sqrt(share)))
+        if isinstance(event, ZCDpEvent):
+            return ZCDpEvent(_rounded(event.rho * share))
+    if isinstance(one.mechanism, SelectionMechanism) and isinstance(event, BoundedRange | PureDP):
+        ratio = law_of(one) - law_of(other)
+        ratio = ratio[~np.isnan(ratio)]
+        if isinstance(event, BoundedRange):
+            return _positive(BoundedRange, float(ratio.max() - ratio.min()))
+        return _positive(PureDP, float(np.abs(ratio).max()))
+    return event
+
+
+def _positive(kind: type[Any], value: float) -> DpEvent:
+    return kind(_rounded(value)) if value > 1e-12 else NoOpDpEvent()
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
+
+
+@final
+@dataclass
+class Losses:
+    """Losses of pairs, with a pair that shows each.
+
+    Attributes:
+        adjacency: Of all pairs.
+        pairs: How many were added.
+    """
+
+    adjacency: Adjacency
+    pairs: int = 0
+    _kinds: dict[tuple[DpEvent, ...], str] = field(default_factory=dict)
+
+    def add(self, losses: Sequence[DpEvent], world: str) -> None:
+        """The losses of every draw of one pair, in order."""
+        self.pairs += 1
+        self._kinds.setdefault(_merged(losses), world)
+
+    def exceed(self, event: Any, delta: float) -> tuple[str, str] | None:
+        """What shows that some pair loses more than the event says, and the pair; ``None`` where none does."""
+        kinds = [kind for kind in self._kinds if kind and not any(_less(kind, other) for other in self._kinds)]
+        kinds = sorted(kinds, key=lambda kind: sum(map(_size, kind)), reverse=True)[:MOST_KINDS]
+        for point in (delta, 0.1):
+            allowed = self._epsilon(event, point)
+            for parts in kinds:
+                lost = min(self._epsilon(ComposedDpEvent(list(parts)), point), self._even(parts, point))
+                if lost > allowed * SLACK + 1e-9:
+                    problem = (
+                        f"what it draws costs epsilon {lost:.6g} at delta {point:g} in one pair of worlds, and its "
+                        f"event {event} says {allowed:.6g}"
+                    )
+                    return problem, self._kinds[parts]
+        return None
+
+    def _even(self, parts: Sequence[DpEvent], delta: float) -> float:
+        """As if every selection lost as much as the worst: the tightest composition is known for equal ones alone."""
+        ranges = [part.eta for part in parts if isinstance(part, BoundedRange)]
+        if len(ranges) < len(parts):
+            return math.inf
+        return self._epsilon(SelfComposedDpEvent(BoundedRange(max(ranges)), len(ranges)), delta)
+
+    def _epsilon(self, event: Any, delta: float) -> float:
+        return float(RdpAccountant(self.adjacency).compose(event).report(delta).epsilon)
+
+
+def _merged(losses: Sequence[DpEvent]) -> tuple[DpEvent, ...]:
+    """Losses in an order, Gaussian noise as one: squares of mu add up."""
+    others = [loss for loss in losses if not isinstance(loss, NoOpDpEvent | GaussianDpEvent)]
+    square = math.fsum(loss.noise_multiplier**-2 for loss in losses if isinstance(loss, GaussianDpEvent))
+    gaussian = [GaussianDpEvent(_rounded(square**-0.5))] if square else []
+    return (*gaussian, *sorted(others, key=lambda loss: (type(loss).__name__, _size(loss))))
+
+
+def _less(parts: Sequence[DpEvent], other: Sequence[DpEvent]) -> bool:
+    """Whether a pair loses less than another in every draw."""
+    kinds = [type(part) for part in parts] == [type(part) for part in other]
+    return parts != other and kinds and all(_size(a) <= _size(b) for a, b in zip(parts, other, strict=True))
+
+
+def _size(part: DpEvent) -> float:
+    """How much a draw loses, to be compared with others of its kind."""
+    match part:
+        case GaussianDpEvent():
+            return float(part.noise_multiplier) ** -2
+        case ZCDpEvent():
+            return 2 * float(part.rho)
+        case BoundedRange():
+            return part.eta**2 / 4
+        case PureDP():
+            return part.epsilon**2
+    return math.inf

@@ -1,0 +1,163 @@
+"""A record of what a fitter draws: every mechanism's release is noted, or answered from a list.
+
+While a tape runs, the registered mechanisms hand their releases through it. So the contract sees which bounds they are
+told, can compare what they are given in neighbouring worlds, and can let the same release come in all of them.
+
+Guarantee   A draw by anything but a registered mechanism is not noted. It shows in a support that differs between
+            worlds of which every noted draw is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, wraps
+from inspect import isfunction
+from typing import Any, Final, final
+
+import numpy as np
+
+from sottovoce.mechanisms.base import Mechanism, registered
+from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
+from sottovoce.randomness import Randomness
+from sottovoce.testing.mechanisms import release_of
+
+AGGREGATES: Final = (Scores, VectorSum, Counts, ItemCounts)
+
+
+@final
+@dataclass(frozen=True)
+class Draw:
+    """One release of a mechanism.
+
+    Attributes:
+        mechanism: That drew.
+        aggregate: What it drew from. Private.
+        public: What it was told besides, such as a prior.
+        outcome: What it released.
+    """
+
+    mechanism: Any
+    aggregate: Any
+    public: tuple[Any, ...]
+    outcome: Any
+
+
+Teller = Callable[[int, Draw], Any]
+"""The release of a draw, by its number; the draw has no outcome yet. ``NotImplemented``: it is drawn."""
+
+
+@final
+class WrongDrawError(Exception):
+    """A draw that a contract forbids; the message says which."""
+
+
+@final
+class Tape:
+    """What one fit asked for and drew.
+
+    Args:
+        randomness: That the fit is given.
+        told: Says what every draw releases; ``None`` for real draws.
+
+    Attributes:
+        draws: In order.
+        trace: Everything that may depend on earlier releases and public inputs alone: what was asked for, which
+            mechanisms drew, and their bounds.
+        rules: Rules of the sums that were asked for.
+    """
+
+    def __init__(self, randomness: Randomness, told: Teller | None = None) -> None:
+        self.randomness, self._told, self._inside = randomness, told, False
+        self.draws: list[Draw] = []
+        self.trace: list[tuple[str, Any]] = []
+        self.rules: list[Any] = []
+
+    def asked(self, what: str, content: Any) -> None:
+        """Notes that the private side was asked."""
+        if what == "a sum":
+            self.rules.append(content)
+        self.trace.append((what, fingerprint(content)))
+
+    def draw(self, real: Callable[..., Any], mechanism: Any, aggregate: Any, *given: Any) -> Any:
+        """One release, noted."""
+        if self._inside or not isinstance(aggregate, AGGREGATES):
+            return real(mechanism, aggregate, *given)
+        if not any(part is self.randomness for part in given):
+            raise WrongDrawError(f"{mechanism!r} draws from another source of noise than the one that is given")
+        public = tuple(part for part in given if part is not self.randomness)
+        noted = Draw(mechanism, aggregate, public, None)
+        outcome = NotImplemented if self._told is None else self._told(len(self.draws), noted)
+        if outcome is NotImplemented:
+            self._inside = True
+            try:
+                outcome = real(mechanism, aggregate, *given)
+            finally:
+                self._inside = False
+        self.draws.append(Draw(mechanism, aggregate, public, outcome))
+        self.trace.append(("a draw", (fingerprint(mechanism), fingerprint(public), _bounds(aggregate))))
+        return outcome
+
+
+@contextmanager
+def running(tape: Tape) -> Iterator[None]:
+    """Hands what the registered mechanisms release through a tape."""
+    kept = [(cls, name, getattr(cls, name)) for cls, name in _releases()]
+    try:
+        for cls, name, method in kept:
+            setattr(cls, name, _through(tape, method))
+        yield
+    finally:
+        for cls, name, method in kept:
+            setattr(cls, name, method)
+
+
+@cache
+def _releases() -> Sequence[tuple[type[Mechanism], str]]:
+    """The registered mechanisms, each with the method that draws from an aggregate."""
+    found = [(cls, *release_of(cls)) for cls, _ in registered().values()]
+    return [(cls, name) for cls, name, takes in found if takes in AGGREGATES]
+
+
+def _through(tape: Tape, method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def noted(mechanism: Any, aggregate: Any, *given: Any, **named: Any) -> Any:
+        return tape.draw(method, mechanism, aggregate, *given, *named.values())
+
+    return noted
+
+
+def _bounds(aggregate: Any) -> Any:
+    """What a mechanism is told of its aggregate."""
+    names = [name for name in type(aggregate).__slots__ if name not in ("values", "counts")]
+    size = len(aggregate.values) if hasattr(aggregate, "values") else None
+    return type(aggregate).__name__, size, tuple((name, repr(getattr(aggregate, name))) for name in names)
+
+
+def fingerprint(value: Any) -> Any:
+    """Something that is equal for equal values, arrays and rules among them."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.str, value.tobytes()
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value).__name__, tuple((f.name, fingerprint(getattr(value, f.name))) for f in fields(value))
+    if isinstance(value, Mapping):
+        return tuple(sorted((str(key), fingerprint(part)) for key, part in value.items()))
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return tuple(fingerprint(part) for part in value)
+    if isfunction(value):
+        return value.__qualname__, fingerprint([cell.cell_contents for cell in value.__closure__ or ()])
+    if (held := _held(value)) is not None:
+        return type(value).__name__, fingerprint(held)
+    return repr(value)
+
+
+def _held(value: Any) -> Mapping[str, Any] | None:
+    """The attributes of an object that says nothing of itself; ``None`` for one that does."""
+    if getattr(type(value), "__repr__", None) != object.__repr__:
+        return None
+    names = [
+        *getattr(value, "__dict__", ()),
+        *(n for cls in type(value).__mro__ for n in getattr(cls, "__slots__", ())),
+    ]
+    return {name: getattr(value, name, None) for name in names}

@@ -1,0 +1,86 @@
+"""What ``sottovoce.fitting`` does with a fitter: what it refuses before a record is read, and what it leaves."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sottovoce.errors import SottoError
+from sottovoce.fitting.fit import Fitting
+from sottovoce.fitting.fitted import Fitted
+from sottovoce.methods.base import Price
+from sottovoce.methods.fitting.fitter import Fitter, registered_fitters
+from sottovoce.models.fake import FakeScorer
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.records.sealed import PrivateRecords, Row
+from sottovoce.tasks import Task
+from sottovoce.testing.report import ContractError, Report, must_not_raise
+
+PRICE: Final = Price(4.0, 1e-6)
+TASK: Final = Task(labels=["fee", "theft", "none of these"])
+TEXTS: Final = (("a fee was charged twice", "fee"), ("somebody used my card", "theft"))
+POOL: Final = ("a fee", "a theft", "a question", "the weather", "a card that is lost")
+BUDGETS: Final = (Budget.once(PRICE.epsilon, PRICE.delta), Budget(PRICE.epsilon, PRICE.delta))
+"""A ledger that adds epsilons, and one that adds rho."""
+
+
+def records() -> PrivateRecords:
+    """Twelve records; one label has none."""
+    rows = [Row(i + 1, {"text": f"{TEXTS[i % 2][0]} {i}", "label": TEXTS[i % 2][1]}) for i in range(12)]
+    return PrivateRecords(rows, source="a world", synthetic=True)
+
+
+def refuses(fitter: Fitter, subject: str) -> int:
+    """A fit that a ledger cannot pay for reads no record; the number of fits that were refused."""
+    for budget in (Budget.once(PRICE.epsilon / 2, PRICE.delta / 2), Budget(PRICE.epsilon / 2, PRICE.delta / 2)):
+        model = FakeScorer()
+        try:
+            _fitting(fitter, model, Adjacency.REPLACE_ONE, budget).run()
+        except SottoError:
+            if model.contexts_read:
+                raise ContractError("refusals", subject, "records were read before it was refused") from None
+            continue
+        raise ContractError("refusals", subject, "a ledger with half of the price takes it")
+    return len(BUDGETS)
+
+
+def fits(fitter: Fitter, subject: str, report: Report) -> None:
+    """A fit leaves a certificate of which every check holds, and its file is read back as it is.
+
+    For fitters that are registered: a certificate names its fitter.
+    """
+    if registered_fitters().get(fitter.name) is not type(fitter):
+        return
+    for adjacency in Adjacency:
+        for budget in BUDGETS:
+            world = f"{adjacency.value}, a budget of {budget}"
+            with must_not_raise("session", subject, "a fit", world):
+                fitting = _fitting(fitter, FakeScorer(), adjacency, budget)
+                fitted = fitting.run()
+                back = Fitted.from_bytes(fitted.to_bytes(), "a file")
+                checks = fitted.certificate.checks(back.content_sha256, fitting.ledger, records())
+                answers = fitted.predict([text for text, _ in TEXTS])
+                back.use(FakeScorer())
+                again = back.predict([text for text, _ in TEXTS])
+            if broken := [check for check in checks if check.holds is not True]:
+                problem = f"its certificate fails: {broken[0].what} ({broken[0].told})"
+                raise ContractError("session", subject, problem, world)
+            if answers != again:
+                raise ContractError("session", subject, "its file answers otherwise than what was fitted", world)
+            report.kept("session", 1, "fits with a certificate that holds")
+
+
+def _fitting(fitter: Fitter, model: FakeScorer, adjacency: Adjacency, budget: Budget) -> Fitting:
+    pool: Any = POOL if fitter.pool == "required" else ()
+    return Fitting(
+        records(),
+        TASK,
+        epsilon=PRICE.epsilon,
+        delta=PRICE.delta,
+        method=fitter,
+        model=model,
+        adjacency=adjacency,
+        pool=pool,
+        budget=budget,
+        ledger=":memory:",
+    )

@@ -1,0 +1,452 @@
+"""The contract of a method that pays once, put to any ``Fitter``.
+
+Guarantee   In every small world, for every adjacency: what a mechanism is given moves by no more than it was told, in
+            whole numbers; the losses of all draws together stay within the event that is charged, by their exact joint
+            law where selections alone are drawn; the support is a function of what mechanisms released and of public
+            inputs, and so is everything that is asked of the private side.
+Assumes     Worlds are small: two labels, a few units, three dimensions. A draw's own law is its mechanism's contract.
+Sources     specification 5.13 to 5.17.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final, final
+
+import numpy as np
+from scipy.stats import binom, chi2
+
+from sottovoce.errors import InputError, SottoError
+from sottovoce.mechanisms.base import SelectionMechanism
+from sottovoce.mechanisms.gaussian import with_noise
+from sottovoce.methods.base import Price
+from sottovoce.methods.fitting.fitter import FitPlan, Fitter
+from sottovoce.privacy.aggregates import Scores, VectorSum
+from sottovoce.privacy.events import ApproximateDP
+from sottovoce.testing import fit_sessions as sessions
+from sottovoce.testing import fit_worlds as worlds
+from sottovoce.testing.claims import FloatArray, claim_of, excess, is_empty
+from sottovoce.testing.draw_losses import Losses, law_of, loss_of, too_far
+from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, running
+from sottovoce.testing.draws import ALARM
+from sottovoce.testing.fit_worlds import RELATIONS, Relation, World, WorldSums
+from sottovoce.testing.label_worlds import seeded
+from sottovoce.testing.options import name_of, settings_of, subject_of
+from sottovoce.testing.pools import Pool
+from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
+
+PRICES: Final = (Price(4.0, 1e-6), Price(1.0, 1e-6), Price(0.3, 1e-3), Price(16.0, 1e-9))
+MOST_LEAVES: Final = 150
+"""Joint laws of selections with more outcomes are not written out."""
+SLACK: Final = 1 + 1e-9
+"""Figures are worked out in floating point."""
+DRAWN_WORLD: Final[World] = (worlds.EAST, worlds.SLANT, worlds.WEST, worlds.FAR, (("west", 0), ("west", 1)))
+
+
+def check_fitter(fitter: Fitter | type[Fitter], effort: Effort = Effort.QUICK, report: Report | None = None) -> Report:
+    """Puts a fitter through its contract.
+
+    Args:
+        fitter: An instance, which is checked as it is; or a class, which is checked at its defaults and at every choice
+            that an option accepts.
+        effort: How many worlds are tried.
+        report: To be filled; a new one by default.
+
+    Raises:
+        ContractError: The contract is broken; the message names the check and the world that shows it.
+
+    Example:
+        >>> from sottovoce.methods.class_means import ClassMeans
+        >>> check_fitter(ClassMeans()).passed
+        True
+    """
+    report = report or Report("fitter", name_of(fitter))
+    every = list(settings_of(fitter, effort)) if isinstance(fitter, type) else [fitter]
+    for number, instance in enumerate(every):
+        if not isinstance(instance, Fitter):
+            raise ContractError("drive", name_of(fitter), "it is no Fitter; subclass sottovoce.methods.fitting.Fitter")
+        _Fitter(instance, effort, report, first=number == 0).check()
+    return report
+
+
+@final
+class _Fitter:
+    """One setting of a fitter."""
+
+    def __init__(self, fitter: Fitter, effort: Effort, report: Report, *, first: bool) -> None:
+        self.fitter, self.report, self.first = fitter, report, first
+        self.subject, self.full = subject_of(fitter), effort is Effort.FULL
+        self.fits = (400 if self.full else 60) if first else 20
+        pool = len(worlds.POOL)
+        self.candidates = {"unused": (0,), "optional": (pool, 0), "required": (pool,)}[fitter.pool]
+
+    def check(self) -> None:
+        """Every contract."""
+        before = repr(self.fitter)
+        self._refusals()
+        for relation in RELATIONS:
+            self._prices(relation)
+        for relation in RELATIONS if self.first or self.full else RELATIONS[:2]:
+            self._neighbours(relation)
+        for relation in RELATIONS[:3]:
+            self._whatever_is_drawn(relation)
+            self._sampler(relation)
+        if self.first or self.full:
+            sessions.fits(self.fitter, self.subject, self.report)
+        if repr(self.fitter) != before:
+            raise ContractError("state", self.subject, "its attributes changed while it fitted")
+
+    # What is charged
+
+    def _refusals(self) -> None:
+        setting = worlds.setting_of(RELATIONS[0], 4, self.candidates[0], adds_epsilons=True)
+        refused = 0
+        if self.fitter.needs_delta:
+            self._refused(Price(1.0, 0.0), setting, "it needs a delta, and takes a price without one")
+            refused += 1
+        if self.fitter.pool == "required":
+            bare = worlds.setting_of(RELATIONS[0], 4, 0, adds_epsilons=True)
+            self._refused(PRICES[0], bare, "it needs public texts, and takes a setting without any")
+            refused += 1
+        refused += sessions.refuses(self.fitter, self.subject)
+        self.report.kept("refusals", refused, "before anything was read")
+
+    def _refused(self, price: Price, setting: Any, problem: str) -> None:
+        try:
+            self.fitter.plan(price, setting)
+        except InputError:
+            return
+        raise ContractError("refusals", self.subject, problem)
+
+    def _prices(self, relation: Relation) -> None:
+        prices = PRICES if self.full else PRICES[: 2 if self.first and relation.change.rows == 1 else 1]
+        for price, adds, candidates in itertools.product(prices, (True, False), self.candidates):
+            plan = self._plan(relation, 4, price, candidates, adds_epsilons=adds)
+            if plan is not None:
+                self._charged(plan, price, f"{relation}, {price}")
+                self.report.kept("price", 1, "plans from parameters alone, within the price")
+
+    def _plan(
+        self, relation: Relation, units: int, price: Price, candidates: int, *, adds_epsilons: bool = True
+    ) -> FitPlan | None:
+        """A plan, or ``None`` where the fitter refuses the price."""
+        setting = worlds.setting_of(relation, units, candidates, adds_epsilons=adds_epsilons)
+        with must_not_raise("price", self.subject, "its plan", f"{relation}, {price}"):
+            try:
+                return self.fitter.plan(price, setting)
+            except InputError as refusal:
+                self.report.refused.append(f"{relation}, {price}: {refusal}")
+                return None
+
+    def _charged(self, plan: FitPlan, price: Price, world: str) -> None:
+        def broken(problem: str) -> ContractError:
+            return ContractError("price", self.subject, problem, world)
+
+        if any(plan.fitter.options[name] is None for name in plan.fitter.calibrated_parameters):
+            raise broken("a parameter is left open")
+        events = [
+            plan.event,
+            copy.deepcopy(plan.fitter).event(plan.setting),
+            type(plan.fitter)(**plan.parameters).event(plan.setting),
+        ]
+        if any(fingerprint(event) != fingerprint(events[0]) for event in events):
+            raise broken("two equal fitters charge different events")
+        if is_empty(plan.event):
+            raise broken(f"its event {plan.event} promises nothing")
+        cost = plan.setting.cost(plan.event, price.delta).epsilon
+        if cost > price.epsilon or plan.report.epsilon < cost or plan.report.delta < price.delta:
+            raise broken(f"it costs epsilon {cost:.9g} and reports {plan.report.epsilon:.9g} at delta {price.delta:g}")
+        if plan.charge == plan.event:
+            enough = not plan.setting.adds_epsilons or plan.setting.cost(plan.event, 0.0).epsilon <= price.epsilon
+        else:
+            point = plan.charge
+            enough = (
+                isinstance(point, ApproximateDP)
+                and plan.setting.adds_epsilons
+                and plan.setting.cost(plan.event, point.delta).epsilon <= point.epsilon <= price.epsilon
+                and point.delta <= price.delta
+            )
+        if not enough:
+            raise broken(f"the charge {plan.charge} does not cover the event {plan.event}, or exceeds the price")
+
+    # Worlds one change apart
+
+    def _neighbours(self, relation: Relation) -> None:
+        prices = PRICES[:2] if self.full else PRICES[:1]
+        for price, candidates in itertools.product(prices, self.candidates):
+            losses, plan = Losses(relation.adjacency), None
+            for group, (data, pairs) in enumerate(worlds.neighbourhoods(relation)):
+                if group and not (self.full or (self.first and relation.change.rows == 1)):
+                    continue
+                made = self._plan(relation, len(data[0]), price, candidates)
+                if made is None:
+                    return
+                plan = made
+                self._pairs(plan, relation, data, pairs, losses)
+                if group == 0:
+                    self._joint(plan, relation, data, pairs)
+            if plan is not None and (problem := losses.exceed(plan.event, price.delta)):
+                raise ContractError("composition", self.subject, *problem)
+            self.report.kept("composition", losses.pairs, "pairs whose losses stay within the event")
+
+    def _pairs(
+        self,
+        plan: FitPlan,
+        relation: Relation,
+        data: Sequence[World],
+        pairs: Sequence[tuple[int, int]],
+        losses: Losses,
+    ) -> None:
+        """The same releases in all of these worlds: what is asked for and what is made of them is the same too."""
+        first, made = self._fit(plan, relation, data[0])
+        released = [draw.outcome for draw in first.draws]
+        if not released:
+            raise ContractError(
+                "drive", self.subject, "it draws from no mechanism of the package", worlds.shown(data[0])
+            )
+        tapes = []
+        for world in data:
+            tape, support = self._fit(plan, relation, world, self._replay(released, world))
+            where = f"{worlds.shown(data[0])} and {worlds.shown(world)}, {relation}"
+            if problem := _first_difference(first.trace, tape.trace):
+                raise ContractError("asks", self.subject, problem, where)
+            if worlds.support_marks(support) != worlds.support_marks(made):
+                problem = "of the same releases it makes two supports: something private reaches them without noise"
+                raise ContractError("post-processing", self.subject, problem, where)
+            self._isolated(tape, world)
+            tapes.append(tape)
+        self.report.kept("post-processing", len(data), "worlds with the same support of the same releases")
+        for one, other in pairs:
+            where = f"{worlds.shown(data[one])} and {worlds.shown(data[other])}, {relation}"
+            for draw, twin in zip(tapes[one].draws, tapes[other].draws, strict=True):
+                if problem := too_far(draw, twin, relation.adjacency):
+                    raise ContractError("sensitivity", self.subject, f"{draw.mechanism!r} {problem}", where)
+            losses.add(
+                [loss_of(draw, twin) for draw, twin in zip(tapes[one].draws, tapes[other].draws, strict=True)], where
+            )
+        self.report.kept("sensitivity", len(pairs), "pairs whose sums move by no more than a mechanism was told")
+
+    def _replay(self, released: Sequence[Any], world: World) -> Teller:
+        def told(number: int, draw: Draw) -> Any:
+            if number >= len(released):
+                problem = f"it draws more than {len(released)} times, and fewer in a neighbouring world"
+                raise ContractError("asks", self.subject, problem, worlds.shown(world))
+            return released[number]
+
+        return told
+
+    def _isolated(self, tape: Tape, world: World) -> None:
+        """A sum is that of its units, each by itself, in any order and in any blocks."""
+        for rule in tape.rules:
+            whole = rule.add_up(worlds.block_of(world))
+            halves = rule.add_up(worlds.block_of(world[:1])) + rule.add_up(worlds.block_of(world[1:]))
+            if not np.issubdtype(whole.dtype, np.integer):
+                raise ContractError("isolation", self.subject, "its sums are not whole numbers", worlds.shown(world))
+            if (whole != worlds.sum_by_units(world, rule)).any() or (whole != halves).any():
+                problem = "what a unit adds to its sum depends on the other units, their order or their block"
+                raise ContractError("isolation", self.subject, problem, worlds.shown(world))
+            self.report.kept("isolation", 1, "sums that are those of their units")
+
+    def _joint(
+        self, plan: FitPlan, relation: Relation, data: Sequence[World], pairs: Sequence[tuple[int, int]]
+    ) -> None:
+        """The exact law of everything that is drawn, where that is selections of few candidates."""
+        laws = []
+        for world in data:
+            law = self._law(plan, relation, world)
+            if law is None:
+                return
+            laws.append(law)
+        outcomes = list(dict.fromkeys(outcome for law in laws for outcome in law))
+        table = np.array([[law.get(outcome, -math.inf) for outcome in outcomes] for law in laws])
+        claim = claim_of(plan.event, relation.adjacency)
+        broken = excess(claim, table, pairs) if claim is not None else None
+        if broken is not None:
+            where = f"{worlds.shown(data[broken.first])} and {worlds.shown(data[broken.second])}, {relation}"
+            raise ContractError(
+                "neighbours", self.subject, f"its event {plan.event} does not hold: {broken.words}", where
+            )
+        self.report.kept("neighbours", len(pairs), "pairs of exact joint laws")
+
+    def _law(self, plan: FitPlan, relation: Relation, world: World) -> dict[Hashable, float] | None:
+        """Natural-log probability of every sequence of selections; ``None`` where that cannot be written out."""
+        law: dict[Hashable, float] = {}
+        left: list[tuple[int, ...]] = [()]
+        while left:
+            path = left.pop()
+            chosen, logs = list[int](), list[float]()
+
+            def told(
+                number: int,
+                draw: Draw,
+                path: tuple[int, ...] = path,
+                chosen: list[int] = chosen,
+                logs: list[float] = logs,
+            ) -> int:
+                if not isinstance(draw.mechanism, SelectionMechanism):
+                    raise _NoSelectionError
+                chances = law_of(draw)
+                open_to = np.flatnonzero(chances > -math.inf).tolist()
+                if number >= len(path):
+                    left.extend((*chosen, other) for other in open_to[1:])
+                chosen.append(path[number] if number < len(path) else open_to[0])
+                logs.append(float(chances[chosen[-1]]))
+                return chosen[-1]
+
+            try:
+                self._fit(plan, relation, world, told)
+            except _NoSelectionError:
+                return None
+            law[tuple(chosen)] = math.fsum(logs)
+            if len(law) + len(left) > MOST_LEAVES:
+                return None
+        return law
+
+    # Whatever is drawn
+
+    def _whatever_is_drawn(self, relation: Relation) -> None:
+        """Extreme releases lead to a support of the same shape, by as many draws, and to finite answers."""
+        plan = self._plan(relation, len(DRAWN_WORLD), PRICES[0], self.candidates[0])
+        if plan is None:
+            return
+        fits = [self._fit(plan, relation, DRAWN_WORLD, told) for told in (None, *_EXTREMES)]
+        if len({(len(tape.draws), _shape(support)) for tape, support in fits}) > 1:
+            problem = "how often it draws, or the shape of its support, depends on what is drawn"
+            raise ContractError("draws", self.subject, problem, worlds.shown(DRAWN_WORLD))
+        with must_not_raise("draws", self.subject, "its support", worlds.shown(DRAWN_WORLD)):
+            answers = [worlds.classified(support) for _, support in fits]
+        if any(answer is not None and not np.isfinite(answer).all() for answer in answers):
+            problem = "its support answers with numbers that are not finite"
+            raise ContractError("draws", self.subject, problem, worlds.shown(DRAWN_WORLD))
+        self.report.kept("draws", 1 + len(_EXTREMES), "fits of extreme releases, all of one shape")
+
+    def _sampler(self, relation: Relation) -> None:
+        """Noise that comes through ``fit`` has the scale that is charged, is independent, and selections their law."""
+        plan = self._plan(relation, len(DRAWN_WORLD), PRICES[0], self.candidates[0])
+        if plan is None:
+            return
+        pool, noise, source = Pool(), list[FloatArray](), seeded(20261122)
+        for _ in range(self.fits):
+            tape, _ = self._fit(plan, relation, DRAWN_WORLD, randomness=source)
+            noise += [_noise_of(draw) for draw in tape.draws if isinstance(draw.aggregate, VectorSum)]
+            for number, draw in enumerate(tape.draws):
+                if isinstance(draw.aggregate, Scores) and isinstance(draw.mechanism, SelectionMechanism):
+                    law = dict(enumerate(np.exp(law_of(draw)).tolist()))
+                    pool.add({"draw": number}, law, [draw.outcome], worlds.shown(DRAWN_WORLD))
+        problem = pool.departs()[0] or _not_normal(noise)
+        if problem:
+            raise ContractError(
+                "sampler", self.subject, f"its draws do not follow their law: {problem}", worlds.shown(DRAWN_WORLD)
+            )
+        self.report.kept(
+            "sampler", pool.draws + sum(map(len, noise)), "numbers drawn through fit that follow their law"
+        )
+
+    def _fit(
+        self, plan: FitPlan, relation: Relation, world: World, told: Teller | None = None, randomness: Any = None
+    ) -> tuple[Tape, Any]:
+        """One fit, and what was drawn in it."""
+        tape = Tape(randomness or seeded(7), told)
+        public = worlds.public_side(plan.setting.candidates)
+        where = f"{worlds.shown(world)}, {relation}"
+        with running(tape):
+            try:
+                support = plan.fitter.fit(plan, WorldSums(world, relation, tape), public, tape.randomness)
+            except WrongDrawError as wrong:
+                raise ContractError("sampler", self.subject, str(wrong), where) from None
+            except (ContractError, _NoSelectionError):
+                raise
+            except (Exception, SottoError) as error:
+                problem = f"its fit raised {type(error).__name__}: {error}"
+                raise ContractError("draws", self.subject, problem, where) from error
+        return tape, support
+
+
+class _NoSelectionError(Exception):
+    """A draw has no law that can be written out."""
+
+
+def _first_difference(one: Sequence[tuple[str, Any]], other: Sequence[tuple[str, Any]]) -> str:
+    """What shows that what is asked for follows private data; empty where nothing does."""
+    for (what, content), (twin, same) in zip(one, other, strict=False):
+        if what != twin or content != same:
+            how = "asks for another sum" if twin == "a sum" else "tells a mechanism something else"
+            return f"after the same releases it {how} in a neighbouring world"
+    return "" if len(one) == len(other) else "after the same releases it asks or draws more in a neighbouring world"
+
+
+def _shape(support: Any) -> Any:
+    """What of a support may not depend on what is drawn: its kind, its arrays' shapes, the number of its texts."""
+    held = {name: getattr(support, name) for name in ("weights", "offset", "spread", "bias") if hasattr(support, name)}
+    texts = len(support.examples) if hasattr(support, "examples") else 0
+    return type(support).__name__, tuple((name, array.shape) for name, array in held.items()), texts
+
+
+def _told(deviations: Callable[[int], float]) -> Teller:
+    """Releases with noise of so many deviations on the numbers; of selections the first or the last candidate."""
+
+    def told(_: int, draw: Draw) -> Any:
+        if isinstance(draw.aggregate, VectorSum):
+            scale = math.sqrt(draw.mechanism.noise_variance(draw.aggregate))
+            return with_noise(
+                draw.aggregate, (round(scale * deviations(at)) for at in range(draw.aggregate.values.size))
+            )
+        if isinstance(draw.mechanism, SelectionMechanism):
+            possible = np.flatnonzero(law_of(draw) > -math.inf)
+            return int(possible[0 if deviations(0) > 0 else -1])
+        return NotImplemented
+
+    return told
+
+
+def _zeros(_: int, draw: Draw) -> Any:
+    """Noise that takes off all that there is."""
+    if isinstance(draw.aggregate, VectorSum):
+        return with_noise(draw.aggregate, (-draw.aggregate.values).tolist())
+    return NotImplemented
+
+
+_EXTREMES: Final = (
+    _told(lambda _: 40.0),
+    _told(lambda _: -40.0),
+    _told(lambda at: 40.0 * (-1) ** at),
+    _told(lambda at: -40.0 * (at % 3 == 0)),
+    _zeros,
+)
+"""Noise far beyond any that comes, to one side, to the other, to both; and none of the data left."""
+
+
+def _noise_of(draw: Draw) -> FloatArray:
+    """What was added to a vector, in deviations."""
+    added = [step - value for step, value in zip(draw.outcome.steps, draw.aggregate.values.tolist(), strict=True)]
+    return np.array(added, dtype=np.float64) / math.sqrt(draw.mechanism.noise_variance(draw.aggregate))
+
+
+def _not_normal(noise: Sequence[FloatArray]) -> str:
+    """What shows that numbers are not independent and normal with deviation 1; a false alarm has a chance of 1e-9.
+
+    The sum of squares has a chi-square law, and the signs of two numbers agree as a fair coin falls.
+    """
+    flat = np.concatenate(noise) if noise else np.zeros(0)
+    if len(flat) < 2:
+        return ""
+    square, level = float((flat * flat).sum()), ALARM / 4
+    if min(chi2.cdf(square, len(flat)), chi2.sf(square, len(flat))) < level:
+        return f"{len(flat)} numbers of noise have a mean square of {square / len(flat):.4g} times the stated variance"
+    for what, one, other in (("neighbouring numbers", flat[1:], flat[:-1]), *_repeats(noise)):
+        agree = int((one * other > 0).sum())
+        if 2 * min(binom.cdf(agree, len(one), 0.5), binom.sf(agree - 1, len(one), 0.5)) < level:
+            return f"the noise of {what} has the same sign {agree} times of {len(one)}"
+    return ""
+
+
+def _repeats(noise: Sequence[FloatArray]) -> list[tuple[str, FloatArray, FloatArray]]:
+    """Each vector's noise beside that of the next one as long."""
+    twins = [(one, other) for one, other in itertools.pairwise(noise) if len(one) == len(other)]
+    if not twins:
+        return []
+    ones, others = (np.concatenate([twin[side] for twin in twins]) for side in (0, 1))
+    return [("one draw and the next", ones, others)]

@@ -1,0 +1,430 @@
+"""Fitters with one mistake each. None is registered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from sottovoce.experts.unit_sums import LIMIT, ClassSums, Likeness, SumRule, UnitCount
+from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
+from sottovoce.methods.class_means import ClassMeansStep
+from sottovoce.methods.fitting.fitter import Fitter
+from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport
+from sottovoce.parameters import Positive
+from sottovoce.privacy.accounting.renyi import rho_of_budget
+from sottovoce.privacy.aggregates import Scores, VectorSum
+from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
+from sottovoce.randomness import SeededRandomness
+from sottovoce.tasks import Example
+
+
+@dataclass(frozen=True)
+class Means(Fitter):
+    """Sums of unit vectors by label, and their number where it is private. Nothing is wrong with it."""
+
+    name = "means"
+    needs_delta = True
+    calibrated_parameters = ("multiplier",)
+    step = ClassMeansStep
+    multiplier: Positive | None = None
+
+    def calibrated(self, price, setting):
+        if self.multiplier is not None:
+            return self
+        return replace(self, multiplier=1.001 / np.sqrt(2 * rho_of_budget(price.epsilon, price.delta)))
+
+    def event(self, setting):
+        if setting.units is not None:
+            return GaussianDpEvent(self.multiplier)
+        return ComposedDpEvent([GaussianDpEvent(self.multiplier * 1.5), GaussianDpEvent(self.multiplier * 1.5)])
+
+    def fit(self, plan, private, public, randomness):
+        setting, units = plan.setting, plan.setting.units
+        multiplier = self.multiplier * (1.5 if units is None else 1.0)
+        if units is None:
+            units = self.counted(private, setting, multiplier, randomness)
+        rule = self.rule(setting, private)
+        sums = self.drawn(private.sum_of(rule), self.bound(rule, setting), setting, multiplier, randomness)
+        return self.support(sums[: setting.labels * setting.dimension] / max(units, 1.0), setting)
+
+    def counted(self, private, setting, multiplier, randomness):
+        squared = (LIMIT * setting.change.rows) ** 2
+        (units,) = self.drawn(private.sum_of(UnitCount()), squared, setting, multiplier, randomness)
+        return units
+
+    def rule(self, setting, private) -> SumRule:
+        return ClassSums(setting.labels, setting.dimension)
+
+    def bound(self, rule, setting) -> int:
+        return rule.squared_l2(setting.change)
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        vector = VectorSum(sums, squared_l2=squared_l2, adjacency=setting.adjacency, grid_step=Fraction(1, LIMIT))
+        return RoundedGaussian(multiplier).release(vector, randomness).values
+
+    def support(self, means, setting):
+        weights = means.reshape(setting.labels, setting.dimension)
+        flat = np.zeros(setting.labels)
+        return LinearSupport(weights, flat, np.zeros(setting.dimension), flat, prior_weight=1.0)
+
+
+@dataclass(frozen=True)
+class HalvedSensitivity(Means):
+    """Tells half of the sensitivity."""
+
+    def bound(self, rule, setting):
+        return super().bound(rule, setting) // 4
+
+
+@dataclass(frozen=True)
+class FactorOneForASwap(Means):
+    """Tells under replace-one what holds where a unit only leaves."""
+
+    def bound(self, rule, setting):
+        return 2 * LIMIT**2 * setting.change.rows**2
+
+
+@dataclass(frozen=True)
+class OneUnitForTwo(Means):
+    """Tells what one unit moves, whatever the change."""
+
+    def bound(self, rule, setting):
+        return (2 if setting.change.widths == setting.change.rows else 4) * LIMIT**2
+
+
+@dataclass(frozen=True)
+class WithoutNoise(Means):
+    """Releases the sums as they are."""
+
+    def fit(self, plan, private, public, randomness):
+        super().fit(plan, private, public, randomness)
+        sums = private.sum_of(self.rule(plan.setting, private))
+        return self.support(sums[: plan.setting.labels * plan.setting.dimension] / LIMIT, plan.setting)
+
+
+@dataclass(frozen=True)
+class BareCount(Means):
+    """Divides by the true number of units where it is private."""
+
+    def counted(self, private, setting, multiplier, randomness):
+        super().counted(private, setting, multiplier, randomness)
+        return float(private.sum_of(UnitCount())[0]) / LIMIT
+
+
+@dataclass(frozen=True)
+class BareClassCounts(Means):
+    """Divides by the true class counts."""
+
+    def fit(self, plan, private, public, randomness):
+        made = super().fit(plan, private, public, randomness)
+        counts = private.sum_of(self.rule(plan.setting, private))[-plan.setting.labels :] / LIMIT
+        return replace(made, weights=made.weights / np.maximum(counts, 1.0)[:, None])
+
+
+@dataclass(frozen=True)
+class _Unclipped(SumRule):
+    labels: int
+    dimension: int
+
+    @property
+    def size(self):
+        return self.labels * self.dimension
+
+    def squared_l2(self, change):
+        return (LIMIT * change.widths) ** 2
+
+    def add_up(self, block):
+        sums = np.zeros((self.labels, self.dimension), dtype=np.int64)
+        said = np.isfinite(block.vectors).all(axis=1)
+        np.add.at(sums, block.labels[said], np.trunc(block.vectors[said] * LIMIT).astype(np.int64))
+        return sums.ravel()
+
+
+@dataclass(frozen=True)
+class Unclipped(Means):
+    """Trusts the embedder to give unit vectors, and units to have one record."""
+
+    def rule(self, setting, private):
+        return _Unclipped(setting.labels, setting.dimension)
+
+
+@dataclass(frozen=True)
+class _EachRecord(_Unclipped):
+    def add_up(self, block):
+        norms = np.linalg.norm(block.vectors, axis=1, keepdims=True)
+        with np.errstate(invalid="ignore"):
+            block = type(block)(block.vectors / np.maximum(norms, 1.0001), block.labels, block.units)
+        return super().add_up(block)
+
+
+@dataclass(frozen=True)
+class EachRecordByItself(Means):
+    """Clips records, and lets a unit add as many as it has."""
+
+    def rule(self, setting, private):
+        return _EachRecord(setting.labels, setting.dimension)
+
+
+@dataclass(frozen=True)
+class _Centred(_Unclipped):
+    def add_up(self, block):
+        with np.errstate(all="ignore"):
+            centre = np.nanmean(block.vectors, axis=0) if len(block) else 0.0
+            vectors = block.vectors - centre
+            vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True) * 0.99
+        return super().add_up(type(block)(vectors, block.labels, block.units))
+
+
+@dataclass(frozen=True)
+class Centred(Means):
+    """Takes off the mean of the records that it is shown together."""
+
+    def rule(self, setting, private):
+        return _Centred(setting.labels, setting.dimension)
+
+
+@dataclass(frozen=True)
+class NoiseInEachShard(Means):
+    """Draws for each half of the sum and charges once."""
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        half = sums // 2
+        parts = (
+            super(NoiseInEachShard, self).drawn(part, squared_l2, setting, multiplier, randomness)
+            for part in (half, sums - half)
+        )
+        return sum(parts)
+
+
+@dataclass(frozen=True)
+class TheBetterOfTwo(Means):
+    """Draws twice, keeps what is nearer to the truth, and charges once."""
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        draws = [super(TheBetterOfTwo, self).drawn(sums, squared_l2, setting, multiplier, randomness) for _ in range(2)]
+        return min(draws, key=lambda noisy: float(np.abs(noisy - sums / LIMIT).sum()))
+
+
+@dataclass(frozen=True)
+class TheLargerOfTwo(Means):
+    """Draws twice, keeps what is larger, and charges once."""
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        draws = [super(TheLargerOfTwo, self).drawn(sums, squared_l2, setting, multiplier, randomness) for _ in range(2)]
+        return max(draws, key=lambda noisy: float(np.abs(noisy).sum()))
+
+
+@dataclass(frozen=True)
+class UntilItSuits(Means):
+    """Draws again where a number is below zero."""
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        noisy = super().drawn(sums, squared_l2, setting, multiplier, randomness)
+        return noisy if noisy[0] >= 0 else super().drawn(sums, squared_l2, setting, multiplier, randomness)
+
+
+@dataclass(frozen=True)
+class RaisesOnNegatives(Means):
+    """Refuses what it drew."""
+
+    def support(self, means, setting):
+        if means[0] < -5:
+            raise ValueError("a mean is below zero")
+        return super().support(means, setting)
+
+
+@dataclass(frozen=True)
+class OccupiedLabels(Means):
+    """Has a block for each label that occurs."""
+
+    def rule(self, setting, private):
+        counts = private.sum_of(ClassSums(setting.labels, setting.dimension))[-setting.labels :]
+        return ClassSums(max(1, int((counts > 0).sum())), setting.dimension)
+
+    def fit(self, plan, private, public, randomness):
+        return super().fit(plan, _FirstLabels(private), public, randomness)
+
+
+class _FirstLabels:
+    def __init__(self, private):
+        self.private = private
+
+    def sum_of(self, rule):
+        whole = self.private.sum_of(ClassSums(2, rule.dimension))
+        kept = rule.labels * rule.dimension
+        return whole if rule.labels == 2 else np.concatenate([whole[:kept], whole[-2:-1]])
+
+
+@dataclass(frozen=True)
+class NoiseFollowsData(Means):
+    """Sets the bound by what the units really have."""
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        squared = max(squared_l2, 4 * int((sums.astype(object) ** 2).sum()))
+        return super().drawn(sums, squared, setting, multiplier, randomness)
+
+
+@dataclass(frozen=True)
+class OwnSource(Means):
+    """Draws from a source that anybody can repeat."""
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        return super().drawn(sums, squared_l2, setting, multiplier, SeededRandomness(0))
+
+
+@dataclass(frozen=True)
+class CheapEvent(Means):
+    """Says that it has twice the noise that it has."""
+
+    def event(self, setting):
+        return GaussianDpEvent(2 * self.multiplier)
+
+
+@dataclass(frozen=True)
+class CountForFree(Means):
+    """Leaves the number of units out of its event."""
+
+    def event(self, setting):
+        return GaussianDpEvent(self.multiplier * (1.5 if setting.units is None else 1.0))
+
+
+@dataclass(frozen=True)
+class QuietDraw(Means):
+    """Takes three quarters of the noise off again."""
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        noisy = super().drawn(sums, squared_l2, setting, multiplier, randomness)
+        return (noisy + 3 * sums / LIMIT) / 4
+
+
+@dataclass(frozen=True)
+class AbovePrice(Means):
+    """Settles on less noise than the price has, and reports the price."""
+
+    def plan(self, price, setting):
+        made = super().plan(type(price)(price.epsilon * 1.5, price.delta), setting)
+        return replace(made, report=replace(made.report, epsilon=price.epsilon))
+
+
+@dataclass(frozen=True)
+class LeftOpen(Means):
+    """Settles its noise while it draws."""
+
+    def calibrated(self, price, setting):
+        return self
+
+    def event(self, setting):
+        return GaussianDpEvent(5.0)
+
+
+@dataclass(frozen=True)
+class Remembers(Means):
+    """Keeps what it drew."""
+
+    def support(self, means, setting):
+        object.__setattr__(self, "seen", [*getattr(self, "seen", []), means])
+        return super().support(means + len(self.seen), setting)
+
+
+@dataclass(frozen=True)
+class Shapely(Means):
+    """Leaves out what is small."""
+
+    def support(self, means, setting):
+        made = super().support(means, setting)
+        kept = np.abs(made.weights).max(axis=0) > 1.0
+        return replace(made, weights=made.weights[:, kept], spread=made.spread[kept])
+
+
+@dataclass(frozen=True)
+class Chosen(Fitter):
+    """Chooses a public text for each label by likeness. Nothing is wrong with it."""
+
+    name = "chosen"
+    calibrated_parameters = ("eta",)
+    pool = "required"
+    gives = DemonstrationSupport
+    step = ClassMeansStep
+    eta: Positive | None = None
+
+    def calibrated(self, price, setting):
+        return self if self.eta else replace(self, eta=price.epsilon / self.draws(setting))
+
+    def draws(self, setting) -> int:
+        return 1 if setting.change.widths == 1 else 2 * setting.change.rows
+
+    def event(self, setting):
+        return SelfComposedDpEvent(BoundedRange(self.eta), self.draws(setting))
+
+    def fit(self, plan, private, public, randomness):
+        setting = plan.setting
+        rule = Likeness(setting.labels, public.vectors, floor=0.0, ceiling=1.0)
+        scores = private.sum_of(rule).reshape(setting.labels, -1)
+        return DemonstrationSupport(
+            tuple(
+                Example(public.pool[self.chosen(row, setting, randomness)], label) for label, row in enumerate(scores)
+            )
+        )
+
+    def chosen(self, row, setting, randomness) -> int:
+        sensitivity = self.sensitivity(setting)
+        scores = Scores(row, sensitivity=sensitivity, adjacency=setting.adjacency)
+        return Exponential(self.eta).select(scores, randomness)
+
+    def sensitivity(self, setting) -> int:
+        return LIMIT * setting.change.widths
+
+
+@dataclass(frozen=True)
+class ChosenWithHalf(Chosen):
+    """Tells a drop's sensitivity under every relation."""
+
+    def sensitivity(self, setting):
+        return LIMIT * setting.change.rows
+
+
+@dataclass(frozen=True)
+class ChosenForHalf(Chosen):
+    """Charges one draw, whatever a swap moves."""
+
+    def event(self, setting):
+        return BoundedRange(self.eta / 2)
+
+
+@dataclass(frozen=True)
+class ChosenTwice(Chosen):
+    """Chooses twice and keeps the second."""
+
+    def chosen(self, row, setting, randomness):
+        super().chosen(row, setting, randomness)
+        return super().chosen(row, setting, randomness)
+
+
+@dataclass(frozen=True)
+class TheLikest(Chosen):
+    """Takes the likeliest text, without a draw."""
+
+    def chosen(self, row, setting, randomness):
+        super().chosen(row, setting, randomness)
+        return int(np.argmax(row))
+
+
+@dataclass(frozen=True)
+class OccupiedAlone(Chosen):
+    """Shows nothing for a label that has no record."""
+
+    def fit(self, plan, private, public, randomness):
+        made = super().fit(plan, private, public, randomness)
+        rule = Likeness(plan.setting.labels, public.vectors, floor=-2.0, ceiling=1.0)
+        occupied = private.sum_of(rule).reshape(plan.setting.labels, -1).any(axis=1)
+        return DemonstrationSupport(tuple(example for example in made.examples if occupied[example.label]))
+
+
+@dataclass(frozen=True)
+class NeedsWords(Means):
+    """Takes a word of unknown choice."""
+
+    word: str = "a"
