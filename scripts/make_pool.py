@@ -15,6 +15,7 @@ import random
 import re
 import tomllib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import language_model_press as press
 FOLDER = Path(__file__).parent
 OUT = FOLDER.parent / "src" / "sottovoce" / "data" / "pool" / "texts.jsonl.gz"
 SEED = 20261122
-FILES = ("encyclopaedia", "opinion", "daily")
+FILES = ("encyclopaedia", "opinion", "daily", "records", "assorted")
 TRIES = 8
 """Drawn for each text; the one least like the others of its pattern stays."""
 NEWS_PER_STORY, QUESTIONS_PER_LINE = 2, 1
@@ -160,7 +161,7 @@ def styled(text: str, pattern: str, style: str, rng: random.Random) -> str:
         if form < 0.4:
             return text.lower()
         if form < 0.7:
-            return re.sub(r"(^|(?<=\s))[a-z](?=\w{3})", lambda found: found[0].upper(), CHANGES["c"](text))
+            return re.sub(r"(^|(?<=\s))[a-z](?=\w{2})", lambda found: found[0].upper(), CHANGES["c"](text))
     return CHANGES["c"](text) if style or pattern.startswith("{") else text
 
 
@@ -177,49 +178,56 @@ def patterned(count: int, draw: Callable[[], str]) -> list[str]:
     return [text for text, _ in kept]
 
 
-def _own(name: str, rng: random.Random) -> Iterator[tuple[str, str]]:
+def _source(*names: str) -> random.Random:
+    """Chance of a section's own, so that a change in one section leaves the others as they are."""
+    return random.Random(" ".join([str(SEED), *names]))
+
+
+def _text(pattern: str, section: dict[str, Any], rng: random.Random) -> str:
+    opening, detail, closing = (rng.choice(section.get(part, [""])) for part in ("openings", "details", "closings"))
+    whole = fill(f"{opening} {pattern} {detail} {closing}", Blanks(rng), rng)
+    return styled(whole, pattern, section.get("style", ""), rng)
+
+
+def _press_text(kind: str, topic: str, rng: random.Random) -> str:
+    return press.KINDS[kind](topic, press.desk(rng), rng)
+
+
+def _everyday_text(kind: str, topic: str, rng: random.Random) -> str:
+    return made_up.text(kind, topic, made_up.world(rng), rng)
+
+
+def _own(name: str) -> Iterator[tuple[str, str]]:
     book = tomllib.loads((FOLDER / f"pool_{name}.toml").read_text("utf-8"))
-    for section in (value for value in book.values() if isinstance(value, dict)):
-        kind, style = section.get("kind", book.get("kind")), section.get("style", "")
+    for title, section in ((key, value) for key, value in book.items() if isinstance(value, dict)):
+        rng, kind = _source(name, title), section.get("kind", book.get("kind"))
         for pattern in section["lines"].strip().splitlines():
-
-            def draw(pattern: str = pattern, style: str = style) -> str:
-                return styled(fill(pattern, Blanks(rng), rng), pattern, style, rng)
-
-            yield from ((kind, text) for text in patterned(section["each"], draw))
+            yield from ((kind, text) for text in patterned(section["each"], partial(_text, pattern, section, rng)))
 
 
-def _press(rng: random.Random) -> Iterator[tuple[str, str]]:
-    for kind, own, book, part, each in (
-        ("news", "news", press.NEWS, "stories", NEWS_PER_STORY),
-        ("questions", "question", press.QUIZ, "lines", QUESTIONS_PER_LINE),
+def _press() -> Iterator[tuple[str, str]]:
+    for kind, own, topics, part, each in (
+        ("news", "news", press.NEWS["news"]["topics"], "stories", NEWS_PER_STORY),
+        ("questions", "question", press.QUIZ["questions"]["topics"], "lines", QUESTIONS_PER_LINE),
     ):
-        for topic in press.topics(kind):
-
-            def draw(kind: str = kind, topic: str = topic) -> str:
-                return press.KINDS[kind](topic, press.desk(rng), rng)
-
-            count = each * len(book[kind]["topics"][topic][part])
-            yield from ((own, text) for text in patterned(count, draw))
+        for topic, about in topics.items():
+            draw = partial(_press_text, kind, topic, _source(kind, topic))
+            yield from ((own, text) for text in patterned(each * len(about[part]), draw))
 
 
-def _everyday(rng: random.Random) -> Iterator[tuple[str, str]]:
+def _everyday() -> Iterator[tuple[str, str]]:
     for kind, (own, each) in EVERYDAY.items():
         for topic in made_up.topics(kind):
-
-            def draw(kind: str = kind, topic: str = topic) -> str:
-                return made_up.text(kind, topic, made_up.world(rng), rng)
-
+            draw = partial(_everyday_text, kind, topic, _source(kind, topic))
             yield from ((own, text) for text in patterned(each, draw))
 
 
 def pool() -> list[dict[str, str]]:
     """The rows: field ``text`` and field ``kind``. A text that was drawn twice, but for its capitals, is there once."""
-    rng = random.Random(SEED)
-    drawn = [row for name in FILES for row in _own(name, rng)] + [*_press(rng), *_everyday(rng)]
+    drawn = [row for name in FILES for row in _own(name)] + [*_press(), *_everyday()]
     once = {" ".join(text.lower().split()): (text, kind) for kind, text in drawn}
     rows = [{"text": text, "kind": kind} for text, kind in once.values()]
-    rng.shuffle(rows)
+    _source("order").shuffle(rows)
     return rows
 
 
