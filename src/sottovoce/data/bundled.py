@@ -1,4 +1,4 @@
-"""The example that ships: support tickets of an invented shop, all people and numbers in them invented."""
+"""What ships: support tickets of an invented shop as an example, and a pool of invented public texts of many kinds."""
 
 from __future__ import annotations
 
@@ -22,3 +22,13 @@ def private_tickets(unit: str | None = None) -> PrivateRecords:
 def ticket_queries() -> PublicRecords:
     """160 labelled questions."""
     return read_public(tickets_file("queries.jsonl"))
+
+
+def pool_file() -> Path:
+    """The path of the bundled pool."""
+    return Path(str(resources.files("sottovoce") / "data" / "pool" / "texts.jsonl.gz"))
+
+
+def public_pool() -> PublicRecords:
+    """Some thousand short invented texts, fields ``text`` and ``kind`` (news, question, review); they have no label."""
+    return read_public(pool_file())
