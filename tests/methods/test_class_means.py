@@ -261,7 +261,7 @@ def test_with_little_to_learn_from_the_models_own_answer_stands():
     for units, sigma, told in ((10.0, 10.0, False), (1000.0, 0.01, True)):
         support = made(sums, counts=(units / 2, units / 2), units=units, sigma=sigma)
         answer = support.log_probabilities(np.eye(D)[:1], prior)
-        assert (answer.argmax() == 1) is told
+        assert bool(answer.argmax() == 1) is told
         if not told:
             assert answer == pytest.approx(prior)
     nameless = made(sums, counts=(5.0, 5.0), units=10.0, sigma=10.0, prior_weight=0.0)

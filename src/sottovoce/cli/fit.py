@@ -38,7 +38,7 @@ def fit(
         str | None,
         typer.Option(
             "--public",
-            help="Public texts, .jsonl[.gz], .csv or .parquet, for methods that use some; labels are not read.",
+            help="Public texts, .jsonl[.gz], .csv or .parquet; labels are not read [those that ship with the package].",
         ),
     ] = None,
     adjacency: o.AdjacencyName = "replace-one",

@@ -122,7 +122,7 @@ class Fitting:
         fitter = make_fitter(method) if isinstance(method, str) else method
         if fitter.pool == "unused" and pool:
             raise ParameterError("pool", f"{len(pool)} texts", f"left out: the method {fitter.name!r} reads none")
-        self._pool = [question_of(task, query) for query in pool or ()]
+        self._pool = _bundled(task, fitter) if pool is None else [question_of(task, query) for query in pool]
         self.model = load_scorer(model) if isinstance(model, str) else model
         require_suited(task, self.model)
         self.embedder = _embedder_of(embedder, self.model, fitter)
@@ -452,6 +452,15 @@ def finish(
             checkpoint.abandon()
         raise
     return fitted
+
+
+def _bundled(task: Task, fitter: Fitter) -> list[Query]:
+    """The texts that ship with the package, as questions of the task, for a method that uses some."""
+    if fitter.pool == "unused" or task.image or len(task.fields) != 1:
+        return []
+    from sottovoce.data.bundled import public_pool
+
+    return [{task.fields[0]: str(row.values["text"])} for row in public_pool()]
 
 
 def _embedder_of(embedder: Embedder | str | None, model: LabelScorer, fitter: Fitter) -> Embedder:
