@@ -163,7 +163,7 @@ class Fitted:
 
         about = {"format": FORMAT, **_described(self.support, self.task, self.model, self.embedding)}
         about["certificate"] = self.certificate.as_dict
-        return bytes(save(_arrays(self.support), metadata={HEADER: json.dumps(about, ensure_ascii=False)}))
+        return bytes(save(_arrays(self.support), metadata={HEADER: json.dumps(about)}))
 
     def save(self, file: str | Path) -> None:
         """Writes the file, where nothing is yet.
