@@ -1,4 +1,4 @@
-"""The specification's oracles O1 to O25, one after another: what each instance must give, asked of the library itself.
+"""The specification's oracles but O26, one after another: what each instance must give, asked of the library itself.
 
 The same numbers are also tested beside the parts they belong to, with their planted mistakes. Where an oracle has no
 distribution to ask (O18's binomials, O24's assignments) it is summed exactly here.
@@ -15,12 +15,15 @@ from scipy.stats import binom, norm
 
 from sottovoce.audits.bounds import Rates, epsilon_of_one_run, epsilon_of_rates, mu_of_rates
 from sottovoce.errors import AssignmentError
+from sottovoce.experts.unit_sums import Block, Likeness
 from sottovoce.explain import Setting, explain
 from sottovoce.mechanisms.clustering.tree import SplitScore
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.mechanisms.top_k import JointTopK, OneShotTopK
+from sottovoce.methods.choice import Choice
+from sottovoce.methods.fitting.fitter import FitSetting
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
 from sottovoce.privacy.accounting.bounded_range import (
@@ -225,6 +228,24 @@ def test_o25_trade_off_and_one_calibrated_selection():
     profile = profile_of(BoundedRange(1.0), RO)
     assert false_negative_rate(profile, 0.1, 1.0) == pytest.approx(0.76803, abs=1e-5)
     assert epsilon_of_bounded_range(1.005042, 1e-5) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_o27_o28_a_private_choice_and_its_losses():
+    def logs(labels, adjacency: Adjacency, change) -> np.ndarray:
+        vectors, names = zip(*labels, strict=True)
+        rule = Likeness(labels=2, candidates=np.eye(3), floor=0.0, ceiling=1.0)
+        sums = rule.add_up(Block(np.array(vectors), names, range(len(names))))
+        setting = FitSetting(2, 3, None, adjacency, change, candidates=3)
+        law = Choice(k=1, rate=0.5, noise=0).law(sums, rule, setting)
+        return np.log(np.reshape(floats(law.values()), (3, 3)))
+
+    first, third = ((1, 0.25, 0), 0), ((0, 0, 1), 1)
+    whole = logs([first, ((0.5, 0.5, 0), 0), third], AR, DROP)
+    assert np.exp(whole)[[0, 0, 2], [0, 2, 2]] == pytest.approx([0.12690384, 0.20922906, 0.09883281], abs=1e-8)
+    dropped = whole - logs([first, third], AR, DROP)
+    assert (abs(dropped).max(), np.ptp(dropped)) == pytest.approx((0.18973035, 0.25), abs=1e-8)
+    for swapped in (((0, 0, 1), 0), ((0, 1, 0), 1)):
+        assert np.ptp(whole - logs([first, swapped, third], RO, SWAP)) == pytest.approx(0.75, abs=1e-8)
 
 
 def prism(batch: int, temperature: float) -> dict:

@@ -257,14 +257,14 @@ def test_counts_that_noise_explains_are_taken_for_even():
 
 def test_with_little_to_learn_from_the_models_own_answer_stands():
     prior = np.log([[0.6, 0.4]])
-    sums = [[0.0, 9.0, 0.0], [9.0, 0.0, 0.0]]
     for units, sigma, told in ((10.0, 10.0, False), (1000.0, 0.01, True)):
+        sums = [[0.0, 0.45 * units, 0.0], [0.45 * units, 0.0, 0.0]]
         support = made(sums, counts=(units / 2, units / 2), units=units, sigma=sigma)
         answer = support.log_probabilities(np.eye(D)[:1], prior)
         assert bool(answer.argmax() == 1) is told
         if not told:
             assert answer == pytest.approx(prior)
-    nameless = made(sums, counts=(5.0, 5.0), units=10.0, sigma=10.0, prior_weight=0.0)
+    nameless = made([[0.0, 4.5, 0.0], [4.5, 0.0, 0.0]], counts=(5.0, 5.0), units=10.0, sigma=10.0, prior_weight=0.0)
     assert nameless.log_probabilities(np.eye(D)[:1], prior).argmax() == 1
 
 

@@ -154,9 +154,10 @@ class Likeness(SumRule):
 
     Attributes:
         labels: K.
-        candidates: Unit vectors of the public candidates, shape (candidates, dimension).
+        candidates: Unit vectors of the public candidates, mapped where records are, shape (candidates, dimension).
         floor: Cosine at which likeness begins.
         ceiling: Cosine from which on it is 1.
+        mapped: A public map that records' vectors go through first; ``None`` for none.
 
     Example:
         >>> rule = Likeness(labels=2, candidates=np.eye(2), floor=0.0, ceiling=0.5)
@@ -169,15 +170,25 @@ class Likeness(SumRule):
     candidates: FloatArray
     floor: float
     ceiling: float
+    mapped: PublicMap | None = None
 
     @property
     def size(self) -> int:
         return self.labels * len(self.candidates)
 
+    def sensitivity(self, change: ChangeType) -> int:
+        """Largest sum over labels of the range by which one change can move the likenesses, in grid steps.
+
+        A unit's ranges add to at most ``LIMIT``, and a swap exchanges one unit's likenesses for another's.
+        """
+        is_drop(change)
+        return LIMIT * change.widths
+
     def add_up(self, block: Block) -> IntArray:
         total = np.zeros((self.labels, len(self.candidates)), dtype=np.int64)
+        vectors = block.vectors if self.mapped is None else self.mapped(block.vectors)
         shares = _shares(block.units)
-        for vector, label, share in zip(block.vectors, block.labels.tolist(), shares.tolist(), strict=True):
+        for vector, label, share in zip(vectors, block.labels.tolist(), shares.tolist(), strict=True):
             total[label] += self.steps_of(vector) // share
         return total.ravel()
 
@@ -185,10 +196,10 @@ class Likeness(SumRule):
         """One record's likeness to every candidate, in grid steps from 0 to ``LIMIT``; zeros where it says nothing."""
         if not np.isfinite(vector).all():
             return np.zeros(len(self.candidates), dtype=np.int64)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             near = (np.vecdot(self.candidates, vector) - self.floor) / (self.ceiling - self.floor)
-        near = np.where(np.isnan(near), 0.0, near)  # products of a vector that is far too long overflow to both sides
-        steps: IntArray = np.floor(np.clip(near, 0.0, 1.0) * LIMIT).astype(np.int64)
+        said = np.where(np.isnan(near), 0.0, np.clip(near, 0.0, 1.0))
+        steps: IntArray = np.floor(said * LIMIT).astype(np.int64)
         return steps
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -73,7 +73,7 @@ class Fitting:
             nothing. A classifier is for the model that embeds; chosen demonstrations suit any.
         adjacency: What one change of the data is.
         pool: Public texts without labels, for methods that use some; by default those that ship with the package,
-            where the task has one field of text.
+            where the task has one field of text. What stands there twice counts once.
         budget: The data set's whole budget where the ledger first meets the records; by default this fit's own
             (epsilon, delta), which it then has all of.
         ledger: A ledger, its path or address, or ``":memory:"``.
@@ -122,7 +122,7 @@ class Fitting:
         fitter = make_fitter(method) if isinstance(method, str) else method
         if fitter.pool == "unused" and pool:
             raise ParameterError("pool", f"{len(pool)} texts", f"left out: the method {fitter.name!r} reads none")
-        self._pool = _bundled(task, fitter) if pool is None else [question_of(task, query) for query in pool]
+        self._pool = _once(_bundled(task, fitter) if pool is None else [question_of(task, query) for query in pool])
         self.model = load_scorer(model) if isinstance(model, str) else model
         require_suited(task, self.model)
         self.embedder = _embedder_of(embedder, self.model, fitter)
@@ -347,7 +347,7 @@ class Fitting:
         """Bytes that what is drawn takes up at most; public."""
         labels, dimension = len(self.task.labels), self.embedder.dimension
         longest = max((len(canonical(dict(query))) for query in self._pool), default=0)
-        return (1 << 20) + 8 * (labels + dimension) * (dimension + 2) + 64 * labels * longest
+        return (1 << 20) + 8 * (labels + dimension) * (dimension + 2) + 64 * labels * (longest + 64)
 
     def _fitted(self, support: Any, run_state: Mapping[str, str]) -> Fitted:
         content = content_hash(support, self.task, self.model.name, self.embedder.embedding)
@@ -480,6 +480,14 @@ def _embedder_of(embedder: Embedder | str | None, model: LabelScorer, fitter: Fi
         limit = f"one that embeds, such as embedded: the method {fitter.name!r} makes a classifier of its vectors"
         raise ParameterError("model", model.name, limit)
     return found
+
+
+def _once(pool: Iterable[Query]) -> list[Query]:
+    """Public texts without repetitions; the first one of equals stays."""
+    first: dict[str, Query] = {}
+    for query in pool:
+        first.setdefault(canonical(dict(query)), query)
+    return list(first.values())
 
 
 def _id_of(run_state: Mapping[str, str]) -> str:

@@ -35,6 +35,7 @@ MOST_BYTES: Final = 256 << 20
 TOGETHER: Final = 256
 """Questions that are read together."""
 LINEAR, DEMONSTRATIONS = "linear", "demonstrations"
+_COUNT: Final = "count"
 _NUMBERS: Final = ("weights", "offset", "spread", "bias")
 _MAP: Final = ("centre", "matrix")
 _TASK: Final = ("labels", "name", "instruction", "query", "example", "label_field", "answer", "image")
@@ -92,6 +93,9 @@ class Fitted:
     def use(self, model: LabelScorer | str, **options: Any) -> None:
         """Answers with this model from now on: demonstrations suit any, a classifier the one it was fitted with.
 
+        Demonstrations that come with a classifier are answered by it where the model has its embedding, and shown to
+        the model where it has not.
+
         Raises:
             ParameterError: There is no such model.
             ModelError: Its vectors are not those that the classifier was fitted for, or it cannot be loaded.
@@ -141,15 +145,23 @@ class Fitted:
             yield scores
 
     def _scored(self, queries: Sequence[Query]) -> FloatArray:
-        shown = self.support.examples if isinstance(self.support, DemonstrationSupport) else ()
+        classifier = self._classifier
         if self._prepared is None:
-            self._prepared = self._scorer.prepare(self.task, [shown])
-        if isinstance(self.support, DemonstrationSupport):
+            self._prepared = self._scorer.prepare(self.task, [_shown(self.support) if classifier is None else ()])
+        if classifier is None:
             return np.asarray(self._prepared.score(queries)[:, 0], dtype=np.float64)
         vectors = self._scorer.embed_questions(self.task, queries)
         flat = np.zeros((len(queries), len(self.task.labels)))
-        prior = self._prepared.score(queries)[:, 0] if self.support.prior_weight else flat
-        return self.support.log_probabilities(vectors, prior)
+        prior = self._prepared.score(queries)[:, 0] if classifier.prior_weight else flat
+        return classifier.log_probabilities(vectors, prior)
+
+    @property
+    def _classifier(self) -> LinearSupport | None:
+        """What answers in place of demonstrations: where there is one, and the model has its embedding."""
+        if isinstance(self.support, LinearSupport):
+            return self.support
+        same = isinstance(self._scorer, Embedder) and self._scorer.embedding == self.embedding
+        return self.support.classifier if same else None
 
     # The file
 
@@ -164,7 +176,7 @@ class Fitted:
 
         about = {"format": FORMAT, **_described(self.support, self.task, self.model, self.embedding)}
         about["certificate"] = self.certificate.as_dict
-        return bytes(save(_arrays(self.support), metadata={HEADER: json.dumps(about, ensure_ascii=False)}))
+        return bytes(save(_arrays(self.support), metadata={HEADER: json.dumps(about)}))
 
     def save(self, file: str | Path) -> None:
         """Writes the file, where nothing is yet.
@@ -221,7 +233,8 @@ class Fitted:
             str(about.get("embedding")),
             FitCertificate.from_dict(about.get("certificate"), name),
         )
-        if isinstance(support, LinearSupport) and len(support.weights) != len(fitted.task.labels):
+        classifier = support if isinstance(support, LinearSupport) else support.classifier
+        if classifier is not None and len(classifier.weights) != len(fitted.task.labels):
             raise _damaged(name, "its numbers do not suit its labels")
         if isinstance(support, DemonstrationSupport):
             for example in support.examples:
@@ -257,9 +270,14 @@ def content_hash(support: Support, task: Task, model: str, embedding: str) -> st
     return hashlib.sha256(canonical(described).encode("utf-8")).hexdigest()
 
 
+def _shown(support: Support) -> Sequence[Example]:
+    return support.examples if isinstance(support, DemonstrationSupport) else ()
+
+
 def _arrays(support: Support) -> dict[str, Any]:
     if isinstance(support, DemonstrationSupport):
-        return {"count": np.array([len(support.examples)], dtype=np.int64)}
+        further = {} if support.classifier is None else _arrays(support.classifier)
+        return {_COUNT: np.array([len(support.examples)], dtype=np.int64), **further}
     parts = {name: getattr(support, name) for name in _NUMBERS}
     parts["prior_weight"] = np.array([support.prior_weight])
     if support.mapped is not None:
@@ -268,13 +286,12 @@ def _arrays(support: Support) -> dict[str, Any]:
 
 
 def _described(support: Support, task: Task, model: str, embedding: str) -> dict[str, Any]:
-    shown = support.examples if isinstance(support, DemonstrationSupport) else ()
     return {
         "kind": DEMONSTRATIONS if isinstance(support, DemonstrationSupport) else LINEAR,
         "task": {name: list(task.labels) if name == "labels" else getattr(task, name) for name in _TASK},
         "model": model,
         "embedding": embedding,
-        "rows": [{"fields": dict(example.fields), "label": example.label} for example in shown],
+        "rows": [{"fields": dict(example.fields), "label": example.label} for example in _shown(support)],
     }
 
 
@@ -305,18 +322,19 @@ def _support_of(about: Mapping[str, Any], arrays: Mapping[str, Any], name: str) 
         return _linear(arrays, name)
     if kind != DEMONSTRATIONS:
         raise InputError(f"{name} holds a support of a kind that this version does not know. Update sottovoce.")
-    rows = about.get("rows")
+    rows, numbers = about.get("rows"), {part: array for part, array in arrays.items() if part != _COUNT}
     try:
         if not isinstance(rows, list):
             raise TypeError
-        return DemonstrationSupport(
-            tuple(
-                Example({str(key): _text(value) for key, value in row["fields"].items()}, _index(row["label"]))
-                for row in rows
-            )
+        examples = tuple(
+            Example({str(key): _text(value) for key, value in row["fields"].items()}, _index(row["label"]))
+            for row in rows
         )
     except (KeyError, TypeError, AttributeError):
         raise _damaged(name, "a demonstration cannot be read") from None
+    if not np.array_equal(arrays.get(_COUNT, ()), [len(examples)]):
+        raise _damaged(name, "it has not as many demonstrations as it says")
+    return DemonstrationSupport(examples, _linear(numbers, name) if numbers else None)
 
 
 def _linear(arrays: Mapping[str, Any], name: str) -> LinearSupport:

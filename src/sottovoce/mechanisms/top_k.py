@@ -238,8 +238,7 @@ class OneShotTopK(Checked, Mechanism):
 
     def law(self, scores: Scores) -> dict[tuple[int, ...], Fraction]:
         """Probability of every list; for tests and audits of few candidates only."""
-        require_candidates(self.k, scores)
-        return dict(self._continued((), Fraction(1), scores))
+        return law_in_turn(self.one, self.k, scores)
 
     def select(self, scores: Scores, randomness: Randomness) -> tuple[int, ...]:
         """Draws k different indices, most favoured first.
@@ -247,22 +246,38 @@ class OneShotTopK(Checked, Mechanism):
         Raises:
             ParameterError: There are fewer than k candidates.
         """
-        require_candidates(self.k, scores)
-        chosen: tuple[int, ...] = ()
-        for _ in range(self.k):
-            left = _left(scores, chosen)
-            chosen = (*chosen, int(left[self.one.select(_only(scores, left), randomness)]))
-        return chosen
+        return select_in_turn(self.one, self.k, scores, randomness)
 
-    def _continued(
-        self, chosen: tuple[int, ...], odds: Fraction, scores: Scores
-    ) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-        if len(chosen) == self.k:
-            yield chosen, odds
-            return
+
+def select_in_turn(one: Exponential, k: int, scores: Scores, randomness: Randomness) -> tuple[int, ...]:
+    """Draws k different indices, each by one mechanism over those not yet chosen.
+
+    Raises:
+        ParameterError: There are fewer than k candidates.
+    """
+    require_candidates(k, scores)
+    chosen: tuple[int, ...] = ()
+    for _ in range(k):
         left = _left(scores, chosen)
-        for index, p in zip(left.tolist(), self.one.law(_only(scores, left)), strict=True):
-            yield from self._continued((*chosen, index), odds * p, scores)
+        chosen = (*chosen, int(left[one.select(_only(scores, left), randomness)]))
+    return chosen
+
+
+def law_in_turn(one: Exponential, k: int, scores: Scores) -> dict[tuple[int, ...], Fraction]:
+    """Probability of every list that ``select_in_turn`` draws; for tests and audits of few candidates only."""
+    require_candidates(k, scores)
+    return dict(_continued(one, k, (), Fraction(1), scores))
+
+
+def _continued(
+    one: Exponential, k: int, chosen: tuple[int, ...], odds: Fraction, scores: Scores
+) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+    if len(chosen) == k:
+        yield chosen, odds
+        return
+    left = _left(scores, chosen)
+    for index, p in zip(left.tolist(), one.law(_only(scores, left)), strict=True):
+        yield from _continued(one, k, (*chosen, index), odds * p, scores)
 
 
 def require_candidates(k: int, scores: Scores) -> None:

@@ -58,9 +58,11 @@ class DemonstrationSupport:
 
     Attributes:
         examples: Public texts with the labels that were chosen for them.
+        classifier: What answers instead where the answering model has the embedding that it was fitted with.
     """
 
     examples: Sequence[Example]
+    classifier: LinearSupport | None = None
 
 
 Support = LinearSupport | DemonstrationSupport
