@@ -18,7 +18,15 @@ from sottovoce.experts.unit_sums import LIMIT, Block
 from sottovoce.fitting.fit import fit
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.methods.base import Price
-from sottovoce.methods.dp_logistic import CONSTANT, COUNT_SHARE, MOST_REACH, REACH, DpLogistic, DpLogisticStep
+from sottovoce.methods.dp_logistic import (
+    CONSTANT,
+    COUNT_SHARE,
+    MOST_REACH,
+    REACH,
+    DpLogistic,
+    DpLogisticStep,
+    classifier,
+)
 from sottovoce.methods.fitting.fitter import make_fitter
 from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.accounting.accountant import rho_of_budget
@@ -136,14 +144,15 @@ def test_a_record_that_says_nothing_leaves_the_others_of_its_unit():
     assert of_unit(rule, [[0.6, 0.8], [math.inf, 0.0]], [1, 0]) == of_unit(rule, [[0.6, 0.8]], [1])
 
 
-def test_what_a_unit_adds_does_not_depend_on_where_it_stands_or_beside_whom():
+@pytest.mark.parametrize("labels", [2, 5, 19])
+def test_what_a_unit_adds_does_not_depend_on_where_it_stands_or_beside_whom(labels):
     rng = np.random.default_rng(7)
     pool = rng.normal(size=(50, 24))
     mapped, _ = PublicMap.concentrating(pool / np.linalg.norm(pool, axis=1, keepdims=True), 0.01)
     # Logits of hundreds of nats: what is taken off before they are raised must be the record's own.
-    rule = GradientSums(rng.normal(size=(5, 25)) * 400, 0.5, 0.3, mapped)
+    rule = GradientSums(rng.normal(size=(labels, 25)) * 400, 0.5, 0.3, mapped)
     sizes = rng.choice([1, 1, 1, 2, 4], 61).tolist()
-    units = [(rng.normal(size=(size, 24)), rng.integers(0, 5, size).tolist()) for size in sizes]
+    units = [(rng.normal(size=(size, 24)), rng.integers(0, labels, size).tolist()) for size in sizes]
     alone = [of_unit(rule, *unit) for unit in units]
     for order in (range(61), range(60, -1, -1), rng.permutation(61), range(1, 61)):
         places = list(order)
@@ -358,6 +367,14 @@ def test_with_much_noise_the_label_names_speak():
         ledger=":memory:", randomness=SeededRandomness(9),
     )  # fmt: skip
     assert fitted.predict(list(QUESTIONS)) == ["fraud", "fraud"]
+
+
+def test_a_classifier_counts_beside_the_names_as_its_noise_allows():
+    # By hand: at 0.15 a name counts 1 + 1/2 times; the variance of a weight is (0.5 * 0.15)^2, times 1.6.
+    support = classifier(np.array([[1.0, 0.0, 2.0], [0.0, 1.0, -2.0]]), reach=0.5, noise=0.15, mapped=None)
+    assert support.prior_weight == pytest.approx(1.5)
+    assert support.offset.tolist() == pytest.approx([0.6, -0.6])
+    assert support.spread.tolist() == pytest.approx([0.009, 0.009])
 
 
 def test_a_parameter_out_of_range_is_refused():

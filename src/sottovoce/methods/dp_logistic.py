@@ -51,6 +51,8 @@ AVERAGED: Final = 2
 """The weights are the mean behind so many last iterations."""
 DISCOUNT: Final = 1.6
 """How much the known noise of a score takes off its weight beside the label's name."""
+EVEN_NOISE: Final = 0.15
+"""Noise of a class mean at which the label's name counts one and a half times; with much more it counts twice."""
 COUNT_SHARE: Final = 0.04
 """Share of mu squared for the number of units, where that is private."""
 LEAST_UNITS: Final = 10.0
@@ -160,7 +162,7 @@ class DpLogistic(Fitter):
                 rule, rule.squared_l2(setting.change), self._noise(setting), setting, private, randomness
             )
             path.append(path[-1] + length * summed.reshape(path[-1].shape))
-        return classifier(np.mean(path[1:][-AVERAGED:], axis=0), reach * self.clip * noise, mapped)
+        return classifier(np.mean(path[1:][-AVERAGED:], axis=0), reach * self.clip, noise, mapped)
 
     def _units(self, setting: FitSetting, private: PrivateSums, randomness: Randomness) -> float:
         """The number of units, or a noisy one where it is private."""
@@ -179,21 +181,22 @@ class DpLogistic(Fitter):
         return RoundedGaussian(float(self.count_sigma or 0) / setting.change.rows)
 
 
-def classifier(weights: FloatArray, deviation: float, mapped: PublicMap | None) -> LinearSupport:
+def classifier(weights: FloatArray, reach: float, noise: float, mapped: PublicMap | None) -> LinearSupport:
     """The classifier of noisy weights, which counts beside a label's name as its known noise allows.
 
     Args:
         weights: Shape (labels, mapped dimension + 1), the last column for the constant.
-        deviation: Of the noise in one weight, in nats.
+        reach: Deviation of the noise in one weight, over that of a class mean.
+        noise: Deviation of the noise in a class mean.
         mapped: The map that the vectors went through.
     """
     dimension = weights.shape[1] - 1
     return LinearSupport(
         weights=weights[:, :-1],
         offset=CONSTANT * weights[:, -1],
-        spread=np.full(dimension, DISCOUNT * deviation**2),
+        spread=np.full(dimension, DISCOUNT * (reach * noise) ** 2),
         bias=np.zeros(len(weights)),
-        prior_weight=1.0,
+        prior_weight=1.0 + noise / (noise + EVEN_NOISE),
         mapped=mapped,
     )
 
