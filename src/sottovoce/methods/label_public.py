@@ -1,0 +1,171 @@
+"""Public texts labelled privately: experts answer some public texts once, which then are demonstrations for ever.
+
+The texts are chosen beforehand from public text alone, far apart from each other; each is one answer of Prior x PoE.
+
+Guarantee   An answer is a bounded-range selection of eta = rate * clip * widths of a change. m answers, one for each
+            text that was chosen, are m adaptive ones. Whoever sees the labelled texts sees these answers and no more.
+Assumes     Isolation of the model, as for Prior x PoE. The texts and their order were fixed before a record was read.
+Sources     Papernot et al. (2017) for teachers that label public data; specification 5.16, 5.1.8, T6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Final, Self, final
+
+import numpy as np
+
+from sottovoce.errors import ParameterError
+from sottovoce.methods.base import Price
+from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PrivateSums, PublicInputs, register_fitter
+from sottovoce.methods.fitting.support import DemonstrationSupport, Support
+from sottovoce.methods.poe import Clip, PriorWeight
+from sottovoce.methods.prior_poe import PriorPoE
+from sottovoce.models.base import FloatArray
+from sottovoce.parameters import Number, Positive
+from sottovoce.privacy.accounting.calibration import calibrate
+from sottovoce.privacy.events import BoundedRange, DpEvent, SelfComposedDpEvent
+from sottovoce.privacy.parameters import EPSILON
+from sottovoce.privacy.step_costs import RatedStep, SelectionStep, Sensitivity, step_cost
+from sottovoce.privacy.unit import ChangeType
+from sottovoce.randomness import Randomness
+from sottovoce.tasks import Example, Query
+
+MANY_TEXTS: Final = 64
+"""Texts that are labelled where the caller says nothing: more of them add little, and each answer is noisier."""
+MOST_TEXTS: Final = 128
+"""Most texts; a fit has room for so many."""
+
+Texts = Annotated[int, Number(1, MOST_TEXTS, whole=True)]
+
+
+@final
+@step_cost(
+    "label-public",
+    law="weights exp(rate * sum of differences to the public prediction clamped to [-clip, 0]), one answer a text",
+    source="specification 5.16",
+)
+@dataclass(frozen=True)
+class PublicLabelStep(RatedStep, SelectionStep):
+    """The label of one public text. A release has as many adaptive ones as it has texts.
+
+    Attributes:
+        rate: lambda, the weight of one nat.
+        clip: C, in nats: an expert's width.
+        texts: m.
+
+    Example:
+        >>> from sottovoce.privacy.unit import DROP, SWAP
+        >>> step = PublicLabelStep(rate=0.5, clip=1.5, texts=64)
+        >>> step.event(DROP), step.event(SWAP), step.steps
+        (BoundedRange(eta=0.75), BoundedRange(eta=1.5), 64)
+    """
+
+    clip: Positive
+    texts: Texts = 1
+
+    @property
+    def steps(self) -> int:
+        return self.texts
+
+    @property
+    def width(self) -> float:
+        return self.clip
+
+    def sensitivity(self, change: ChangeType) -> Sensitivity:
+        return Sensitivity(self.clip * change.widths, "range of the change of the summed differences")
+
+
+@final
+@register_fitter(
+    "label-public",
+    summary="public texts with private answers as their labels; demonstrations for any model",
+    source="specification 5.16",
+)
+@dataclass(frozen=True)
+class LabelPublic(Fitter):
+    """Private labels of public texts.
+
+    Attributes:
+        texts: m, how many are labelled; ``None``: 64, or all where there are fewer.
+        rate: lambda, the weight of one nat; ``None``: set by the price.
+        clip: C, in nats, of an expert's difference to the public prediction, as for Prior x PoE.
+        prior_weight: a, the power of the public prediction, as for Prior x PoE.
+
+    Raises:
+        ParameterError: A parameter is out of range.
+    """
+
+    calibrated_parameters: ClassVar[tuple[str, ...]] = ("texts", "rate")
+    pool: ClassVar[str] = "required"
+    gives: ClassVar[type[Support]] = DemonstrationSupport
+    asks_experts: ClassVar[bool] = True
+    step: ClassVar[type[PublicLabelStep]] = PublicLabelStep
+    texts: Texts | None = None
+    rate: Positive | None = None
+    clip: Clip = PriorPoE.clip
+    prior_weight: PriorWeight = PriorPoE.prior_weight
+
+    def calibrated(self, price: Price, setting: FitSetting) -> Self:
+        texts = self.texts or min(MANY_TEXTS, setting.candidates)
+        if texts > setting.candidates:
+            raise ParameterError("texts", texts, f"at most {setting.candidates}, the number of public texts")
+        settled = replace(self, texts=texts, rate=self.rate or self._rate(texts, price, setting))
+        EPSILON.read("range of one answer", settled._answer(setting.change).eta)
+        return settled
+
+    def event(self, setting: FitSetting) -> DpEvent:
+        return SelfComposedDpEvent(self._answer(setting.change), int(self.texts or 0))
+
+    def fit(
+        self, plan: FitPlan, private: PrivateSums, public: PublicInputs, randomness: Randomness
+    ) -> DemonstrationSupport:
+        chosen = spread_out(public.pool, public.vectors, int(self.texts or 0))
+        answers = PriorPoE(clip=self.clip, prior_weight=self.prior_weight)
+        price = Price(self._answer(plan.setting.change).eta)
+        experts = private.ask([public.pool[index] for index in chosen])
+        labels = [answers.choose(outputs, price, randomness) for outputs in experts]
+        return DemonstrationSupport(
+            tuple(Example(public.pool[index], label) for index, label in zip(chosen, labels, strict=True))
+        )
+
+    def _answer(self, change: ChangeType) -> BoundedRange:
+        return self.step(rate=self.rate, clip=self.clip, texts=self.texts).event(change)  # type: ignore[arg-type]
+
+    def _rate(self, texts: int, price: Price, setting: FitSetting) -> float:
+        """The largest rate that the price allows, by the best bound that the ledger's sum keeps."""
+
+        def event(rate: float) -> SelfComposedDpEvent:
+            answer = PublicLabelStep(rate=rate, clip=self.clip, texts=texts).event(setting.change)
+            return SelfComposedDpEvent(answer, texts)
+
+        bounds = setting.bounds if price.delta else ()
+        return calibrate(event, price.epsilon, price.delta, setting.adjacency, bounds=bounds).parameter
+
+
+def spread_out(pool: Sequence[Query], vectors: FloatArray, texts: int) -> list[int]:
+    """Places of public texts far apart: each next one is the one least like all before. A text counts once.
+
+    Args:
+        pool: Public texts.
+        vectors: Their unit vectors, shape (texts, dimension).
+        texts: How many; fewer come back where there are fewer different ones.
+
+    Example:
+        >>> pool = [{"text": text} for text in ("a", "b", "a", "c")]
+        >>> spread_out(pool, np.array([[1.0, 0.0], [0.8, 0.6], [1.0, 0.0], [-1.0, 0.0]]), 4)
+        [1, 3, 0]
+    """
+    places = {tuple(query.items()): place for place, query in reversed(list(enumerate(pool)))}
+    kept = np.array(sorted(places.values()))
+    rows = vectors[kept]
+    chosen = [int(np.argmax(rows @ rows.mean(axis=0)))]
+    near = rows @ rows[chosen[0]]
+    near[chosen[0]] = np.inf
+    while len(chosen) < min(texts, len(kept)):
+        furthest = int(np.argmin(near))
+        chosen.append(furthest)
+        near = np.maximum(near, rows @ rows[furthest])
+        near[furthest] = np.inf
+    return [int(place) for place in kept[chosen]]
