@@ -31,6 +31,7 @@ from sottovoce.mechanisms.top_k import law_in_turn, select_in_turn
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PrivateSums, PublicInputs, register_fitter
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport, Support
+from sottovoce.methods.poe import PriorWeight
 from sottovoce.models.base import FloatArray
 from sottovoce.parameters import MOST, Checked, Number, Positive
 from sottovoce.privacy.accounting.calibration import calibrate
@@ -115,6 +116,7 @@ class Choice(Fitter):
         noise: What concentrates embeddings first (``PublicMap.concentrating``); ``None``: set by public numbers.
         floor: Cosine at which likeness begins.
         ceiling: Cosine from which on it is 1.
+        prior_weight: Power of the model's own answer beside the chosen texts; 0 where label names mean nothing to it.
 
     Raises:
         ParameterError: A parameter is out of range, or ``floor`` is not below ``ceiling``.
@@ -129,6 +131,7 @@ class Choice(Fitter):
     noise: Annotated[float, Number(0, MOST)] | None = None
     floor: Cosine = 0.0
     ceiling: Cosine = 0.5
+    prior_weight: PriorWeight = 1.0
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
@@ -162,7 +165,8 @@ class Choice(Fitter):
         chosen = self.select(private.sum_of(rule), rule, plan.setting, randomness)
         examples = tuple(Example(public.pool[index], label) for label, row in enumerate(chosen) for index in row)
         worth = self._worth(plan.setting)
-        return DemonstrationSupport(examples, classifier(candidates[np.array(chosen)], variances, mapped, worth))
+        texts = candidates[np.array(chosen)]
+        return DemonstrationSupport(examples, classifier(texts, variances, mapped, worth, self.prior_weight))
 
     def select(self, sums: IntArray, rule: Likeness, setting: FitSetting, randomness: Randomness) -> Chosen:
         """Draws k candidates for every label from the sum of a rule."""
@@ -213,7 +217,9 @@ def _rate(k: int, price: Price, setting: FitSetting) -> float:
     return calibrate(event, price.epsilon, price.delta, setting.adjacency, bounds=bounds).parameter
 
 
-def classifier(chosen: FloatArray, variances: FloatArray, mapped: PublicMap, worth: float) -> LinearSupport:
+def classifier(
+    chosen: FloatArray, variances: FloatArray, mapped: PublicMap, worth: float, prior_weight: float = 1.0
+) -> LinearSupport:
     """The classifier that follows from chosen texts: a question is like the mean of a label's texts.
 
     Texts that were chosen for what records say are like each other, and texts drawn at random are not: the mean cosine
@@ -225,6 +231,7 @@ def classifier(chosen: FloatArray, variances: FloatArray, mapped: PublicMap, wor
         variances: Of each coordinate over public texts, shape (dimension,), adding to 1.
         mapped: The map that the vectors went through.
         worth: How far a label's records can put a text ahead, over how far chance puts the best of the pool.
+        prior_weight: Power of the model's own answer; 0 where label names mean nothing to it.
     """
     labels, texts, dimension = chosen.shape
     means = chosen.mean(axis=1)
@@ -238,6 +245,6 @@ def classifier(chosen: FloatArray, variances: FloatArray, mapped: PublicMap, wor
         offset=np.zeros(labels),
         spread=np.zeros(dimension),
         bias=np.zeros(labels),
-        prior_weight=1.0,
+        prior_weight=prior_weight,
         mapped=mapped,
     )

@@ -30,6 +30,7 @@ from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PrivateSums, PublicInputs, register_fitter
 from sottovoce.methods.fitting.support import LinearSupport
+from sottovoce.methods.poe import PriorWeight
 from sottovoce.models.base import FloatArray
 from sottovoce.parameters import Number, Positive
 from sottovoce.privacy.accounting.renyi import rho_of_budget
@@ -112,6 +113,7 @@ class DpLogistic(Fitter):
         clip: Norm that a unit's gradient is clipped to.
         sigma: Deviation of the noise of one iteration, in units of ``clip``; ``None``: set by the price.
         count_sigma: Deviation of the noise in the number of units, where that is private; ``None``: set by the price.
+        prior_weight: Power of the model's own answer, and more where there is noise; 0 where label names mean nothing.
 
     Raises:
         ParameterError: A parameter is out of range.
@@ -125,6 +127,7 @@ class DpLogistic(Fitter):
     clip: Positive = 0.5
     sigma: Positive | None = None
     count_sigma: Positive | None = None
+    prior_weight: PriorWeight = 1.0
 
     def calibrated(self, price: Price, setting: FitSetting) -> Self:
         if setting.adds_epsilons:
@@ -162,7 +165,8 @@ class DpLogistic(Fitter):
                 rule, rule.squared_l2(setting.change), self._noise(setting), setting, private, randomness
             )
             path.append(path[-1] + length * summed.reshape(path[-1].shape))
-        return classifier(np.mean(path[1:][-AVERAGED:], axis=0), reach * self.clip, noise, mapped)
+        weights = np.mean(path[1:][-AVERAGED:], axis=0)
+        return classifier(weights, reach * self.clip, noise, mapped, self.prior_weight)
 
     def _units(self, setting: FitSetting, private: PrivateSums, randomness: Randomness) -> float:
         """The number of units, or a noisy one where it is private."""
@@ -181,7 +185,9 @@ class DpLogistic(Fitter):
         return RoundedGaussian(float(self.count_sigma or 0) / setting.change.rows)
 
 
-def classifier(weights: FloatArray, reach: float, noise: float, mapped: PublicMap | None) -> LinearSupport:
+def classifier(
+    weights: FloatArray, reach: float, noise: float, mapped: PublicMap | None, prior_weight: float = 1.0
+) -> LinearSupport:
     """The classifier of noisy weights, which counts beside a label's name as its known noise allows.
 
     Args:
@@ -189,6 +195,7 @@ def classifier(weights: FloatArray, reach: float, noise: float, mapped: PublicMa
         reach: Deviation of the noise in one weight, over that of a class mean.
         noise: Deviation of the noise in a class mean.
         mapped: The map that the vectors went through.
+        prior_weight: Power of the model's own answer where there is no noise.
     """
     dimension = weights.shape[1] - 1
     return LinearSupport(
@@ -196,7 +203,7 @@ def classifier(weights: FloatArray, reach: float, noise: float, mapped: PublicMa
         offset=CONSTANT * weights[:, -1],
         spread=np.full(dimension, DISCOUNT * (reach * noise) ** 2),
         bias=np.zeros(len(weights)),
-        prior_weight=1.0 + noise / (noise + EVEN_NOISE),
+        prior_weight=prior_weight * (1.0 + noise / (noise + EVEN_NOISE)),
         mapped=mapped,
     )
 
