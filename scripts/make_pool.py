@@ -185,7 +185,9 @@ def _source(*names: str) -> random.Random:
 
 def _text(pattern: str, section: dict[str, Any], rng: random.Random) -> str:
     opening, detail, closing = (rng.choice(section.get(part, [""])) for part in ("openings", "details", "closings"))
-    whole = fill(f"{opening} {pattern} {detail} {closing}", Blanks(rng), rng)
+    second = rng.choice(section["lines"].strip().splitlines()) if rng.random() < section.get("second", 0) else pattern
+    body = pattern if second == pattern else f"{pattern} {second}"
+    whole = fill(f"{opening} {body} {detail} {closing}", Blanks(rng), rng)
     return styled(whole, pattern, section.get("style", ""), rng)
 
 
