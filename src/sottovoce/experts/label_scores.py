@@ -59,6 +59,11 @@ class ExpertOutputs(Opaque):
         self.labels = int(log_probabilities.shape[1])
         self.public = public
 
+    @property
+    def change(self) -> ChangeType:
+        """How one change of the data can change the rows."""
+        return self._change
+
     def _public_face(self) -> str:
         return f"{self.labels} labels, {self._adjacency.value}, {self._change.name}"
 

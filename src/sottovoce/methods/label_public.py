@@ -17,6 +17,8 @@ from typing import Annotated, ClassVar, Final, Self, final
 import numpy as np
 
 from sottovoce.errors import ParameterError
+from sottovoce.experts.label_scores import ExpertOutputs
+from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PrivateSums, PublicInputs, register_fitter
 from sottovoce.methods.fitting.support import DemonstrationSupport, Support
@@ -25,6 +27,7 @@ from sottovoce.methods.prior_poe import PriorPoE
 from sottovoce.models.base import FloatArray
 from sottovoce.parameters import Number, Positive
 from sottovoce.privacy.accounting.calibration import calibrate
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import BoundedRange, DpEvent, SelfComposedDpEvent
 from sottovoce.privacy.parameters import EPSILON
 from sottovoce.privacy.step_costs import RatedStep, SelectionStep, Sensitivity, step_cost
@@ -123,9 +126,11 @@ class LabelPublic(Fitter):
     ) -> DemonstrationSupport:
         chosen = spread_out(public.pool, public.vectors, int(self.texts or 0))
         answers = PriorPoE(clip=self.clip, prior_weight=self.prior_weight)
-        price = Price(self._answer(plan.setting.change).eta)
-        experts = private.ask([public.pool[index] for index in chosen])
-        labels = [answers.choose(outputs, price, randomness) for outputs in experts]
+        mechanism, change = Exponential(self._answer(plan.setting.change).eta), plan.setting.change
+        labels = [
+            mechanism.select(_scores(answers, outputs, change), randomness, answers.log_prior(outputs))
+            for outputs in private.ask([public.pool[index] for index in chosen])
+        ]
         return DemonstrationSupport(
             tuple(Example(public.pool[index], label) for index, label in zip(chosen, labels, strict=True))
         )
@@ -142,6 +147,13 @@ class LabelPublic(Fitter):
 
         bounds = setting.bounds if price.delta else ()
         return calibrate(event, price.epsilon, price.delta, setting.adjacency, bounds=bounds).parameter
+
+
+def _scores(answers: PriorPoE, experts: ExpertOutputs, change: ChangeType) -> Scores:
+    """The experts' scores, with the bound for what one change of the fit's setting does to them."""
+    scores = answers.scores(experts)
+    sensitivity = scores.sensitivity * change.widths // experts.change.widths
+    return Scores(scores.values, sensitivity=sensitivity, adjacency=scores.adjacency)
 
 
 def spread_out(pool: Sequence[Query], vectors: FloatArray, texts: int) -> list[int]:
