@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce.records.readers import read_private, read_public
 from sottovoce.records.sealed import PrivateRecords, PublicRecords
+
+POOL_VECTORS: Final = resources.files("sottovoce") / "data" / "pool" / "vectors.safetensors"
+"""What ``scripts/embed_pool.py`` writes."""
 
 
 def tickets_file(name: str) -> Path:
@@ -32,3 +41,29 @@ def pool_file() -> Path:
 def public_pool() -> PublicRecords:
     """Some thousand short invented texts, fields ``text`` and ``kind`` (news, question, review); they have no label."""
     return read_public(pool_file())
+
+
+def pool_vectors(embedding: str, texts: Sequence[str]) -> NDArray[np.float64] | None:
+    """The vectors that ship for the bundled pool, shape (texts, dimension), of length one; in their leading directions.
+
+    Args:
+        embedding: What tells the embedder's vectors from any other's.
+        texts: The texts that are to be embedded.
+
+    Returns:
+        ``None`` where the embedder is another one, or the texts are.
+    """
+    from safetensors import safe_open
+
+    with safe_open(str(POOL_VECTORS), framework="np") as content:
+        told = content.metadata() or {}
+        if (told.get("embedding"), told.get("texts")) != (embedding, texts_hash(texts)):
+            return None
+        steps, basis, scale = (content.get_tensor(name).astype(np.float64) for name in ("steps", "basis", "scale"))
+    vectors = (steps * scale) @ basis
+    return np.asarray(vectors / np.sqrt((vectors * vectors).sum(axis=1, keepdims=True)))
+
+
+def texts_hash(texts: Sequence[str]) -> str:
+    """SHA-256 of texts in their order."""
+    return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
