@@ -228,6 +228,10 @@ class Fitted:
                     raise _damaged(name, "a demonstration has a label that is none")
         if fitted.content_sha256 != fitted.certificate.content_sha256:
             raise _damaged(name, "its certificate is for another support")
+        if list(fitted.certificate.labels) != list(fitted.task.labels):
+            raise _damaged(name, "its certificate is for other labels")
+        if isinstance(support, LinearSupport) and support.reads != fitted.certificate.dimension:
+            raise _damaged(name, "its numbers do not suit the vectors that its certificate is for")
         return fitted
 
 
