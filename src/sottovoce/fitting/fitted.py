@@ -24,6 +24,7 @@ from sottovoce.models.base import Embedder, FloatArray, LabelScorer, PreparedCon
 from sottovoce.models.registry import load_scorer
 from sottovoce.parameters import Kind
 from sottovoce.privacy.checks import canonical
+from sottovoce.privacy.numbers import rounded_up
 from sottovoce.records.sealed import Row
 from sottovoce.tasks import Example, Query, Task
 
@@ -76,7 +77,7 @@ class Fitted:
 
     def __repr__(self) -> str:
         c = self.certificate
-        return f"Fitted({c.method!r}, {len(self.task.labels)} labels, epsilon={c.epsilon:.6g}, delta={c.delta:.6g})"
+        return f"Fitted({c.method!r}, {len(self.task.labels)} labels, epsilon={rounded_up(c.epsilon, 6)}, delta={rounded_up(c.delta, 6)})"
 
     @property
     def statement(self) -> str:

@@ -25,6 +25,7 @@ from sottovoce.parameters import Checked, options_of
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
 from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.events import ApproximateDP, DpEvent
+from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.step_costs import StepCost
 from sottovoce.privacy.unit import Adjacency, ChangeType
 from sottovoce.randomness import Randomness
@@ -187,7 +188,7 @@ class Fitter(Checked, ABC):
         event = fitter.event(setting)
         report = setting.cost(event, price.delta)
         if report.epsilon > price.epsilon:
-            limit = f"large enough for the settings given, which cost {report.epsilon:.6g}"
+            limit = f"large enough for the settings given, which cost {rounded_up(report.epsilon, 6)}"
             raise ParameterError("epsilon", price.epsilon, limit)
         return FitPlan(fitter, setting, event, _charge(event, report, price, setting), report)
 
