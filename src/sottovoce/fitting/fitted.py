@@ -77,7 +77,8 @@ class Fitted:
 
     def __repr__(self) -> str:
         c = self.certificate
-        return f"Fitted({c.method!r}, {len(self.task.labels)} labels, epsilon={rounded_up(c.epsilon, 6)}, delta={rounded_up(c.delta, 6)})"
+        cost = f"epsilon={rounded_up(c.epsilon, 6)}, delta={rounded_up(c.delta, 6)}"
+        return f"Fitted({c.method!r}, {len(self.task.labels)} labels, {cost})"
 
     @property
     def statement(self) -> str:
