@@ -288,7 +288,7 @@ MUTANTS = [
     ),
     # The fit
     Mutant(
-        "read-before-the-charge",
+        "fitted-before-the-charge",
         "records are read, then charged",
         FIT,
         "        self._account.reserve([reservation])\n        self._encoded.read(self._public_texts, on_units)\n",
