@@ -1,7 +1,7 @@
 """Embeds the bundled public texts once, so that a fit need not: python scripts/embed_pool.py
 
-Writes src/sottovoce/data/pool/vectors.safetensors: for the default encoder the texts' vectors in their 128 leading
-directions, one byte a coordinate, and those directions. What is lost is small and public: the file stands for the texts.
+Writes src/sottovoce/data/pool/vectors.safetensors: for the default encoder the texts' vectors in their 256 leading
+directions, four bits a coordinate, and those directions. What is lost is small, and public as the texts are.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
-from sottovoce.data.bundled import POOL_VECTORS, public_pool, texts_hash
+from sottovoce.data.bundled import MOST_STEPS, POOL_VECTORS, packed, pool_vectors, public_pool, texts_hash
 from sottovoce.models.embedded.label_scorer import EmbeddedScorer
 from sottovoce.tasks import Task
 
-DIRECTIONS = 128
+DIRECTIONS = 256
+REACH = 3.0
+"""Deviations of a coordinate that its steps reach to."""
 
 
 def main() -> None:
@@ -24,22 +26,20 @@ def main() -> None:
     scorer = EmbeddedScorer(store=False)
     task = Task(labels=["a", "b"])
     vectors = np.concatenate(
-        [scorer.embed_questions(task, [{"text": text} for text in texts[i : i + 256]]) for i in range(0, len(texts), 256)]
+        [
+            scorer.embed_questions(task, [{"text": text} for text in texts[i : i + 256]])
+            for i in range(0, len(texts), 256)
+        ]
     )
     _, _, directions = np.linalg.svd(vectors, full_matrices=False)
-    basis = directions[:DIRECTIONS]
-    coordinates = vectors @ basis.T
-    scale = np.abs(coordinates).max(axis=0) / 127
-    steps = np.rint(coordinates / scale).astype(np.int8)
-    told = {
-        "embedding": scorer.embedding,
-        "texts": texts_hash(texts),
-        "directions": str(DIRECTIONS),
-    }
-    parts = {"steps": steps, "basis": basis.astype(np.float16), "scale": scale.astype(np.float32)}
-    Path(str(POOL_VECTORS)).write_bytes(save(parts, metadata=told))
-    restored = steps * scale @ basis.astype(np.float16).astype(np.float64)
-    restored /= np.linalg.norm(restored, axis=1, keepdims=True)
+    basis = directions[:DIRECTIONS].astype(np.float16)
+    coordinates = vectors @ basis.T.astype(np.float64)
+    scale = (REACH * coordinates.std(axis=0) / MOST_STEPS).astype(np.float32)
+    steps = np.clip(np.rint(coordinates / scale), -MOST_STEPS, MOST_STEPS).astype(np.int64)
+    told = {"embedding": scorer.embedding, "texts": texts_hash(texts)}
+    Path(str(POOL_VECTORS)).write_bytes(save({"steps": packed(steps), "basis": basis, "scale": scale}, metadata=told))
+    restored = pool_vectors(scorer.embedding, texts)
+    assert restored is not None
     cosines = (restored * vectors).sum(axis=1)
     print(json.dumps({"texts": len(texts), "mean_cosine": float(cosines.mean()), "least": float(cosines.min())}))
 

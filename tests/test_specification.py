@@ -1,4 +1,4 @@
-"""The specification's oracles but O26, one after another: what each instance must give, asked of the library itself.
+"""The specification's oracles, one after another: what each instance must give, asked of the library itself.
 
 The same numbers are also tested beside the parts they belong to, with their planted mistakes. Where an oracle has no
 distribution to ask (O18's binomials, O24's assignments) it is summed exactly here.
@@ -22,7 +22,9 @@ from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.mechanisms.top_k import JointTopK, OneShotTopK
+from sottovoce.methods.base import Price
 from sottovoce.methods.choice import Choice
+from sottovoce.methods.class_means import ClassMeans
 from sottovoce.methods.fitting.fitter import FitSetting
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
@@ -228,6 +230,18 @@ def test_o25_trade_off_and_one_calibrated_selection():
     profile = profile_of(BoundedRange(1.0), RO)
     assert false_negative_rate(profile, 0.1, 1.0) == pytest.approx(0.76803, abs=1e-5)
     assert epsilon_of_bounded_range(1.005042, 1e-5) == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize(("epsilon", "sigma"), [(1.0, 4.224679), (4.0, 1.193519), (8.0, 0.652935)])
+def test_o26_class_means(epsilon, sigma):
+    def settled(adjacency, change, units):
+        setting = FitSetting(labels=3, dimension=2, units=units, adjacency=adjacency, change=change)
+        return ClassMeans().plan(Price(epsilon, 1e-6), setting).fitter.sigma
+
+    assert 1 / mu_of_budget(epsilon, 1e-6) == pytest.approx(sigma, abs=1e-6)
+    assert settled(RO, SWAP, 100) == pytest.approx(2 * sigma, rel=1e-6)
+    assert settled(Adjacency.ZERO_OUT, DROP, 100) == pytest.approx(sigma * math.sqrt(17 / 16), rel=1e-6)
+    assert settled(AR, DROP, None) == pytest.approx(sigma * math.sqrt(17 / 16 / 0.96), rel=1e-6)
 
 
 def test_o27_o28_a_private_choice_and_its_losses():

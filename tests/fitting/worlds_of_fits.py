@@ -18,10 +18,13 @@ RHO = Budget(4.0, 1e-6)
 """A ledger that adds rho, and has room for one fit."""
 
 
-def rows(count=40, **more):
+def rows(count=40, *, end="", **more):
     labels = list(WORDS)
     return [
-        Row(i + 1, {"text": f"{WORDS[labels[i % 2]]} {i}", "label": labels[i % 2]} | {k: v(i) for k, v in more.items()})
+        Row(
+            i + 1,
+            {"text": f"{WORDS[labels[i % 2]]} {i}{end}", "label": labels[i % 2]} | {k: v(i) for k, v in more.items()},
+        )
         for i in range(count)
     ]
 

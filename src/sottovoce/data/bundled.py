@@ -16,6 +16,8 @@ from sottovoce.records.sealed import PrivateRecords, PublicRecords
 
 POOL_VECTORS: Final = resources.files("sottovoce") / "data" / "pool" / "vectors.safetensors"
 """What ``scripts/embed_pool.py`` writes."""
+MOST_STEPS: Final = 7
+"""Coordinates are kept in whole steps from -7 to 7, two in a byte."""
 
 
 def tickets_file(name: str) -> Path:
@@ -59,11 +61,28 @@ def pool_vectors(embedding: str, texts: Sequence[str]) -> NDArray[np.float64] | 
         told = content.metadata() or {}
         if (told.get("embedding"), told.get("texts")) != (embedding, texts_hash(texts)):
             return None
-        steps, basis, scale = (content.get_tensor(name).astype(np.float64) for name in ("steps", "basis", "scale"))
-    vectors = (steps * scale) @ basis
+        steps, basis, scale = (content.get_tensor(name) for name in ("steps", "basis", "scale"))
+    vectors = (unpacked(steps) * scale.astype(np.float64)) @ basis.astype(np.float64)
     return np.asarray(vectors / np.sqrt((vectors * vectors).sum(axis=1, keepdims=True)))
 
 
 def texts_hash(texts: Sequence[str]) -> str:
     """SHA-256 of texts in their order."""
     return hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def packed(steps: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Two steps a byte, shape (texts, coordinates / 2).
+
+    Example:
+        >>> packed(np.array([[-7, 3]])).tolist(), unpacked(packed(np.array([[-7, 3]]))).tolist()
+        ([[27]], [[-7.0, 3.0]])
+    """
+    halves = (steps + MOST_STEPS + 1).astype(np.uint8)
+    return np.asarray(halves[:, ::2] << 4 | halves[:, 1::2], dtype=np.uint8)
+
+
+def unpacked(halves: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Steps from their bytes, shape (texts, coordinates)."""
+    steps = np.stack([halves >> 4, halves & 15], axis=2).reshape(len(halves), -1)
+    return np.asarray(steps.astype(np.float64) - (MOST_STEPS + 1))

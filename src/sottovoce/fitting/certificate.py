@@ -261,7 +261,7 @@ class FitCertificate:
     def _request(self) -> Check:
         def look() -> tuple[bool, str]:
             own = ("method", "parameters", "adjacency", "unit", "labels", "model", "embedding", "isolation", "seeded",
-                   "version", "units", "candidates", "epsilon", "delta")  # fmt: skip
+                   "version", "units", "candidates", "epsilon", "delta", "dimension")  # fmt: skip
             differs = [name for name in own if canonical(getattr(self, name)) != canonical(self.asked[name])]
             return not differs, f"{differs[0]} differs" if differs else "the same words"
 

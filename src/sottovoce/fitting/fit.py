@@ -274,6 +274,7 @@ class Fitting:
             "unit": self._records.unit,
             "units": plan.setting.units,
             "labels": list(self.task.labels),
+            "dimension": plan.setting.dimension,
             "task": asked_hash({"task": repr(self.task)}),
             "candidates": plan.setting.candidates,
             "public_texts": hashlib.sha256(canonical([dict(query) for query in self._pool]).encode()).hexdigest(),
@@ -450,6 +451,7 @@ def finish(
     except BaseException:
         if not resume and not fitting.was_charged(checkpoint.run_state):
             checkpoint.abandon()
+        checkpoint.close()  # the error keeps it alive, and its lock would keep a resume out
         raise
     return fitted
 

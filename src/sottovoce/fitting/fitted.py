@@ -77,8 +77,9 @@ class Fitted:
     _prepared: PreparedContexts | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
-        price = f"epsilon={rounded_up(self.certificate.epsilon)}, delta={rounded_up(self.certificate.delta)}"
-        return f"Fitted({self.certificate.method!r}, {len(self.task.labels)} labels, {price})"
+        c = self.certificate
+        cost = f"epsilon={rounded_up(c.epsilon, 6)}, delta={rounded_up(c.delta, 6)}"
+        return f"Fitted({c.method!r}, {len(self.task.labels)} labels, {cost})"
 
     @property
     def statement(self) -> str:
@@ -242,6 +243,10 @@ class Fitted:
                     raise _damaged(name, "a demonstration has a label that is none")
         if fitted.content_sha256 != fitted.certificate.content_sha256:
             raise _damaged(name, "its certificate is for another support")
+        if list(fitted.certificate.labels) != list(fitted.task.labels):
+            raise _damaged(name, "its certificate is for other labels")
+        if isinstance(support, LinearSupport) and support.reads != fitted.certificate.dimension:
+            raise _damaged(name, "its numbers do not suit the vectors that its certificate is for")
         return fitted
 
 

@@ -8,9 +8,9 @@ Guarantee   mu-GDP with mu = norm / sigma, norm the largest change of the stacke
             of units is private a noisy count of them is released first, at 4 % of mu squared.
 Assumes     Isolation of the embedder: a record's vector is a function of that record. The label set is public; every
             label has a block, occupied or not.
-Sources     Wahdany et al. (2024, arXiv:2406.08039), who call the family DP prototypes; specification 5.13, T8, 9.3. The
-            classifier is post-processing: empirical Bayes with the known noise (``classifier``). Its constants were
-            chosen on public sets (docs/results/pay-once.md).
+Sources     Wahdany et al. (2024, arXiv:2406.08039), who call the family DP prototypes; specification 5.13, T8, 9.3.
+            Proof beside the code: docs/proofs/class_means.md. The classifier is post-processing: empirical Bayes with
+            the known noise (``classifier``), with constants chosen on public sets (docs/results/pay-once.md).
 """
 
 from __future__ import annotations

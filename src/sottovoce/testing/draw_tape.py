@@ -21,6 +21,7 @@ import numpy as np
 from sottovoce.mechanisms.base import Mechanism, registered
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.randomness import Randomness
+from sottovoce.records.sealed import Opaque
 from sottovoce.testing.mechanisms import release_of
 
 AGGREGATES: Final = (Scores, VectorSum, Counts, ItemCounts)
@@ -153,8 +154,8 @@ def fingerprint(value: Any) -> Any:
 
 
 def _held(value: Any) -> Mapping[str, Any] | None:
-    """The attributes of an object that says nothing of itself; ``None`` for one that does."""
-    if getattr(type(value), "__repr__", None) != object.__repr__:
+    """The attributes of an object whose words do not say what it holds; ``None`` for one whose words do."""
+    if not isinstance(value, Opaque) and getattr(type(value), "__repr__", None) != object.__repr__:
         return None
     names = [
         *getattr(value, "__dict__", ()),

@@ -32,7 +32,9 @@ def records() -> PrivateRecords:
 
 def refuses(fitter: Fitter, subject: str) -> int:
     """A fit that a ledger cannot pay for reads no record; the number of fits that were refused."""
-    for budget in (Budget.once(PRICE.epsilon / 2, PRICE.delta / 2), Budget(PRICE.epsilon / 2, PRICE.delta / 2)):
+    cost = _fitting(fitter, FakeScorer(), Adjacency.REPLACE_ONE, BUDGETS[0]).plan.report
+    small = cost.epsilon / 2, cost.delta / 2
+    for budget in (Budget.once(*small), Budget(*small)):
         model = FakeScorer()
         try:
             _fitting(fitter, model, Adjacency.REPLACE_ONE, budget).run()
@@ -40,7 +42,7 @@ def refuses(fitter: Fitter, subject: str) -> int:
             if model.contexts_read:
                 raise ContractError("refusals", subject, "records were read before it was refused") from None
             continue
-        raise ContractError("refusals", subject, "a ledger with half of the price takes it")
+        raise ContractError("refusals", subject, "a ledger with half of what it costs takes it")
     return len(BUDGETS)
 
 

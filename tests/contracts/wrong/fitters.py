@@ -171,9 +171,9 @@ class EachRecordByItself(Means):
 @dataclass(frozen=True)
 class _Centred(_Unclipped):
     def add_up(self, block):
+        said = block.vectors[np.isfinite(block.vectors).all(axis=1)]
         with np.errstate(all="ignore"):
-            centre = np.nanmean(block.vectors, axis=0) if len(block) else 0.0
-            vectors = block.vectors - centre
+            vectors = block.vectors - (said.mean(axis=0) if len(said) else 0.0)
             vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True) * 0.99
         return super().add_up(type(block)(vectors, block.labels, block.units))
 
@@ -188,15 +188,12 @@ class Centred(Means):
 
 @dataclass(frozen=True)
 class NoiseInEachShard(Means):
-    """Draws for each half of the sum and charges once."""
+    """Lets each of two shards draw its part of the noise, and releases both."""
 
     def drawn(self, sums, squared_l2, setting, multiplier, randomness):
-        half = sums // 2
-        parts = (
-            super(NoiseInEachShard, self).drawn(part, squared_l2, setting, multiplier, randomness)
-            for part in (half, sums - half)
-        )
-        return sum(parts)
+        share = multiplier / np.sqrt(2)
+        shards = [sums, np.zeros_like(sums)]
+        return sum(super(NoiseInEachShard, self).drawn(part, squared_l2, setting, share, randomness) for part in shards)
 
 
 @dataclass(frozen=True)
@@ -246,6 +243,9 @@ class OccupiedLabels(Means):
 
     def fit(self, plan, private, public, randomness):
         return super().fit(plan, _FirstLabels(private), public, randomness)
+
+    def support(self, means, setting):
+        return super().support(np.resize(means, setting.labels * setting.dimension), setting)
 
 
 class _FirstLabels:

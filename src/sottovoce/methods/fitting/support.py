@@ -38,6 +38,11 @@ class LinearSupport:
     prior_weight: float
     mapped: PublicMap | None = None
 
+    @property
+    def reads(self) -> int:
+        """Length of the vectors that it is for, before the map."""
+        return (self.weights if self.mapped is None else self.mapped.matrix).shape[1]
+
     def log_probabilities(self, vectors: FloatArray, log_prior: FloatArray) -> FloatArray:
         """Natural-log probabilities of the labels, shape (questions, labels).
 
@@ -48,7 +53,8 @@ class LinearSupport:
         z = vectors if self.mapped is None else self.mapped(vectors)
         evidence = (z @ self.weights.T + self.offset) / np.sqrt(1 + (z * z) @ self.spread)[:, None]
         scores = self.prior_weight * log_prior + evidence + self.bias
-        return np.asarray(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
+        with np.errstate(invalid="ignore"):  # who asks looks at whether answers are finite
+            return np.asarray(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
 
 
 @final

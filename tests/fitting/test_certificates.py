@@ -1,0 +1,198 @@
+"""Certificates of fits: everything holds as it was made, and every fact that is changed is noticed by a check."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields, replace
+
+import pytest
+
+from fitting.worlds_of_fits import RHO, fitting, records
+from sottovoce.errors import InputError
+from sottovoce.fitting.certificate import FORMAT, SEEDED, FitCertificate
+from sottovoce.models.base import Isolation
+from sottovoce.models.fake import FakeScorer
+from sottovoce.privacy.event_json import event_to_json
+from sottovoce.privacy.events import ApproximateDP, GaussianDpEvent
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.randomness import SeededRandomness
+
+FIGURES, EVENT, CHARGE, WORDS, REQUEST, NOISE, APART, SUPPORT, CHARGED, PRICE, LEFT, DATA = range(12)
+"""The checks, in order."""
+
+
+@pytest.fixture(scope="module")
+def made():
+    one = fitting(ledger=":memory:")
+    return one.run().certificate, one.ledger
+
+
+def holds(certificate, made, **given):
+    known = {"ledger": made[1], "records": records(), **given}
+    return [check.holds for check in certificate.checks(made[0].content_sha256, known["ledger"], known["records"])]
+
+
+def test_everything_holds_with_ledger_and_records(made):
+    assert holds(made[0], made) == [True] * 12
+
+
+def test_what_cannot_be_looked_at_is_said(made):
+    assert holds(made[0], made, ledger=None) == [True] * 8 + [None] * 4
+    assert holds(made[0], made, records=None) == [True] * 11 + [None]
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency), ids=lambda a: a.value)
+@pytest.mark.parametrize("budget", [None, RHO], ids=["epsilons", "rho"])
+def test_everything_holds_under_every_relation_and_with_both_kinds_of_ledger(adjacency, budget):
+    one = fitting(adjacency=adjacency, budget=budget)
+    made = one.run().certificate, one.ledger
+    assert holds(made[0], made) == [True] * 12
+    assert f"{adjacency.value} adjacency" in made[0].statement
+    assert made[0].units == (None if adjacency is Adjacency.ADD_REMOVE else 40)
+
+
+QUIET = GaussianDpEvent(0.5)
+CHANGED = {
+    "statement": (lambda c: c.statement.replace("at most", "about"), WORDS),
+    "method": (lambda c: "oracle", EVENT),
+    "parameters": (lambda c: {**c.parameters, "sigma": c.parameters["sigma"] / 2}, EVENT),
+    "adjacency": (lambda c: "zero-out", FIGURES),
+    "unit": (lambda c: "group", PRICE),
+    "change": (lambda c: "drop", FIGURES),
+    "epsilon": (lambda c: c.epsilon / 2, FIGURES),
+    "delta": (lambda c: c.delta / 1000, FIGURES),
+    "event": (lambda c: event_to_json(QUIET), FIGURES),
+    "charge": (lambda c: event_to_json(ApproximateDP(c.epsilon / 2, c.delta)), CHARGE),
+    "labels": (lambda c: [*c.labels, "another"], REQUEST),
+    "dimension": (lambda c: c.dimension + 1, REQUEST),
+    "units": (lambda c: c.units + 1, REQUEST),
+    "candidates": (lambda c: 3, REQUEST),
+    "content_sha256": (lambda c: c.content_sha256[::-1], SUPPORT),
+    "model": (lambda c: "oracle", PRICE),
+    "embedding": (lambda c: "0" * 64, REQUEST),
+    "isolation": (lambda c: Isolation.NOT_VERIFIED.value, APART),
+    "seeded": (lambda c: True, NOISE),
+    "data": (lambda c: "0" * 64, DATA),
+    "ledger": (lambda c: "0" * 16 + "-1", CHARGED),
+    "version": (lambda c: "0.0", REQUEST),
+    "asked": (lambda c: {**c.asked, "public_texts": "0" * 64}, PRICE),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_fact_that_is_changed_is_noticed_by_the_check_that_is_for_it(name, made):
+    change, check = CHANGED[name]
+    forged = replace(made[0], **{name: change(made[0])})
+    assert holds(forged, made)[check] is False
+
+
+def test_every_fact_is_changed_here():
+    assert CHANGED.keys() == {field.name for field in fields(FitCertificate)} - {"format"}
+
+
+@pytest.mark.parametrize("name", [name for name in CHANGED if name not in ("ledger", "data", "content_sha256")])
+def test_no_fact_can_be_changed_together_with_the_request_that_it_came_from(name, made):
+    certificate = made[0]
+    changed = CHANGED[name][0](certificate)
+    asked = certificate.asked if name == "asked" else {**certificate.asked, name: changed}
+    forged = replace(certificate, **{name: changed, "asked": asked if name != "asked" else changed})
+    assert False in holds(forged, made)
+
+
+def test_a_forger_who_changes_the_figure_and_all_that_says_it_is_found_by_the_ledger(made):
+    cheap = fitting(epsilon=2.0).run().certificate
+    forged = replace(cheap, ledger=made[0].ledger, content_sha256=made[0].content_sha256, data=made[0].data)
+    found = holds(forged, made)
+    assert found[:PRICE] == [True] * PRICE
+    assert found[PRICE] is False
+
+
+def test_another_support_that_left_is_not_this_one(made):
+    other = fitting().run()
+    found = [check.holds for check in made[0].checks(other.content_sha256, made[1], records())]
+    assert found[SUPPORT] is False
+    forged = replace(made[0], content_sha256=other.content_sha256)
+    found = [check.holds for check in forged.checks(other.content_sha256, made[1], records())]
+    assert found[SUPPORT] is True
+    assert found[LEFT] is False
+
+
+def test_other_records_are_not_those_that_were_charged(made):
+    assert holds(made[0], made, records=records(41))[DATA] is False
+
+
+def test_another_ledger_does_not_know_the_charge(made):
+    other = fitting()
+    other.run()
+    found = holds(made[0], made, ledger=other.ledger)
+    assert found[CHARGED] is False
+    assert found[PRICE] is False
+    assert found[LEFT] is False
+
+
+def test_a_parameter_that_is_left_open_is_noticed(made):
+    forged = replace(made[0], parameters={**made[0].parameters, "sigma": None})
+    assert holds(forged, made)[EVENT] is False
+
+
+@pytest.mark.parametrize("event", [{}, {"event": "oracle"}, {"event": "GaussianDpEvent", "noise_multiplier": "x"}])
+def test_an_event_that_cannot_be_read_is_noticed_and_raises_nothing(event, made):
+    assert holds(replace(made[0], event=event), made)[FIGURES] is False
+    assert holds(replace(made[0], charge=event), made)[CHARGE] is False
+
+
+def test_seeded_noise_has_no_guarantee_and_says_so():
+    one = fitting(records(synthetic=True), randomness=SeededRandomness(1))
+    certificate = one.run().certificate
+    assert "NO privacy guarantee" in certificate.statement
+    assert SEEDED in certificate.note
+    found = holds(certificate, (certificate, one.ledger), records=records(synthetic=True))
+    assert found == [True] * 5 + [False] + [True] * 6
+
+
+def test_a_model_that_was_not_seen_to_keep_records_apart_has_no_guarantee_and_says_so():
+    one = fitting(model=FakeScorer(isolation=Isolation.NOT_VERIFIED))
+    certificate = one.run().certificate
+    assert "no formal guarantee" in certificate.statement
+    assert holds(certificate, (certificate, one.ledger))[APART] is False
+
+
+# As it is read
+
+
+def read(made, **changed):
+    return FitCertificate.from_dict({**json.loads(json.dumps(made[0].as_dict)), **changed}, "a file")
+
+
+def test_what_is_written_is_read_back(made):
+    assert read(made) == replace(made[0], labels=list(made[0].labels))
+
+
+MAPPINGS = [field.name for field in fields(FitCertificate) if field.type == "Mapping[str, Any]"]
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(FitCertificate)])
+@pytest.mark.parametrize("value", [[1], {"a": 1}, -1, 1e300, math.nan, 1 << 70, ["\ud800", 3]], ids=repr)
+def test_a_field_of_another_kind_is_refused_by_name(name, value, made):
+    if name in MAPPINGS and isinstance(value, dict):
+        assert False in holds(read(made, **{name: value}), made)
+        return
+    with pytest.raises(InputError, match=f"{name}|no certificate that can be read"):
+        read(made, **{name: value})
+
+
+def test_a_newer_certificate_asks_for_a_newer_version(made):
+    with pytest.raises(InputError, match=r"reads 1\. Update sottovoce"):
+        read(made, format=FORMAT + 1)
+
+
+@pytest.mark.parametrize("content", [None, [], "text", 7, {}, {"statement": "x"}])
+def test_what_is_no_certificate_is_refused(content):
+    with pytest.raises(InputError, match="a file"):
+        FitCertificate.from_dict(content, "a file")
+
+
+def test_a_field_too_many_is_refused(made):
+    with pytest.raises(InputError, match="no certificate that can be read"):
+        read(made, another=1)

@@ -1,0 +1,297 @@
+"""Fits from end to end: the order of charge, read and draw, what is refused before it; and nothing private shows."""
+
+from __future__ import annotations
+
+import logging
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from fitting.worlds_of_fits import RHO, ROOMY, TASK, WORDS, asked, fit, fitting, kinds, records, rows
+from hunting import hunt, hunt_error, hunt_files, marker, search
+from sottovoce.errors import BudgetExhaustedError, InputError, ModelError, SottoError
+from sottovoce.experts.encoded import EncodedRecords
+from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.fitting.fit import Fitting, _Private
+from sottovoce.fitting.fitted import Fitted
+from sottovoce.methods.class_means import ClassMeans
+from sottovoce.models.fake import FakeScorer, words_hashed
+from sottovoce.privacy.events import ApproximateDP
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.ledger import Account, Ledger
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.randomness import SeededRandomness
+from sottovoce.records.sealed import PrivateRecords, Row
+from sottovoce.tasks import Task
+
+every_relation = pytest.mark.parametrize("adjacency", list(Adjacency), ids=lambda a: a.value)
+QUESTIONS = [f"{text} once more" for text in WORDS.values()]
+
+
+@every_relation
+@pytest.mark.parametrize("budget", [None, RHO], ids=["epsilons", "rho"])
+def test_a_fit_answers_what_its_records_say_and_is_charged_once(adjacency, budget):
+    one = fitting(records(600), adjacency=adjacency, budget=budget, epsilon=4.0)
+    fitted = one.run()
+    assert fitted.predict(QUESTIONS) == list(WORDS)
+    assert kinds(one.ledger) == ["reserve", "draw", "release"]
+    assert fitted.certificate.epsilon <= 4.0
+    with pytest.raises(BudgetExhaustedError):
+        one.affords()
+
+
+def test_one_fit_can_have_all_of_its_budget_and_a_second_none(tmp_path):
+    place = str(tmp_path / "notes.db")
+    first, model = fitting(ledger=place), FakeScorer()
+    first.run()
+    second = fitting(ledger=place, model=model)
+    for refused in (second.affords, second.run):
+        with pytest.raises(BudgetExhaustedError):
+            refused()
+    assert model.contexts_read == 0
+    assert kinds(Ledger(place)) == ["reserve", "draw", "release"]
+
+
+def test_a_second_run_of_the_same_fit_is_charged_again(tmp_path):
+    one = fitting(ledger=str(tmp_path / "notes.db"), budget=ROOMY)
+    first, second = one.run(), one.run()
+    assert first.certificate.ledger != second.certificate.ledger
+    assert first.content_sha256 != second.content_sha256
+    assert kinds(one.ledger) == ["reserve", "draw", "release"] * 2
+
+
+def test_the_order_is_rehearse_charge_read_begin_draw_save_note(tmp_path, monkeypatch):
+    seen = []
+
+    def watch(owner, name):
+        real = getattr(owner, name)
+
+        def noted(*given, **named):
+            seen.append(name)
+            return real(*given, **named)
+
+        monkeypatch.setattr(owner, name, noted)
+
+    for owner, name in (
+        (Fitting, "_rehearsed"), (Account, "reserve"), (EncodedRecords, "read"), (Checkpoint, "make_room"),
+        (Account, "begin"), (EncodedRecords, "sum_of"), (ClassMeans, "fit"), (EncodedRecords, "close"),
+        (Checkpoint, "save_bytes"), (Account, "mark_released"), (Checkpoint, "finish_bytes"),
+    ):  # fmt: skip
+        watch(owner, name)
+    fit(out=tmp_path / "a.sotto", ledger=str(tmp_path / "a.db"))
+    assert seen == ["_rehearsed", "reserve", "read", "make_room", "begin", "fit", "sum_of", "close", "save_bytes",
+                    "mark_released", "finish_bytes"]  # fmt: skip
+
+
+def test_the_charge_is_one_point_of_the_profile_or_the_event():
+    by_epsilons, by_rho = fitting().plan, fitting(records(end=" others"), budget=RHO).plan
+    assert by_epsilons.charge == ApproximateDP(by_epsilons.report.epsilon, 1e-6)
+    assert by_rho.charge == by_rho.event
+    assert by_rho.fitter.sigma > by_epsilons.fitter.sigma
+
+
+# Worlds
+
+
+def test_units_are_groups_where_records_have_them():
+    one = fitting(records(40, group=lambda i: f"g{i // 4}"))
+    fitted = one.run()
+    assert one.units == 10 == fitted.certificate.units
+    assert "unit 'group'" in fitted.statement
+
+
+def test_a_blank_unit_counts_under_zero_out():
+    data = PrivateRecords([*rows(10), Row(11, {"id": "x"})], source="notes")
+    fitted = fit(data, adjacency="zero-out")
+    assert fitted.certificate.units == 11
+
+
+@every_relation
+@pytest.mark.parametrize("count", [1, 2])
+def test_two_records_are_fitted_too_and_answer_as_the_model_does_without_them(count, adjacency):
+    fitted = fit(records(count), adjacency=adjacency, epsilon=0.5)
+    answers = np.exp(fitted.log_probabilities(QUESTIONS))
+    assert answers.sum(axis=1) == pytest.approx(1)
+    assert answers == pytest.approx(np.full((2, 2), 0.5), abs=0.2)
+
+
+def test_a_label_without_a_record_is_in_the_answer_and_is_not_told_of():
+    task = Task(labels=[*WORDS, "nobody's"])
+    one = fitting(task=task)
+    fitted = one.run()
+    assert fitted.support.weights.shape[0] == 3
+    assert np.isfinite(fitted.log_probabilities(QUESTIONS)).all()
+    assert fitted.certificate.labels == list(task.labels)
+
+
+@pytest.mark.slow
+def test_ten_thousand_labels_are_fitted_in_little_memory():
+    many_labels(10_000, 100 << 20)
+
+
+def test_a_thousand_labels_are_fitted_in_little_memory():
+    many_labels(1_000, 20 << 20)
+
+
+def many_labels(count: int, most_bytes: int) -> None:
+    task = Task(labels=[f"l{i}" for i in range(count)])
+    data = PrivateRecords([Row(i, {"text": f"text {i}", "label": f"l{i}"}) for i in range(1, 30)], source="notes")
+    tracemalloc.start()
+    fitted = fit(data, task, model=FakeScorer(vectors=lambda text: [1.0] if len(text) % 2 else [-1.0]))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert fitted.support.weights.shape == (count, 1)
+    assert peak < most_bytes
+    assert Fitted.from_bytes(fitted.to_bytes(), "a file").content_sha256 == fitted.content_sha256
+
+
+def test_labels_whose_file_would_be_too_large_are_refused_before_a_ledger_is_opened(tmp_path):
+    model = FakeScorer(vectors=lambda text: [0.0] * 4_096)
+    with pytest.raises(InputError, match="so few that a fitted file has at most 268,435,456 bytes"):
+        fitting(
+            task=Task(labels=[*WORDS, *(f"l{i}" for i in range(9_000))]), model=model, ledger=str(tmp_path / "a.db")
+        )
+    assert list(tmp_path.iterdir()) == []
+    assert model.contexts_read == 0
+
+
+# Refusals
+
+REFUSED = {
+    "no such method": {"method": "oracle"},
+    "no epsilon": {"epsilon": 0.0},
+    "no delta": {"delta": 0.0},
+    "a delta above one": {"delta": 2.0},
+    "a model that embeds nothing": {"model": object()},
+    "seeded noise for real records": {"randomness": SeededRandomness(1)},
+    "settings that cost more": {"method": ClassMeans(sigma=0.1)},
+    "a relation that is none": {"adjacency": "replace-two"},
+    "an image task's model": {"embedder": "oracle"},
+    "no list of public texts": {"pool": 7},
+    "a public text that is none": {"pool": [3]},
+    "an empty public text": {"pool": [""]},
+    "a budget that is none": {"budget": 8},
+}
+
+
+@pytest.mark.parametrize("how", REFUSED.values(), ids=REFUSED)
+def test_what_is_not_usable_is_refused_before_anything_is_read_or_charged(how, tmp_path):
+    model, place = FakeScorer(), tmp_path / "notes.db"
+    with pytest.raises(SottoError) as refused:
+        fit(**{"model": model, "ledger": str(place), "out": tmp_path / "a.sotto", **how})
+    assert model.contexts_read == 0
+    assert not place.exists() or kinds(Ledger(str(place))) == []
+    assert not (tmp_path / "a.sotto").exists()
+    assert not (tmp_path / "a.sotto.partial").exists()
+    assert not any(text in str(refused.value) for text in WORDS.values())
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a", ""])
+def test_an_output_of_another_kind_is_refused_before_anything_is_charged(name, tmp_path):
+    place, model = tmp_path / "notes.db", FakeScorer()
+    with pytest.raises(InputError, match=r"\.sotto|folder"):
+        fit(out=tmp_path / name, ledger=str(place), model=model)
+    assert kinds(Ledger(str(place))) == []
+    assert model.contexts_read == 0
+
+
+def test_public_texts_that_are_private_records_are_refused(tmp_path):
+    place = str(tmp_path / "notes.db")
+    data = records()
+    fitting(data, ledger=place)
+    with pytest.raises(SottoError, match="public texts") as refused:
+        fitting(data, ledger=place, pool=["something else", *(row.values["text"] for row in rows())])
+    assert not any(text in str(refused.value) for text in WORDS.values())
+    assert kinds(Ledger(place)) == []
+
+
+def test_resuming_without_a_file_is_refused():
+    with pytest.raises(InputError, match="given with 'out'"):
+        fit(resume=True)
+
+
+# Models that fail
+
+
+def failing(when, error):
+    """A model that fails on texts of which ``when`` is true."""
+
+    def vectors(text):
+        if when(text):
+            raise error
+        return words_hashed(text)
+
+    model = FakeScorer()
+    model.vectors = vectors
+    return model
+
+
+def test_a_model_that_fails_on_every_text_fails_before_the_charge(tmp_path):
+    place = str(tmp_path / "notes.db")
+    with pytest.raises(ModelError, match=r"failed on public texts \(ValueError\)\. Nothing was charged"):
+        fit(model=failing(lambda text: True, ValueError("weights")), ledger=place)
+    blind = FakeScorer()
+    blind.vectors = lambda text: [float("nan")] * 16
+    with pytest.raises(ModelError, match=r"not finite for a public text\. Nothing was charged"):
+        fit(model=blind, ledger=place)
+    assert kinds(Ledger(place)) == []
+
+
+def test_a_model_that_fails_on_the_records_leaves_the_charge_and_the_run_goes_on_later(tmp_path):
+    place, out, secret = str(tmp_path / "notes.db"), tmp_path / "a.sotto", marker()
+    model = failing(lambda text: "card 7" in text, MemoryError(secret))
+    error = hunt_error(lambda: fit(model=model, ledger=place, out=out), [secret])
+    assert isinstance(error, ModelError)
+    assert "What was charged stands" in str(error)
+    assert kinds(Ledger(place)) == ["reserve"]
+    assert fit(ledger=place, out=out, resume=True).method == "class-means"
+    assert kinds(Ledger(place)) == ["reserve", "draw", "release"]
+
+
+def test_a_record_that_the_model_cannot_read_is_told_to_nobody(tmp_path):
+    model = failing(lambda text: "card 7" in text, ValueError("private"))
+    one = fitting(model=model, ledger=str(tmp_path / "notes.db"))
+    fitted = one.run()
+    assert fitted.certificate.units == 40
+    assert kinds(one.ledger) == ["reserve", "draw", "release"]
+
+
+# Nothing private shows
+
+
+@every_relation
+def test_no_private_text_shows_in_what_a_fit_is_and_leaves(adjacency, tmp_path, caplog, capfd):
+    caplog.set_level(logging.DEBUG)
+    secret, group = marker(), marker("GROUP")
+    data = PrivateRecords(
+        [Row(i, {"text": f"{secret} {i}", "label": "fraud", "group": f"{group}{i % 9}"}) for i in range(1, 38)],
+        source="notes",
+    )
+    one = fitting(data, adjacency=adjacency, ledger=str(tmp_path / "notes.db"))
+    told: list[int] = []
+    fitted = one.run(on_units=told.append)
+    assert sum(told) == 9
+    private = _Private(one)
+    hunt(private, [secret, group])
+    for face in (repr(one), repr(fitted), repr(one.plan), str(fitted.certificate), fitted.statement, repr(one.terms)):
+        search(face, [secret, group], "a face of a fit")
+    search(fitted.to_bytes(), [secret, group], "the file")
+    search(repr(one.ledger.history()), [secret, group], "the history")
+    search(caplog.text + "".join(capfd.readouterr()), [secret, group], "the log")
+    hunt_files(tmp_path, [secret, group])
+
+
+def test_the_number_of_units_is_not_in_a_file_where_it_is_private():
+    fitted = fit(records(137), adjacency="add-remove")
+    assert fitted.certificate.units is None
+    assert fitted.certificate.asked["units"] is None
+
+
+def test_an_in_memory_fit_and_one_with_a_file_have_the_same_certificate_but_for_their_run(tmp_path):
+    one = fit(out=tmp_path / "a.sotto", ledger=str(tmp_path / "a.db"), budget=ROOMY)
+    other = Fitting(records(), TASK, **asked(ledger=str(tmp_path / "a.db"))).run()
+    own = ("ledger", "data", "asked", "content_sha256")
+    first, second = ({k: v for k, v in it.certificate.as_dict.items() if k not in own} for it in (one, other))
+    assert first == second
+    assert Budget.once(4.0, 1e-6) != ROOMY
