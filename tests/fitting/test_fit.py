@@ -88,6 +88,7 @@ def test_the_charge_is_one_point_of_the_profile_or_the_event():
     by_epsilons, by_rho = fitting().plan, fitting(records(end=" others"), budget=RHO).plan
     assert by_epsilons.charge == ApproximateDP(by_epsilons.report.epsilon, 1e-6)
     assert by_rho.charge == by_rho.event
+    assert by_rho.report.bound == "zCDP", "a ledger that adds rho keeps no other bound"
     assert by_rho.fitter.sigma > by_epsilons.fitter.sigma
 
 

@@ -230,7 +230,7 @@ MUTANTS = [
         FITTER,
         "return () if self.adds_epsilons else RHO_BOUNDS",
         "return ()",
-        CONTRACT,
+        FITS,
     ),
     Mutant(
         "any-price",
@@ -238,7 +238,7 @@ MUTANTS = [
         FITTER,
         "if report.epsilon > price.epsilon:",
         "if report.epsilon > 100 * price.epsilon:",
-        FITS,
+        MEANS,
     ),
     # Encoded records
     Mutant(
@@ -348,9 +348,9 @@ MUTANTS = [
         "another-request-under-the-charge",
         "a run goes on under a charge that was made for another request",
         FIT,
-        '"records and ledger": self._account.keyed("staging", self._records.fingerprint),',
-        "",
-        ("tests/fitting/test_crashes.py", "tests/mutants/test_holes.py"),
+        "if standing is not None and standing.asked != asked_hash(self._request(run_state)):",
+        "if standing is not None and not standing.asked:",
+        CRASHES,
     ),
     Mutant(
         "seeded-noise-for-everybody",
