@@ -6,6 +6,7 @@ How often noise was drawn is counted outside the ledger.
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import signal
 
@@ -217,6 +218,17 @@ def test_another_request_is_not_made_under_the_charge(how, reason, place):
     assert noted(place) == ["reserve"]
     assert draws(place) == 0
     assert fit_at(place, resume=True).method == "class-means"
+
+
+def test_a_folder_that_was_written_over_gets_no_other_request_under_the_charge(place):
+    stopped(place, Account, "begin")
+    header = place / "support.sotto.partial" / "run.json"
+    other = fitting(ledger=str(place / "notes.db"), budget=ROOMY, epsilon=3.0)
+    header.write_text(json.dumps({**json.loads(header.read_text("utf-8")), "terms": other.terms}), "utf-8")
+    with pytest.raises(InputError, match="was charged for another request"):
+        fit_at(place, resume=True, epsilon=3.0)
+    assert noted(place) == ["reserve"]
+    assert draws(place) == 0
 
 
 def test_two_processes_do_not_work_in_one_folder(place):

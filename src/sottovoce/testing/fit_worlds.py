@@ -66,8 +66,8 @@ UNITS: Final[tuple[Unit, ...]] = (
 )
 """Units of one record and of several, of one label and of both; opposite ones, too long ones and silent ones."""
 FEW_UNITS: Final = (EAST, WEST, (("east", 1),), FAR, (("west", 0), ("west", 1)))
-RESTS: Final[tuple[World, ...]] = ((EAST,), (EAST, SLANT, WEST), (SLANT,) * 6)
-"""What stays as it is: one label without a record in two of them."""
+RESTS: Final[tuple[World, ...]] = ((EAST,), (EAST, SLANT, WEST), (SLANT,) * 14)
+"""What stays as it is: one label without a record in two of them, and more units than a floor of some ten."""
 
 
 @final

@@ -41,7 +41,7 @@ class LinearSupport:
     @property
     def reads(self) -> int:
         """Length of the vectors that it is for, before the map."""
-        return (self.weights if self.mapped is None else self.mapped.matrix).shape[1]
+        return int((self.weights if self.mapped is None else self.mapped.matrix).shape[1])
 
     def log_probabilities(self, vectors: FloatArray, log_prior: FloatArray) -> FloatArray:
         """Natural-log probabilities of the labels, shape (questions, labels).
