@@ -55,7 +55,7 @@ ENDING: Final = ".sotto"
 """What the name of a fitted file ends in."""
 _DRAWN: Final = "fit"
 _REHEARSED: Final = ("Is this still the same?", "A second text that anybody may read.")
-"""Texts that a model must embed alike before and behind the records."""
+"""Texts that a model must embed alike before and behind the records, unless it states others (``rehearsal``)."""
 
 
 @final
@@ -146,6 +146,11 @@ class Fitting:
     def ledger(self) -> Ledger:
         """The ledger that is charged."""
         return Ledger.of(self._account)
+
+    @property
+    def account(self) -> Account:
+        """What is charged: the data set in its ledger, without its records."""
+        return self._account
 
     @property
     def balance(self) -> Balance:
@@ -314,7 +319,8 @@ class Fitting:
         """Questions that the model must answer alike before and behind the private read."""
         if self._pool:
             return self._pool[:2]
-        return [] if self.task.image else [dict.fromkeys(self.task.fields, text) for text in _REHEARSED]
+        texts = getattr(self.embedder, "rehearsal", _REHEARSED)
+        return [] if self.task.image else [dict.fromkeys(self.task.fields, text) for text in texts]
 
     def _rehearsed(self) -> PublicInputs:
         """The public side, worked out before the charge: what fails for everybody fails here."""

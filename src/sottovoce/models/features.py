@@ -8,6 +8,9 @@ An example speaks for its own label, the louder the closer it is to the question
     several examples of one label: the closest one counts
     log-probabilities   log-softmax of the evidence; a label without an example has 0
 
+It embeds rows too, for what is fitted once: x becomes the unit vector of x, its direction; or that of (x / (s sqrt(d)),
+1) for a length scale s and d features, so that a distance from the origin counts too.
+
 Nothing is fitted, centred or scaled from rows: every number above is a public parameter, so no row moves another.
 
 Isolation   By construction. A closeness is one dot product per row (never a matrix product, whose blocks depend on the
@@ -16,6 +19,8 @@ Isolation   By construction. A closeness is one dot product per row (never a mat
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
@@ -25,7 +30,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ModelError, ParameterError, TaskError
 from sottovoce.models.base import Context, FloatArray, Isolation
-from sottovoce.parameters import Number
+from sottovoce.parameters import COUNT, Number
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
 
@@ -33,6 +38,8 @@ NATS: Final = 8.0
 _SCALE: Final = Number(0, above_least=True, below_most=True, strict=True, words="None, or a finite number above 0")
 CHARGE: Final = 0.1
 STEEPNESS: Final = 20.0
+KIND: Final = "vectors"
+_FORM: Final = "vectors:COLUMNS or vectors:COLUMNS,LENGTH_SCALE, such as vectors:384"
 
 
 @final
@@ -46,9 +53,10 @@ class VectorScorer:
         length_scale: ``None`` compares directions, as suits embeddings centred on a public mean. A number compares
             positions: the difference, root mean square over the features and in their own unit, beyond which an
             example says little. It is public; chosen by looking at private rows, it would leak them.
+        columns: Numbers of a row, which an embedding needs; ``None`` for a model that only answers from examples.
 
     Raises:
-        ParameterError: The length scale is not a number above 0.
+        ParameterError: The length scale is not a number above 0, or there is no column.
 
     Example:
         >>> from sottovoce.tasks import Example, Task
@@ -57,16 +65,92 @@ class VectorScorer:
         >>> scores = VectorScorer().prepare(task, [context]).score([{"text": "0.9 0.0"}])
         >>> scores.shape, int(scores[0, 0].argmax())
         ((1, 1, 2), 0)
+        >>> VectorScorer(columns=2).embed_questions(task, [{"text": "3.0 4.0"}]).tolist()
+        [[0.6, 0.8]]
     """
 
     length_scale: float | None = None
+    columns: int | None = None
 
-    name = "vectors"
     isolation = Isolation.BY_CONSTRUCTION
 
     def __post_init__(self) -> None:
         if self.length_scale is not None:
             object.__setattr__(self, "length_scale", _SCALE.read("length_scale", self.length_scale))
+        if self.columns is not None:
+            object.__setattr__(self, "columns", COUNT.read("columns", self.columns))
+
+    @classmethod
+    def named(cls, numbers: str) -> VectorScorer:
+        """The model of a name, which is what follows ``vectors:``.
+
+        Raises:
+            ParameterError: It does not say how many columns there are.
+        """
+        columns, comma, scale = numbers.partition(",")
+        try:
+            return cls(float(scale) if comma else None, int(columns))
+        except (ValueError, ParameterError):
+            raise ParameterError("model", f"{KIND}:{numbers}", _FORM) from None
+
+    @property
+    def name(self) -> str:
+        """``vectors``, with the columns and the length scale where an embedding is made of them."""
+        if self.columns is None:
+            return KIND
+        return f"{KIND}:{self.columns}" + ("" if self.length_scale is None else f",{self.length_scale!r}")
+
+    @property
+    def embedding(self) -> str:
+        """SHA-256 of the rule and its public numbers."""
+        return hashlib.sha256(f"{KIND} 1: {self.dimension} {self.length_scale!r}".encode()).hexdigest()
+
+    @property
+    def dimension(self) -> int:
+        """Length of an embedding.
+
+        Raises:
+            ParameterError: The number of columns was not given.
+        """
+        if self.columns is None:
+            raise ParameterError("columns", None, "given: the number of columns is the length of an embedding")
+        return self.columns + (self.length_scale is not None)
+
+    @property
+    def rehearsal(self) -> tuple[str, ...]:
+        """Rows that anybody may see, to be read before and behind the private ones."""
+        steps = np.arange(1.0, (self.columns or 1) + 1)
+        return vector_text(steps), vector_text(-steps[::-1] / 3)
+
+    def embed_records(self, task: Task, records: Sequence[Query]) -> FloatArray:
+        """Private rows as unit vectors, shape (records, dimension), float64; NaN where one is no row of so many finite
+        numbers, and zeros for a row of zeros, which has no direction.
+        """
+        vectors = np.full((len(records), self.dimension), np.nan)
+        for vector, record in zip(vectors, records, strict=True):
+            numbers = _numbers(task.text_of(record))
+            if len(numbers) == self.columns:
+                with np.errstate(all="ignore"):
+                    vector[...] = self._embedded(numbers)
+        return vectors
+
+    def embed_questions(self, task: Task, queries: Sequence[Query]) -> FloatArray:
+        """Public rows likewise.
+
+        Raises:
+            ParameterError: One is no row of so many finite numbers.
+        """
+        vectors = self.embed_records(task, queries)
+        for query, vector in zip(queries, vectors, strict=True):
+            if not np.isfinite(vector).all():
+                limit = f"{self.columns} finite numbers separated by blanks"
+                raise ParameterError("question", task.text_of(query), limit)
+        return vectors
+
+    def _embedded(self, numbers: FloatArray) -> FloatArray:
+        if self.length_scale is None:
+            return _unit(numbers)
+        return _unit(np.append(numbers / (self.length_scale * math.sqrt(len(numbers))), 1.0))
 
     def prepare(self, task: Task, contexts: Sequence[Context]) -> VectorContexts:
         """Reads the examples of every expert.

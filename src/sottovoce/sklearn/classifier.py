@@ -1,6 +1,10 @@
-"""The scikit-learn face of PrivateICL: ``fit`` seals the examples, and every predicted row is a charged release.
+"""The scikit-learn face: ``fit`` pays once and rows are predicted for free, or every predicted row is charged.
 
-Guarantee   As for ``PrivateICL``: each predicted row is covered by ``statement_``, and the ledger bounds all of them.
+Which of the two holds is the method's: a fitter (``sottovoce.fitting``) is charged by ``fit``; of the others ``fit``
+seals the examples, and each predicted row is a release of ``PrivateICL``.
+
+Guarantee   ``statement_`` covers the fit and whatever is computed from it, or else one predicted row; the ledger bounds
+            all fits, or rows, together.
 Assumes     The declared classes, every parameter and the rows to predict are public. Three habits of scikit-learn break
             that, and nothing here can see them: a transformer fitted on the private rows, folds stratified by private
             labels, and a score against private labels. ``PrivateICLClassifier`` says what to do instead.
@@ -11,6 +15,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, final
 
 import numpy as np
@@ -24,22 +29,27 @@ from sottovoce.errors import (
     RecordError,
 )
 from sottovoce.experts.partition import Partition
-from sottovoce.methods.base import Method, Reads, make_method
-from sottovoce.models.base import LabelScorer
+from sottovoce.fitting.auto import AUTO, resolve
+from sottovoce.fitting.fit import Fitting
+from sottovoce.fitting.fitted import Fitted
+from sottovoce.methods.base import Method, Price, Reads, make_method, registered_methods
+from sottovoce.methods.fitting.fitter import Fitter, make_fitter, registered_fitters
+from sottovoce.models.base import FloatArray, LabelScorer
 from sottovoce.models.features import VectorScorer, vector_text
-from sottovoce.parameters import Kind
+from sottovoce.parameters import Kind, nearest
 from sottovoce.privacy.ledger.balance import Balance
 from sottovoce.privacy.ledger.budget import Budget
-from sottovoce.privacy.ledger.ledger import IN_MEMORY, Identity, Ledger
+from sottovoce.privacy.ledger.ledger import IN_MEMORY, Account, Identity, Ledger
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.readers import MAX_CHARACTERS
 from sottovoce.records.sealed import PrivateRecords
 from sottovoce.session import PrivateICL
 from sottovoce.sklearn import inputs as data
-from sottovoce.tasks import Task
+from sottovoce.tasks import Query, Task
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils.metaestimators import available_if
     from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "sklearn":
@@ -48,36 +58,59 @@ except ModuleNotFoundError as error:
 
 FROM_Y: Final = "from_y"
 """Value of ``classes`` that declares the labels present in ``y`` to be public."""
+FIT_DELTA: Final = 1e-6
+"""Delta of a fit, where none is given."""
+_COLUMNS: Final = ("n_features_in_", "feature_names_in_")
+_LEARNED: Final = ("_session", "fitted_", "resolved_", "_account", "_scorer", *_COLUMNS)
+
+
+def _is_fitter(method: object) -> bool:
+    return isinstance(method, Fitter) or (isinstance(method, str) and method in {AUTO, *registered_fitters()})
+
+
+def _answers_are_public(classifier: PrivateICLClassifier) -> bool:
+    """Whether all that is computed at a question is: as it was fitted, or before that by its method."""
+    if classifier.__sklearn_is_fitted__():
+        return "fitted_" in vars(classifier)
+    return _is_fitter(classifier.method)
 
 
 @final
 class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A scikit-learn classifier that learns in context from private examples, within a budget.
+    """A scikit-learn classifier that learns from private examples, within a budget.
 
-    There is no ``predict_proba`` and no ``decision_function``: a probability is computed from the private examples,
-    and only the drawn label of a row is released. Two calls of ``predict`` draw twice and are charged twice.
+    The method says what is paid for. A fitter, such as ``class-means``, is charged ``epsilon`` once, by ``fit``. What
+    it learned is public then, noise and all: ``predict``, ``predict_proba`` and ``decision_function`` are free, and the
+    fitted classifier can be pickled. A method that answers row by row, such as ``poe``, is charged ``epsilon`` for each
+    predicted row, and again when it predicts the row again. It has no ``predict_proba`` and no ``decision_function``: a
+    probability is computed from the private examples, and only the drawn label of a row is released.
 
     Four things to know before using it inside scikit-learn's tools:
 
-    - ``score`` and cross-validation charge every row they predict, take it as public, and compare it with the labels
-      you pass. Validate on public rows: an accuracy on private ones is a statistic that no ledger covers.
+    - ``score`` and cross-validation compare rows with the labels you pass; row by row, they charge every row. Validate
+      on public rows: an accuracy on private ones is a statistic that no ledger covers.
     - A fold is another data set with a fingerprint of its own, so a ledger refuses it. ``share_budget=True``, with a
-      path or one ``Ledger`` for all, in memory too, lets all draw on one budget. The sum
-      of charges covers folds cut by position (``KFold``) from single records whose number is public. It does not
-      cover ``StratifiedKFold``, the default for classifiers: one changed label moves other records between folds.
+      path or one ``Ledger`` for all, in memory too, lets all draw on one budget; with a fitter every fold and candidate
+      is one more charge, and the first that the budget does not hold is refused. The sum of charges covers folds cut by
+      position (``KFold``) from single records whose number is public. It does not cover ``StratifiedKFold``, the
+      default for classifiers: one changed label moves other records between folds.
     - A transformer fitted on the private rows (a scaler, a vocabulary) mixes every row into every other and voids
-      the guarantee. Put only stateless ones, or ones fitted on public rows, in front.
+      the guarantee. Put only stateless ones, or ones fitted on public rows, in front. Rows of numbers, such as
+      embeddings made elsewhere, are brought to unit length each by itself; no column is centred or scaled.
     - In a pipeline or a search, ``groups`` reaches ``fit`` only when passed on; ``statement_`` names the unit.
 
     Args:
-        epsilon: Price of one predicted row.
+        epsilon: Price of the fit where the method is a fitter, else of one predicted row.
         classes: The public label set, texts or whole numbers, at least two. ``None`` is refused by ``fit``: which
             labels occur in private data is itself private. ``"from_y"`` declares that it is not: the labels present
             in ``y`` become public for every reader of ``classes_``, without noise.
-        method: A method, or its name.
+        method: A fitter such as ``"class-means"``, which pays once; ``"auto"`` for the fitter that suits the public
+            numbers; or a method that answers row by row. By name or as an object.
         model: A model, or its name. ``"embedded"`` is the sentence encoder for texts and ``VectorScorer`` for numbers.
         adjacency: What one change of the data is.
-        budget_epsilon: Epsilon of the data set's whole budget; ``None`` where the ledger knows it already.
+        budget_epsilon: Epsilon of the data set's whole budget, of which every fit or row takes its part, a repeated fit
+            too. ``None`` where the ledger knows it already; of records that it does not know, a fitter's own
+            (epsilon, delta) is the whole budget then, and this one fit has all of it, with a little less noise.
         budget_delta: Delta of that budget; 0 for a pure guarantee.
         budget_failure_delta: The share of it for methods whose answers can fail, such as ``pbs``.
         ledger: A ledger, its path, or ``":memory:"``, which is new and empty at every ``fit``, so that a second fit on
@@ -86,24 +119,41 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             other processes need a path.
         caller: Who asks, where the ledger's owner allotted each caller a part of the budget.
         share_budget: Lets every data set fitted with this ledger (folds, later versions) draw on its one budget.
-        delta: Delta of one row, for methods that need one; by default the budget's.
+        delta: Delta of the fit, by default 1e-6; or of one row, for methods that need one, by default the budget's.
         clip: Short for the method's option ``clip``.
         noise: Short for the method's option ``noise``.
         method_options: Options of a method that is given by its name, as ``sotto methods`` lists them.
-        units_per_expert: Units an expert sees.
-        capacity: Under add-remove: a public number of experts; needs ``groups``.
+        units_per_expert: Units an expert sees; row by row only.
+        capacity: Under add-remove: a public number of experts; needs ``groups``; row by row only.
         max_characters: Longest text of a row.
         length_scale: For ``VectorScorer``: ``None`` compares directions, as suits embeddings centred on a public mean;
             a number compares positions, in the features' own unit. Public: not to be tuned on private rows.
         allow_non_private: Lets methods without a guarantee predict; the ledger notes every such answer.
+        pool: Public rows without labels, of the kind of ``X``, for fitters that use some. By default those that
+            ``sottovoce.fitting`` takes for texts, and none for numbers.
 
     Attributes:
         classes_: The declared labels, sorted, shape (classes,).
         n_features_in_: Columns of a numeric ``X``; absent after a fit on texts.
-        remaining_: How the ledger stands.
-        statement_: The guarantee of one predicted row.
+        remaining_: How the ledger stands. Absent from a classifier that was stored, which holds what is public alone.
+        statement_: The guarantee of the fit, or of one predicted row.
+        fitted_: What a fitter released, a ``Fitted``: ``fitted_.save(file)`` keeps it for ``sotto predict``.
+        resolved_: The method that ``auto`` stands for, and why; absent otherwise.
 
     Example:
+        Paid once: four fifths of this budget, then any number of rows.
+
+        >>> classifier = PrivateICLClassifier(
+        ...     classes=["down", "up"], method="class-means", epsilon=4, budget_epsilon=5, ledger=":memory:"
+        ... )
+        >>> rows = [[1.0, 0.1 * (i % 3)] for i in range(100)] + [[-1.0, 0.1 * (i % 3)] for i in range(100)]
+        >>> classifier.fit(rows, ["up"] * 100 + ["down"] * 100).predict([[2.0, 0.1], [-0.5, 0.0]]).tolist()
+        ['up', 'down']
+        >>> classifier.predict_proba([[2.0, 0.1]]).shape, classifier.remaining_.answers
+        ((1, 2), 1)
+
+        Row by row.
+
         >>> classifier = PrivateICLClassifier(
         ...     classes=["billing", "fraud"], epsilon=2, model="fake", ledger=":memory:"
         ... )
@@ -114,12 +164,16 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         1
     """
 
+    fitted_: Fitted
+    _session: PrivateICL
+    _account: Account
+
     def __init__(
         self,
         epsilon: float = 1.0,
         *,
         classes: Sequence[str] | Sequence[int] | NDArray[Any] | str | None = None,
-        method: Method | str = "poe",
+        method: Method | Fitter | str = "poe",
         model: LabelScorer | str = "embedded",
         adjacency: Adjacency | str = "replace-one",
         budget_epsilon: float | None = 8.0,
@@ -137,6 +191,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         max_characters: int = MAX_CHARACTERS,
         length_scale: float | None = None,
         allow_non_private: bool = False,
+        pool: Any = None,
     ) -> None:
         self.epsilon = epsilon
         self.classes = classes
@@ -158,9 +213,10 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.max_characters = max_characters
         self.length_scale = length_scale
         self.allow_non_private = allow_non_private
+        self.pool = pool
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> PrivateICLClassifier:
-        """Seals the examples. No model reads them yet, and nothing is charged.
+        """Learns from the examples and pays for it; or, for a method that answers row by row, seals them for free.
 
         Args:
             X: Texts, shape (rows,): a list, an array or a pandas series; or numbers, shape (rows, features).
@@ -169,30 +225,36 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 else a single row is.
 
         Returns:
-            The estimator itself.
+            The estimator itself. What an earlier fit learned stays until this one has succeeded.
 
         Raises:
-            UnusableDataError: ``X``, ``y`` and ``groups`` do not fit together, or are not texts, numbers and labels.
-            RecordError: A single row is not usable; it is named by its number.
-            ParameterError: A parameter is not usable.
-            BudgetError: The ledger does not fit these records, or cannot be written.
-            ModelError: The model could not be loaded.
+            UnusableDataError: ``X``, ``y``, ``groups`` and ``pool`` do not fit together, or are not texts, numbers and
+                labels. Nothing was charged.
+            RecordError: A single row is not usable; it is named by its number. Nothing was charged.
+            ParameterError: A parameter is not usable. Nothing was charged.
+            BudgetError: The ledger does not fit these records, or cannot be written or pay for the fit.
+            ModelError: The model could not be loaded, or it failed; what was charged stays charged.
         """
         field, cells = self._cells(X)
         labels = data.labels(y, "y", len(cells))
         classes = self._declared_classes(labels)
         task = data.task(field, classes)
         records = data.sealed(field, cells, data.names(labels, classes, task), groups)
-        session = self._open(records, task)
-        session.terms(self.epsilon, self.delta)
+        columns = _columns_of(X) if field == data.NUMBERS else {}
+        self._require_method()
+        if _is_fitter(self.method):
+            learned = self._learned(records, task, columns.get("n_features_in_"))
+        else:
+            learned = self._sealed(records, task)
         self._forget()
-        if field == data.NUMBERS:
-            validate_data(self, X, skip_check_array=True)
-        self.classes_, self._field, self._session = classes, field, session
+        self.__dict__.update(columns, **learned)
+        self.classes_, self._field = classes, field
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Releases one label a row, each charged at ``epsilon``: all rows, or none when the budget does not hold them.
+        """One label a row: the most probable, for free; or, row by row, a release each, charged at ``epsilon``.
+
+        Charged are all rows, or none when the budget does not hold them.
 
         Args:
             X: Public rows of the kind that ``fit`` was given, shape (rows,) or (rows, features).
@@ -207,33 +269,61 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             RecordError: A single row is not usable; nothing was charged.
             ModelError: The model failed; what was charged stays charged.
         """
-        check_is_fitted(self)
-        field, cells = self._cells(X)
-        if field != self._field:
-            raise data.UnusableDataError(f"X holds {field}, but this classifier was fitted on {self._field}.")
-        if field == data.NUMBERS:
-            validate_data(self, X, skip_check_array=True, reset=False)
-        session: PrivateICL = self._session
-        queries = [session.task.query_of(row, "X") for row in data.rows({field: cells})]
+        queries = self._queries(X)
+        if _answers_are_public(self):
+            return np.asarray(self.classes_[self.fitted_.log_probabilities(queries).argmax(axis=1)])
+        session = self._session
         session.affords(len(queries), epsilon=self.epsilon, delta=self.delta)
         places = {name: place for place, name in enumerate(session.task.labels)}
         releases = session.classify(queries, epsilon=self.epsilon, delta=self.delta)
         return np.asarray(self.classes_[[places[release.value] for release in releases]])
 
+    @available_if(_answers_are_public)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Natural-log probabilities of the classes, shape (rows, classes), for free. Fitters only.
+
+        Raises:
+            NotFittedError: ``fit`` was not called.
+            UnusableDataError: ``X`` is of another kind or width than in ``fit``.
+            RecordError: A single row is not usable.
+            ModelError: The model failed.
+        """
+        queries = self._queries(X)
+        return self.fitted_.log_probabilities(queries)
+
+    @available_if(_answers_are_public)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probabilities of the classes, shape (rows, classes); otherwise as ``predict_log_proba``."""
+        return np.asarray(np.exp(self.predict_log_proba(X)))
+
+    @available_if(_answers_are_public)  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> FloatArray:
+        """Log-odds of the second of two classes, shape (rows,), or log-probabilities of more, shape (rows, classes)."""
+        scores: FloatArray = self.predict_log_proba(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
     @property
     def remaining_(self) -> Balance | None:
         """How the ledger stands; ``None`` where the method reads nothing private."""
         check_is_fitted(self)
-        return self._session.balance
+        if "_session" in vars(self):
+            return self._session.balance
+        if "_account" not in vars(self):
+            raise AttributeError(
+                "A copy or stored form of a classifier knows no ledger. Ask the ledger itself: sotto ledger show LEDGER"
+            )
+        return self._account.balance()
 
     @property
     def statement_(self) -> str:
-        """The guarantee of one predicted row, in one sentence."""
+        """The guarantee of the fit, or of one predicted row, in one sentence."""
         check_is_fitted(self)
+        if "fitted_" in vars(self):
+            return self.fitted_.statement
         return self._session.terms(self.epsilon, self.delta).statement
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_session" in vars(self)
+        return not vars(self).keys().isdisjoint({"_session", "fitted_"})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -249,29 +339,54 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return twin
 
     def __getstate__(self) -> Any:
-        if self.__sklearn_is_fitted__():
+        """Parameters and what a fitter released, which is public; without the ledger's account."""
+        if "_session" in vars(self):
             raise OpaqueError(
                 "A fitted PrivateICLClassifier cannot be pickled, copied or stored: it holds private data. Store the "
-                "records where they are safe, and fit a clone again; the ledger knows what was spent."
+                "records where they are safe, and fit a clone again; the ledger knows what was spent. A method that is "
+                "paid once, such as class-means, leaves a classifier that can be stored."
             )
-        return super().__getstate__()
+        state = {name: value for name, value in super().__getstate__().items() if name != "_account"}
+        if "fitted_" in state:
+            state["fitted_"] = self.fitted_.to_bytes()
+        return state
 
-    def _cells(self, X: Any) -> tuple[str, list[Any]]:
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        if "fitted_" in state:
+            state["fitted_"] = Fitted.from_bytes(state["fitted_"], "the stored classifier")
+            if state["_scorer"] is not None:
+                state["fitted_"].use(state["_scorer"])
+        super().__setstate__(state)
+
+    def _cells(self, X: Any, name: str = "X") -> tuple[str, list[Any]]:
         """The kind of a data set, and its rows as texts."""
         Kind(int, "a whole number").read("max_characters", self.max_characters)
         texts = data.texts(X)
         if texts is None:
-            table = check_array(data.table(X), estimator=self, input_name="X")
+            table = check_array(data.table(X, name), estimator=self, input_name=name, ensure_all_finite=False)
+            data.require_finite(table, name)
             return data.NUMBERS, [vector_text(row) for row in table]
         for line, text in enumerate(texts, 1):
             if isinstance(text, str) and len(text) > self.max_characters:
                 raise RecordError(
                     f"the text is longer than {self.max_characters:,} characters",
-                    file="X",
+                    file=name,
                     line=line,
                     hint="Shorten it, or raise max_characters.",
                 )
         return data.TEXT, texts
+
+    def _queries(self, X: Any) -> list[Query]:
+        """Rows to be predicted, as questions."""
+        check_is_fitted(self)
+        field, cells = self._cells(X)
+        if field != self._field:
+            raise data.UnusableDataError(f"X holds {field}, but this classifier was fitted on {self._field}.")
+        if field == data.NUMBERS:
+            validate_data(self, X, skip_check_array=True, reset=False)
+        task = self.fitted_.task if "fitted_" in vars(self) else self._session.task
+        return [task.query_of(row, "X") for row in data.rows({field: cells})]
 
     def _declared_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
         if self.classes is None:
@@ -295,14 +410,105 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise data.UnusableDataError(f"A classifier needs at least 2 classes; {len(classes)} class is declared.")
         return classes
 
+    # A fit that is paid once
+
+    def _learned(self, records: PrivateRecords, task: Task, columns: int | None) -> dict[str, Any]:
+        """What a fitter leaves; it is charged here."""
+        for name, default in (("units_per_expert", 1), ("capacity", None)):
+            if getattr(self, name) != default:
+                raise ParameterError(
+                    name, getattr(self, name), "left out: a fit that is paid once asks no such experts"
+                )
+        price = Price(self.epsilon, FIT_DELTA if self.delta is None else self.delta)
+        pool = self._public_rows(task, columns)
+        fitter, learned = self._fitter(records, task, price, len(pool or ()))
+        budget = self._budget()
+        if budget is not None and fitter.needs_delta and budget.delta == 0:
+            raise ParameterError("budget_delta", 0, f"above 0 for the method {fitter.name!r}, such as 1e-6")
+        model = self._model(columns)
+        learned["_scorer"] = None if isinstance(model, str | VectorScorer) else model
+
+        def fitting(ledger: Ledger | str) -> Fitting:
+            return Fitting(
+                records,
+                task,
+                epsilon=price.epsilon,
+                delta=price.delta,
+                method=fitter,
+                model=model,
+                adjacency=self.adjacency,
+                pool=pool,
+                budget=budget,
+                ledger=ledger,
+                caller=self.caller,
+            )
+
+        try:
+            made = fitting(self._ledger_given())
+        except LedgerMismatchError as error:
+            ledger = self._ledger() if self.share_budget else None
+            if ledger is None or not _continues(ledger, Identity.of(records, Adjacency.parse(self.adjacency))):
+                self._explain(error)
+                raise
+            made = fitting(ledger)
+        return {**learned, "_account": made.account, "fitted_": made.run()}
+
+    def _fitter(
+        self, records: PrivateRecords, task: Task, price: Price, candidates: int
+    ) -> tuple[Fitter, dict[str, Any]]:
+        """The method, and what is to be said of how it was chosen."""
+        options = self._options()
+        if isinstance(self.method, str) and self.method != AUTO:
+            return make_fitter(self.method, **options), {}
+        if options:
+            name, value = options.popitem()
+            raise ParameterError(name, value, "set on the method itself, or of one that is given by its own name")
+        if isinstance(self.method, Fitter):
+            return self.method, {}
+        public = Adjacency.parse(self.adjacency).size_is_public
+        units = len(records.with_public_size()) if public else None
+        resolved = resolve(price=price, labels=len(task.labels), units=units, candidates=candidates)
+        return make_fitter(resolved.method), {"resolved_": str(resolved)}
+
+    def _model(self, columns: int | None) -> LabelScorer | str:
+        """The model that reads rows of so many numbers, or texts."""
+        if columns is not None and isinstance(self.model, str) and self.model == "embedded":
+            return VectorScorer(self.length_scale, columns)
+        if columns is not None and isinstance(self.model, VectorScorer):
+            return replace(self.model, columns=columns)
+        return self.model
+
+    def _public_rows(self, task: Task, columns: int | None) -> list[Query] | None:
+        """The pool; of numbers none is taken by default."""
+        if self.pool is None:
+            return None if columns is None else []
+        if hasattr(self.pool, "__len__") and len(self.pool) == 0:
+            raise data.UnusableDataError("pool is empty. Leave it out, or give public rows of the kind of X.")
+        field, cells = self._cells(self.pool, "pool")
+        (expected,) = task.fields
+        if field != expected:
+            raise data.UnusableDataError(f"pool holds {field}, and X holds {expected}.")
+        width = np.shape(self.pool)[1] if columns is not None else None
+        if width != columns:
+            raise data.UnusableDataError(f"pool has {width} columns, and X has {columns}.")
+        return [task.query_of(row, "pool") for row in data.rows({field: cells})]
+
+    # Answers row by row
+
+    def _sealed(self, records: PrivateRecords, task: Task) -> dict[str, Any]:
+        """A session that holds the examples."""
+        if self.pool is not None:
+            raise ParameterError(
+                "pool", type(self.pool).__name__, "left out: a method that answers row by row reads none"
+            )
+        session = self._open(records, task)
+        session.terms(self.epsilon, self.delta)
+        return {"_session": session}
+
     def _open(self, records: PrivateRecords, task: Task) -> PrivateICL:
         method = self._method()
         numeric = task.name == data.NUMBERS and self.model == "embedded"
-        budget = (
-            None
-            if self.budget_epsilon is None
-            else Budget(self.budget_epsilon, self.budget_delta, self.budget_failure_delta)
-        )
+        budget = self._budget()
         ledger = self._ledger() if method.reads is not Reads.NOTHING else None
         if ledger and self.share_budget:
             _share(ledger, Identity.of(records, Adjacency.parse(self.adjacency)), budget)
@@ -320,25 +526,44 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 allow_non_private=self.allow_non_private,
             )
         except LedgerMismatchError as error:
-            if not self.share_budget:
-                error.add_note("A fold is other records than the rest; share_budget=True lets all draw on one budget.")
+            self._explain(error)
             raise
 
     def _method(self) -> Method:
-        options = {name: value for name, value in (("clip", self.clip), ("noise", self.noise)) if value is not None}
-        Kind((Method, str), "a method or its name").read("method", self.method)
-        for name, value in dict(self.method_options or {}).items():
-            if name in options:
-                raise ParameterError(name, value, "set once: as a parameter, or in method_options")
-            options[name] = value
-        if isinstance(self.method, str):
-            return make_method(self.method, **options)
+        options = self._options()
+        if not isinstance(self.method, Method):
+            return make_method(str(self.method), **options)
         if options:
             name, value = options.popitem()
             raise ParameterError(name, value, "set on the method itself, which is not given by its name")
         return self.method
 
+    # What both share
+
+    def _require_method(self) -> None:
+        Kind((Method, Fitter, str), "a method or its name").read("method", self.method)
+        names = sorted({AUTO, *registered_fitters(), *registered_methods()})
+        if isinstance(self.method, str) and self.method not in names:
+            raise ParameterError("method", self.method, f"one of {', '.join(names)}{nearest(self.method, names)}")
+
+    def _options(self) -> dict[str, Any]:
+        options = {name: value for name, value in (("clip", self.clip), ("noise", self.noise)) if value is not None}
+        for name, value in dict(self.method_options or {}).items():
+            if name in options:
+                raise ParameterError(name, value, "set once: as a parameter, or in method_options")
+            options[name] = value
+        return options
+
+    def _budget(self) -> Budget | None:
+        if self.budget_epsilon is None:
+            return None
+        return Budget(self.budget_epsilon, self.budget_delta, self.budget_failure_delta)
+
     def _ledger(self) -> Ledger:
+        given = self._ledger_given()
+        return given if isinstance(given, Ledger) else Ledger(given)
+
+    def _ledger_given(self) -> Ledger | str:
         if isinstance(self.ledger, Ledger):
             return self.ledger
         if self.ledger is None:
@@ -352,13 +577,24 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         path = os.fspath(self.ledger)
         if path == IN_MEMORY and self.share_budget:
             raise ParameterError("share_budget", True, "used with a file or a Ledger: ':memory:' is new at every fit")
-        return Ledger(path)
+        return path
+
+    def _explain(self, error: LedgerMismatchError) -> None:
+        if not self.share_budget:
+            error.add_note("A fold is other records than the rest; share_budget=True lets all draw on one budget.")
 
     def _forget(self) -> None:
-        if self.__sklearn_is_fitted__():
+        if "_session" in vars(self):
             self._session.close()
-        for name in ("n_features_in_", "feature_names_in_"):
+        for name in _LEARNED:
             self.__dict__.pop(name, None)
+
+
+def _columns_of(X: Any) -> dict[str, Any]:
+    """What scikit-learn keeps of columns of numbers: how many there are, and their names where they have some."""
+    seen = PrivateICLClassifier()
+    validate_data(seen, X, skip_check_array=True)
+    return {name: vars(seen)[name] for name in _COLUMNS if name in vars(seen)}
 
 
 def _share(ledger: Ledger, identity: Identity, budget: Budget | None) -> None:
@@ -366,7 +602,13 @@ def _share(ledger: Ledger, identity: Identity, budget: Budget | None) -> None:
     try:
         ledger.open(identity, budget)
     except LedgerMismatchError:
-        kept = ledger.balances()
-        if len(kept) != 1:
+        if not _continues(ledger, identity):
             raise
+
+
+def _continues(ledger: Ledger, identity: Identity) -> bool:
+    """Whether there is one data set in the ledger, whose budget these records draw on from now on."""
+    kept = ledger.balances()
+    if len(kept) == 1:
         ledger.grant(identity, None, continues=kept[0].name)
+    return len(kept) == 1

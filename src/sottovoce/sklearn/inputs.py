@@ -35,10 +35,10 @@ def texts(X: Any) -> list[Any] | None:
     return cells if any(isinstance(cell, str) for cell in cells) else None
 
 
-def table(X: Any) -> FloatArray:
+def table(X: Any, name: str = "X") -> FloatArray:
     """Numbers, shape (rows, features). No error quotes a cell, unlike those of the conversions made here."""
     if hasattr(X, "toarray"):
-        raise UnusableDataError("X is sparse; a dense array is needed. Convert it with X.toarray().")
+        raise UnusableDataError(f"{name} is sparse; a dense array is needed. Convert it with {name}.toarray().")
     try:
         array = np.asarray(X)
         if array.dtype.kind != "c" and array.ndim == 2:
@@ -47,15 +47,24 @@ def table(X: Any) -> FloatArray:
         array = None
     if array is None:
         raise UnusableDataError(
-            "X has a cell that is not a number, or rows of different lengths. Texts have shape (rows,): pass one "
-            "column, such as frame['text']."
+            f"{name} has a cell that is not a number, or rows of different lengths. Texts have shape (rows,): pass "
+            "one column, such as frame['text']."
         )
     if array.dtype.kind == "c":
         raise UnusableDataError("Complex data not supported.")
     raise UnusableDataError(
-        f"Expected 2D array, got {array.ndim}D array instead. Pass texts of shape (rows,), or numbers of shape (rows, "
-        "features). Reshape your data: X.reshape(-1, 1) if it is a single feature, X.reshape(1, -1) if a single row."
+        f"Expected 2D array, got {array.ndim}D array instead. Pass {name} as texts of shape (rows,), or numbers of "
+        f"shape (rows, features). Reshape your data: {name}.reshape(-1, 1) if it is a single feature, "
+        f"{name}.reshape(1, -1) if a single row."
     )
+
+
+def require_finite(table: FloatArray, name: str) -> None:
+    """Refuses numbers that are not finite, by the number of their row."""
+    rows = np.flatnonzero(~np.isfinite(table).all(axis=1))
+    if len(rows):
+        what = "NaN" if np.isnan(table[rows[0]]).any() else "infinity"
+        raise UnusableDataError(f"Input {name} contains {what}, first in row {rows[0] + 1}. Leave that row out.")
 
 
 def labels(values: Any, name: str, count: int | None = None) -> NDArray[Any]:

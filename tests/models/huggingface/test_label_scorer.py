@@ -625,4 +625,5 @@ def test_the_catalog_names_every_kind_of_model():
         "embedded-image",
         "vision:NAME_OR_PATH",
         "fake",
+        "vectors:COLUMNS",
     ]
