@@ -35,7 +35,7 @@ def records(count=40, *, synthetic=False, **more):
 
 def asked(**how):
     """Arguments of a fit, with those that are given in place of the usual ones."""
-    return {**PRICE, "method": "class-means", "model": FakeScorer(), "ledger": ":memory:", **how}
+    return {**PRICE, "method": "class-means", "model": FakeScorer(), "ledger": ":memory:", "pool": (), **how}
 
 
 def fitting(data=None, task=TASK, **how) -> Fitting:

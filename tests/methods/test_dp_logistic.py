@@ -308,7 +308,7 @@ def test_nothing_is_divided_by_a_private_number():
 def test_a_fit_answers_questions(adjacency):
     fitted = fit(
         records("answers", synthetic=True), task(), epsilon=4, delta=1e-6, method="dp-logistic", model=FakeScorer(),
-        adjacency=adjacency, ledger=":memory:", randomness=SeededRandomness(6),
+        adjacency=adjacency, ledger=":memory:", pool=(), randomness=SeededRandomness(6),
     )  # fmt: skip
     assert fitted.predict(list(QUESTIONS)) == list(QUESTIONS.values())
 
@@ -319,7 +319,7 @@ def test_a_fit_is_charged_within_its_price_and_can_be_checked(adjacency, budget)
     model = FakeScorer()
     fitted = fit(
         records("charged", each=20), task(), epsilon=4, delta=1e-6, method="dp-logistic", model=model,
-        adjacency=adjacency, ledger=":memory:", budget=budget,
+        adjacency=adjacency, ledger=":memory:", pool=(), budget=budget,
     )  # fmt: skip
     certificate = fitted.certificate
     assert certificate.epsilon <= 4
@@ -348,13 +348,13 @@ def test_a_pool_turns_the_embeddings_and_keeps_what_public_texts_vary_in():
 def test_all_records_of_a_person_count_as_one_and_two_records_are_enough():
     grouped = fit(
         records("owners", each=300, unit="owner", synthetic=True), task(), epsilon=8, delta=1e-6, method="dp-logistic",
-        model=FakeScorer(), ledger=":memory:", randomness=SeededRandomness(2),
+        model=FakeScorer(), ledger=":memory:", pool=(), randomness=SeededRandomness(2),
     )  # fmt: skip
     assert grouped.certificate.units == 200
     assert grouped.predict(list(QUESTIONS)) == list(QUESTIONS.values())
     two = fit(
         records("two", each=1), task(), epsilon=1, delta=1e-6, method="dp-logistic", model=FakeScorer(),
-        ledger=":memory:",
+        ledger=":memory:", pool=(),
     )  # fmt: skip
     assert np.isfinite(two.log_probabilities(list(QUESTIONS))).all()
 
@@ -364,7 +364,7 @@ def test_with_much_noise_the_label_names_speak():
     model = FakeScorer(lambda task, context, query: [0.0, 3.0])
     fitted = fit(
         records("few", each=2, synthetic=True), task(), epsilon=0.1, delta=1e-6, method="dp-logistic", model=model,
-        ledger=":memory:", randomness=SeededRandomness(9),
+        ledger=":memory:", pool=(), randomness=SeededRandomness(9),
     )  # fmt: skip
     assert fitted.predict(list(QUESTIONS)) == ["fraud", "fraud"]
 

@@ -21,6 +21,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from sottovoce.data.bundled import pool_vectors, public_pool
 from sottovoce.errors import InputError, ModelError, ParameterError, SottoError
 from sottovoce.experts.encoded import EncodedRecords
 from sottovoce.experts.ensemble import Ensemble
@@ -34,7 +35,7 @@ from sottovoce.fitting.fitted import MOST_BYTES, Fitted, content_hash, question_
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter
 from sottovoce.methods.fitting.support import LinearSupport
-from sottovoce.models.base import Embedder, Isolation, LabelScorer, require_suited
+from sottovoce.models.base import Embedder, FloatArray, Isolation, LabelScorer, require_suited
 from sottovoce.models.failures import is_models
 from sottovoce.models.registry import load_scorer
 from sottovoce.parameters import Able, Kind
@@ -325,10 +326,7 @@ class Fitting:
     def _rehearsed(self) -> PublicInputs:
         """The public side, worked out before the charge: what fails for everybody fails here."""
         try:
-            vectors, probed = (
-                of_shape(self.embedder.embed_questions(self.task, texts), (len(texts), self.embedder.dimension))
-                for texts in (self._pool, self._public_texts)
-            )
+            vectors, probed = (self._embedded(texts) for texts in (self._pool, self._public_texts))
             if self._public_texts:
                 bare_scores(self.model, self.task, self._public_texts)
         except SottoError:
@@ -348,6 +346,15 @@ class Fitting:
             self.task, self.model, self.embedder, self._pool, vectors,
             lambda queries: bare_scores(self.model, self.task, queries),
         )  # fmt: skip
+
+    def _embedded(self, texts: Sequence[Query]) -> FloatArray:
+        """Vectors of public texts; those of the bundled pool ship for the default encoder."""
+        shipped = None
+        if texts and not self.task.image:
+            shipped = pool_vectors(self.embedder.embedding, [self.task.text_of(text) for text in texts])
+        if shipped is not None:
+            return shipped
+        return of_shape(self.embedder.embed_questions(self.task, texts), (len(texts), self.embedder.dimension))
 
     @property
     def _room(self) -> int:
@@ -466,8 +473,6 @@ def _bundled(task: Task, fitter: Fitter) -> list[Query]:
     """The texts that ship with the package, as questions of the task, for a method that uses some."""
     if fitter.pool == "unused" or task.image or len(task.fields) != 1:
         return []
-    from sottovoce.data.bundled import public_pool
-
     return [{task.fields[0]: str(row.values["text"])} for row in public_pool()]
 
 
