@@ -47,6 +47,20 @@ def home() -> Path:
     return Path(chosen) if chosen else Path(platformdirs.user_data_dir("sottovoce", appauthor=False))
 
 
+@contextmanager
+def set_apart(folder: Path) -> Iterator[None]:
+    """Puts the store of this process elsewhere for a while: what a demonstration learns is to be forgotten."""
+    before = os.environ.get("SOTTOVOCE_HOME")
+    os.environ["SOTTOVOCE_HOME"] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["SOTTOVOCE_HOME"]
+        else:
+            os.environ["SOTTOVOCE_HOME"] = before
+
+
 def private_folder(name: str = "") -> Path:
     """A folder of the store, created where missing and then closed to other users.
 

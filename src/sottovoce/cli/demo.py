@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sottovoce.records.sealed import PrivateRecords, Row
 
 SHOWN = 6
-BAR = 24
+BAR = 20
 UNITS_PER_EXPERT = 4
 EPSILON_EACH = 1.0
 """Price of one answer where every answer is paid."""
@@ -39,16 +39,18 @@ def demo(
     """Learn privately from 440 bundled support tickets, and answer 160 questions, offline."""
     from sottovoce.cli.console import put
     from sottovoce.models.registry import load_scorer
+    from sottovoce.store import set_apart
 
     model = load_scorer("embedded")
     figures: dict[str, Any] = {"epsilon": epsilon}
-    with tempfile.TemporaryDirectory() as folder:
-        fitted = _fit(model, epsilon, str(Path(folder) / "tickets.db"), quiet=as_json)
-    figures["answers"] = _answers(fitted, quiet=as_json)
-    figures["accuracy"] = _accuracies(model, fitted, quiet=as_json)
-    with tempfile.TemporaryDirectory() as folder:
-        figures["per_answer"] = _per_answer(model, str(Path(folder) / "tickets.db"), quiet=as_json)
-    figures["canary"] = _canary(model, EPSILON_EACH, quiet=as_json)
+    # The tickets are invented: their budget is forgotten, and your own store hears nothing of it.
+    with tempfile.TemporaryDirectory() as folder, set_apart(Path(folder) / "store"):
+        fitted = _fit(model, epsilon, str(Path(folder) / "fit.db"), quiet=as_json)
+        figures["answers"] = _answers(fitted, quiet=as_json)
+        figures["accuracy"] = _accuracies(model, fitted, quiet=as_json)
+    with tempfile.TemporaryDirectory() as folder, set_apart(Path(folder) / "store"):
+        figures["per_answer"] = _per_answer(model, str(Path(folder) / "answers.db"), quiet=as_json)
+        figures["canary"] = _canary(model, EPSILON_EACH, quiet=as_json)
     if as_json:
         put(figures)
     else:
@@ -103,9 +105,9 @@ def _accuracies(model: LabelScorer, fitted: Fitted, *, quiet: bool) -> dict[str,
             bar.update(doing, advance=1)
     if not quiet:
         meaning = {
-            "zero-shot": "no ticket read",
-            "private": f"epsilon {price}, once",
-            "no protection": "all in one prompt",
+            "zero-shot": "none read",
+            "private": f"epsilon {price} once",
+            "no protection": "one prompt",
         }
         table(
             "Right answers to 160 questions (95 % Clopper-Pearson interval)",
