@@ -208,9 +208,11 @@ class Fitting:
         if standing is not None and standing.begun:
             return self._saved(checkpoint, run_state, standing)
         public = self._rehearsed()
+        rules = self.plan.fitter.rules(self.plan, public)
+        self._records.require_unchanged()
         reservation = self._reservation(run_state)
         self._account.reserve([reservation])
-        self._encoded.read(self._public_texts, on_units)
+        self._encoded.read(self._public_texts, on_units, rules)
         if checkpoint is not None:  # whether it can be saved must not follow from what was drawn
             checkpoint.make_room(self._room)
         self._account.begin([reservation.release_id])

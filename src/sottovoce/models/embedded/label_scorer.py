@@ -142,8 +142,16 @@ class EmbeddedScorer:
 
     def embed_records(self, task: Task, records: Sequence[Query]) -> FloatArray:
         """Private texts as unit vectors off the mean of public texts, shape (records, dimension), float64."""
+        return self.unfolded(self.embed_compactly(task, records))
+
+    def embed_compactly(self, task: Task, records: Sequence[Query]) -> VectorArray:
+        """Private texts as the encoder gives them, shape (records, dimension), float32."""
         require_text(task, self.name)
-        return _unit(self._embed_private([task.text_of(record) for record in records]) - self.head.text_mean)
+        return self._embed_private([task.text_of(record) for record in records]).astype(np.float32)
+
+    def unfolded(self, vectors: VectorArray) -> FloatArray:
+        """The encoder's vectors as unit vectors off the mean of public texts, shape as given, float64."""
+        return _unit(vectors.astype(np.float64) - self.head.text_mean)
 
     def embed_questions(self, task: Task, queries: Sequence[Query]) -> FloatArray:
         """Public texts likewise; they are not looked up among private ones."""
