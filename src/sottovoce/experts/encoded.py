@@ -32,16 +32,29 @@ Shard = list[list[Example]]
 
 
 class Engine(Protocol):
-    """Who reads and adds up the shards of a data set."""
+    """Who reads and adds up the shards of a data set, where it is not this process."""
 
-    def sums(
-        self, shards: Iterator[Shard], rules: Sequence[SumRule], on_units: Callable[[int], None] | None
-    ) -> list[IntArray]:
+    def start(self, reader: BlockReader, rules: Sequence[SumRule]) -> None:
+        """Makes ready. Nothing private is read.
+
+        Args:
+            reader: With the model, the task and the public questions.
+            rules: What is to be summed.
+
+        Raises:
+            InputError: It cannot be used so.
+            ModelError: It cannot be used now.
+        """
+
+    def sums(self, shards: Iterator[Shard], on_units: Callable[[int], None] | None) -> list[IntArray]:
         """The sum over all shards by each rule. Private.
 
         Raises:
             ModelError: A shard could not be read; there is no sum then.
         """
+
+    def close(self) -> None:
+        """Lets go of what it holds."""
 
 
 @final
@@ -85,7 +98,7 @@ class EncodedRecords(Opaque):
             public: Questions that the embedder must answer alike before and behind it.
             on_units: Told how many units were read, each time that some were.
             rules: All that will be asked for, where that is known: then no vector is kept.
-            engine: Who reads the records, by these rules; by default this process.
+            engine: Who reads the records, started with these rules; by default this process.
 
         Raises:
             ModelError: The model failed for a reason that is no record's own. What it said of it stays here.
@@ -96,7 +109,7 @@ class EncodedRecords(Opaque):
         if engine is not None:
             if rules is None:
                 raise ValueError("an engine needs the rules")
-            self._sums = _by_digest(rules, engine.sums(self._shards(), rules, on_units))
+            self._sums = _by_digest(rules, engine.sums(self._shards(), on_units))
             return
         reader = BlockReader(self._embedder, self._task, public)
         blocks, totals = [], [np.zeros(rule.size, dtype=np.int64) for rule in rules or ()]

@@ -25,7 +25,7 @@ import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +104,10 @@ class EmbeddedScorer:
             ModelError: It cannot be loaded.
         """
         self._encoder.load()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process is sent: it computes vectors itself."""
+        return {**self.__dict__, "_public": {}}
 
     def prepare(self, task: Task, contexts: Sequence[Context]) -> EmbeddedContexts:
         """Embeds the labels' names and the examples of every expert.
