@@ -48,6 +48,7 @@ MAY_DRAW = {
     "synthesis/synthesizer.py": "ids of runs",
     "store.py": "the key of the store's file names",
     "models/huggingface/prompts.py": "a sentinel that no text can hold",
+    "fitting/progress.py": "nonces of a cipher",
     "experts/ray_engine.py": "the key and nonces of a cipher",
     "models/embedded/embedding_cache.py": "keys and nonces of a cipher",
 }

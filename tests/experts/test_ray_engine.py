@@ -132,6 +132,38 @@ def test_workers_give_the_sums_of_one_process(file, monkeypatch, workers):
     assert sorted(ray.calls) == list(range(-(-UNITS // 3)))
 
 
+class Recorded:
+    """Progress that begins behind so many units."""
+
+    def __init__(self, start=None):
+        self.start, self.steps = start, []
+
+    def found(self, order):
+        return self.start
+
+    def keep(self, order, done):
+        self.steps.append((done[0], [one.tolist() for one in done[1]]))
+
+
+def test_what_is_kept_on_the_way_are_the_sums_of_the_first_units_whoever_works(file, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", MadeUpRay(cores=3))
+    steps = []
+    for engine in (None, RayEngine()):
+        for start in (None, 2):
+            model, progress = FakeScorer(), Recorded()
+            if start is not None:
+                progress.start = steps[0][start][0], [np.array(one) for one in steps[0][start][1]]
+            if engine is not None:
+                engine.start(BlockReader(model, TASK, PUBLIC), RULES)
+            records = EncodedRecords(read_private(file, stream=True), TASK, model, Adjacency.REPLACE_ONE)
+            records.read(PUBLIC, None, RULES, engine, progress)
+            steps.append(progress.steps)
+    assert len(steps[0]) == -(-UNITS // 3)
+    assert [units for units, _ in steps[0]] == [3, 6, 9, 12, 15, 18, 20]
+    assert steps[1] == steps[3] == steps[0][3:]
+    assert steps[2] == steps[0]
+
+
 def test_what_ray_carries_says_nothing(file, monkeypatch):
     ray = MadeUpRay()
     total = np.array(sums(file, ray, monkeypatch)[1], dtype="<i8")

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import ModelError
 from sottovoce.experts.reading import of_shape, same_bits
-from sottovoce.experts.unit_sums import Block
+from sottovoce.experts.unit_sums import Block, SumRule
 from sottovoce.models.base import CompactEmbedder, Embedder, FloatArray
 from sottovoce.models.failures import OwnFailure
+from sottovoce.privacy.aggregates import IntArray
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Example, Query, Task
 
@@ -81,6 +82,18 @@ class BlockReader:
         if self._compact is not None:
             return KeptBlock(vectors, labels, owners, self._compact.unfolded)
         return KeptBlock(_narrowed(vectors), labels, owners, _widened)
+
+    def sums(self, units: Sequence[Sequence[Example]], rules: Sequence[SumRule]) -> list[IntArray]:
+        """Embeds whole units and adds them up by each rule, then looks at the embedder. A private read, like ``block``.
+
+        Raises:
+            ModelError: The model does not answer as before.
+            BaseException: What records share failed.
+        """
+        block = self.block(units).opened()
+        sums = [rule.add_up(block) for rule in rules]
+        self.require_sound()
+        return sums
 
     def require_sound(self) -> None:
         """Looks whether the embedder answers public questions as it did.

@@ -10,6 +10,8 @@ Sources     specification 1.2, 5.13 to 5.17.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Protocol, final
@@ -29,6 +31,8 @@ from sottovoce.tasks import Example, Query, Task
 
 Shard = list[list[Example]]
 """The examples of whole units."""
+Summed = tuple[int, list[IntArray]]
+"""A number of units, and their sums by each rule."""
 
 
 class Engine(Protocol):
@@ -46,8 +50,8 @@ class Engine(Protocol):
             ModelError: It cannot be used now.
         """
 
-    def sums(self, shards: Iterator[Shard], on_units: Callable[[int], None] | None) -> list[IntArray]:
-        """The sum over all shards by each rule. Private.
+    def sums(self, shards: Iterator[Shard]) -> Iterator[Summed]:
+        """The sums of each shard by each rule, in the order of the shards. Private.
 
         Raises:
             ModelError: A shard could not be read; there is no sum then.
@@ -55,6 +59,20 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Lets go of what it holds."""
+
+
+class Progress(Protocol):
+    """Where the sums of the first units are kept, so that a run that was stopped goes on behind them."""
+
+    def found(self, order: str) -> Summed | None:
+        """How many units were added up, and their sums.
+
+        Args:
+            order: SHA-256 of all examples in their order. Of another order nothing is found.
+        """
+
+    def keep(self, order: str, done: Summed) -> None:
+        """Keeps them in place of what was kept."""
 
 
 @final
@@ -71,12 +89,16 @@ class EncodedRecords(Opaque):
         RecordError: A row does not suit the task.
     """
 
-    __slots__ = ("_blank_allowed", "_blocks", "_embedder", "_records", "_sums", "_task", "_units")
+    __slots__ = ("_blank_allowed", "_blocks", "_embedder", "_order", "_records", "_sums", "_task", "_units")
 
     def __init__(self, records: PrivateRecords, task: Task, embedder: Embedder, adjacency: Adjacency) -> None:
         self._records, self._task, self._embedder = records, task, embedder
         self._blank_allowed = adjacency is Adjacency.ZERO_OUT
-        self._units = sum(1 for _ in self._in_turn())
+        self._units, order = 0, hashlib.sha256()
+        for unit in self._in_turn():
+            self._units += 1
+            order.update(_written(unit))
+        self._order = order.hexdigest()
         self._blocks: list[KeptBlock] | None = None
         self._sums: dict[str, IntArray] | None = None
 
@@ -91,6 +113,7 @@ class EncodedRecords(Opaque):
         on_units: Callable[[int], None] | None = None,
         rules: Sequence[SumRule] | None = None,
         engine: Engine | None = None,
+        progress: Progress | None = None,
     ) -> None:
         """Embeds every record. This is the private read.
 
@@ -99,6 +122,7 @@ class EncodedRecords(Opaque):
             on_units: Told how many units were read, each time that some were.
             rules: All that will be asked for, where that is known: then no vector is kept.
             engine: Who reads the records, started with these rules; by default this process.
+            progress: Where sums by these rules are kept meanwhile.
 
         Raises:
             ModelError: The model failed for a reason that is no record's own. What it said of it stays here.
@@ -106,26 +130,22 @@ class EncodedRecords(Opaque):
         """
         if self._blocks is not None or self._sums is not None:
             return
-        if engine is not None:
-            if rules is None:
-                raise ValueError("an engine needs the rules")
-            self._sums = _by_digest(rules, engine.sums(self._shards(), on_units))
-            return
-        reader = BlockReader(self._embedder, self._task, public)
-        blocks, totals = [], [np.zeros(rule.size, dtype=np.int64) for rule in rules or ()]
-        for shard in self._shards():
-            block = withheld(self._embedder, lambda shard=shard: reader.block(shard))  # type: ignore[misc]
-            if rules is None:
-                blocks.append(block)
-            for total, rule in zip(totals, rules or (), strict=True):
-                np.add(total, self._added(block, rule), out=total)
-            if on_units is not None:
-                on_units(len(shard))
-        withheld(self._embedder, reader.require_sound)
+        told = on_units or (lambda units: None)
         if rules is None:
-            self._blocks = blocks
-        else:
-            self._sums = _by_digest(rules, totals)
+            self._blocks = list(self._kept(public, told))
+            return
+        done, totals = (progress.found(self._order) if progress else None) or (0, _zeros(rules))
+        if done:
+            told(done)
+        shards = self._shards(done)
+        for units, sums in engine.sums(shards) if engine else self._summed(public, rules, shards):
+            done, totals = done + units, [total + own for total, own in zip(totals, sums, strict=True)]
+            told(units)
+            if progress is not None:
+                progress.keep(self._order, (done, totals))
+        if done != self._units:
+            raise ModelError("Not every unit was read. There is no sum.")
+        self._sums = {rule.digest: total for rule, total in zip(rules, totals, strict=True)}
 
     def sum_of(self, rule: SumRule) -> IntArray:
         """The sum of all contributions by a rule, shape (rule.size,), int64. Private.
@@ -139,24 +159,43 @@ class EncodedRecords(Opaque):
             raise ModelError("These records were not read yet, or for other sums, or were let go.")
         total = np.zeros(rule.size, dtype=np.int64)
         for block in self._blocks:
-            total += self._added(block, rule)
+            total += withheld(self._embedder, lambda block=block: rule.add_up(block.opened()))  # type: ignore[misc]
         return total
 
     def close(self) -> None:
         """Forgets vectors and sums."""
         self._blocks = self._sums = None
 
-    def _added(self, block: KeptBlock, rule: SumRule) -> IntArray:
-        return withheld(self._embedder, lambda: rule.add_up(block.opened()))
+    def _kept(self, public: Sequence[Query], told: Callable[[int], None]) -> Iterator[KeptBlock]:
+        reader = BlockReader(self._embedder, self._task, public)
+        for shard in self._shards():
+            yield withheld(self._embedder, lambda shard=shard: reader.block(shard))  # type: ignore[misc]
+            told(len(shard))
+        withheld(self._embedder, reader.require_sound)
+
+    def _summed(
+        self, public: Sequence[Query], rules: Sequence[SumRule], shards: Iterator[Shard]
+    ) -> Iterator[tuple[int, list[IntArray]]]:
+        """The sums of each shard, of which no vector is kept."""
+        reader = BlockReader(self._embedder, self._task, public)
+        for shard in shards:
+            yield len(shard), withheld(self._embedder, lambda shard=shard: reader.sums(shard, rules))  # type: ignore[misc]
+        withheld(self._embedder, reader.require_sound)
 
     def _in_turn(self) -> Iterator[list[Example]]:
         return examples_in_turn(self._records, self._task, blank_allowed=self._blank_allowed)
 
-    def _shards(self) -> Iterator[Shard]:
-        units = self._in_turn()
+    def _shards(self, done: int = 0) -> Iterator[Shard]:
+        """Behind so many units."""
+        units = islice(self._in_turn(), done, None)
         while shard := list(islice(units, UNITS_TOGETHER)):
             yield shard
 
 
-def _by_digest(rules: Sequence[SumRule], sums: Sequence[IntArray]) -> dict[str, IntArray]:
-    return {rule.digest: total for rule, total in zip(rules, sums, strict=True)}
+def _zeros(rules: Sequence[SumRule]) -> list[IntArray]:
+    return [np.zeros(rule.size, dtype=np.int64) for rule in rules]
+
+
+def _written(unit: Sequence[Example]) -> bytes:
+    """A unit's examples, no two units alike."""
+    return json.dumps([[sorted(example.fields.items()), example.label] for example in unit]).encode() + b"\n"

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sottovoce.errors import MissingExtraError, ModelError, ParameterError
 from sottovoce.experts.blocks import BlockReader
-from sottovoce.experts.encoded import Shard
+from sottovoce.experts.encoded import Shard, Summed
 from sottovoce.experts.reading import withheld
 from sottovoce.experts.unit_sums import SumRule
 from sottovoce.models.base import Embedder
@@ -119,9 +119,7 @@ class Worker:
 
     def _summed(self, number: int, sealed: bytes) -> bytes:
         read = json.loads(self._seal.opened(f"shard {number}", sealed))
-        block = self._reader.block([[Example(fields, label) for fields, label in unit] for unit in read]).opened()
-        sums = [rule.add_up(block) for rule in self._rules]
-        self._reader.require_sound()
+        sums = self._reader.sums([[Example(fields, label) for fields, label in unit] for unit in read], self._rules)
         return b"".join(np.ascontiguousarray(one, "<i8").tobytes() for one in sums)
 
 
@@ -204,8 +202,8 @@ class RayEngine:
         for actor in self._actors:
             self._require_alike(actor)
 
-    def sums(self, shards: Iterator[Shard], on_units: Callable[[int], None] | None) -> list[IntArray]:
-        """The sum over all shards by each rule. Private.
+    def sums(self, shards: Iterator[Shard]) -> Iterator[Summed]:
+        """The sums of each shard by each rule, in the order of the shards. Private.
 
         Raises:
             ModelError: A shard could not be read, its sums came back damaged, or workers were lost with it too often.
@@ -213,26 +211,26 @@ class RayEngine:
         """
         import ray
 
-        totals = [np.zeros(rule.size, dtype=np.int64) for rule in self._rules]
         places = deque(place for _ in range(AHEAD) for place in range(len(self._actors)))
         waiting: dict[Any, _Job] = {}
-        coming = enumerate(shards)
+        ready: dict[int, Summed] = {}
+        coming, next_number = enumerate(shards), 0
         while True:
             while places and (shard := next(coming, None)) is not None:
                 self._give(waiting, self._job(*shard, places.popleft()))
             if not waiting:
-                return totals
+                return
             (done,), _ = ray.wait(list(waiting), num_returns=1)
             job = waiting.pop(done)
             answer = self._answer(done)
             if answer is None:
                 self._give(waiting, self._again(job))
                 continue
-            for total, one in zip(totals, self._checked(answer, job), strict=True):
-                np.add(total, one, out=total)
             places.append(job.place)
-            if on_units is not None:
-                on_units(job.units)
+            ready[job.number] = job.units, self._checked(answer, job)
+            while next_number in ready:
+                yield ready.pop(next_number)
+                next_number += 1
 
     def close(self) -> None:
         """Ends the workers, and a Ray that was started here."""

@@ -33,6 +33,7 @@ from sottovoce.experts.unit_sums import SumRule
 from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.fitting.certificate import FitCertificate, note_of
 from sottovoce.fitting.fitted import Fitted, content_hash, question_of
+from sottovoce.fitting.progress import KeptSums
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter
 from sottovoce.methods.fitting.support import LinearSupport
@@ -221,13 +222,16 @@ class Fitting:
             self._start(rules)
             self._records.require_unchanged()
             self._account.reserve([reservation])
-            self._encoded.read(self._public_texts, on_units, rules, self._engine)
+            progress = self._progress(run_state, rules) if checkpoint is not None and rules is not None else None
+            self._encoded.read(self._public_texts, on_units, rules, self._engine, progress)
         finally:
             if self._engine is not None:
                 self._engine.close()
         if checkpoint is not None:  # whether it can be saved must not follow from what was drawn
             checkpoint.make_room(self._room)
         self._account.begin([reservation.release_id])
+        if progress is not None:
+            progress.forget()
         try:
             support = self.plan.fitter.fit(self.plan, _Private(self), public, self._randomness)
         finally:
@@ -325,6 +329,11 @@ class Fitting:
         if self._pool:
             return self._pool[:2]
         return [] if self.task.image else [dict.fromkeys(self.task.fields, text) for text in _REHEARSED]
+
+    def _progress(self, run_state: Mapping[str, str], rules: Sequence[SumRule]) -> KeptSums:
+        """Where a run that can be resumed keeps how far it has read."""
+        same = (self._records.fingerprint, self.embedder.embedding, repr(self.task), self.adjacency.value)
+        return KeptSums(run_state["run"], same, rules)
 
     def _start(self, rules: Sequence[SumRule] | None) -> None:
         """Makes the engine ready, before the charge.
