@@ -92,6 +92,11 @@ def mark_key() -> bytes:
     return _derived(_secret(), "marks of records")
 
 
+def sums_key() -> bytes:
+    """The key of the sums that a fit keeps while it reads; errors as for ``private_name``."""
+    return _derived(_secret(), "sums of fits")
+
+
 def _derived(secret: bytes, use: str) -> bytes:
     return hmac.digest(secret, b"sottovoce store\0" + use.encode(), "sha256")
 

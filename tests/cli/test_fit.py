@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from sottovoce.cli import run
+from sottovoce.fitting.fit import Fitting
 from sottovoce.privacy.ledger.ledger import Ledger
 
 LABELS = "billing,fraud,shipping"
@@ -129,6 +130,8 @@ def test_a_second_fit_is_refused_and_charges_nothing(place, capsys):
         (("--resume",), 2, "nothing to resume"),
         (("-o", "sigma=nan"), 2, "sigma"),
         (("--labels", "billing,fraud"), 2, "outside the public label set"),
+        (("--engine", "spark"), 2, "one of local, ray"),
+        (("--workers", "2"), 2, "left out without --engine ray"),
     ],
 )
 def test_bad_input_is_refused_in_words_and_nothing_is_left(place, capsys, more, code, words):
@@ -136,6 +139,37 @@ def test_bad_input_is_refused_in_words_and_nothing_is_left(place, capsys, more, 
     assert (found, out) == (code, "")
     assert words.lower() in err.lower()
     assert sorted(path.name for path in place.iterdir() if path.name != "home") == ["new.jsonl", "tickets.jsonl"]
+
+
+def test_rows_of_a_unit_that_stand_apart_are_held_and_it_is_said(place, capsys, monkeypatch):
+    lines = (place / "tickets.jsonl").read_text().splitlines()
+    for name, unit, words in (("together", lambda i: i // 3, False), ("apart", lambda i: i % 7, True)):
+        rows = [{**json.loads(line), "group": str(unit(i))} for i, line in enumerate(lines)]
+        monkeypatch.setenv("SOTTOVOCE_HOME", str(place / f"home of {name}"))
+        (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        code, _, err = call(
+            capsys, "fit", "--private", f"{name}.jsonl", "--labels", LABELS, "--model", "fake", "--epsilon", 8,
+            "--out", f"{name}.sotto",
+        )  # fmt: skip
+        assert code == 0
+        assert ("All rows are held in memory: those of one 'group' do not stand together" in err) == words
+
+
+def test_a_file_that_changes_before_the_charge_charges_nothing(place, capsys, monkeypatch):
+    rehearsed = Fitting._rehearsed
+
+    def changed(fitting):
+        with (place / "tickets.jsonl").open("a") as file:
+            file.write(json.dumps({"text": "one more", "label": "fraud"}) + "\n")
+        return rehearsed(fitting)
+
+    monkeypatch.setattr(Fitting, "_rehearsed", changed)
+    code, _, err = fit(capsys)
+    assert code == 2
+    assert "tickets.jsonl: the file was changed while its records were in use" in err
+    (ledger,) = (place / "home" / "ledgers").glob("*.db")
+    assert Counter(entry["kind"] for entry in Ledger(str(ledger)).history()) == {"open": 1}
+    assert not (place / "support.sotto.partial").exists()
 
 
 def test_what_a_fitted_file_settles_is_refused_beside_it(place, capsys):

@@ -9,7 +9,7 @@ from hunting import hunt, marker
 from sottovoce.errors import ModelError, RecordError
 from sottovoce.experts import encoded
 from sottovoce.experts.encoded import EncodedRecords
-from sottovoce.experts.unit_sums import LIMIT, ClassSums, UnitCount
+from sottovoce.experts.unit_sums import LIMIT, Block, ClassSums, UnitCount
 from sottovoce.models.fake import FakeScorer, words_hashed
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.sealed import PrivateRecords, Row
@@ -92,7 +92,7 @@ def test_what_is_told_on_the_way_is_how_many_units_were_read(monkeypatch):
 def test_a_record_that_the_model_cannot_read_adds_nothing_and_changes_nobody_else():
     broken, whole = read(failing("loss", ValueError("a loss"))), read(FakeScorer())
     rule = ClassSums(2, 16)
-    own = rule.add_up(encoded.Block(np.array([words_hashed("a loss")]), [1], [0]))
+    own = rule.add_up(Block(np.array([words_hashed("a loss")]), [1], [0]))
     assert (whole.sum_of(rule) - broken.sum_of(rule)).tolist() == own.tolist()
 
 

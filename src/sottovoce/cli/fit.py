@@ -14,6 +14,7 @@ from sottovoce.cli.outputs import NewFile
 from sottovoce.privacy.numbers import rounded_up
 
 if TYPE_CHECKING:
+    from sottovoce.experts.encoded import Engine
     from sottovoce.fitting.fit import Fitting
     from sottovoce.fitting.fitted import Fitted
     from sottovoce.methods.fitting.fitter import Fitter
@@ -58,6 +59,15 @@ def fit(
     option: o.Options = None,
     max_characters: o.MaxCharacters = None,
     truncate: o.Truncate = False,
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine", help="Who embeds the records: local, or ray: the cluster of RAY_ADDRESS, else this machine."
+        ),
+    ] = "local",
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="With --engine ray: processes, one core each [all cores].")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say the price; charge nothing.")] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume an interrupted run; what it was charged counts.")
@@ -74,7 +84,7 @@ def fit(
 
     price, slack = EPSILON.read("epsilon", epsilon), DELTA.read("delta", delta)
     setup = o.Setup.of(context.params)
-    fitting = _fitting(setup, price, slack, public)
+    fitting = _fitting(setup, price, slack, public, _engine(engine, workers))
     if dry_run:
         _dry_run(fitting, as_json=as_json)
         return
@@ -102,19 +112,37 @@ def fit(
     _report(fitting, fitted, out, time.perf_counter() - started, as_json=as_json)
 
 
-def _fitting(setup: o.Setup, price: float, delta: float, public: str | None) -> Fitting:
+def _engine(engine: str, workers: int | None) -> Engine | str:
+    """The engine that was named, with so many workers."""
+    from sottovoce.errors import ParameterError
+
+    if engine != "ray":
+        if workers is not None:
+            raise ParameterError("--workers", workers, "left out without --engine ray: this process uses every core")
+        return engine
+    from sottovoce.experts.ray_engine import RayEngine
+
+    return RayEngine(workers)
+
+
+def _fitting(setup: o.Setup, price: float, delta: float, public: str | None, engine: Engine | str) -> Fitting:
     from sottovoce.errors import ParameterError
     from sottovoce.fitting.fit import Fitting
     from sottovoce.models.registry import load_scorer
     from sottovoce.privacy.ledger.budget import Budget
     from sottovoce.records.readers import read_private
+    from sottovoce.records.sealed import RECORD_UNIT
 
     task = setup.load_task()
     if setup.private is None:
         raise ParameterError("--private", None, "given: a fit learns from private records")
     fitter = _fitter(setup)
     pool = _pool(public, task, setup) if public is not None else None
-    records = read_private(setup.private, unit=setup.unit, max_characters=setup.longest(task), truncate=setup.truncate)
+    records = read_private(
+        setup.private, unit=setup.unit, max_characters=setup.longest(task), truncate=setup.truncate, stream=True
+    )
+    if records.held and records.unit != RECORD_UNIT:
+        say(f"All rows are held in memory: those of one {records.unit!r} do not stand together. Sort the file by it.")
     fitting = Fitting(
         records,
         task,
@@ -127,6 +155,7 @@ def _fitting(setup: o.Setup, price: float, delta: float, public: str | None) -> 
         budget=Budget.parse(setup.budget) if setup.budget is not None else None,
         ledger=setup.ledger,
         caller=setup.caller,
+        engine=engine,
     )
     o.warn_of(setup.ledger, fitting.conflicting_ledger)
     return fitting

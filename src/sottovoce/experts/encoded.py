@@ -1,36 +1,83 @@
-"""Private records as an embedder has read them, in blocks of whole units, and their sums by public rules.
+"""Private records as an embedder reads them, in blocks of whole units, and their sums by public rules.
 
-Guarantee   A record's vector is a function of that record alone (``Embedder.isolation``). What fails on one record is
-            that record's own: its vector is NaN and adds nothing. What records share fails the whole, and what the
-            model says of it is withheld.
+Where every rule is known before the first record is read, each block is added up as it comes and let go. Else the
+vectors are kept.
+
+Guarantee   What is summed is a function of each unit's own records (``blocks``); sums are of whole numbers, the same
+            whatever the blocks. What the model says of a failure is withheld.
 Sources     specification 1.2, 5.13 to 5.17.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, final
+from itertools import islice
+from typing import Protocol, final
 
 import numpy as np
 
 from sottovoce.errors import ModelError
-from sottovoce.experts.ensemble import examples_of
-from sottovoce.experts.reading import of_shape, same_bits, withheld
-from sottovoce.experts.unit_sums import Block, SumRule
-from sottovoce.models.base import Embedder, FloatArray
-from sottovoce.models.failures import OwnFailure
+from sottovoce.experts.blocks import UNITS_TOGETHER, BlockReader, KeptBlock
+from sottovoce.experts.ensemble import examples_in_turn
+from sottovoce.experts.reading import withheld
+from sottovoce.experts.unit_sums import SumRule
+from sottovoce.models.base import Embedder
 from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.sealed import Opaque, PrivateRecords
 from sottovoce.tasks import Example, Query, Task
 
-UNITS_TOGETHER: Final = 256
-"""Units that are embedded together: what an interruption can cost at most, since embeddings are kept as they come."""
+Shard = list[list[Example]]
+"""The examples of whole units."""
+Summed = tuple[int, list[IntArray]]
+"""A number of units, and their sums by each rule."""
+
+
+class Engine(Protocol):
+    """Who reads and adds up the shards of a data set, where it is not this process."""
+
+    def start(self, reader: BlockReader, rules: Sequence[SumRule]) -> None:
+        """Makes ready. Nothing private is read.
+
+        Args:
+            reader: With the model, the task and the public questions.
+            rules: What is to be summed.
+
+        Raises:
+            InputError: It cannot be used so.
+            ModelError: It cannot be used now.
+        """
+
+    def sums(self, shards: Iterator[Shard]) -> Iterator[Summed]:
+        """The sums of each shard by each rule, in the order of the shards. Private.
+
+        Raises:
+            ModelError: A shard could not be read; there is no sum then.
+        """
+
+    def close(self) -> None:
+        """Lets go of what it holds."""
+
+
+class Progress(Protocol):
+    """Where the sums of the first units are kept, so that a run that was stopped goes on behind them."""
+
+    def found(self, order: str) -> Summed | None:
+        """How many units were added up, and their sums.
+
+        Args:
+            order: SHA-256 of all examples in their order. Of another order nothing is found.
+        """
+
+    def keep(self, order: str, done: Summed) -> None:
+        """Keeps them in place of what was kept."""
 
 
 @final
 class EncodedRecords(Opaque):
-    """Private records that an embedder reads when they are first needed. Nothing is read before ``read``.
+    """Private records that an embedder reads when they are first needed. Nothing is embedded before ``read``.
 
     Args:
         records: Sealed records; every row is checked against the task here.
@@ -42,86 +89,113 @@ class EncodedRecords(Opaque):
         RecordError: A row does not suit the task.
     """
 
-    __slots__ = ("_blocks", "_embedder", "_examples", "_public", "_rehearsed", "_task")
+    __slots__ = ("_blank_allowed", "_blocks", "_embedder", "_order", "_records", "_sums", "_task", "_units")
 
     def __init__(self, records: PrivateRecords, task: Task, embedder: Embedder, adjacency: Adjacency) -> None:
-        self._examples = examples_of(records, task, blank_allowed=adjacency is Adjacency.ZERO_OUT)
-        self._task, self._embedder = task, embedder
-        self._blocks: list[Block] | None = None
-        self._public: Sequence[Query] = ()
-        self._rehearsed: FloatArray = np.empty((0, 0))
+        self._records, self._task, self._embedder = records, task, embedder
+        self._blank_allowed = adjacency is Adjacency.ZERO_OUT
+        self._units, order = 0, hashlib.sha256()
+        for unit in self._in_turn():
+            self._units += 1
+            order.update(_written(unit))
+        self._order = order.hexdigest()
+        self._blocks: list[KeptBlock] | None = None
+        self._sums: dict[str, IntArray] | None = None
 
     @property
     def units(self) -> int:
         """Number of units. Public where the adjacency says so."""
-        return len(self._examples)
+        return self._units
 
-    def read(self, public: Sequence[Query], on_units: Callable[[int], None] | None = None) -> None:
+    def read(
+        self,
+        public: Sequence[Query],
+        on_units: Callable[[int], None] | None = None,
+        rules: Sequence[SumRule] | None = None,
+        engine: Engine | None = None,
+        progress: Progress | None = None,
+    ) -> None:
         """Embeds every record. This is the private read.
 
         Args:
             public: Questions that the embedder must answer alike before and behind it.
             on_units: Told how many units were read, each time that some were.
+            rules: All that will be asked for, where that is known: then no vector is kept.
+            engine: Who reads the records, started with these rules; by default this process.
+            progress: Where sums by these rules are kept meanwhile.
 
         Raises:
             ModelError: The model failed for a reason that is no record's own. What it said of it stays here.
+            RecordError: The file of the records is not the one any more that they were sealed from.
         """
-        if self._blocks is not None:
+        if self._blocks is not None or self._sums is not None:
             return
-        self._public, self._rehearsed = public, self._embedder.embed_questions(self._task, public)
-        self._blocks = withheld(self._embedder, lambda: self._read(on_units))
+        told = on_units or (lambda units: None)
+        if rules is None:
+            self._blocks = list(self._kept(public, told))
+            return
+        done, totals = (progress.found(self._order) if progress else None) or (0, _zeros(rules))
+        if done:
+            told(done)
+        shards = self._shards(done)
+        for units, sums in engine.sums(shards) if engine else self._summed(public, rules, shards):
+            done, totals = done + units, [total + own for total, own in zip(totals, sums, strict=True)]
+            told(units)
+            if progress is not None:
+                progress.keep(self._order, (done, totals))
+        if done != self._units:
+            raise ModelError("Not every unit was read. There is no sum.")
+        self._sums = {rule.digest: total for rule, total in zip(rules, totals, strict=True)}
 
     def sum_of(self, rule: SumRule) -> IntArray:
         """The sum of all contributions by a rule, shape (rule.size,), int64. Private.
 
         Raises:
-            ModelError: The records were not read.
+            ModelError: The records were not read, or only for other rules.
         """
+        if self._sums is not None and (digest := rule.digest) in self._sums:
+            return self._sums[digest]
         if self._blocks is None:
-            raise ModelError("These records were not read yet, or were let go.")
+            raise ModelError("These records were not read yet, or for other sums, or were let go.")
         total = np.zeros(rule.size, dtype=np.int64)
         for block in self._blocks:
-            total += rule.add_up(block)
+            total += withheld(self._embedder, lambda block=block: rule.add_up(block.opened()))  # type: ignore[misc]
         return total
 
     def close(self) -> None:
-        """Forgets the vectors."""
-        self._blocks = None
+        """Forgets vectors and sums."""
+        self._blocks = self._sums = None
 
-    def _read(self, on_units: Callable[[int], None] | None) -> list[Block]:
-        blocks = []
-        for units in self._batches():
-            blocks.append(self._block(units))
-            if on_units is not None:
-                on_units(len(units))
-        self._require_sound()
-        return blocks
+    def _kept(self, public: Sequence[Query], told: Callable[[int], None]) -> Iterator[KeptBlock]:
+        reader = BlockReader(self._embedder, self._task, public)
+        for shard in self._shards():
+            yield withheld(self._embedder, lambda shard=shard: reader.block(shard))  # type: ignore[misc]
+            told(len(shard))
+        withheld(self._embedder, reader.require_sound)
 
-    def _batches(self) -> Iterator[list[list[Example]]]:
-        for start in range(0, len(self._examples), UNITS_TOGETHER):
-            yield self._examples[start : start + UNITS_TOGETHER]
+    def _summed(
+        self, public: Sequence[Query], rules: Sequence[SumRule], shards: Iterator[Shard]
+    ) -> Iterator[tuple[int, list[IntArray]]]:
+        """The sums of each shard, of which no vector is kept."""
+        reader = BlockReader(self._embedder, self._task, public)
+        for shard in shards:
+            yield len(shard), withheld(self._embedder, lambda shard=shard: reader.sums(shard, rules))  # type: ignore[misc]
+        withheld(self._embedder, reader.require_sound)
 
-    def _block(self, units: Sequence[Sequence[Example]]) -> Block:
-        examples = [example for unit in units for example in unit]
-        owners = [number for number, unit in enumerate(units) for _ in unit]
-        vectors = self._embedded([example.fields for example in examples])
-        return Block(vectors, [example.label for example in examples], owners)
+    def _in_turn(self) -> Iterator[list[Example]]:
+        return examples_in_turn(self._records, self._task, blank_allowed=self._blank_allowed)
 
-    def _embedded(self, records: Sequence[Query]) -> FloatArray:
-        """Vectors of records; where they cannot be read together each is read by itself."""
-        with OwnFailure():
-            return self._vectors(records)
-        rows = np.full((len(records), self._embedder.dimension), np.nan)
-        for row, record in zip(rows, records, strict=True):
-            with OwnFailure() as own:
-                row[...] = self._vectors([record])[0]
-            if own.failed:
-                self._require_sound()
-        return rows
+    def _shards(self, done: int = 0) -> Iterator[Shard]:
+        """Behind so many units."""
+        units = islice(self._in_turn(), done, None)
+        while shard := list(islice(units, UNITS_TOGETHER)):
+            yield shard
 
-    def _vectors(self, records: Sequence[Query]) -> FloatArray:
-        return of_shape(self._embedder.embed_records(self._task, records), (len(records), self._embedder.dimension))
 
-    def _require_sound(self) -> None:
-        if not same_bits(self._embedder.embed_questions(self._task, self._public), self._rehearsed):
-            raise ModelError("The model does not embed public texts any more as it did before.")
+def _zeros(rules: Sequence[SumRule]) -> list[IntArray]:
+    return [np.zeros(rule.size, dtype=np.int64) for rule in rules]
+
+
+def _written(unit: Sequence[Example]) -> bytes:
+    """A unit's examples, no two units alike."""
+    return json.dumps([[sorted(example.fields.items()), example.label] for example in unit]).encode() + b"\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import final
 
 import numpy as np
@@ -12,7 +12,16 @@ from sottovoce.experts.partition import Partition
 from sottovoce.experts.reading import Reading, require_sound, withheld
 from sottovoce.models.base import FloatArray, LabelScorer
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.records.sealed import RECORD_UNIT, Opaque, PrivateRecords, Row, identity_text, is_missing, unseal
+from sottovoce.records.sealed import (
+    RECORD_UNIT,
+    Opaque,
+    PrivateRecords,
+    Row,
+    identity_text,
+    is_missing,
+    unseal,
+    unseal_units,
+)
 from sottovoce.tasks import Example, Query, Task
 
 
@@ -90,10 +99,13 @@ def examples_of(records: PrivateRecords, task: Task, *, blank_allowed: bool) -> 
     Raises:
         RecordError: A row does not suit the task; the line is named, the content is not.
     """
-    return [
-        [task.example_of(row, records.source) for row in unit if not (blank_allowed and _is_blank(row, task))]
-        for unit in unseal(records)
-    ]
+    return list(examples_in_turn(records, task, blank_allowed=blank_allowed))
+
+
+def examples_in_turn(records: PrivateRecords, task: Task, *, blank_allowed: bool) -> Iterator[list[Example]]:
+    """The same unit by unit, none of which is held; errors also where a file of records was changed."""
+    for unit in unseal_units(records):
+        yield [task.example_of(row, records.source) for row in unit if not (blank_allowed and _is_blank(row, task))]
 
 
 def _stable_id(unit: Sequence[Row], column: str) -> str | None:

@@ -10,11 +10,12 @@ Sources     specification 5.13 (class means), 5.14 (likeness to public candidate
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from math import isqrt
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,16 @@ class SumRule(ABC):
     @abstractmethod
     def size(self) -> int:
         """Numbers of the sum."""
+
+    @property
+    def most(self) -> int:
+        """Largest absolute value of one number of one unit's contribution."""
+        return LIMIT
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of everything that tells this rule from others. Rules are data classes."""
+        return hashlib.sha256(_written(self)).hexdigest()
 
     @abstractmethod
     def add_up(self, block: Block) -> IntArray:
@@ -213,6 +224,18 @@ def vectors_in_steps(vectors: FloatArray) -> NDArray[np.int64]:
     most: FloatArray = np.abs(rows).max(axis=1, initial=0.0)
     rows = rows / np.where(most > _LONGEST, most, 1.0)[:, None]
     return _within(np.trunc(rows * LIMIT).astype(np.int64))
+
+
+def _written(value: Any) -> bytes:
+    """A rule and what it holds, each part behind its length."""
+    if isinstance(value, np.ndarray):
+        parts = [value.dtype.str.encode(), str(value.shape).encode(), np.ascontiguousarray(value).tobytes()]
+    elif is_dataclass(value):
+        parts = [part for own in fields(value) for part in (own.name.encode(), _written(getattr(value, own.name)))]
+    else:
+        parts = [repr(value).encode()]
+    parts = [type(value).__qualname__.encode(), *parts]
+    return b"".join(len(part).to_bytes(8) + part for part in parts)
 
 
 def _within(rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -23,22 +23,25 @@ import numpy as np
 
 from sottovoce.data.bundled import pool_vectors, public_pool
 from sottovoce.errors import InputError, ModelError, ParameterError, SottoError
-from sottovoce.experts.encoded import EncodedRecords
+from sottovoce.experts.blocks import BlockReader
+from sottovoce.experts.encoded import EncodedRecords, Engine
 from sottovoce.experts.ensemble import Ensemble
 from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.partition import Partition
+from sottovoce.experts.ray_engine import RayEngine
 from sottovoce.experts.reading import bare_scores, of_shape
 from sottovoce.experts.unit_sums import SumRule
 from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.fitting.certificate import FitCertificate, note_of
 from sottovoce.fitting.fitted import MOST_BYTES, Fitted, content_hash, question_of
+from sottovoce.fitting.progress import KeptSums
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter
 from sottovoce.methods.fitting.support import LinearSupport
 from sottovoce.models.base import Embedder, FloatArray, Isolation, LabelScorer, require_suited
 from sottovoce.models.failures import is_models
 from sottovoce.models.registry import load_scorer
-from sottovoce.parameters import Able, Kind
+from sottovoce.parameters import Able, Kind, OneOf
 from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.checks import asked_hash, canonical
 from sottovoce.privacy.ledger.account import Reservation, Standing
@@ -54,6 +57,7 @@ from sottovoce.tasks import Query, Task
 
 ENDING: Final = ".sotto"
 """What the name of a fitted file ends in."""
+ENGINES: Final = ("local", "ray")
 _DRAWN: Final = "fit"
 _REHEARSED: Final = ("Is this still the same?", "A second text that anybody may read.")
 """Texts that a model must embed alike before and behind the records, unless it states others (``rehearsal``)."""
@@ -80,6 +84,8 @@ class Fitting:
         ledger: A ledger, its path or address, or ``":memory:"``.
         caller: Who asks, where the owner allotted each caller a part of the budget.
         randomness: Source of noise; anything but the operating system's is refused unless the records are synthetic.
+        engine: Who embeds and sums the records, bit for bit alike: ``"local"`` for this process, ``"ray"`` for workers
+            of a Ray cluster (``experts.ray_engine``), or an engine.
 
     Attributes:
         plan: What the fit costs.
@@ -106,6 +112,7 @@ class Fitting:
         ledger: Ledger | str | None = None,
         caller: str | None = None,
         randomness: Randomness | None = None,
+        engine: Engine | str = "local",
     ) -> None:
         Kind(PrivateRecords, "records from read_private(...)").read("records", records)
         Kind(Task, "a Task, such as from load_task(...)").read("task", task)
@@ -116,6 +123,7 @@ class Fitting:
         Kind((str, NoneType), "a name").read("caller", caller)
         Kind((Sequence, NoneType), "a list of public texts").read("pool", pool)
         price = Price(epsilon, delta)
+        self._engine = _engine_of(engine)
         self.task, self.adjacency = task, Adjacency.parse(adjacency)
         self._randomness = randomness or SystemRandomness()
         require_secure(self._randomness, synthetic=records.synthetic)
@@ -217,12 +225,22 @@ class Fitting:
         if standing is not None and standing.begun:
             return self._saved(checkpoint, run_state, standing)
         public = self._rehearsed()
+        rules = self.plan.fitter.rules(self.plan, public)
         reservation = self._reservation(run_state)
-        self._account.reserve([reservation])
-        self._encoded.read(self._public_texts, on_units)
+        try:
+            self._start(rules)
+            self._records.require_unchanged()
+            self._account.reserve([reservation])
+            progress = self._progress(run_state, rules) if checkpoint is not None and rules is not None else None
+            self._encoded.read(self._public_texts, on_units, rules, self._engine, progress)
+        finally:
+            if self._engine is not None:
+                self._engine.close()
         if checkpoint is not None:  # whether it can be saved must not follow from what was drawn
             checkpoint.make_room(self._room)
         self._account.begin([reservation.release_id])
+        if progress is not None:
+            progress.forget()
         try:
             support = self.plan.fitter.fit(self.plan, _Private(self), public, self._randomness)
         finally:
@@ -322,6 +340,24 @@ class Fitting:
             return self._pool[:2]
         texts = getattr(self.embedder, "rehearsal", _REHEARSED)
         return [] if self.task.image else [dict.fromkeys(self.task.fields, text) for text in texts]
+
+    def _progress(self, run_state: Mapping[str, str], rules: Sequence[SumRule]) -> KeptSums:
+        """Where a run that can be resumed keeps how far it has read."""
+        same = (self._records.fingerprint, self.embedder.embedding, repr(self.task), self.adjacency.value)
+        return KeptSums(run_state["run"], same, rules)
+
+    def _start(self, rules: Sequence[SumRule] | None) -> None:
+        """Makes the engine ready, before the charge.
+
+        Raises:
+            ParameterError: The method cannot say beforehand what it will ask for.
+        """
+        if self._engine is None:
+            return
+        if rules is None:
+            limit = f"local: the method {self.plan.fitter.name!r} asks for sums that depend on others here"
+            raise ParameterError("engine", type(self._engine).__name__, limit)
+        self._engine.start(BlockReader(self.embedder, self.task, self._public_texts), rules)
 
     def _rehearsed(self) -> PublicInputs:
         """The public side, worked out before the charge: what fails for everybody fails here."""
@@ -426,7 +462,7 @@ def fit(
         resume: Go on with a run that was stopped.
         on_units: Told how many units were read, each time that some were.
         options: As for ``Fitting``: ``method``, ``model``, ``adjacency``, ``pool``, ``budget``, ``ledger``, ``caller``,
-            ``randomness``.
+            ``randomness``, ``engine``.
 
     Raises:
         InputError: Something given is not usable; nothing was charged.
@@ -501,6 +537,18 @@ def _once(pool: Iterable[Query]) -> list[Query]:
     for query in pool:
         first.setdefault(canonical(dict(query)), query)
     return list(first.values())
+
+
+def _engine_of(engine: Engine | str) -> Engine | None:
+    """Who reads the records; ``None`` for this process.
+
+    Raises:
+        ParameterError: There is no such engine.
+        MissingExtraError: It is not installed.
+    """
+    if not isinstance(engine, str):
+        return engine
+    return RayEngine() if OneOf(ENGINES).read("engine", engine) == "ray" else None
 
 
 def _id_of(run_state: Mapping[str, str]) -> str:

@@ -18,12 +18,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar, Final, Self, final
 
 import numpy as np
 
 from sottovoce.experts.public_map import PublicMap
-from sottovoce.experts.unit_sums import LIMIT, ClassSums, UnitCount
+from sottovoce.experts.unit_sums import LIMIT, ClassSums, SumRule, UnitCount
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PrivateSums, PublicInputs, register_fitter
@@ -138,14 +139,17 @@ class ClassMeans(Fitter):
             return sums
         return ComposedDpEvent([GaussianDpEvent(self._count_multiplier(setting)), sums])
 
+    def rules(self, plan: FitPlan, public: PublicInputs) -> list[SumRule] | None:
+        if plan.setting.units is not None:
+            return [self._rule(plan.setting, public, _least(plan.setting.units))[0]]
+        if len(public.vectors):
+            return None  # the map follows from the noisy count
+        return [UnitCount(), self._rule(plan.setting, public, LEAST_UNITS)[0]]
+
     def fit(self, plan: FitPlan, private: PrivateSums, public: PublicInputs, randomness: Randomness) -> LinearSupport:
         setting, sigma = plan.setting, float(self.sigma or 0)
         units = self._units(setting, private, randomness)
-        mapped, variances = None, np.full(setting.dimension, 1 / setting.dimension)
-        if len(public.vectors):
-            noise = (sigma * setting.labels / units) ** 2
-            mapped, variances = PublicMap.concentrating(public.vectors, noise)
-        rule = ClassSums(setting.labels, setting.dimension, _divisor(setting), mapped)
+        rule, variances = self._rule(setting, public, units)
         summed = VectorSum(
             private.sum_of(rule),
             squared_l2=rule.squared_l2(setting.change),
@@ -156,12 +160,20 @@ class ClassMeans(Fitter):
         split = setting.labels * setting.dimension
         sums = noisy[:split].reshape(setting.labels, setting.dimension)
         counts = noisy[split:] * rule.divisor
-        return classifier(sums, counts, units, sigma, sigma * rule.divisor, variances, mapped, self.prior_weight)
+        return classifier(sums, counts, units, sigma, sigma * rule.divisor, variances, rule.mapped, self.prior_weight)
+
+    def _rule(self, setting: FitSetting, public: PublicInputs, units: float) -> tuple[ClassSums, FloatArray]:
+        """What is summed where there are so many units, and how public texts vary in the coordinates of it."""
+        mapped, variances = None, np.full(setting.dimension, 1 / setting.dimension)
+        if len(public.vectors):
+            noise = (float(self.sigma or 0) * setting.labels / units) ** 2
+            mapped, variances = _concentrating(public.vectors.tobytes(), public.vectors.shape, noise)
+        return ClassSums(setting.labels, setting.dimension, _divisor(setting), mapped), variances
 
     def _units(self, setting: FitSetting, private: PrivateSums, randomness: Randomness) -> float:
         """The number of units, or a noisy one where it is private."""
         if setting.units is not None:
-            return max(float(setting.units), LEAST_UNITS)
+            return _least(setting.units)
         counted = VectorSum(
             private.sum_of(UnitCount()),
             squared_l2=(LIMIT * setting.change.rows) ** 2,
@@ -177,6 +189,16 @@ class ClassMeans(Fitter):
 
     def _count_multiplier(self, setting: FitSetting) -> float:
         return float(self.count_sigma or 0) / setting.change.rows
+
+
+@lru_cache(maxsize=1)
+def _concentrating(pool: bytes, shape: tuple[int, ...], noise: float) -> tuple[PublicMap, FloatArray]:
+    """The map of these public vectors, kept: what is asked for must be what was said to be, bit for bit."""
+    return PublicMap.concentrating(np.frombuffer(pool, np.float64).reshape(shape), noise)
+
+
+def _least(units: int) -> float:
+    return max(float(units), LEAST_UNITS)
 
 
 def _divisor(setting: FitSetting) -> int:

@@ -123,6 +123,17 @@ class Embedder(Protocol):
         """Embeds public texts or pictures likewise; nothing private is looked up."""
 
 
+@runtime_checkable
+class CompactEmbedder(Embedder, Protocol):
+    """An embedder whose vectors can be kept in half the room, and come back from there bit for bit."""
+
+    def embed_compactly(self, task: Task, records: Sequence[Query]) -> NDArray[np.float32]:
+        """Private records, shape (records, dimension): what ``unfolded`` makes the vectors of ``embed_records`` of."""
+
+    def unfolded(self, vectors: NDArray[np.float32]) -> FloatArray:
+        """The vectors, shape as given, row by row."""
+
+
 def require_suited(task: Task, model: LabelScorer) -> None:
     """Refuses a task that the model cannot read, where the model says what it reads (``reads``, texts or images)."""
     kind = getattr(model, "reads", None)

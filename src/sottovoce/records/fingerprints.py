@@ -12,7 +12,7 @@ import json
 import re
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Context, Decimal
 from typing import Final
 
@@ -99,27 +99,33 @@ def fingerprint_of(units: Iterable[Iterable[Values]]) -> str:
 
     Empty values, the order of columns, rows and units do not count; equal rows count as often as they occur.
     """
-    digests = sorted(
-        hashlib.sha256(b"".join(sorted(hashlib.sha256(_joined(_cells(row))).digest() for row in unit))).digest()
-        for unit in units
-    )
+    return fingerprint_of_digests([row_digest(row) for row in unit] for unit in units)
+
+
+def row_digest(row: Values) -> bytes:
+    """SHA-256 of what a row holds, whatever the order of its columns."""
+    return hashlib.sha256(_joined(_cells(row))).digest()
+
+
+def fingerprint_of_digests(units: Iterable[Iterable[bytes]]) -> str:
+    """The same from the digests of rows."""
+    digests = sorted(hashlib.sha256(b"".join(sorted(unit))).digest() for unit in units)
     return hashlib.sha256(b"sottovoce data set 2\0" + b"".join(digests)).hexdigest()
 
 
-def marks_of(rows: Sequence[Values], key: bytes) -> MarkArray:
+def marks_of(rows: Iterable[Values], key: bytes) -> MarkArray:
     """A keyed mark for every record and for its own texts, which say nothing to who has not the key.
 
     Those of texts find a record again whose other columns were added, dropped, renamed or filled in otherwise. Which
     texts are a record's own is decided column by column, so that no other column has a part in it, and over different
     rows, so that equal ones count once.
     """
-    whole = np.zeros(len(rows), np.uint64)
-    places, columns, text_marks, forms = array("q"), array("Q"), array("Q"), array("Q")
+    whole_marks, places, columns, text_marks, forms = array("Q"), array("q"), array("Q"), array("Q"), array("Q")
     kinds = array("B")
     names: dict[str, int] = {}
     for place, row in enumerate(rows):
         cells = _cells(row)
-        whole[place] = _mark(key, b"record\0" + _joined(cells))
+        whole_marks.append(_mark(key, b"record\0" + _joined(cells)))
         for name, text in cells:
             if not _is_distinctive(text):
                 continue
@@ -131,13 +137,14 @@ def marks_of(rows: Sequence[Values], key: bytes) -> MarkArray:
             kinds.append(_kind(text))
             form = _form(text, kinds[-1])
             forms.append(text_marks[-1] if form == text else _mark(key, b"form\0" + _encoded(form)))
+    whole = np.frombuffer(whole_marks, np.uint64)
     where, marks = np.frombuffer(places, np.int64), np.frombuffer(text_marks, np.uint64)
     alike = np.frombuffer(kinds, np.uint8)
     own, kind_bits = _own_texts(
         where, np.frombuffer(columns, np.uint64), marks, np.frombuffer(forms, np.uint64), alike, whole
     )
     marks = marks[own] | kind_bits
-    return np.concatenate((whole[:, None], _by_row(where[own], marks, len(rows))), axis=1)
+    return np.concatenate((whole[:, None], _by_row(where[own], marks, len(whole))), axis=1)
 
 
 def same_text(marks: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -262,7 +269,7 @@ def _encoded(text: str) -> bytes:
 # The first format: what ledgers of earlier versions know a data set by. It is not to be changed.
 
 
-def first_fingerprint(rows: Sequence[Values]) -> str:
+def first_fingerprint(rows: Iterable[Values]) -> str:
     """The fingerprint that versions before this one took, in which times, line ends, 32-bit floats and arrays of the
     same records differed between file formats, and units did not count.
     """

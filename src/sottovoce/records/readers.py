@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from sottovoce.errors import MissingExtraError, ParameterError, RecordError
 from sottovoce.parameters import COUNT, Kind
 from sottovoce.records import limits
+from sottovoce.records.rereading import Rereading, is_rereadable
 from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def read_private(
     max_characters: int | None = None,
     truncate: bool = False,
     synthetic: bool = False,
+    stream: bool = False,
 ) -> PrivateRecords:
     """Reads private records and seals them.
 
@@ -57,12 +59,20 @@ def read_private(
         truncate: Cut longer texts instead of refusing the file. A picture that is cut is a picture no more: a task with
             images then refuses its row.
         synthetic: Declares that the rows are made up or published, so that tests may use seeded noise on them.
+        stream: Read a file again for each use instead of holding its rows, for files that memory has no room for. The
+            rows of a unit must stand together, else they are held after all (``PrivateRecords.held``); so are a folder
+            of pictures, a data frame and a pipe. The file must not change meanwhile.
 
     Raises:
         RecordError: The file cannot be used; it names file, line and field.
     """
     limit = _limit(source, max_characters)
     Kind((str, NoneType), "the name of a column, or 'record'").read("unit", unit)
+    if stream and isinstance(source, str | os.PathLike) and is_rereadable(source):
+        file = Rereading(Path(source), lambda: _both(source, limit, truncate))
+        return PrivateRecords.streamed(
+            file, source=_name(source), unit=unit, synthetic=synthetic, check=file.require_unchanged
+        )
     rows = list(_rows(source, limit, truncate))
     return PrivateRecords(
         _checked(rows, _name(source), limit, truncate),
@@ -86,6 +96,12 @@ def read_public(
     if not rows:
         raise RecordError("there is no row", file=_name(source), hint="Give at least one row.")
     return PublicRecords(rows, _name(source), whole)
+
+
+def _both(source: Any, limit: int, truncate: bool) -> Iterator[tuple[Row, Row]]:
+    """Rows as they are used, each beside itself as it was read."""
+    name = _name(source)
+    return ((_within(row, name, limit, truncate), row) for row in _rows(source, limit, truncate))
 
 
 def _name(source: Any) -> str:

@@ -1,19 +1,34 @@
 """Records: sealed private ones, and public ones anybody may print.
 
 ``PrivateRecords`` is opaque. Its text, its labels and, unless declared public, its size cannot be printed, formatted,
-logged, iterated, pickled or serialised by accident; only ``unseal``, which the experts call, opens it. Sealing is a
-guard against accidents, not against code that sets out to look inside its own process.
+logged, iterated, pickled or serialised by accident; only ``unseal`` and ``unseal_units``, which the experts call, open
+it. Sealing is a guard against accidents, not against code that sets out to look inside its own process.
+
+Records are held in memory, or read from their file again for each use (``PrivateRecords.streamed``): then nothing is
+held of them but digests.
 """
 
 from __future__ import annotations
 
+import hashlib
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn, final
+from itertools import groupby
+from typing import Final, NoReturn, Self, final
+
+import numpy as np
 
 from sottovoce.errors import OpaqueError, RecordError
 from sottovoce.records.cells import identity_text, is_missing
-from sottovoce.records.fingerprints import MarkArray, fingerprint_of, first_fingerprint, marks_of
+from sottovoce.records.fingerprints import (
+    MarkArray,
+    fingerprint_of,
+    fingerprint_of_digests,
+    first_fingerprint,
+    marks_of,
+    row_digest,
+)
 
 __all__ = [
     "RECORD_UNIT",
@@ -25,6 +40,7 @@ __all__ = [
     "identity_text",
     "is_missing",
     "unseal",
+    "unseal_units",
 ]
 
 UNIT_COLUMN = "group"
@@ -32,6 +48,8 @@ UNIT_COLUMN = "group"
 
 RECORD_UNIT = "record"
 """The unit name for "every row by itself"."""
+
+_DIGEST: Final = 32
 
 
 class Opaque:
@@ -98,6 +116,7 @@ class PrivateRecords(Opaque):
 
     Attributes:
         fingerprint: Names the data set by content and units, whatever its order or file format.
+        held: Whether the rows are in memory; else they are read from their file each time.
 
     Raises:
         RecordError: There are no rows, a row lacks the unit column, or an ``id`` repeats.
@@ -108,11 +127,14 @@ class PrivateRecords(Opaque):
     """
 
     __slots__ = (
+        "_check",
+        "_count",
         "_first_fingerprint",
         "_marks",
         "_open",
         "_whole",
         "fingerprint",
+        "held",
         "size_is_public",
         "source",
         "synthetic",
@@ -140,21 +162,69 @@ class PrivateRecords(Opaque):
             raise ValueError("cut rows and whole rows must be the same ones")
         places = _group(held, self.unit)
         units = tuple(tuple(held[place] for place in unit) for unit in places)
-        self._open: Callable[[], tuple[tuple[Row, ...], ...]] = lambda: units
-        self._whole: Callable[[], tuple[Mapping[str, object], ...]] = lambda: values
+        self._open: Callable[[], Iterable[tuple[Row, ...]]] = lambda: units
+        self._whole: Callable[[], Iterable[Mapping[str, object]]] = lambda: values
+        self._check: Callable[[], None] = lambda: None
+        self._count, self.held = len(units), True
         self._first_fingerprint: list[str] = []  # worked out once, where it is asked for
         self._marks: dict[bytes, MarkArray] = {}
         self.fingerprint = fingerprint_of([[values[place] for place in unit] for unit in places])
 
+    @classmethod
+    def streamed(
+        cls,
+        passes: Callable[[], Iterable[tuple[Row, Row]]],
+        *,
+        source: str,
+        unit: str | None = None,
+        synthetic: bool = False,
+        check: Callable[[], None] = lambda: None,
+    ) -> Self:
+        """Seals rows that are read again for each use, and reads them once to know them.
+
+        The rows of a unit must stand one after another. Where they do not, all rows are held in memory, as if they had
+        been given to the constructor; ``held`` says so.
+
+        Args:
+            passes: Reads all rows, each beside itself as it was before its texts were cut; the same ones at every call.
+            source: As for the constructor, like ``unit`` and ``synthetic``.
+            unit: The privacy unit.
+            synthetic: Whether nobody's privacy hangs on these rows.
+            check: Raises what ``passes`` would if the rows were others by now.
+
+        Raises:
+            RecordError: As for the constructor.
+        """
+        look = _FirstLook(unit)
+        for row, whole in passes():
+            look.at(row, whole)
+        if not look.rows:
+            raise RecordError("there is no record", file=source, hint="Give at least one row.")
+        if suspects := look.repeated_ids():
+            _refuse_repeated_ids((row for row, _ in passes() if _id_mark(row) in suspects), source)
+        chosen = look.chosen(source)
+        if chosen != RECORD_UNIT and not look.stand_together:
+            pairs = list(passes())
+            rows, wholes = [row for row, _ in pairs], [whole for _, whole in pairs]
+            return cls(rows, source=source, unit=chosen, synthetic=synthetic, whole=wholes)
+        self = cls.__new__(cls)
+        self.unit, self.source, self.size_is_public, self.synthetic = chosen, source, False, synthetic
+        self._open = lambda: _in_units((row for row, _ in passes()), chosen)
+        self._whole = lambda: (whole.values for _, whole in passes())
+        self._check, self.held = check, False
+        self._first_fingerprint, self._marks = [], {}
+        self._count, self.fingerprint = look.units(chosen), fingerprint_of_digests(look.digests(chosen))
+        return self
+
     def _public_face(self) -> str:
-        size = f"{len(self._open())} units" if self.size_is_public else "size not declared"
+        size = f"{self._count} units" if self.size_is_public else "size not declared"
         return f"unit '{self.unit}', {size}"
 
     def __len__(self) -> int:
         """The number of units, if it was declared public."""
         if not self.size_is_public:
             raise OpaqueError("The number of private records was not declared public (size_is_public=True).")
-        return len(self._open())
+        return self._count
 
     def __bool__(self) -> bool:
         """Always true: there is at least one record, and how many there are is not told."""
@@ -167,6 +237,14 @@ class PrivateRecords(Opaque):
             setattr(twin, name, getattr(self, name))
         twin.size_is_public = True
         return twin
+
+    def require_unchanged(self) -> None:
+        """Looks whether the file of records that are not held is still the one that they were sealed from.
+
+        Raises:
+            RecordError: It is not.
+        """
+        self._check()
 
     def first_fingerprint(self) -> str:
         """What versions of this package before the second format knew the same records by."""
@@ -187,9 +265,18 @@ class PrivateRecords(Opaque):
 def unseal(records: PrivateRecords) -> tuple[tuple[Row, ...], ...]:
     """Opens the records, one tuple of rows for each unit, in the order of first appearance.
 
-    For ``experts`` and ``session`` alone; a test reads who imports this.
+    For ``experts`` alone; a test reads who imports this.
     """
-    return records._open()
+    return tuple(records._open())
+
+
+def unseal_units(records: PrivateRecords) -> Iterator[tuple[Row, ...]]:
+    """The same one by one: of records that are not held, one unit is in memory at a time. For ``experts`` alone.
+
+    Raises:
+        RecordError: The file is not the one any more that the records were sealed from.
+    """
+    return iter(records._open())
 
 
 @final
@@ -218,22 +305,104 @@ class PublicRecords:
         return PublicRecords(self.rows[:count], self.source, None if self.whole is None else self.whole[:count])
 
 
-def _choose_unit(rows: Sequence[Row], unit: str | None, source: str) -> str:
+@final
+class _FirstLook:
+    """What one pass over rows keeps of them: a digest and a few marks each.
+
+    Args:
+        unit: The privacy unit as it was asked for.
+    """
+
+    def __init__(self, unit: str | None) -> None:
+        self._unit, self._column = unit, unit or UNIT_COLUMN
+        self._digests, self._begins = bytearray(), bytearray()
+        self._ids, self._runs = array("Q"), array("Q")
+        self._before: str | None = None
+        self._without, self._first_without = 0, 0
+        self.rows = 0
+
+    def at(self, row: Row, whole: Row) -> None:
+        """Looks at the next row."""
+        self.rows += 1
+        self._digests += row_digest(whole.values)
+        if mark := _id_mark(row):
+            self._ids.append(mark)
+        if self._unit == RECORD_UNIT:
+            return
+        value = row.values.get(self._column)
+        if is_missing(value):
+            self._without += 1
+            self._first_without = self._first_without or row.line
+            return
+        text = identity_text(value)
+        self._begins.append(text != self._before)
+        if text != self._before:
+            self._runs.append(_marked(text))
+            self._before = text
+
+    def chosen(self, source: str) -> str:
+        """The unit; errors as for ``_choose_unit``."""
+        return _chosen(self._unit, self.rows, self._without, self._first_without, source)
+
+    @property
+    def stand_together(self) -> bool:
+        """Whether no unit comes back behind another one, as far as marks tell; where they err they say no."""
+        return len(np.unique(np.frombuffer(self._runs, np.uint64))) == len(self._runs)
+
+    def repeated_ids(self) -> set[int]:
+        """Marks of ids that more than one row may have."""
+        marks, counts = np.unique(np.frombuffer(self._ids, np.uint64), return_counts=True)
+        return {int(mark) for mark in marks[counts > 1]}
+
+    def units(self, unit: str) -> int:
+        """How many units there are."""
+        return self.rows if unit == RECORD_UNIT else len(self._runs)
+
+    def digests(self, unit: str) -> Iterator[list[bytes]]:
+        """The digests of the rows of each unit."""
+        first = np.arange(self.rows) if unit == RECORD_UNIT else np.flatnonzero(np.frombuffer(self._begins, np.uint8))
+        for start, end in zip(first.tolist(), [*first[1:].tolist(), self.rows], strict=True):
+            yield [bytes(self._digests[_DIGEST * row : _DIGEST * (row + 1)]) for row in range(start, end)]
+
+
+def _marked(text: str) -> int:
+    """A number for a text, above 0. Another text may have the same."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest) or 1
+
+
+def _id_mark(row: Row) -> int:
+    """A number for a row's id; 0 where it has none."""
+    value = row.values.get("id")
+    return 0 if is_missing(value) else _marked(identity_text(value))
+
+
+def _in_units(rows: Iterable[Row], unit: str) -> Iterator[tuple[Row, ...]]:
+    """Units of rows that stand together, one by one."""
     if unit == RECORD_UNIT:
-        return RECORD_UNIT
+        return ((row,) for row in rows)
+    return (tuple(own) for _, own in groupby(rows, lambda row: identity_text(row.values[unit])))
+
+
+def _choose_unit(rows: Sequence[Row], unit: str | None, source: str) -> str:
     column = unit or UNIT_COLUMN
-    without = [row.line for row in rows if is_missing(row.values.get(column))]
-    if unit is None and len(without) == len(rows):
+    without = [row.line for row in rows if is_missing(row.values.get(column))] if unit != RECORD_UNIT else []
+    return _chosen(unit, len(rows), len(without), without[0] if without else 0, source)
+
+
+def _chosen(unit: str | None, rows: int, without: int, first: int, source: str) -> str:
+    """The unit, where so many rows lack its column, the first of which stands in this line."""
+    if unit == RECORD_UNIT or (unit is None and without == rows):
         return RECORD_UNIT
     if without:
         raise RecordError(
             "the privacy unit is missing",
             file=source,
-            line=without[0],
-            field=column,
+            line=first,
+            field=unit or UNIT_COLUMN,
             hint="Fill the column in every row, or pass --unit record to protect single records.",
         )
-    return column
+    return unit or UNIT_COLUMN
 
 
 def _group(rows: Sequence[Row], unit: str) -> list[list[int]]:
@@ -246,7 +415,7 @@ def _group(rows: Sequence[Row], unit: str) -> list[list[int]]:
     return list(units.values())
 
 
-def _refuse_repeated_ids(rows: Sequence[Row], source: str) -> None:
+def _refuse_repeated_ids(rows: Iterable[Row], source: str) -> None:
     seen: dict[str, int] = {}
     for row in rows:
         value = row.values.get("id")

@@ -81,8 +81,8 @@ MUTANTS = [
         "fingerprint-without-units",
         "the same rows in other units share an account whose figures speak of other persons",
         "records/fingerprints.py",
-        "        for unit in units\n",
-        "        for unit in ([row] for one in units for row in one)\n",
+        "    return fingerprint_of_digests([row_digest(row) for row in unit] for unit in units)\n",
+        "    return fingerprint_of_digests([row_digest(row)] for unit in units for row in unit)\n",
         UNITS,
     ),
     Mutant(

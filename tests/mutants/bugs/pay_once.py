@@ -16,7 +16,7 @@ CONTRACT = ("tests/contracts/test_entries.py::test_it_keeps_its_contract[fitter 
 WRONG = ("tests/contracts/test_wrong_entries.py::test_a_wrong_fitter_is_noticed",)
 
 SUMMED, MEANT = "experts/unit_sums.py", "methods/class_means.py"
-READ, FIT, FITTED = "experts/encoded.py", "fitting/fit.py", "fitting/fitted.py"
+READ, BLOCKS, FIT, FITTED = "experts/encoded.py", "experts/blocks.py", "fitting/fit.py", "fitting/fitted.py"
 CERTIFICATE, FITTER, LOSSES = "fitting/certificate.py", "methods/fitting/fitter.py", "testing/draw_losses.py"
 
 MUTANTS = [
@@ -203,8 +203,8 @@ MUTANTS = [
         "whole-counts-under-a-drop",
         "counts come whole where they are charged as quarters",
         MEANT,
-        "rule = ClassSums(setting.labels, setting.dimension, _divisor(setting), mapped)",
-        "rule = ClassSums(setting.labels, setting.dimension, 1, mapped)",
+        "return ClassSums(setting.labels, setting.dimension, _divisor(setting), mapped), variances",
+        "return ClassSums(setting.labels, setting.dimension, 1, mapped), variances",
         MEANS,
     ),
     Mutant(
@@ -244,7 +244,7 @@ MUTANTS = [
     Mutant(
         "a-failure-takes-its-neighbours",
         "a record that cannot be read makes every record of its block say nothing",
-        READ,
+        BLOCKS,
         "row[...] = self._vectors([record])[0]",
         "row[...] = self._vectors(records)[0]",
         ENCODED,
@@ -253,35 +253,31 @@ MUTANTS = [
         "read-in-the-making",
         "records are read before they are asked for",
         READ,
-        "self._rehearsed: FloatArray = np.empty((0, 0))",
-        "self._rehearsed: FloatArray = embedder.embed_records(task, [example.fields for example in self._examples[0]])",
+        "            self._units += 1\n",
+        "            self._units += 1\n"
+        "            embedder.embed_records(task, [example.fields for example in unit])\n",
         ENCODED,
     ),
     Mutant(
         "a-changed-model-is-taken",
         "what a model says of public texts behind the read is not looked at",
         READ,
-        "            blocks.append(self._block(units))\n"
-        "            if on_units is not None:\n"
-        "                on_units(len(units))\n"
-        "        self._require_sound()",
-        "            blocks.append(self._block(units))\n"
-        "            if on_units is not None:\n"
-        "                on_units(len(units))",
+        "            told(len(shard))\n        withheld(self._embedder, reader.require_sound)\n",
+        "            told(len(shard))\n",
         ENCODED,
     ),
     Mutant(
         "what-the-model-says-is-told",
         "a model's own error leaves, with what it quotes",
         READ,
-        "self._blocks = withheld(self._embedder, lambda: self._read(on_units))",
-        "self._blocks = self._read(on_units)",
+        "yield withheld(self._embedder, lambda shard=shard: reader.block(shard))  # type: ignore[misc]",
+        "yield reader.block(shard)",
         ENCODED,
     ),
     Mutant(
         "units-cut-in-two",
         "records are numbered anew in every block by themselves, so that units fall apart",
-        READ,
+        BLOCKS,
         "owners = [number for number, unit in enumerate(units) for _ in unit]",
         "owners = list(range(len(examples)))",
         ENCODED,
@@ -291,8 +287,9 @@ MUTANTS = [
         "fitted-before-the-charge",
         "records are read, then charged",
         FIT,
-        "        self._account.reserve([reservation])\n        self._encoded.read(self._public_texts, on_units)\n",
-        "        self._encoded.read(self._public_texts, on_units)\n        self._account.reserve([reservation])\n",
+        "            self._account.reserve([reservation])\n            progress = ",
+        "            self._encoded.read(self._public_texts, on_units, rules, self._engine)\n"
+        "            self._account.reserve([reservation])\n            progress = ",
         FITS,
     ),
     Mutant(
@@ -307,9 +304,10 @@ MUTANTS = [
         "begun-behind-the-draw",
         "that the draw begins is noted when it is over",
         FIT,
-        "        self._account.begin([reservation.release_id])\n        try:\n"
+        "        self._account.begin([reservation.release_id])\n        if progress is not None:\n"
+        "            progress.forget()\n        try:\n"
         "            support = self.plan.fitter.fit(self.plan, _Private(self), public, self._randomness)\n",
-        "        try:\n"
+        "        if progress is not None:\n            progress.forget()\n        try:\n"
         "            support = self.plan.fitter.fit(self.plan, _Private(self), public, self._randomness)\n"
         "            self._account.begin([reservation.release_id])\n",
         CRASHES,

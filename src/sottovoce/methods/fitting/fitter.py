@@ -163,6 +163,13 @@ class Fitter(Checked, ABC):
     def event(self, setting: FitSetting) -> DpEvent:
         """What is done to the data. Every parameter must be settled."""
 
+    def rules(self, plan: FitPlan, public: PublicInputs) -> Sequence[SumRule] | None:
+        """Every sum that ``fit`` will ask for, where that is known beforehand: then no vector is kept.
+
+        ``None`` where a sum depends on what was drawn before; ``fit`` asks as it likes then.
+        """
+        return None
+
     @abstractmethod
     def fit(self, plan: FitPlan, private: PrivateSums, public: PublicInputs, randomness: Randomness) -> Support:
         """Draws the support. The plan was charged before.

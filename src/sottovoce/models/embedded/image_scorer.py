@@ -24,7 +24,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Protocol, final
+from typing import Any, Literal, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +99,10 @@ class EmbeddedImageScorer:
         self.numbers = dict(self._encoder.numbers)
         self._store: Store | Literal[False] = EmbeddingCache() if store is None else store
         self._public: dict[bytes, VectorArray] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process is sent: it computes vectors itself."""
+        return {**self.__dict__, "_public": {}}
 
     def prepare(self, task: Task, contexts: Sequence[Context]) -> EmbeddedImageContexts:
         """Embeds the examples of every expert.

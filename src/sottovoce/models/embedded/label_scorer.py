@@ -25,7 +25,7 @@ import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,10 @@ class EmbeddedScorer:
         """
         self._encoder.load()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process is sent: it computes vectors itself."""
+        return {**self.__dict__, "_public": {}}
+
     def prepare(self, task: Task, contexts: Sequence[Context]) -> EmbeddedContexts:
         """Embeds the labels' names and the examples of every expert.
 
@@ -142,8 +146,16 @@ class EmbeddedScorer:
 
     def embed_records(self, task: Task, records: Sequence[Query]) -> FloatArray:
         """Private texts as unit vectors off the mean of public texts, shape (records, dimension), float64."""
+        return self.unfolded(self.embed_compactly(task, records))
+
+    def embed_compactly(self, task: Task, records: Sequence[Query]) -> VectorArray:
+        """Private texts as the encoder gives them, shape (records, dimension), float32."""
         require_text(task, self.name)
-        return _unit(self._embed_private([task.text_of(record) for record in records]) - self.head.text_mean)
+        return self._embed_private([task.text_of(record) for record in records]).astype(np.float32)
+
+    def unfolded(self, vectors: VectorArray) -> FloatArray:
+        """The encoder's vectors as unit vectors off the mean of public texts, shape as given, float64."""
+        return _unit(vectors.astype(np.float64) - self.head.text_mean)
 
     def embed_questions(self, task: Task, queries: Sequence[Query]) -> FloatArray:
         """Public texts likewise; they are not looked up among private ones."""

@@ -1,0 +1,140 @@
+"""Sums over private records as they are embedded: the same whatever the blocks and wherever rows come from."""
+
+import gc
+import json
+import weakref
+
+import numpy as np
+import pytest
+
+from sottovoce.errors import ModelError, RecordError
+from sottovoce.experts import encoded
+from sottovoce.experts.blocks import BlockReader
+from sottovoce.experts.encoded import EncodedRecords
+from sottovoce.experts.public_map import PublicMap
+from sottovoce.experts.unit_sums import LIMIT, ClassSums, Likeness, UnitCount
+from sottovoce.models.embedded.label_scorer import EmbeddedScorer
+from sottovoce.models.fake import FakeScorer
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.records.readers import read_private
+from sottovoce.tasks import Example, Task
+
+TASK = Task(labels=["a", "b", "c"])
+PUBLIC = [{"text": "is this still the same"}]
+RNG = np.random.default_rng(3)
+RULES = [
+    UnitCount(),
+    ClassSums(3, 16),
+    ClassSums(3, 16, 4, PublicMap(RNG.normal(size=16) / 9, RNG.normal(size=(16, 16)))),
+    Likeness(3, np.eye(16)[:5], 0.0, 0.5),
+]
+
+
+@pytest.fixture
+def files(tmp_path):
+    made = {}
+    for name, together in (("records", 1), ("groups", 4)):
+        rows = [{"text": f"word{i} word{i * 7 % 11} late", "label": "abc"[i * i % 3]} for i in range(60)]
+        if together > 1:
+            rows = [{**row, "group": str(i // together)} for i, row in enumerate(rows)]
+        made[name] = tmp_path / f"{name}.jsonl"
+        made[name].write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return made
+
+
+def sums(file, *, stream, rules, model=None):
+    records = EncodedRecords(read_private(file, stream=stream), TASK, model or FakeScorer(), Adjacency.REPLACE_ONE)
+    records.read(PUBLIC, None, rules)
+    return [records.sum_of(rule).tolist() for rule in RULES]
+
+
+@pytest.mark.parametrize("name", ["records", "groups"])
+def test_sums_are_the_same_whatever_the_blocks_and_whether_vectors_are_kept(files, monkeypatch, name):
+    expected = sums(files[name], stream=False, rules=None)
+    assert any(expected[1])
+    for together in (1, 3, 7, 60, 256):
+        monkeypatch.setattr(encoded, "UNITS_TOGETHER", together)
+        for stream in (False, True):
+            for rules in (None, RULES):
+                assert sums(files[name], stream=stream, rules=rules) == expected
+
+
+def test_no_vector_outlives_its_block_where_the_rules_are_known(files, monkeypatch):
+    monkeypatch.setattr(encoded, "UNITS_TOGETHER", 10)
+    made = []
+
+    model = FakeScorer()
+    plain = model.embed_records
+
+    def embed_records(task, records):
+        gc.collect()
+        assert sum(ref() is not None for ref in made) <= 1
+        vectors = plain(task, records)
+        made.append(weakref.ref(vectors))
+        return vectors
+
+    monkeypatch.setattr(model, "embed_records", embed_records)
+    sums(files["records"], stream=True, rules=RULES, model=model)
+    gc.collect()
+    assert len(made) == 6
+    assert sum(ref() is not None for ref in made) <= 1
+
+
+def test_a_sum_that_was_not_asked_for_beforehand_is_refused(files):
+    records = EncodedRecords(read_private(files["records"]), TASK, FakeScorer(), Adjacency.REPLACE_ONE)
+    with pytest.raises(ModelError, match="not read yet"):
+        records.sum_of(RULES[0])
+    records.read(PUBLIC, None, RULES[:1])
+    assert records.sum_of(UnitCount()).tolist() == [60 * LIMIT]
+    with pytest.raises(ModelError, match="for other sums"):
+        records.sum_of(RULES[1])
+    records.close()
+    with pytest.raises(ModelError, match="let go"):
+        records.sum_of(RULES[0])
+
+
+def test_a_file_that_was_changed_fails_the_read_and_says_so(files):
+    records = EncodedRecords(read_private(files["records"], stream=True), TASK, FakeScorer(), Adjacency.REPLACE_ONE)
+    files["records"].write_text(json.dumps({"text": "other", "label": "a"}) + "\n")
+    with pytest.raises(RecordError, match=r"records\.jsonl: the file was changed"):
+        records.read(PUBLIC, None, RULES)
+    with pytest.raises(ModelError, match="not read yet"):
+        records.sum_of(RULES[0])
+
+
+def test_rules_are_told_apart_by_everything_in_them():
+    turned = PublicMap(np.zeros(16), np.eye(16))
+    others = [
+        ClassSums(3, 16, 1, turned),
+        ClassSums(3, 16, 1, PublicMap(np.zeros(16), np.eye(16)[::-1])),
+        ClassSums(4, 16),
+        Likeness(3, np.eye(16)[:5], 0.0, 0.25),
+        Likeness(3, np.eye(16)[:5].astype(np.float32), 0.0, 0.5),
+    ]
+    digests = [rule.digest for rule in (*RULES, *others)]
+    assert len(set(digests)) == len(digests)
+    assert ClassSums(3, 16, 1, PublicMap(np.zeros(16), np.eye(16))).digest == others[0].digest
+
+
+def test_vectors_of_the_sentence_encoder_come_back_bit_for_bit_from_half_the_room():
+    scorer = EmbeddedScorer(store=False)
+    texts = [{"text": f"the courier lost parcel {i}"} for i in range(9)]
+    whole = scorer.embed_records(TASK, texts)
+    compact = scorer.embed_compactly(TASK, texts)
+    assert compact.dtype == np.float32
+    for rows in (slice(0, 9), slice(3, 4), slice(1, 8, 2)):
+        assert scorer.unfolded(compact[rows]).tobytes() == whole[rows].tobytes()
+    kept = BlockReader(scorer, TASK, PUBLIC).block([[Example(text, 0)] for text in texts])
+    assert kept._vectors.nbytes == whole.nbytes // 2
+    assert kept.opened().vectors.tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize(("step", "bits"), [(0.5, 32), (0.1, 64)])
+def test_other_vectors_are_kept_in_32_bits_where_no_bit_is_lost(step, bits):
+    model = FakeScorer(vectors=lambda text: [step, -0.0, np.nan if "lost" in text else 1.0])
+    units = [[Example({"text": "fine"}, 0)], [Example({"text": "lost"}, 1), Example({"text": "fine"}, 1)]]
+    kept = BlockReader(model, TASK, PUBLIC).block(units)
+    assert kept._vectors.dtype.itemsize * 8 == bits
+    block = kept.opened()
+    assert block.vectors.tobytes() == np.array([[step, -0.0, 1], [step, -0.0, np.nan], [step, -0.0, 1]]).tobytes()
+    assert (block.labels.tolist(), block.units.tolist()) == ([0, 1, 1], [0, 1, 1])
