@@ -109,7 +109,8 @@ def synthesize(
 
     OUT holds a JSON object a line, with the task's fields and 'label'; OUT.certificate.json says what they cost and
     what is guaranteed. With --method choice, evolve or label-public the rows are public texts, or a model's variations
-    of some, that records chose or labelled. Use them with 'sotto classify --demonstrations OUT'; check them with 'sotto verify certificate'.
+    of some, that records chose or labelled. Use them with 'sotto classify --demonstrations OUT'; check them with
+    'sotto verify certificate'.
     """
     from sottovoce.errors import ParameterError
     from sottovoce.generation import GenerationTemplate

@@ -130,7 +130,7 @@ class ModelWriter:
         for part in _parts(prompts):
             try:
                 written += self._texts(part, tokens)
-            except BaseException as error:  # behind the draw: whatever the model does, texts stay as they are
+            except BaseException as error:  # behind the draw, where nothing may fail
                 if not is_models(error):
                     raise
         return _once(written)
@@ -168,6 +168,8 @@ class ModelWriter:
         ]
         chance = SeededRandomness(len(prompts) + tokens)
         for (_, begun), text in zip(prompts, self._written(groups, tokens, chance), strict=True):
+            if not self.model.decode(text).strip():  # the words that it was given are not its own
+                continue
             values = self._template.read(self.model.decode([*self.model.encode(begun), *text]))
             if values is not None and len(canonical(values)) <= LONGEST:
                 yield {name: str(value) for name, value in values.items()}
