@@ -345,6 +345,13 @@ def test_a_writer_that_fails_between_rounds_leaves_the_texts_and_draws_nothing_a
     assert len(fitted.support.examples) == 2
 
 
+def test_what_a_writer_wrote_before_it_failed_is_kept():
+    shown = [Example({"text": f"a fee was charged {number}"}, 0) for number in range(40)]
+    every, some = (ModelWriter(TASK, Failing(reads)).variations(shown, 1, 8) for reads in (2, 1))
+    assert 0 < len(some) < len(every)
+    assert some == every[: len(some)]
+
+
 def test_a_writer_that_is_silent_and_words_that_cannot_be_embedded_are_no_error():
     blank = FakeStepper(lambda prompt, text: only(END))
     fitted = fit(records(), TASK, **how(writer=blank))

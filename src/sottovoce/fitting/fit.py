@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -35,7 +35,7 @@ from sottovoce.fitting.rows import RowsCertificate, lines_of
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport
-from sottovoce.methods.fitting.writing import LONGEST, MOST_CANDIDATES, ModelWriter, Writer
+from sottovoce.methods.fitting.writing import LONGEST, MOST_CANDIDATES, ModelWriter, Writer, once
 from sottovoce.models.base import Embedder, Isolation, LabelScorer, require_suited
 from sottovoce.models.failures import is_models
 from sottovoce.models.registry import load_scorer, load_stepper
@@ -520,7 +520,7 @@ def _pool_of(
     """Public texts: those that were given, that are written, or that ship with the package."""
     if candidates is not None and writer is not None:
         return writer.candidates(candidates)
-    return _once(_bundled(task, fitter) if pool is None else [question_of(task, query) for query in pool])
+    return once(_bundled(task, fitter) if pool is None else [question_of(task, query) for query in pool])
 
 
 def _bundled(task: Task, fitter: Fitter) -> list[Query]:
@@ -567,14 +567,6 @@ def _embedder_of(embedder: Embedder | str | None, model: LabelScorer, fitter: Fi
         limit = f"one that embeds, such as embedded: the method {fitter.name!r} makes a classifier of its vectors"
         raise ParameterError("model", model.name, limit)
     return found
-
-
-def _once(pool: Iterable[Query]) -> list[Query]:
-    """Public texts without repetitions; the first one of equals stays."""
-    first: dict[str, Query] = {}
-    for query in pool:
-        first.setdefault(canonical(dict(query)), query)
-    return list(first.values())
 
 
 def _id_of(run_state: Mapping[str, str]) -> str:

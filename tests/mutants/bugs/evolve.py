@@ -60,14 +60,14 @@ MUTANTS = [
         FAILS,
     ),
     Mutant(
-        "writer-failure-loses-the-charge",
-        "a writer that fails between rounds fails the fit",
+        "writer-failure-loses-what-was-written",
+        "a model that fails in one part of its variations loses all of them",
         WRITING,
         "            except BaseException as error:  # behind the draw, where nothing may fail\n"
         "                if not is_models(error):\n"
         "                    raise\n",
         "            except ZeroDivisionError:\n                pass\n",
-        FAILS,
+        (_FILE + "test_what_a_writer_wrote_before_it_failed_is_kept",),
     ),
     Mutant(
         "embedder-failure-loses-the-charge",

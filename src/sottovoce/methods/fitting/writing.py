@@ -91,11 +91,10 @@ class ModelWriter:
             (template.opening(labels[number % len(labels)]), openings[number * 7919 % len(openings)] * (number % 2))
             for number in range(TRIES * count)
         ]
-        found: dict[str, Query] = {}
+        found: list[Query] = []
         with self._refused():
             for part in _parts(prompts):
-                for text in self._texts(part, CANDIDATE_TOKENS):
-                    found.setdefault(canonical(dict(text)), text)
+                found = once([*found, *self._texts(part, CANDIDATE_TOKENS)])
                 if len(found) >= count:
                     break
         if not found:
@@ -103,7 +102,7 @@ class ModelWriter:
                 f"The model {self.model.name} wrote no text that can be used. Nothing was charged. Name another one "
                 "with --writer, or give texts with --public."
             )
-        return list(found.values())[:count]
+        return found[:count]
 
     def rehearse(self, texts: Sequence[Query]) -> None:
         """Writes a little after each of some public texts, and keeps nothing of it.
@@ -133,7 +132,7 @@ class ModelWriter:
             except BaseException as error:  # behind the draw, where nothing may fail
                 if not is_models(error):
                     raise
-        return _once(written)
+        return once(written)
 
     def _before(self, shown: Example) -> str:
         """What stands before a variation: the label's opening, and the text."""
@@ -229,6 +228,9 @@ def _beginning(text: str) -> str:
     return " ".join(words[: max(1, round(KEPT * len(words)))])
 
 
-def _once(texts: Iterable[Query]) -> list[Query]:
+def once(texts: Iterable[Query]) -> list[Query]:
     """Texts without repetitions; the first one of equals stays."""
-    return list({canonical(dict(text)): text for text in reversed(list(texts))}.values())[::-1]
+    first: dict[str, Query] = {}
+    for text in texts:
+        first.setdefault(canonical(dict(text)), text)
+    return list(first.values())
