@@ -302,9 +302,9 @@ def test_open_parameters_follow_from_public_numbers_alone():
 
     assert settled(RO, 60).noise > settled(RO, 240).noise > 0
     assert settled(AR, None) == settled(ZO, 80), "twenty units a label are supposed where their number is private"
-    low, high = (Choice(rate=rate, noise=0.5)._worth(setting(AR, units=None, candidates=999)) for rate in (0.5, 2.0))
+    low, high = (Choice(rate=rate, noise=0.5).worth(setting(AR, units=None, candidates=999)) for rate in (0.5, 2.0))
     assert low < 1 < high, "evidence at little epsilon counts less, as with eight units a label"
-    assert low == Choice(rate=0.5, noise=0.5)._worth(setting(RO, units=16, candidates=999))
+    assert low == Choice(rate=0.5, noise=0.5).worth(setting(RO, units=16, candidates=999))
     given = Choice(k=3, rate=0.1, noise=0.5)
     assert given.plan(Price(4.0), setting(RO)).fitter == given
 

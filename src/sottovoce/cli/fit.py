@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sottovoce.fitting.fit import Fitting
     from sottovoce.fitting.fitted import Fitted
     from sottovoce.methods.fitting.fitter import Fitter
+    from sottovoce.models.stepper import Stepper
     from sottovoce.tasks import Query, Task
 
 
@@ -35,13 +36,9 @@ def fit(
     method: Annotated[str, typer.Option("--method", help="See 'sotto methods'.")] = "class-means",
     epsilon: Annotated[str, typer.Option("--epsilon", help="Price of the whole fit.")] = "4",
     delta: Annotated[str, typer.Option("--delta", help="Delta of the whole fit.")] = "1e-6",
-    public: Annotated[
-        str | None,
-        typer.Option(
-            "--public",
-            help="Public texts, .jsonl[.gz], .csv or .parquet; labels are not read [those that ship with the package].",
-        ),
-    ] = None,
+    public: o.Public = None,
+    candidates: o.Candidates = None,
+    writer: o.WriterName = None,
     adjacency: o.AdjacencyName = "replace-one",
     unit: o.UnitName = None,
     ledger: o.LedgerPath = None,
@@ -79,15 +76,22 @@ def fit(
     OUT holds what was learned, with noise, and what it cost. 'sotto predict OUT' and 'sotto ask --fitted OUT' answer
     from it without a ledger and without a private record.
     """
-    from sottovoce.fitting.fit import finish, open_checkpoint
     from sottovoce.privacy.parameters import DELTA, EPSILON
 
     price, slack = EPSILON.read("epsilon", epsilon), DELTA.read("delta", delta)
     setup = o.Setup.of(context.params)
-    fitting = _fitting(setup, price, slack, public, _engine(engine, workers))
+    fitting = fitting_of(setup, fitter_of(setup), price, slack, engine=_engine(engine, workers))
     if dry_run:
-        _dry_run(fitting, as_json=as_json)
+        say_price(fitting, as_json=as_json)
         return
+    fitted, seconds = run(fitting, setup, out, resume=resume)
+    _report(fitting, fitted, out, seconds, as_json=as_json)
+
+
+def run(fitting: Fitting, setup: o.Setup, out: Path, *, resume: bool) -> tuple[Fitted, float]:
+    """Makes a fit and writes its file; what it left, and the seconds it took."""
+    from sottovoce.fitting.fit import finish, open_checkpoint
+
     if not resume:
         fitting.affords()
     _announce(fitting, setup)
@@ -109,7 +113,7 @@ def fit(
                     "If it was being drawn and is not whole on the disk, that draw is lost, and a new run is charged."
                 )
             raise
-    _report(fitting, fitted, out, time.perf_counter() - started, as_json=as_json)
+    return fitted, time.perf_counter() - started
 
 
 def _engine(engine: str, workers: int | None) -> Engine | str:
@@ -125,7 +129,10 @@ def _engine(engine: str, workers: int | None) -> Engine | str:
     return RayEngine(workers)
 
 
-def _fitting(setup: o.Setup, price: float, delta: float, public: str | None, engine: Engine | str) -> Fitting:
+def fitting_of(
+    setup: o.Setup, fitter: Fitter, price: float, delta: float, *, engine: Engine | str = "local", rows: bool = False
+) -> Fitting:
+    """Reads the records and prices the fit; nothing is charged."""
     from sottovoce.errors import ParameterError
     from sottovoce.fitting.fit import Fitting
     from sottovoce.models.registry import load_scorer
@@ -136,8 +143,7 @@ def _fitting(setup: o.Setup, price: float, delta: float, public: str | None, eng
     task = setup.load_task()
     if setup.private is None:
         raise ParameterError("--private", None, "given: a fit learns from private records")
-    fitter = _fitter(setup)
-    pool = _pool(public, task, setup) if public is not None else None
+    pool = _pool(setup.public, task, setup) if setup.public is not None else None
     records = read_private(
         setup.private, unit=setup.unit, max_characters=setup.longest(task), truncate=setup.truncate, stream=True
     )
@@ -152,6 +158,9 @@ def _fitting(setup: o.Setup, price: float, delta: float, public: str | None, eng
         model=load_scorer(setup.model, **o.given(device=setup.device, dtype=setup.dtype)),
         adjacency=setup.adjacency,
         pool=pool,
+        candidates=setup.candidates,
+        writer=_writer(setup),
+        rows=rows,
         budget=Budget.parse(setup.budget) if setup.budget is not None else None,
         ledger=setup.ledger,
         caller=setup.caller,
@@ -161,7 +170,18 @@ def _fitting(setup: o.Setup, price: float, delta: float, public: str | None, eng
     return fitting
 
 
-def _fitter(setup: o.Setup) -> Fitter:
+def _writer(setup: o.Setup) -> Stepper | None:
+    """The model that writes, where one was named; device and dtype are for models that have some."""
+    from sottovoce.models.registry import load_stepper
+
+    if setup.writer is None:
+        return None
+    placed = o.given(device=setup.device, dtype=setup.dtype) if ":" in setup.writer else {}
+    return load_stepper(setup.writer, **placed)
+
+
+def fitter_of(setup: o.Setup) -> Fitter:
+    """The fitter with the options that were typed."""
     from sottovoce.methods.fitting.fitter import make_fitter, read_fitter_options
 
     options = o.MethodOptions(setup.option or (), setup.shorthands)
@@ -186,7 +206,8 @@ def _announce(fitting: Fitting, setup: o.Setup) -> None:
         say(f"Budget: {fitting.balance.budget} in all for these records (change it on first use with --budget)")
 
 
-def _dry_run(fitting: Fitting, *, as_json: bool) -> None:
+def say_price(fitting: Fitting, *, as_json: bool) -> None:
+    """What a fit would cost."""
     from sottovoce.privacy.events import describe
 
     plan = fitting.plan

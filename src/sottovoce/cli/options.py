@@ -96,6 +96,25 @@ Shots = Annotated[
 Calibrate = Annotated[
     bool, typer.Option("--calibrate", help="With --demonstrations: take off what is said to questions without content.")
 ]
+Public = Annotated[
+    str | None,
+    typer.Option(
+        "--public",
+        help="Public texts, .jsonl[.gz], .csv or .parquet; labels are not read [those that ship with the package].",
+    ),
+]
+Candidates = Annotated[
+    int | None,
+    typer.Option("--candidates", help="In place of --public: so many texts that --writer writes from public words."),
+]
+WriterName = Annotated[
+    str | None,
+    typer.Option(
+        "--writer",
+        help="Writes --candidates, and variations for --method evolve: embedded or hf:NAME_OR_PATH; it sees no record "
+        "[embedded].",
+    ),
+]
 AllowNonPrivate = Annotated[
     bool, typer.Option("--allow-non-private", help="Let a method without a guarantee answer; the ledger notes it.")
 ]
@@ -224,6 +243,15 @@ class MethodChoice:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PublicChoice:
+    """Which public texts a fit has, and what writes some."""
+
+    public: str | None = None
+    candidates: int | None = None
+    writer: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class LedgerChoice:
     """Which ledger is charged, on whose behalf, and with which budget it is opened."""
 
@@ -257,7 +285,7 @@ class PartitionChoice:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, LedgerChoice, PartitionChoice):
+class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, LedgerChoice, PartitionChoice):
     """What a command was told about the session it needs."""
 
     @classmethod

@@ -16,10 +16,18 @@ from sottovoce.files.checkpoint import CERTIFICATE
 from sottovoce.privacy.numbers import rounded_up
 
 if TYPE_CHECKING:
+    from sottovoce.fitting.fit import Fitting
+    from sottovoce.fitting.fitted import Fitted
     from sottovoce.generation import GenerationTemplate
     from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
     from sottovoce.synthesis.config import SynthesisConfig
     from sottovoce.synthesis.synthesizer import Synthesizer
+
+_OF_TOKENS = (
+    "tokens", "texts_per_batch", "experts", "max_private_tokens", "max_records", "schema", "grammar", "without_lost",
+)  # fmt: skip
+"""Options of methods that write token by token from records."""
+_FLAGS = {"max_private_tokens": "--inside-tokens"}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -56,6 +64,9 @@ def synthesize(
     delta: Annotated[str, typer.Option("--delta", help="Delta of the whole file.")] = "1e-6",
     adjacency: o.AdjacencyName = "replace-one",
     unit: o.UnitName = None,
+    public: o.Public = None,
+    candidates: o.Candidates = None,
+    writer: o.WriterName = None,
     ledger: o.LedgerPath = None,
     caller: o.CallerName = None,
     budget: o.BudgetText = None,
@@ -97,10 +108,13 @@ def synthesize(
     """Write rows like the private ones, for any use, at one price for the whole file.
 
     OUT holds a JSON object a line, with the task's fields and 'label'; OUT.certificate.json says what they cost and
-    what is guaranteed. Use them with 'sotto classify --demonstrations OUT'; check them with 'sotto verify certificate'.
+    what is guaranteed. With --method choice, evolve or label-public the rows are public texts, or a model's variations
+    of some, that records chose or labelled. Use them with 'sotto classify --demonstrations OUT'; check them with
+    'sotto verify certificate'.
     """
     from sottovoce.errors import ParameterError
     from sottovoce.generation import GenerationTemplate
+    from sottovoce.methods.fitting.fitter import registered_fitters
     from sottovoce.privacy.parameters import DELTA, EPSILON
     from sottovoce.synthesis.config import SynthesisConfig
 
@@ -108,6 +122,12 @@ def synthesize(
     if without_lost and not resume:
         raise ParameterError("--without-lost", without_lost, "given with --resume: a new run has lost nothing")
     setup = o.Setup.of(context.params)
+    if setup.method in registered_fitters():
+        _fit_rows(context, setup, out, price, slack)
+        return
+    for name in ("public", "candidates", "writer"):
+        if (value := getattr(setup, name)) is not None:
+            raise ParameterError(f"--{name}", value, "left out: it is for --method choice, evolve and label-public")
     if grammar and not schema:
         raise ParameterError("--grammar", grammar, "given with --schema, which it keeps to")
     the_task = setup.load_task() if setup.task or setup.labels or not schema else None
@@ -121,8 +141,57 @@ def synthesize(
     if dry_run:
         _dry_run(decoder, order, writing, price, slack, setup, as_json)
         return
-    writer = _writer(decoder, order, writing, price, slack, setup)
-    _run(writer, out, resume=resume, redraw=not without_lost, as_json=as_json)
+    synthesizer = _writer(decoder, order, writing, price, slack, setup)
+    _run(synthesizer, out, resume=resume, redraw=not without_lost, as_json=as_json)
+
+
+def _fit_rows(context: typer.Context, setup: o.Setup, out: Path, price: float, delta: float) -> None:
+    """Rows of a fit that leaves texts."""
+    from sottovoce.cli.fit import fitter_of, fitting_of, run, say_price
+    from sottovoce.errors import ParameterError
+
+    typed = context.params
+    for name in _OF_TOKENS:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            limit = f"left out: --method {setup.method} writes no text from records, token by token"
+            raise ParameterError(_FLAGS.get(name, f"--{name.replace('_', '-')}"), typed[name], limit)
+    for pair in setup.option or ():
+        if pair.partition("=")[0].strip() in ("k", "texts"):
+            raise ParameterError("--option", pair, "left out: --per-label says how many texts")
+    fitter = fitter_of(setup).with_texts(typed["per_label"], len(setup.load_task().labels))
+    fitting = fitting_of(setup, fitter, price, delta, rows=True)
+    if typed["dry_run"]:
+        say_price(fitting, as_json=typed["as_json"])
+        return
+    fitted, seconds = run(fitting, setup, out, resume=typed["resume"])
+    _report_rows(fitting, fitted, out, seconds, as_json=typed["as_json"])
+
+
+def _report_rows(fitting: Fitting, fitted: Fitted, out: Path, seconds: float, *, as_json: bool) -> None:
+    from sottovoce.fitting.rows import rows_of
+
+    certificate, proof = fitted.certificate, out.with_name(out.name + CERTIFICATE)
+    rows = len(rows_of(fitted))
+    summary = {
+        "rows": rows,
+        "epsilon": certificate.epsilon,
+        "delta": certificate.delta,
+        "method": certificate.method,
+        "model": certificate.model,
+        "adjacency": certificate.adjacency,
+        "remaining": fitting.balance.as_dict(),
+        "seconds": round(seconds, 3),
+        "certificate": str(proof),
+        "statement": certificate.statement,
+    }
+    if as_json:
+        put(summary)
+        return
+    shown = [["rows", str(rows)], ["method", certificate.method], ["model", certificate.model]]
+    table("", ["", ""], [*shown, ["seconds", f"{seconds:.1f}"]])
+    say(certificate.statement)
+    say(f"Rows: {out}. Certificate: {proof.name}. To use them: sotto classify --demonstrations {out} ...")
 
 
 def _decoder(setup: o.Setup) -> Decoder:

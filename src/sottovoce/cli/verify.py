@@ -45,6 +45,7 @@ def certificate(
     from sottovoce.errors import InputError, ParameterError
     from sottovoce.fitting.fit import ENDING
     from sottovoce.fitting.fitted import Fitted
+    from sottovoce.fitting.rows import RowsCertificate
     from sottovoce.records.readers import read_private
     from sottovoce.synthesis.certificate import Certificate
 
@@ -56,10 +57,12 @@ def certificate(
         fitted = Fitted.load(file)
         statement, checks = fitted.statement, fitted.certificate.checks(fitted.content_sha256, kept, records)
     else:
-        certificate = Certificate.read(file)
+        certificate = RowsCertificate.read(file) or Certificate.read(file)
         beside = file.with_name(file.name.removesuffix(".certificate.json"))
         rows = rows or (beside if beside != file and beside.exists() else None)
-        statement, checks = certificate.statement, certificate.checks(_rows(rows) if rows else None, kept, records)
+        checks = certificate.checks(_rows(rows) if rows else None, kept, records)
+        whole = certificate.certificate if isinstance(certificate, RowsCertificate) else certificate
+        statement = whole.statement
     if as_json:
         put({"checks": [vars(check) for check in checks], "statement": statement})
     else:

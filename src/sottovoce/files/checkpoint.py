@@ -186,13 +186,14 @@ class Checkpoint:
         files = {self.proof: certificate.encode("utf-8"), self.out: _lines(rows)}
         self._finish({file: text for file, text in files.items() if text or file == self.out})
 
-    def finish_bytes(self, content: bytes) -> None:
-        """Writes the output whole and removes the folder.
+    def finish_bytes(self, content: bytes, certificate: str = "") -> None:
+        """Writes the output whole, its certificate before it where it has one beside it, and removes the folder.
 
         Raises:
             InputError: It cannot be written, or another file has taken its place.
         """
-        self._finish({self.out: content})
+        proof = {self.proof: certificate.encode("utf-8")} if certificate else {}
+        self._finish({**proof, self.out: content})
 
     def _finish(self, files: Mapping[Path, bytes]) -> None:
         whole = self.folder / "out"

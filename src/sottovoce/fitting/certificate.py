@@ -171,16 +171,15 @@ class FitCertificate:
         return asdict(self)
 
     def checks(
-        self, content_sha256: str, ledger: Ledger | None = None, records: PrivateRecords | None = None
+        self, content_sha256: str | None, ledger: Ledger | None = None, records: PrivateRecords | None = None
     ) -> list[Check]:
         """Everything that can be looked at with what is given.
 
         Args:
-            content_sha256: Of the support that the certificate came with.
+            content_sha256: Of the support that the certificate came with; ``None`` where it came with none.
             ledger: That was charged.
             records: The private records.
         """
-        same = hmac.compare_digest(content_sha256.encode(), self.content_sha256.encode("utf-8", "surrogatepass"))
         return [
             self._figures(),
             self._parameters(),
@@ -189,7 +188,7 @@ class FitCertificate:
             self._request(),
             Check("the noise came from the operating system", not self.seeded, "seeded" if self.seeded else "yes"),
             Check("the model kept records apart", Isolation(self.isolation).holds, self.isolation),
-            Check("the support is that of the certificate", same, "by its hash"),
+            self._content(content_sha256),
             *self._held_against(ledger, records),
         ]
 
@@ -266,6 +265,13 @@ class FitCertificate:
             return not differs, f"{differs[0]} differs" if differs else "the same words"
 
         return self._looked("it is for what was asked for, in the same words", look)
+
+    def _content(self, content_sha256: str | None) -> Check:
+        what = "the support is that of the certificate"
+        if content_sha256 is None:
+            return Check(what, None, "no rows were given")
+        own = self.content_sha256.encode("utf-8", "surrogatepass")
+        return Check(what, hmac.compare_digest(content_sha256.encode(), own), "by its hash")
 
     def _held_against(self, ledger: Ledger | None, records: PrivateRecords | None) -> list[Check]:
         charged, price = "it was charged before it left", "the charge is that of the certificate"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -35,13 +35,16 @@ from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.fitting.certificate import FitCertificate, note_of
 from sottovoce.fitting.fitted import MOST_BYTES, Fitted, content_hash, question_of
 from sottovoce.fitting.progress import KeptSums
+from sottovoce.fitting.rows import RowsCertificate, lines_of
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter
-from sottovoce.methods.fitting.support import LinearSupport
+from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport
+from sottovoce.methods.fitting.writing import LONGEST, MOST_CANDIDATES, ModelWriter, Writer, once
 from sottovoce.models.base import Embedder, FloatArray, Isolation, LabelScorer, require_suited
 from sottovoce.models.failures import is_models
-from sottovoce.models.registry import load_scorer
-from sottovoce.parameters import Able, Kind, OneOf
+from sottovoce.models.registry import load_scorer, load_stepper
+from sottovoce.models.stepper import Stepper
+from sottovoce.parameters import Able, Kind, Number, OneOf
 from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.checks import asked_hash, canonical
 from sottovoce.privacy.ledger.account import Reservation, Standing
@@ -58,6 +61,8 @@ from sottovoce.tasks import Query, Task
 ENDING: Final = ".sotto"
 """What the name of a fitted file ends in."""
 ENGINES: Final = ("local", "ray")
+WRITTEN: Final = Number(1, MOST_CANDIDATES, whole=True, strict=True)
+"""How many texts may be written."""
 _DRAWN: Final = "fit"
 _REHEARSED: Final = ("Is this still the same?", "A second text that anybody may read.")
 """Texts that a model must embed alike before and behind the records, unless it states others (``rehearsal``)."""
@@ -79,6 +84,11 @@ class Fitting:
         adjacency: What one change of the data is.
         pool: Public texts without labels, for methods that use some; by default those that ship with the package,
             where the task has one field of text. What stands there twice counts once.
+        candidates: In place of a pool: so many texts that the writer writes from the task's public words.
+        writer: A model that writes token by token, or its name, for such candidates and for methods that have texts
+            varied, such as ``evolve``; by default ``embedded``. It sees public texts and released ones alone. A text
+            that it fails to write between draws is missing, and no error.
+        rows: Leave texts with their labels alone, for a file of rows, and no classifier beside them.
         budget: The data set's whole budget where the ledger first meets the records; by default this fit's own
             (epsilon, delta), which it then has all of.
         ledger: A ledger, its path or address, or ``":memory:"``.
@@ -108,6 +118,9 @@ class Fitting:
         embedder: Embedder | str | None = None,
         adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
         pool: Sequence[str | Query] | None = None,
+        candidates: int | None = None,
+        writer: Stepper | str | None = None,
+        rows: bool = False,
         budget: Budget | None = None,
         ledger: Ledger | str | None = None,
         caller: str | None = None,
@@ -122,6 +135,7 @@ class Fitting:
         Kind((Ledger, str, NoneType), "a Ledger, or its path or address as a text").read("ledger", ledger)
         Kind((str, NoneType), "a name").read("caller", caller)
         Kind((Sequence, NoneType), "a list of public texts").read("pool", pool)
+        Kind((Stepper, str, NoneType), "a model that writes, or its name").read("writer", writer)
         price = Price(epsilon, delta)
         self._engine = _engine_of(engine)
         self.task, self.adjacency = task, Adjacency.parse(adjacency)
@@ -129,9 +143,11 @@ class Fitting:
         require_secure(self._randomness, synthetic=records.synthetic)
         self._records = records.with_public_size() if self.adjacency.size_is_public else records
         fitter = make_fitter(method) if isinstance(method, str) else method
-        if fitter.pool == "unused" and pool:
-            raise ParameterError("pool", f"{len(pool)} texts", f"left out: the method {fitter.name!r} reads none")
-        self._pool = _once(_bundled(task, fitter) if pool is None else [question_of(task, query) for query in pool])
+        if rows and fitter.gives is not DemonstrationSupport:
+            raise ParameterError("method", fitter.name, "one that leaves texts, such as choice or evolve")
+        _refuse_public(fitter, pool, candidates)
+        self._rows, self._writer = rows, _writer_of(writer, fitter, task, candidates)
+        self._pool = _pool_of(task, fitter, pool, candidates, self._writer)
         self.model = load_scorer(model) if isinstance(model, str) else model
         require_suited(task, self.model)
         self.embedder = _embedder_of(embedder, self.model, fitter)
@@ -144,7 +160,8 @@ class Fitting:
         self._account: Account = open_account(
             self._records, self.adjacency, budget, ledger, caller, Budget.once(price.epsilon, price.delta)
         )
-        require_public(self._pool, "the public texts")
+        if candidates is None:  # what a model wrote from public words is public, whatever record it equals
+            require_public(self._pool, "the public texts")
         self._currency = self._account.balance().budget.currency
         self.plan: FitPlan = fitter.plan(price, self._setting(adds_epsilons=self._currency == "epsilon"))
 
@@ -170,6 +187,11 @@ class Fitting:
     def conflicting_ledger(self) -> str | None:
         """Path of another ledger that these records have on this machine: its budget adds to this one's."""
         return self._account.conflicting_ledger
+
+    @property
+    def leaves_rows(self) -> bool:
+        """Whether texts with their labels are left, and no classifier."""
+        return self._rows
 
     @property
     def units(self) -> int | None:
@@ -305,6 +327,8 @@ class Fitting:
             "model": self.model.name,
             "embedding": self.embedder.embedding,
             "embedder": self.embedder.name,
+            "writer": self._writer.model.name if self._writer is not None else None,
+            "rows": self._rows,
             "isolation": self._isolation.value,
             "seeded": not self._randomness.secure,
         }
@@ -380,7 +404,7 @@ class Fitting:
             )
         return PublicInputs(
             self.task, self.model, self.embedder, self._pool, vectors,
-            lambda queries: bare_scores(self.model, self.task, queries),
+            lambda queries: bare_scores(self.model, self.task, queries), self._rehearsed_writer(),
         )  # fmt: skip
 
     def _embedded(self, texts: Sequence[Query]) -> FloatArray:
@@ -392,14 +416,28 @@ class Fitting:
             return shipped
         return of_shape(self.embedder.embed_questions(self.task, texts), (len(texts), self.embedder.dimension))
 
+    def _rehearsed_writer(self) -> Writer | None:
+        """The writer, for a method that has texts varied: it is asked once, so that one that cannot write is refused.
+
+        Raises:
+            ModelError: It cannot write. Nothing was charged.
+        """
+        if self._writer is None or not self.plan.fitter.writes:
+            return None
+        self._writer.rehearse(self._pool[:1])
+        return self._writer
+
     @property
     def _room(self) -> int:
         """Bytes that what is drawn takes up at most; public."""
         labels, dimension = len(self.task.labels), self.embedder.dimension
         longest = max((len(canonical(dict(query))) for query in self._pool), default=0)
+        longest = max(longest, LONGEST) if self._writer is not None else longest
         return (1 << 20) + 8 * (labels + dimension) * (dimension + 2) + 64 * labels * (longest + 64)
 
     def _fitted(self, support: Any, run_state: Mapping[str, str]) -> Fitted:
+        if self._rows:
+            support = DemonstrationSupport(support.examples)
         content = content_hash(support, self.task, self.model.name, self.embedder.embedding)
         certificate = FitCertificate.of(
             self.plan,
@@ -458,11 +496,12 @@ def fit(
         task: Labels and templates.
         epsilon: Of the whole fit.
         delta: Of the whole fit.
-        out: File to write, ending in ``.sotto``. With it a run that was stopped can be resumed.
+        out: File to write, ending in ``.sotto``, or in ``.jsonl`` with ``rows``. With it a run that was stopped can be
+            resumed.
         resume: Go on with a run that was stopped.
         on_units: Told how many units were read, each time that some were.
         options: As for ``Fitting``: ``method``, ``model``, ``adjacency``, ``pool``, ``budget``, ``ledger``, ``caller``,
-            ``randomness``, ``engine``.
+            ``randomness``, ``engine``, ``candidates``, ``writer``, ``rows``.
 
     Raises:
         InputError: Something given is not usable; nothing was charged.
@@ -484,8 +523,11 @@ def open_checkpoint(fitting: Fitting, out: Path, *, resume: bool) -> Checkpoint:
     """The folder of a run beside its output.
 
     Raises:
-        InputError: The output is there, does not end in ``.sotto``, or there is nothing to resume.
+        InputError: The output is there, does not end in ``.sotto`` (for rows in ``.jsonl``), or there is nothing to
+            resume.
     """
+    if fitting.leaves_rows:
+        return Checkpoint(out, fitting.terms, fitting.new_run_state(), resume=resume)
     why = "it is read by its ending"
     return Checkpoint(out, fitting.terms, fitting.new_run_state(), resume=resume, endings=(ENDING,), why=why)
 
@@ -496,7 +538,10 @@ def finish(
     """Makes the fit and writes its file; the folder of a run that was not charged goes."""
     try:
         fitted = fitting.run(checkpoint, on_units=on_units)
-        checkpoint.finish_bytes(fitted.to_bytes())
+        if fitting.leaves_rows:
+            checkpoint.finish_bytes(lines_of(fitted), RowsCertificate(fitted.certificate, fitted.task).text)
+        else:
+            checkpoint.finish_bytes(fitted.to_bytes())
     except BaseException:
         if not resume and not fitting.was_charged(checkpoint.run_state):
             checkpoint.abandon()
@@ -505,11 +550,53 @@ def finish(
     return fitted
 
 
+def _refuse_public(fitter: Fitter, pool: Sequence[str | Query] | None, candidates: int | None) -> None:
+    """Raises where public texts are given to a method that reads none, or in two ways."""
+    for what, given in (("pool", f"{len(pool)} texts" if pool else None), ("candidates", candidates)):
+        if fitter.pool == "unused" and given is not None:
+            raise ParameterError(what, given, f"left out: the method {fitter.name!r} reads no public texts")
+    if candidates is not None:
+        WRITTEN.read("candidates", candidates)
+        if pool is not None:
+            raise ParameterError("candidates", candidates, "left out where public texts are given")
+
+
+def _pool_of(
+    task: Task,
+    fitter: Fitter,
+    pool: Sequence[str | Query] | None,
+    candidates: int | None,
+    writer: ModelWriter | None,
+) -> list[Query]:
+    """Public texts: those that were given, that are written, or that ship with the package."""
+    if candidates is not None and writer is not None:
+        return writer.candidates(candidates)
+    return once(_bundled(task, fitter) if pool is None else [question_of(task, query) for query in pool])
+
+
 def _bundled(task: Task, fitter: Fitter) -> list[Query]:
     """The texts that ship with the package, as questions of the task, for a method that uses some."""
     if fitter.pool == "unused" or task.image or len(task.fields) != 1:
         return []
     return [{task.fields[0]: str(row.values["text"])} for row in public_pool()]
+
+
+def _writer_of(writer: Stepper | str | None, fitter: Fitter, task: Task, candidates: int | None) -> ModelWriter | None:
+    """What writes public texts, where some are to be written.
+
+    Raises:
+        ParameterError: None are, or the task has images.
+    """
+    if not fitter.writes and candidates is None:
+        if writer is not None:
+            name = writer if isinstance(writer, str) else writer.name
+            raise ParameterError("writer", name, f"left out: nothing is written for the method {fitter.name!r}")
+        return None
+    if task.image:
+        what = "candidates" if candidates is not None else "method"
+        raise ParameterError(what, candidates or fitter.name, f"left out: the task {task.name!r} has images")
+    model = load_stepper(writer or "embedded") if writer is None or isinstance(writer, str) else writer
+    return ModelWriter(task, model)
 
 
 def _embedder_of(embedder: Embedder | str | None, model: LabelScorer, fitter: Fitter) -> Embedder:
@@ -529,14 +616,6 @@ def _embedder_of(embedder: Embedder | str | None, model: LabelScorer, fitter: Fi
         limit = f"one that embeds, such as embedded: the method {fitter.name!r} makes a classifier of its vectors"
         raise ParameterError("model", model.name, limit)
     return found
-
-
-def _once(pool: Iterable[Query]) -> list[Query]:
-    """Public texts without repetitions; the first one of equals stays."""
-    first: dict[str, Query] = {}
-    for query in pool:
-        first.setdefault(canonical(dict(query)), query)
-    return list(first.values())
 
 
 def _engine_of(engine: Engine | str) -> Engine | None:

@@ -290,10 +290,28 @@ def _arrays(support: Support) -> dict[str, Any]:
     return {name: np.ascontiguousarray(array, dtype=np.float64) for name, array in parts.items()}
 
 
+def words_of(task: Task) -> dict[str, Any]:
+    """A task as a file holds it."""
+    return {name: list(task.labels) if name == "labels" else getattr(task, name) for name in _TASK}
+
+
+def task_of(words: object) -> Task:
+    """A task from the words that a file holds.
+
+    Raises:
+        TypeError: They are not those of a task.
+        TaskError: They make none.
+        ParameterError: They make none.
+    """
+    if not isinstance(words, dict) or set(words) != set(_TASK):
+        raise TypeError
+    return Task(**words)
+
+
 def _described(support: Support, task: Task, model: str, embedding: str) -> dict[str, Any]:
     return {
         "kind": DEMONSTRATIONS if isinstance(support, DemonstrationSupport) else LINEAR,
-        "task": {name: list(task.labels) if name == "labels" else getattr(task, name) for name in _TASK},
+        "task": words_of(task),
         "model": model,
         "embedding": embedding,
         "rows": [{"fields": dict(example.fields), "label": example.label} for example in _shown(support)],
@@ -379,11 +397,8 @@ def _index(value: object) -> int:
 
 
 def _task_of(about: Mapping[str, Any], name: str) -> Task:
-    task = about.get("task")
     try:
-        if not isinstance(task, dict) or set(task) != set(_TASK):
-            raise TypeError
-        return Task(**task)
+        return task_of(about.get("task"))
     except TypeError:
         raise _damaged(name, "its task cannot be read") from None
     except (TaskError, ParameterError) as error:

@@ -14,7 +14,7 @@ Sources     specification 5.14, T1, T6. Proof beside the code: docs/proofs/choic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -42,7 +42,7 @@ from sottovoce.privacy.parameters import EPSILON
 from sottovoce.privacy.step_costs import RatedStep, SelectionStep, Sensitivity, step_cost
 from sottovoce.privacy.unit import ChangeType
 from sottovoce.randomness import Randomness
-from sottovoce.tasks import Example
+from sottovoce.tasks import Example, Query
 
 MOST_SUMS: Final = 50_000_000
 """Most likenesses that are summed, labels times candidates: 8 bytes each."""
@@ -139,34 +139,65 @@ class Choice(Fitter):
             raise ParameterError("floor", self.floor, f"below the ceiling, which is {self.ceiling:g}")
 
     def calibrated(self, price: Price, setting: FitSetting) -> Self:
+        return self.settled(self.k, price, setting)
+
+    def settled(self, turns: int, price: Price, setting: FitSetting) -> Self:
+        """Itself with every open parameter settled, where so many turns are paid for together.
+
+        Raises:
+            ParameterError: No parameter meets the price, or the public texts do not suit.
+        """
         if setting.labels * setting.candidates > MOST_SUMS:
             limit = f"at most {MOST_SUMS // setting.labels:,} for {setting.labels:,} labels"
             raise ParameterError("number of public texts", f"{setting.candidates:,}", limit)
         if self.k > setting.candidates:
             raise ParameterError("k", self.k, f"at most {setting.candidates}, the number of different public texts")
-        rate, noise = self.rate or _rate(self.k, price, setting), self.noise
+        rate, noise = self.rate or _rate(turns, price, setting), self.noise
         if noise is None:
             noise = min(
-                MOST, float(f"{(SPREAD / (self.k * rate) * setting.labels / _units(setting, SUPPOSED)) ** 2:.6g}")
+                MOST, float(f"{(SPREAD / (turns * rate) * setting.labels / _units(setting, SUPPOSED)) ** 2:.6g}")
             )
         settled = replace(self, rate=rate, noise=noise)
         EPSILON.read("range of one draw", settled._weight(setting))
         return settled
 
     def event(self, setting: FitSetting) -> DpEvent:
-        return SelfComposedDpEvent(self._turn(setting.change), self.k)
+        return SelfComposedDpEvent(self.turn(setting.change), self.k)
 
     def fit(
         self, plan: FitPlan, private: PrivateSums, public: PublicInputs, randomness: Randomness
     ) -> DemonstrationSupport:
         mapped, variances = PublicMap.concentrating(public.vectors, float(self.noise or 0))
         candidates = mapped(public.vectors)
-        rule = Likeness(plan.setting.labels, candidates, self.floor, self.ceiling, mapped)
-        chosen = self.select(private.sum_of(rule), rule, plan.setting, randomness)
-        examples = tuple(Example(public.pool[index], label) for label, row in enumerate(chosen) for index in row)
-        worth = self._worth(plan.setting)
+        chosen = self.choose(candidates, mapped, plan.setting, private, randomness)
+        worth = self.worth(plan.setting)
         texts = candidates[np.array(chosen)]
-        return DemonstrationSupport(examples, classifier(texts, variances, mapped, worth, self.prior_weight))
+        return DemonstrationSupport(
+            examples_of(chosen, public.pool), classifier(texts, variances, mapped, worth, self.prior_weight)
+        )
+
+    def choose(
+        self,
+        candidates: FloatArray,
+        mapped: PublicMap,
+        setting: FitSetting,
+        private: PrivateSums,
+        randomness: Randomness,
+    ) -> Chosen:
+        """Sums the likeness of records to candidates, and draws k of them for every label.
+
+        Args:
+            candidates: Mapped vectors of public texts, shape (texts, mapped dimension).
+            mapped: The map that records go through.
+            setting: The public side.
+            private: The private side.
+            randomness: Of the draws.
+        """
+        rule = Likeness(setting.labels, candidates, self.floor, self.ceiling, mapped)
+        return self.select(private.sum_of(rule), rule, setting, randomness)
+
+    def with_texts(self, per_label: int, labels: int) -> Self:
+        return replace(self, k=per_label)
 
     def select(self, sums: IntArray, rule: Likeness, setting: FitSetting, randomness: Randomness) -> Chosen:
         """Draws k candidates for every label from the sum of a rule."""
@@ -182,17 +213,23 @@ class Choice(Fitter):
             for lists in product(*laws)
         }
 
-    def _worth(self, setting: FitSetting) -> float:
+    def worth(self, setting: FitSetting) -> float:
         """How far a label's records can put a text ahead, over how far chance puts the best of the pool."""
         nats = float(self.rate or 0) * _units(setting, CAUTIOUS) / setting.labels
         return nats / log(setting.candidates + 1)
 
-    def _turn(self, change: ChangeType) -> BoundedRange:
+    def turn(self, change: ChangeType) -> BoundedRange:
+        """What one draw for every label is."""
         return self.step(rate=self.rate, k=self.k).event(change)  # type: ignore[arg-type]
 
     def _weight(self, setting: FitSetting) -> float:
         """What one label's draw is given: eta, less what rounding adds for every label that a change touches."""
-        return float_below(exact(self._turn(setting.change).eta) - setting.labels * ROUNDING)
+        return float_below(exact(self.turn(setting.change).eta) - setting.labels * ROUNDING)
+
+
+def examples_of(chosen: Chosen, texts: Sequence[Query]) -> tuple[Example, ...]:
+    """The texts that were drawn, each with the label that it was drawn for."""
+    return tuple(Example(texts[index], label) for label, row in enumerate(chosen) for index in row)
 
 
 def _scores(sums: IntArray, rule: Likeness, setting: FitSetting) -> Iterator[Scores]:
@@ -207,11 +244,11 @@ def _units(setting: FitSetting, supposed: int) -> int:
     return supposed * setting.labels if setting.units is None else max(setting.units, 1)
 
 
-def _rate(k: int, price: Price, setting: FitSetting) -> float:
+def _rate(turns: int, price: Price, setting: FitSetting) -> float:
     """The largest rate that the price allows, by the best bound that the ledger's sum keeps."""
 
     def event(rate: float) -> SelfComposedDpEvent:
-        return SelfComposedDpEvent(ChoiceStep(rate=rate, k=k).event(setting.change), k)
+        return SelfComposedDpEvent(ChoiceStep(rate=rate, k=1).event(setting.change), turns)
 
     bounds = setting.bounds if price.delta else ()
     return calibrate(event, price.epsilon, price.delta, setting.adjacency, bounds=bounds).parameter

@@ -135,6 +135,9 @@ class LabelPublic(Fitter):
             tuple(Example(public.pool[index], label) for index, label in zip(chosen, labels, strict=True))
         )
 
+    def with_texts(self, per_label: int, labels: int) -> Self:
+        return replace(self, texts=per_label * labels)
+
     def _answer(self, change: ChangeType) -> BoundedRange:
         return self.step(rate=self.rate, clip=self.clip, texts=self.texts).event(change)  # type: ignore[arg-type]
 

@@ -9,7 +9,7 @@ from sottovoce.fitting.fit import Fitting
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import Fitter, registered_fitters
-from sottovoce.models.fake import FakeScorer
+from sottovoce.models.fake import FakeScorer, FakeStepper
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.sealed import PrivateRecords, Row
@@ -83,6 +83,7 @@ def _fitting(fitter: Fitter, model: FakeScorer, adjacency: Adjacency, budget: Bu
         model=model,
         adjacency=adjacency,
         pool=pool,
+        writer=FakeStepper() if fitter.writes else None,
         budget=budget,
         ledger=":memory:",
     )

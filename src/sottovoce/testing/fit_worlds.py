@@ -25,7 +25,7 @@ from sottovoce.models.fake import FakeScorer, one_shot
 from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.unit import DROP, SWAP, TWO_SWAP, Adjacency, ChangeType, several
 from sottovoce.records.sealed import PrivateRecords, Row
-from sottovoce.tasks import Query, Task
+from sottovoce.tasks import Example, Query, Task
 from sottovoce.testing.draw_tape import Tape, fingerprint
 
 Record = tuple[str, int]
@@ -47,6 +47,13 @@ POOL: Final[Mapping[str, tuple[float, ...]]] = {
     "third": (0.0, -1.0, 0.0),
 }
 """Public texts and their vectors."""
+REWRITTEN: Final[Mapping[str, tuple[float, ...]]] = {
+    "first 0": (0.0, 0.8, 0.6),
+    "second 0": (-0.8, 0.0, 0.6),
+    "second 1": (math.nan,) * 3,
+    "third 0": (0.28, -0.96, 0.0),
+}
+"""Some texts that a writer makes of the pool, and their vectors; one cannot be embedded."""
 DIMENSION: Final = 3
 TASK: Final = Task(labels=["l0", "l1"])
 LABELS: Final = len(TASK.labels)
@@ -131,7 +138,7 @@ def shown(world: World) -> str:
 
 def vector_of(text: str) -> Sequence[float]:
     """What the fake embedder says of a text."""
-    return {**VECTORS, **POOL}.get(text, (0.6, 0.8, 0.0))
+    return {**VECTORS, **POOL, **REWRITTEN}.get(text, (0.6, 0.8, 0.0))
 
 
 def _says(task: Task, context: Sequence[Any], query: Query) -> Sequence[float]:
@@ -143,9 +150,21 @@ def public_side(candidates: int) -> PublicInputs:
     """The public side, with so many texts of the pool."""
     model = FakeScorer(_says, vectors=vector_of)
     pool: list[Query] = [{"text": name} for name in list(POOL)[:candidates]]
-    return PublicInputs(
-        TASK, model, model, pool, model.embed_questions(TASK, pool), lambda asked: bare_scores(model, TASK, asked)
-    )
+    vectors = model.embed_questions(TASK, pool)
+    return PublicInputs(TASK, model, model, pool, vectors, lambda asked: bare_scores(model, TASK, asked), Rewriter())
+
+
+@final
+class Rewriter:
+    """A writer without a model: a variation is the text with its number behind it."""
+
+    def variations(self, shown: Sequence[Example], each: int, tokens: int) -> list[Query]:
+        """So many variations of every text."""
+        return [
+            {name: f"{text} {number}" for name, text in example.fields.items()}
+            for example in shown
+            for number in range(each)
+        ]
 
 
 @final

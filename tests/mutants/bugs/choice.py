@@ -43,8 +43,8 @@ MUTANTS = [
         "choice-turns-as-one",
         "k texts a label are charged as one",
         "methods/choice.py",
-        "return SelfComposedDpEvent(self._turn(setting.change), self.k)",
-        "return self._turn(setting.change)",
+        "return SelfComposedDpEvent(self.turn(setting.change), self.k)",
+        "return self.turn(setting.change)",
         CHOICE,
     ),
     Mutant(

@@ -20,6 +20,7 @@ from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.unit_sums import SumRule
 from sottovoce.methods.base import Price, make_from, read_options
 from sottovoce.methods.fitting.support import LinearSupport, Support
+from sottovoce.methods.fitting.writing import Writer
 from sottovoce.models.base import Embedder, FloatArray, LabelScorer
 from sottovoce.parameters import Checked, options_of
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
@@ -122,6 +123,7 @@ class PublicInputs:
         pool: Public texts without labels.
         vectors: Their vectors, shape (texts, dimension).
         log_prior: Gives the model's answers without any example, shape (questions, labels).
+        writer: What writes variations of public texts, for a method that ``writes``.
     """
 
     task: Task
@@ -130,6 +132,7 @@ class PublicInputs:
     pool: Sequence[Query]
     vectors: FloatArray
     log_prior: Callable[[Sequence[Query]], FloatArray]
+    writer: Writer | None = None
 
 
 class Fitter(Checked, ABC):
@@ -148,6 +151,8 @@ class Fitter(Checked, ABC):
     """What kind of support it draws."""
     asks_experts: ClassVar[bool] = False
     """Whether the model that scores labels reads private records, too."""
+    writes: ClassVar[bool] = False
+    """Whether a model writes public texts for it between draws."""
     step: ClassVar[type[StepCost]]
     """What one release of it costs, for ``sotto account`` and the contracts."""
 
@@ -176,6 +181,14 @@ class Fitter(Checked, ABC):
 
         Nothing in here may fail, or be drawn again, depending on what was drawn.
         """
+
+    def with_texts(self, per_label: int, labels: int) -> Self:
+        """Itself, so that it leaves so many texts of each label, or as many in all.
+
+        Raises:
+            ParameterError: It leaves no texts.
+        """
+        raise ParameterError("method", self.name, "one that leaves texts, such as choice or evolve")
 
     @property
     def options(self) -> dict[str, Any]:

@@ -1,0 +1,122 @@
+"""Rows that a fit leaves, and their certificate: a fit's own, with the task that the rows are of.
+
+A fit that leaves texts can be written as a file of rows, the task's fields and the label on each, for whatever reads
+rows. The certificate lies beside it, is that of the fit, and is for these rows in this order: its hash is that of the
+texts, their labels, the task and the model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self, final
+
+from sottovoce.errors import InputError, ParameterError, TaskError
+from sottovoce.fitting.certificate import FitCertificate
+from sottovoce.fitting.fitted import Fitted, content_hash, task_of, words_of
+from sottovoce.methods.fitting.support import DemonstrationSupport
+from sottovoce.privacy.checks import Check
+from sottovoce.tasks import Example, Task
+
+if TYPE_CHECKING:
+    from sottovoce.privacy.ledger.ledger import Ledger
+    from sottovoce.records.sealed import PrivateRecords
+
+KIND: Final = "rows of a fit"
+_PARTS: Final = {"kind", "task", "certificate"}
+
+
+@final
+@dataclass(frozen=True)
+class RowsCertificate:
+    """What was paid for a file of rows that a fit left.
+
+    Attributes:
+        certificate: Of the fit.
+        task: That the rows are of.
+    """
+
+    certificate: FitCertificate
+    task: Task
+
+    @classmethod
+    def read(cls, file: Path) -> Self | None:
+        """Reads a certificate; ``None`` where the file is none of this kind.
+
+        Raises:
+            InputError: It is of this kind, and cannot be read.
+        """
+        try:
+            content = json.loads(file.read_text("utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return None
+        if not isinstance(content, dict) or content.get("kind") != KIND:
+            return None
+        if set(content) != _PARTS:
+            raise InputError(f"{file.name} holds no certificate that can be read.")
+        try:
+            task = task_of(content["task"])
+        except (TypeError, TaskError, ParameterError):
+            raise InputError(f"{file.name} holds no certificate: its task cannot be read.") from None
+        return cls(FitCertificate.from_dict(content["certificate"], file.name), task)
+
+    @property
+    def text(self) -> str:
+        """As JSON, in the form that it is written in."""
+        content = {"kind": KIND, "task": words_of(self.task), "certificate": self.certificate.as_dict}
+        return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+    def checks(
+        self,
+        rows: Sequence[Mapping[str, Any]] | None = None,
+        ledger: Ledger | None = None,
+        records: PrivateRecords | None = None,
+    ) -> list[Check]:
+        """Everything that can be looked at with what is given.
+
+        Args:
+            rows: The rows.
+            ledger: That was charged.
+            records: The private records.
+        """
+        same = list(self.task.labels) == list(self.certificate.labels)
+        return [
+            Check("the task has the labels of the certificate", same, "word by word"),
+            *self.certificate.checks(None if rows is None else self._hash_of(rows), ledger, records),
+        ]
+
+    def _hash_of(self, rows: Sequence[Mapping[str, Any]]) -> str:
+        """Hash of rows as a fit's content; empty where they are no rows of the task."""
+        names, examples = {*self.task.fields, self.task.label_field}, []
+        for row in rows:
+            fields = {name: row.get(name) for name in self.task.fields}
+            label = row.get(self.task.label_field)
+            if set(row) != names or label not in self.task.labels:
+                return ""
+            if not all(isinstance(value, str) for value in fields.values()):
+                return ""
+            examples.append(Example({name: str(value) for name, value in fields.items()}, self._place_of(label)))
+        support = DemonstrationSupport(examples)
+        return content_hash(support, self.task, self.certificate.model, self.certificate.embedding)
+
+    def _place_of(self, label: Any) -> int:
+        return list(self.task.labels).index(label)
+
+
+def rows_of(fitted: Fitted) -> list[dict[str, str]]:
+    """The rows that a fit leaves: the task's fields and the label, in the order of the labels as a rule.
+
+    Raises:
+        ParameterError: It left no texts alone.
+    """
+    support, task = fitted.support, fitted.task
+    if not isinstance(support, DemonstrationSupport) or support.classifier is not None:
+        raise ParameterError("fitted", fitted.method, "fitted with rows=True, which leaves texts alone")
+    return [{**example.fields, task.label_field: task.labels[example.label]} for example in support.examples]
+
+
+def lines_of(fitted: Fitted) -> bytes:
+    """The rows in JSON Lines and plain characters, so that no public text fails behind the draw."""
+    return "".join(json.dumps(row) + "\n" for row in rows_of(fitted)).encode("ascii")
