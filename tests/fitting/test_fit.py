@@ -12,6 +12,7 @@ from fitting.worlds_of_fits import RHO, ROOMY, TASK, WORDS, asked, fit, fitting,
 from hunting import hunt, hunt_error, hunt_files, marker, search
 from sottovoce.errors import BudgetExhaustedError, InputError, ModelError, SottoError
 from sottovoce.experts.encoded import EncodedRecords
+from sottovoce.experts.ensemble import Ensemble
 from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.fitting.fit import Fitting, _Private
 from sottovoce.fitting.fitted import Fitted
@@ -201,11 +202,36 @@ def test_an_output_of_another_kind_is_refused_before_anything_is_charged(name, t
 def test_public_texts_that_are_private_records_are_refused(tmp_path):
     place = str(tmp_path / "notes.db")
     data = records()
-    fitting(data, ledger=place)
     with pytest.raises(SottoError, match="public texts") as refused:
-        fitting(data, ledger=place, pool=["something else", *(row.values["text"] for row in rows())])
+        fitting(data, ledger=place, pool=["something else", *(row.values["text"] for row in rows())]).affords()
     assert not any(text in str(refused.value) for text in WORDS.values())
     assert kinds(Ledger(place)) == []
+
+
+def test_a_price_that_is_looked_at_settles_no_budget(tmp_path):
+    place = str(tmp_path / "notes.db")
+    assert fitting(ledger=place, epsilon=1.0).plan.epsilon == 1.0
+    with pytest.raises(InputError, match="must end in"):
+        fit(ledger=place, epsilon=2.0, out=tmp_path / "a.txt")
+    assert fit(ledger=place, epsilon=8.0).certificate.epsilon == 8.0
+    assert kinds(Ledger(place)) == ["reserve", "draw", "release"]
+
+
+def test_experts_are_asked_before_the_draw_begins(tmp_path, monkeypatch):
+    place, out = str(tmp_path / "notes.db"), tmp_path / "a.sotto"
+    asked_of = Ensemble.ask
+    how = {"ledger": place, "out": out, "method": "label-public", "pool": list(WORDS.values()), "budget": ROOMY}
+
+    def short_of_memory(ensemble, *given):
+        raise ModelError("short of memory", retryable=True)
+
+    monkeypatch.setattr(Ensemble, "ask", short_of_memory)
+    with pytest.raises(ModelError):
+        fit(**how)
+    assert kinds(Ledger(place)) == ["reserve"]
+    monkeypatch.setattr(Ensemble, "ask", asked_of)
+    assert fit(**how, resume=True).method == "label-public"
+    assert kinds(Ledger(place)) == ["reserve", "draw", "release"]
 
 
 def test_resuming_without_a_file_is_refused():
@@ -274,7 +300,7 @@ def test_no_private_text_shows_in_what_a_fit_is_and_leaves(adjacency, tmp_path, 
     told: list[int] = []
     fitted = one.run(on_units=told.append)
     assert sum(told) == 9
-    private = _Private(one)
+    private = _Private(one, ())
     hunt(private, [secret, group])
     for face in (repr(one), repr(fitted), repr(one.plan), str(fitted.certificate), fitted.statement, repr(one.terms)):
         search(face, [secret, group], "a face of a fit")

@@ -90,13 +90,12 @@ def fit(
 
 def run(fitting: Fitting, setup: o.Setup, out: Path, *, resume: bool) -> tuple[Fitted, float]:
     """Makes a fit and writes its file; what it left, and the seconds it took."""
-    from sottovoce.fitting.fit import finish, open_checkpoint
+    from sottovoce.fitting.fit import begin, finish
 
-    if not resume:
-        fitting.affords()
+    checkpoint = begin(fitting, out, resume=resume)
+    o.warn_of(setup.ledger, fitting.conflicting_ledger)
     _announce(fitting, setup)
     started = time.perf_counter()
-    checkpoint = open_checkpoint(fitting, out, resume=resume)
     with progress() as bar:
         doing = bar.add_task("reading", total=fitting.units, rate="")
 
@@ -149,7 +148,7 @@ def fitting_of(
     )
     if records.held and records.unit != RECORD_UNIT:
         say(f"All rows are held in memory: those of one {records.unit!r} do not stand together. Sort the file by it.")
-    fitting = Fitting(
+    return Fitting(
         records,
         task,
         epsilon=price,
@@ -166,8 +165,6 @@ def fitting_of(
         caller=setup.caller,
         engine=engine,
     )
-    o.warn_of(setup.ledger, fitting.conflicting_ledger)
-    return fitting
 
 
 def _writer(setup: o.Setup) -> Stepper | None:

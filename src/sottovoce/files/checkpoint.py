@@ -40,6 +40,7 @@ _ROOM: Final = "room"
 _PIECE: Final = 1 << 20
 ROWS: Final = (".jsonl", ".ndjson", ".json")
 """Endings of files of rows."""
+ROWS_WHY: Final = "rows are written in JSON Lines, and read by their ending"
 
 
 @final
@@ -71,7 +72,7 @@ class Checkpoint:
         *,
         resume: bool,
         endings: Sequence[str] = ROWS,
-        why: str = "rows are written in JSON Lines, and read by their ending",
+        why: str = ROWS_WHY,
     ) -> None:
         if not out.name:
             raise InputError(f"{str(out)!r} is a folder or a device, not a file. Nothing was charged.")
@@ -80,7 +81,7 @@ class Checkpoint:
         self._endings, self._why = endings, why
         self._let_go: weakref.finalize[Any, Any] | None = None
         try:
-            self._refuse_place(resume=resume)
+            require_place(out, resume=resume, endings=self._endings, why=self._why)
             if self.folder.exists() and not resume:
                 raise InputError(
                     f"{self.folder.name} holds an interrupted run whose price is paid. Pass --resume to go on with it, "
@@ -226,22 +227,6 @@ class Checkpoint:
         self.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _refuse_place(self, *, resume: bool) -> None:
-        if _is_other(self.out):
-            raise InputError(f"{str(self.out)!r} is a folder or a device, not a file. Nothing was charged.")
-        if self.out.suffix.lower() not in self._endings:
-            raise InputError(
-                f"{self.out.name!r} must end in {' or '.join(self._endings)}: {self._why}. Nothing was charged."
-            )
-        for file in (self.out, self.proof):
-            if os.path.lexists(file) and not resume:
-                raise InputError(
-                    f"{file} exists already, and rows that were paid for are not overwritten. Choose another --out, or "
-                    "move it away. Nothing was charged."
-                )
-            with suppress(FileNotFoundError):
-                file.lstat()  # a name that is too long is found out now
-
     def _begun(self, terms: Mapping[str, Any], new_run_state: Mapping[str, Any]) -> dict[str, Any]:
         self.folder.mkdir(mode=0o700)
         try:
@@ -306,6 +291,32 @@ class Checkpoint:
                 os.fsync(folder)
             finally:
                 os.close(folder)
+
+
+def require_place(
+    out: Path,
+    *,
+    resume: bool,
+    endings: Sequence[str] = ROWS,
+    why: str = ROWS_WHY,
+) -> None:
+    """Refuses a place where no output of a run can be; ``Checkpoint`` does so too, once a run has terms.
+
+    Raises:
+        InputError: Something is there and nothing is resumed, or the name ends otherwise.
+    """
+    if not out.name or _is_other(out):
+        raise InputError(f"{str(out)!r} is a folder or a device, not a file. Nothing was charged.")
+    if out.suffix.lower() not in endings:
+        raise InputError(f"{out.name!r} must end in {' or '.join(endings)}: {why}. Nothing was charged.")
+    for file in (out, out.with_name(out.name + CERTIFICATE)):
+        if os.path.lexists(file) and not resume:
+            raise InputError(
+                f"{file} exists already, and rows that were paid for are not overwritten. Choose another --out, or "
+                "move it away. Nothing was charged."
+            )
+        with suppress(FileNotFoundError):
+            file.lstat()  # a name that is too long is found out now
 
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> bytes:

@@ -11,9 +11,10 @@ Sources     specification 5.13 to 5.17, 6.5; decisions 0012 (one draw a charge) 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from types import NoneType
@@ -22,7 +23,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from sottovoce.data.bundled import pool_vectors, public_pool
-from sottovoce.errors import InputError, ModelError, ParameterError, SottoError
+from sottovoce.errors import InputError, LedgerMismatchError, ModelError, ParameterError, SottoError
 from sottovoce.experts.blocks import BlockReader
 from sottovoce.experts.encoded import EncodedRecords, Engine
 from sottovoce.experts.ensemble import Ensemble
@@ -31,7 +32,7 @@ from sottovoce.experts.partition import Partition
 from sottovoce.experts.ray_engine import RayEngine
 from sottovoce.experts.reading import bare_scores, of_shape
 from sottovoce.experts.unit_sums import SumRule
-from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.files.checkpoint import ROWS, ROWS_WHY, Checkpoint, require_place
 from sottovoce.fitting.certificate import FitCertificate, note_of
 from sottovoce.fitting.fitted import MOST_BYTES, Fitted, content_hash, question_of
 from sottovoce.fitting.progress import KeptSums
@@ -52,7 +53,7 @@ from sottovoce.privacy.ledger.balance import Balance
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.known_records import require_public
 from sottovoce.privacy.ledger.ledger import Account, Ledger
-from sottovoce.privacy.ledger.opening import open_account
+from sottovoce.privacy.ledger.opening import known_budget, open_account
 from sottovoce.privacy.unit import Adjacency, Assignment, change_type
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records.sealed import Opaque, PrivateRecords
@@ -64,6 +65,8 @@ ENGINES: Final = ("local", "ray")
 WRITTEN: Final = Number(1, MOST_CANDIDATES, whole=True, strict=True)
 """How many texts may be written."""
 _DRAWN: Final = "fit"
+_SEAL: Final = 64
+"""Characters in front of what was drawn, in the checkpoint."""
 _REHEARSED: Final = ("Is this still the same?", "A second text that anybody may read.")
 """Texts that a model must embed alike before and behind the records, unless it states others (``rehearsal``)."""
 
@@ -157,16 +160,36 @@ class Fitting:
         if self._room > MOST_BYTES:
             limit = f"so few that a fitted file has at most {MOST_BYTES:,} bytes; it would have up to {self._room:,}"
             raise ParameterError("labels and public texts", f"{setting.labels:,} and {setting.candidates:,}", limit)
-        self._account: Account = open_account(
-            self._records, self.adjacency, budget, ledger, caller, Budget.once(price.epsilon, price.delta)
-        )
-        if candidates is None:  # what a model wrote from public words is public, whatever record it equals
-            require_public(self._pool, "the public texts")
-        self._currency = self._account.balance().budget.currency
+        self._written = candidates is not None
+        self._require_public_pool()
+        first = Budget.once(price.epsilon, price.delta)
+        self._open = partial(open_account, self._records, self.adjacency, budget, ledger, caller, first)
+        self._currency = (known_budget(self._records, self.adjacency, ledger) or budget or first).currency
         self.plan: FitPlan = fitter.plan(price, self._setting(adds_epsilons=self._currency == "epsilon"))
 
     def __repr__(self) -> str:
         return f"Fitting(method={self.plan.fitter.name!r}, model={self.model.name!r}, {self.adjacency.value})"
+
+    @cached_property
+    def _account(self) -> Account:
+        """Opened where it is first needed: a price that is only looked at settles no budget.
+
+        Raises:
+            BudgetError: The ledger does not fit these records, or another program opened one meanwhile.
+        """
+        account = self._open()
+        if (found := account.balance().budget.currency) != self._currency:
+            raise LedgerMismatchError(
+                f"Another program opened the ledger of these records meanwhile; it adds {found}, and this fit was "
+                f"priced by {self._currency}. Nothing was charged. Repeat it."
+            )
+        self._require_public_pool()  # these records are known from now on
+        return account
+
+    def _require_public_pool(self) -> None:
+        """What a model wrote from public words is public, whatever record it equals; nothing else is taken to be."""
+        if not self._written:
+            require_public(self._pool, "the public texts")
 
     @property
     def ledger(self) -> Ledger:
@@ -258,19 +281,20 @@ class Fitting:
         finally:
             if self._engine is not None:
                 self._engine.close()
+        private = _Private(self, self.plan.fitter.questions(self.plan, public))
         if checkpoint is not None:  # whether it can be saved must not follow from what was drawn
             checkpoint.make_room(self._room)
         self._account.begin([reservation.release_id])
         if progress is not None:
             progress.forget()
         try:
-            support = self.plan.fitter.fit(self.plan, _Private(self), public, self._randomness)
+            support = self.plan.fitter.fit(self.plan, private, public, self._randomness)
         finally:
             self._encoded.close()
         fitted = self._fitted(support, run_state)
         saved = hashlib.sha256(content := fitted.to_bytes()).hexdigest()
         if checkpoint is not None:
-            checkpoint.save_bytes(_DRAWN, content)
+            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content)
         self._account.mark_released(
             [reservation.release_id], {reservation.release_id: f"{saved} {fitted.content_sha256}"}
         )
@@ -278,9 +302,11 @@ class Fitting:
 
     def _saved(self, checkpoint: Checkpoint | None, run_state: Mapping[str, str], standing: Standing) -> Fitted:
         """What was drawn before the run was stopped, where it is whole on the disk: it is the draw that leaves."""
-        content = checkpoint.found_bytes(_DRAWN) if checkpoint else None
-        digest = hashlib.sha256(content).hexdigest() if content is not None else None
-        if content is None or (standing.left and (standing.content or "").partition(" ")[0] != digest):
+        saved = (checkpoint.found_bytes(_DRAWN) if checkpoint else None) or b""
+        seal, content = saved[:_SEAL], saved[_SEAL:]
+        digest = hashlib.sha256(content).hexdigest()
+        whole = hmac.compare_digest(seal, self._seal(run_state, content))
+        if not whole or (standing.left and (standing.content or "").partition(" ")[0] != digest):
             raise InputError(
                 "The run was stopped while it was drawn, and what was drawn is not whole on the disk. Its charge "
                 "covers that draw and no other. Move its folder away and fit again, which is charged again. Nothing "
@@ -291,6 +317,11 @@ class Fitting:
             release_id = _id_of(run_state)
             self._account.mark_released([release_id], {release_id: f"{digest} {fitted.content_sha256}"})
         return fitted
+
+    def _seal(self, run_state: Mapping[str, str], content: bytes) -> bytes:
+        """What tells a draw of this run from any other file, under the data set's own key."""
+        drawn = f"{_id_of(run_state)} {hashlib.sha256(content).hexdigest()}"
+        return self._account.keyed("fit", drawn).encode("ascii")
 
     # What is charged
 
@@ -460,11 +491,11 @@ class Fitting:
 class _Private(Opaque):
     """The private side of a fit, as its method sees it."""
 
-    __slots__ = ("_ensemble", "_fitting")
+    __slots__ = ("_answers", "_fitting", "_questions")
 
-    def __init__(self, fitting: Fitting) -> None:
-        self._fitting = fitting
-        self._ensemble: Ensemble | None = None
+    def __init__(self, fitting: Fitting, questions: Sequence[Query]) -> None:
+        self._fitting, self._questions = fitting, list(questions)
+        self._answers = _asked(fitting, self._questions) if self._questions else []
 
     def sum_of(self, rule: SumRule) -> IntArray:
         """The sum of all units' contributions by a rule."""
@@ -472,10 +503,17 @@ class _Private(Opaque):
 
     def ask(self, queries: Sequence[Query]) -> Sequence[ExpertOutputs]:
         """What experts with one unit each say to public questions."""
-        f = self._fitting
-        if self._ensemble is None:
-            self._ensemble = Ensemble(f._records, f.task, f.model, Partition(), f.adjacency)
-        return self._ensemble.ask(queries, bare_scores(f.model, f.task, queries))
+        if list(queries) != self._questions:
+            raise ModelError("The method asks other questions than it named.")
+        return self._answers
+
+
+def _asked(fitting: Fitting, questions: Sequence[Query]) -> Sequence[ExpertOutputs]:
+    ensemble = Ensemble(fitting._records, fitting.task, fitting.model, Partition(), fitting.adjacency)
+    try:
+        return ensemble.ask(questions, bare_scores(fitting.model, fitting.task, questions))
+    finally:
+        ensemble.close()
 
 
 def fit(
@@ -513,23 +551,23 @@ def fit(
         if resume:
             raise ParameterError("resume", resume, "given with 'out': it goes on with a run that left its folder there")
         return fitting.run(on_units=on_units)
-    if not resume:
-        fitting.affords()
-    checkpoint = open_checkpoint(fitting, Path(out), resume=resume)
+    checkpoint = begin(fitting, Path(out), resume=resume)
     return finish(fitting, checkpoint, on_units=on_units, resume=resume)
 
 
-def open_checkpoint(fitting: Fitting, out: Path, *, resume: bool) -> Checkpoint:
-    """The folder of a run beside its output.
+def begin(fitting: Fitting, out: Path, *, resume: bool) -> Checkpoint:
+    """The folder of a run beside its output, once the place is free and the fit can be paid for.
 
     Raises:
         InputError: The output is there, does not end in ``.sotto`` (for rows in ``.jsonl``), or there is nothing to
-            resume.
+            resume. No budget was settled.
+        BudgetError: The fit cannot be paid for.
     """
-    if fitting.leaves_rows:
-        return Checkpoint(out, fitting.terms, fitting.new_run_state(), resume=resume)
-    why = "it is read by its ending"
-    return Checkpoint(out, fitting.terms, fitting.new_run_state(), resume=resume, endings=(ENDING,), why=why)
+    endings, why = (ROWS, ROWS_WHY) if fitting.leaves_rows else ((ENDING,), "it is read by its ending")
+    require_place(out, resume=resume, endings=endings, why=why)
+    if not resume:
+        fitting.affords()
+    return Checkpoint(out, fitting.terms, fitting.new_run_state(), resume=resume, endings=endings, why=why)
 
 
 def finish(

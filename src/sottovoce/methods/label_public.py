@@ -121,19 +121,20 @@ class LabelPublic(Fitter):
     def event(self, setting: FitSetting) -> DpEvent:
         return SelfComposedDpEvent(self._answer(setting.change), int(self.texts or 0))
 
+    def questions(self, plan: FitPlan, public: PublicInputs) -> list[Query]:
+        return [public.pool[index] for index in spread_out(public.pool, public.vectors, int(self.texts or 0))]
+
     def fit(
         self, plan: FitPlan, private: PrivateSums, public: PublicInputs, randomness: Randomness
     ) -> DemonstrationSupport:
-        chosen = spread_out(public.pool, public.vectors, int(self.texts or 0))
+        chosen = self.questions(plan, public)
         answers = PriorPoE(clip=self.clip, prior_weight=self.prior_weight)
         mechanism, change = Exponential(self._answer(plan.setting.change).eta), plan.setting.change
         labels = [
             mechanism.select(_scores(answers, outputs, change), randomness, answers.log_prior(outputs))
-            for outputs in private.ask([public.pool[index] for index in chosen])
+            for outputs in private.ask(chosen)
         ]
-        return DemonstrationSupport(
-            tuple(Example(public.pool[index], label) for index, label in zip(chosen, labels, strict=True))
-        )
+        return DemonstrationSupport(tuple(Example(query, label) for query, label in zip(chosen, labels, strict=True)))
 
     def with_texts(self, per_label: int, labels: int) -> Self:
         return replace(self, texts=per_label * labels)

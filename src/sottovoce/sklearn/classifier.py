@@ -429,7 +429,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         learned["_scorer"] = None if isinstance(model, str | VectorScorer) else model
 
         def fitting(ledger: Ledger | str) -> Fitting:
-            return Fitting(
+            made = Fitting(
                 records,
                 task,
                 epsilon=price.epsilon,
@@ -442,6 +442,8 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 ledger=ledger,
                 caller=self.caller,
             )
+            made.affords()  # opens the ledger, where it fits these records
+            return made
 
         try:
             made = fitting(self._ledger_given())

@@ -306,9 +306,9 @@ MUTANTS = [
         FIT,
         "        self._account.begin([reservation.release_id])\n        if progress is not None:\n"
         "            progress.forget()\n        try:\n"
-        "            support = self.plan.fitter.fit(self.plan, _Private(self), public, self._randomness)\n",
+        "            support = self.plan.fitter.fit(self.plan, private, public, self._randomness)\n",
         "        if progress is not None:\n            progress.forget()\n        try:\n"
-        "            support = self.plan.fitter.fit(self.plan, _Private(self), public, self._randomness)\n"
+        "            support = self.plan.fitter.fit(self.plan, private, public, self._randomness)\n"
         "            self._account.begin([reservation.release_id])\n",
         CRASHES,
     ),
@@ -316,14 +316,14 @@ MUTANTS = [
         "noted-before-it-is-saved",
         "that the support leaves is noted before it is on the disk",
         FIT,
-        "        if checkpoint is not None:\n            checkpoint.save_bytes(_DRAWN, content)\n"
+        "        if checkpoint is not None:\n            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content)\n"
         "        self._account.mark_released(\n"
         '            [reservation.release_id], {reservation.release_id: f"{saved} {fitted.content_sha256}"}\n'
         "        )\n",
         "        self._account.mark_released(\n"
         '            [reservation.release_id], {reservation.release_id: f"{saved} {fitted.content_sha256}"}\n'
         "        )\n"
-        "        if checkpoint is not None:\n            checkpoint.save_bytes(_DRAWN, content)\n",
+        "        if checkpoint is not None:\n            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content)\n",
         FITS,
     ),
     Mutant(
@@ -338,8 +338,8 @@ MUTANTS = [
         "what-was-saved-is-taken-unseen",
         "a saved support is handed over whatever its hash",
         FIT,
-        'if content is None or (standing.left and (standing.content or "").partition(" ")[0] != digest):',
-        "if content is None:",
+        'if not whole or (standing.left and (standing.content or "").partition(" ")[0] != digest):',
+        "if not saved:",
         CRASHES,
     ),
     Mutant(

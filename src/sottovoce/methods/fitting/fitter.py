@@ -175,6 +175,10 @@ class Fitter(Checked, ABC):
         """
         return None
 
+    def questions(self, plan: FitPlan, public: PublicInputs) -> Sequence[Query]:
+        """Public questions that experts answer before the draw begins; ``fit`` asks for exactly these."""
+        return ()
+
     @abstractmethod
     def fit(self, plan: FitPlan, private: PrivateSums, public: PublicInputs, randomness: Randomness) -> Support:
         """Draws the support. The plan was charged before.

@@ -135,6 +135,12 @@ class Ledger:
                 refuse_unnamed(connection, row, self.name)
         return self._account(row, identity, caller)
 
+    def budget_of(self, identity: Identity) -> Budget | None:
+        """The budget that a data set has here; ``None`` where the ledger does not know it. Nothing is opened."""
+        with self._database.reading() as connection:
+            row = _known(connection, identity)
+        return None if row is None else budget_of(row)
+
     def grant(
         self, identity: Identity, budget: Budget | None, *, name: str | None = None, continues: str | None = None
     ) -> Account:

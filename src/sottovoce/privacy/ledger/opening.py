@@ -43,6 +43,22 @@ def open_account(
     return ledger.open(identity, budget, caller=caller, first_budget=first_budget)
 
 
+def known_budget(records: PrivateRecords, adjacency: Adjacency, ledger: Ledger | str | None) -> Budget | None:
+    """The budget that private records have in a ledger, if they have one there. Nothing is opened or made.
+
+    Args:
+        records: The sealed records.
+        adjacency: What one change of the data is.
+        ledger: As for ``open_account``.
+    """
+    if not isinstance(ledger, Ledger):
+        path = ledger or default_path(records)
+        if is_new(path):
+            return None
+        ledger = Ledger(path)
+    return ledger.budget_of(Identity.of(records, adjacency))
+
+
 def is_new(path: str) -> bool:
     """Whether there is no ledger yet; a server is not asked."""
     if is_address(path):
