@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 from traceback import walk_tb
 from types import FrameType, TracebackType
-from typing import final
+from typing import Protocol, final
 
 from sottovoce.errors import ModelError
 
@@ -87,6 +87,30 @@ def bare_order(error: BaseException) -> BaseException | None:
         order.__cause__ = order.__context__ = order.__traceback__ = None
         order.__dict__.pop("__notes__", None)
     return order
+
+
+class Closable(Protocol):
+    """What a model keeps of prompts."""
+
+    def close(self) -> None:
+        """Frees it."""
+
+
+def free(*kept: Closable) -> None:
+    """Closes all that a model keeps of prompts. Failures are dropped: memory is all they cost, and they could quote a
+    record, or take the place of an answer that is paid for or of an order to stop.
+
+    Raises:
+        BaseException: An order to stop, bare, behind the last of them.
+    """
+    ordered: BaseException | None = None
+    for each in kept:
+        try:
+            each.close()
+        except BaseException as error:
+            ordered = bare_order(error) if ordered is None else ordered
+    if ordered is not None:
+        raise ordered
 
 
 def is_shared(error: BaseException, handled: BaseException | None) -> bool:
