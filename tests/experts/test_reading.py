@@ -388,6 +388,49 @@ def test_an_order_to_stop_leaves_without_what_was_written_beside_it(stop, leaves
     assert [frame.f_code.co_name for frame, _ in traceback.walk_tb(caught.tb)][-1] == "withheld"
 
 
+class Deadline(BaseException):
+    """An order that says what it interrupted."""
+
+    def __init__(self, words):
+        super().__init__(words)
+        self.interrupted = words
+
+    def __str__(self):
+        return f"in the middle of {vars(self).get('interrupted')}"
+
+
+class Leaves(SystemExit):
+    """An exit of somebody's own."""
+
+
+@pytest.mark.parametrize(
+    ("order", "args"),
+    [
+        (KeyboardInterrupt("poison"), ()),
+        (asyncio.CancelledError("while it read poison"), ()),
+        (GeneratorExit("poison"), ()),
+        (Deadline("poison"), ()),
+        (BaseException("poison"), ()),
+        (SystemExit("cannot read poison"), (1,)),
+        (SystemExit(["poison"]), (1,)),
+        (SystemExit("poison", 2), (1,)),
+        (SystemExit(3), (3,)),
+        (SystemExit(), ()),
+        (Leaves(4), (4,)),
+    ],
+    ids=repr,
+)
+def test_an_order_to_stop_leaves_without_words_of_its_own(order, args):
+    with pytest.raises(type(order)) as caught:
+        Reading(raises(order), TASK, [*GOOD, BAD]).score(QUERIES)
+    assert type(caught.value) is type(order)
+    assert caught.value.args == args
+    assert vars(caught.value) == {}
+    assert "poison" not in "".join(traceback.format_exception(caught.value))
+    if isinstance(order, SystemExit):
+        assert caught.value.code == (args[0] if args else None)
+
+
 def test_what_was_kept_of_a_prompt_is_freed_where_the_model_fails_on_it():
     closed = []
 
