@@ -451,3 +451,29 @@ class Checked:
                 limit, optional = limits[field.name]
                 if not (optional and getattr(self, field.name) is None):
                     read_fields(self, **{field.name: limit})
+
+
+@dataclass(frozen=True)
+class CheckedFloats(Checked):
+    """A ``Checked`` whose numbers are plain ones, as a certificate writes them down.
+
+    A ``Fraction`` or ``Root`` is the nearest float: it is priced, used and certified as that.
+
+    Raises:
+        ParameterError: A field is out of its limit.
+
+    Example:
+        >>> @dataclass(frozen=True)
+        ... class Clipped(CheckedFloats):
+        ...     clip: Positive
+        >>> Clipped(Fraction(5, 2)), Clipped(Root(Fraction(4)))
+        (Clipped(clip=2.5), Clipped(clip=2.0))
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Fraction | Root):
+                object.__setattr__(self, field.name, float(value))
+        super().__post_init__()  # what comes back exact may be past the limit

@@ -24,7 +24,7 @@ from sottovoce.experts.subsample import SampledEnsemble
 from sottovoce.methods.base import Method, Price, Reads, Subsampling, make_method
 from sottovoce.methods.references import Demonstrations
 from sottovoce.models.base import FloatArray, Isolation, LabelScorer, PreparedContexts, require_suited
-from sottovoce.models.failures import is_models
+from sottovoce.models.failures import free, is_models
 from sottovoce.models.registry import load_scorer
 from sottovoce.parameters import Able, Kind
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
@@ -258,11 +258,8 @@ class PrivateICL:
 
     def close(self) -> None:
         """Frees the model's caches of private prompts."""
-        if self._ensemble:
-            self._ensemble.close()
-        if self._public:
-            self._public.close()
-            self._public = None
+        public, self._public = self._public, None
+        free(*(kept for kept in (self._ensemble, public) if kept))
 
     def _rule(self) -> ChangeType:
         """How one change of the data can change the prompts, from parameters alone."""

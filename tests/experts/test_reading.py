@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import traceback
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -387,6 +388,49 @@ def test_an_order_to_stop_leaves_without_what_was_written_beside_it(stop, leaves
     assert [frame.f_code.co_name for frame, _ in traceback.walk_tb(caught.tb)][-1] == "withheld"
 
 
+class Deadline(BaseException):
+    """An order that says what it interrupted."""
+
+    def __init__(self, words):
+        super().__init__(words)
+        self.interrupted = words
+
+    def __str__(self):
+        return f"in the middle of {vars(self).get('interrupted')}"
+
+
+class Leaves(SystemExit):
+    """An exit of somebody's own."""
+
+
+@pytest.mark.parametrize(
+    ("order", "args"),
+    [
+        (KeyboardInterrupt("poison"), ()),
+        (asyncio.CancelledError("while it read poison"), ()),
+        (GeneratorExit("poison"), ()),
+        (Deadline("poison"), ()),
+        (BaseException("poison"), ()),
+        (SystemExit("cannot read poison"), (1,)),
+        (SystemExit(["poison"]), (1,)),
+        (SystemExit("poison", 2), (1,)),
+        (SystemExit(3), (3,)),
+        (SystemExit(), ()),
+        (Leaves(4), (4,)),
+    ],
+    ids=repr,
+)
+def test_an_order_to_stop_leaves_without_words_of_its_own(order, args):
+    with pytest.raises(type(order)) as caught:
+        Reading(raises(order), TASK, [*GOOD, BAD]).score(QUERIES)
+    assert type(caught.value) is type(order)
+    assert caught.value.args == args
+    assert vars(caught.value) == {}
+    assert "poison" not in "".join(traceback.format_exception(caught.value))
+    if isinstance(order, SystemExit):
+        assert caught.value.code == (args[0] if args else None)
+
+
 def test_what_was_kept_of_a_prompt_is_freed_where_the_model_fails_on_it():
     closed = []
 
@@ -411,6 +455,80 @@ def test_what_was_kept_of_a_prompt_is_freed_where_the_model_fails_on_it():
     assert [BAD] in closed
     reading.close()
     assert all([context] in closed for context in GOOD)
+
+
+class ClosesBadly:
+    """A model whose prompts cannot be closed."""
+
+    name, isolation = "closes badly", FakeScorer().isolation
+
+    def __init__(self, comes, scores=one_shot):
+        self.comes, self.inner, self.closed = comes, FakeScorer(scores), []
+
+    def prepare(self, task, contexts):
+        prepared = self.inner.prepare(task, contexts)
+        return SimpleNamespace(score=prepared.score, close=lambda: self.close(contexts))
+
+    def close(self, contexts):
+        self.closed.append(contexts)
+        if any(contexts):
+            raise self.comes from ValueError(f"quotes {contexts}")
+
+
+def asked(model, *, sampled):
+    notes, adjacency = records(["one note", "poison", "another note"]), Adjacency.ADD_REMOVE
+    ensemble = SampledEnsemble(
+        notes, TASK, model, adjacency, sampling_probability=0.9, subsamples=3,
+        randomness=SeededRandomness(1), max_records=1,
+    ) if sampled else Ensemble(notes, TASK, model, Partition(), adjacency)  # fmt: skip
+    try:
+        return ensemble.ask(QUERIES)
+    finally:
+        ensemble.close()
+
+
+def orders(task, context, query):
+    if context:
+        raise KeyboardInterrupt
+    return one_shot(task, context, query)
+
+
+def stops(task, context, query):
+    if poisoned(context):
+        raise Stops
+    return one_shot(task, context, query)
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_what_cannot_be_closed_takes_the_place_of_no_answer_and_no_order(sampled):
+    assert len(asked(ClosesBadly(ValueError("quotes poison")), sampled=sampled)) == len(QUERIES)
+    model = ClosesBadly(ValueError("quotes poison"), orders)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        asked(model, sampled=sampled)
+    assert "poison" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_an_order_to_stop_that_comes_while_prompts_are_closed_leaves_bare(sampled):
+    with pytest.raises(KeyboardInterrupt) as caught:
+        asked(ClosesBadly(noted(KeyboardInterrupt())), sampled=sampled)
+    assert "poison" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("comes", [ValueError, KeyboardInterrupt])
+def test_every_prompt_is_closed_though_the_first_cannot_be(comes):
+    model = ClosesBadly(comes("quotes poison"))
+    reading = Reading(model, TASK, GOOD)
+    reading._alone = {number: model.prepare(TASK, [context]) for number, context in enumerate(GOOD)}
+    with pytest.raises(KeyboardInterrupt) if comes is KeyboardInterrupt else nullcontext():
+        reading.close()
+    assert model.closed == [[context] for context in GOOD]
+    assert reading._alone is None
+
+
+def test_a_prompt_that_cannot_be_closed_where_it_fails_fails_nobody_else():
+    found = Reading(ClosesBadly(ValueError("quotes poison"), stops), TASK, [*GOOD, BAD]).score(QUERIES)
+    assert np.isfinite(found).all(axis=(0, 2)).tolist() == [True] * 4 + [False]
 
 
 def test_a_model_without_failures_reads_everybody_together_and_once():

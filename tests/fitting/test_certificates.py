@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import fields, replace
+from fractions import Fraction
 
 import pytest
 
 from fitting.worlds_of_fits import RHO, fitting, records
-from sottovoce.errors import InputError
+from sottovoce.errors import InputError, ParameterError
 from sottovoce.fitting.certificate import FORMAT, SEEDED, FitCertificate
+from sottovoce.methods.fitting.fitter import make_fitter, registered_fitters
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer
+from sottovoce.parameters import Root, WorkedOut, limits_of
 from sottovoce.privacy.event_json import event_to_json
 from sottovoce.privacy.events import ApproximateDP, GaussianDpEvent
 from sottovoce.privacy.unit import Adjacency
@@ -40,6 +43,31 @@ def test_everything_holds_with_ledger_and_records(made):
 def test_what_cannot_be_looked_at_is_said(made):
     assert holds(made[0], made, ledger=None) == [True] * 8 + [None] * 4
     assert holds(made[0], made, records=None) == [True] * 11 + [None]
+
+
+EXACT = [
+    (name, option)
+    for name, method in sorted(registered_fitters().items())
+    for option, (limit, _) in limits_of(method).items()
+    if getattr(limit, "exact", False)
+]
+
+
+@pytest.mark.parametrize(("name", "option"), EXACT)
+def test_a_parameter_given_as_an_exact_number_is_the_nearest_float(name, option):
+    for value in (Fraction(1, 3), Root(Fraction(1, 9))):
+        made = getattr(make_fitter(name, **{option: value}), option)
+        assert (type(made), made) == (float, 1 / 3)
+    with pytest.raises(ParameterError, match=option):
+        make_fitter(name, **{option: WorkedOut(10**12)})
+
+
+def test_a_parameter_given_as_a_fraction_is_certified_as_the_float_that_was_used():
+    one = fitting(method=make_fitter("dp-logistic", clip=Fraction(4, 3)))
+    fitted = one.run()
+    assert json.loads(json.dumps(dict(fitted.certificate.parameters)))["clip"] == 4 / 3
+    assert fitted.to_bytes()
+    assert holds(fitted.certificate, (fitted.certificate, one.ledger)) == [True] * 12
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency), ids=lambda a: a.value)

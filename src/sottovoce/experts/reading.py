@@ -22,7 +22,7 @@ import numpy as np
 
 from sottovoce.errors import ModelError
 from sottovoce.models.base import Context, Embedder, FloatArray, LabelScorer, PreparedContexts
-from sottovoce.models.failures import OwnFailure, bare_order, is_shared
+from sottovoce.models.failures import OwnFailure, bare_order, free, is_shared
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
 
@@ -61,11 +61,11 @@ class Reading(Opaque):
         return withheld(self._scorer, lambda: self._checked(queries, rehearsed))
 
     def close(self) -> None:
-        """Frees what the model keeps of the prompts."""
-        for prepared in (self._together, *(self._alone or {}).values()):
-            if prepared is not None:
-                prepared.close()
+        """Frees what the model keeps of the prompts; see ``free``."""
+        together = [] if self._together is None else [self._together]
+        kept = [*together, *(self._alone or {}).values()]
         self._together, self._alone = None, None
+        free(*kept)
 
     def _checked(self, queries: Sequence[Query], rehearsed: FloatArray | None) -> FloatArray:
         scores = self._score(queries)
@@ -100,7 +100,7 @@ class Reading(Opaque):
             return self._of_shape(self._alone[number].score(queries), queries, 1)[:, 0]
         failed = self._alone.pop(number, None)
         if failed is not None:
-            failed.close()
+            free(failed)
         require_sound(self._scorer, self._task, queries)
         return None
 
@@ -148,7 +148,7 @@ def bare_scores(scorer: LabelScorer, task: Task, queries: Sequence[Query]) -> Fl
     try:
         return of_shape(prepared.score(queries), (len(queries), 1, len(task.labels)))[:, 0]
     finally:
-        prepared.close()
+        free(prepared)
 
 
 def withheld(scorer: LabelScorer | Embedder, read: Callable[[], T]) -> T:

@@ -33,7 +33,7 @@ from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, Privat
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport, Support
 from sottovoce.methods.poe import PriorWeight
 from sottovoce.models.base import FloatArray
-from sottovoce.parameters import MOST, Checked, Number, Positive
+from sottovoce.parameters import MOST, Number, Positive
 from sottovoce.privacy.accounting.calibration import calibrate
 from sottovoce.privacy.aggregates import IntArray, Scores
 from sottovoce.privacy.events import BoundedRange, DpEvent, SelfComposedDpEvent
@@ -134,7 +134,7 @@ class Choice(Fitter):
     prior_weight: PriorWeight = 1.0
 
     def __post_init__(self) -> None:
-        Checked.__post_init__(self)
+        super().__post_init__()
         if self.floor >= self.ceiling:
             raise ParameterError("floor", self.floor, f"below the ceiling, which is {self.ceiling:g}")
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from traceback import walk_tb
 from types import FrameType, TracebackType
-from typing import final
+from typing import Protocol, cast, final
 
 from sottovoce.errors import ModelError
 
@@ -69,24 +70,49 @@ def is_models(error: BaseException) -> bool:
 
 
 def bare_order(error: BaseException) -> BaseException | None:
-    """The order to stop that an error is or has in it, with nothing that its raiser added; ``None`` if there is none.
+    """The order to stop that an error is or has in it, anew and empty, in its class; ``None`` if there is none.
 
-    What it was handling, its notes, the failures beside it in a group and the places that it passed, with what they
-    held, could quote a record.
+    Its words and attributes, what it was handling, its notes, the failures beside it in a group and the places that it
+    passed, with what they held, could quote a record. ``SystemExit`` keeps a code that is a number; a text is 1.
 
     Example:
-        >>> order = KeyboardInterrupt()
-        >>> order.__context__ = ValueError("a record")
-        >>> bare_order(BaseExceptionGroup("a record", [ValueError("a record"), order])) is order
-        True
-        >>> order.__context__ is None
-        True
+        >>> bare_order(BaseExceptionGroup("a record", [ValueError("a record"), KeyboardInterrupt("a record")]))
+        KeyboardInterrupt()
+        >>> bare_order(SystemExit("a record"))
+        SystemExit(1)
     """
     order = _order_in(error)
-    if order is not None:
-        order.__cause__ = order.__context__ = order.__traceback__ = None
-        order.__dict__.pop("__notes__", None)
-    return order
+    if order is None:
+        return None
+    bare = _empty(type(order))
+    if isinstance(order, SystemExit) and isinstance(bare, SystemExit):
+        bare.code = order.code if order.code is None or type(order.code) is int else 1
+        bare.args = () if bare.code is None else (bare.code,)
+    return bare
+
+
+class Closable(Protocol):
+    """What a model keeps of prompts."""
+
+    def close(self) -> None:
+        """Frees it."""
+
+
+def free(*kept: Closable) -> None:
+    """Closes all that a model keeps of prompts. Failures are dropped: memory is all they cost, and they could quote a
+    record, or take the place of an answer that is paid for or of an order to stop.
+
+    Raises:
+        BaseException: An order to stop, bare, behind the last of them.
+    """
+    ordered: BaseException | None = None
+    for each in kept:
+        try:
+            each.close()
+        except BaseException as error:
+            ordered = bare_order(error) if ordered is None else ordered
+    if ordered is not None:
+        raise ordered
 
 
 def is_shared(error: BaseException, handled: BaseException | None) -> bool:
@@ -154,6 +180,14 @@ def _order_in(error: BaseException) -> BaseException | None:
     if isinstance(error, BaseExceptionGroup):
         return next((order for order in map(_order_in, error.exceptions) if order is not None), None)
     return None if isinstance(error, Exception) or type(error).__name__ == _PANIC else error
+
+
+def _empty(kind: type[BaseException]) -> BaseException:
+    """An exception of a class, or else of the nearest that it is derived from, none of whose code has run."""
+    for each in kind.__mro__:
+        with suppress(TypeError):  # a class in another language, with memory of its own
+            return cast(BaseException, BaseException.__new__(each))
+    return BaseException()
 
 
 def _all_of(error: BaseException, seen: set[int]) -> Iterator[BaseException]:

@@ -82,12 +82,20 @@ _TURN: Final = re.compile(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[0-9]|(?<=[0-9])[A-Za-z
 _CALENDAR: Final = re.compile(
     r"(?<![^\W\d_])(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?|jan(?:uary)?|feb(?:ruary)?"
     r"|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
-    r"|(?:the )?\d+(?:st|nd|rd|th)(?: of)?|[ap]m|utc|gmt|we?t|west|ce[st]t|ce?st|ee[st]t|eet|bst|msk|ist|[epmc][sd]t"
-    r"|ak[sd]t|a[ecw][sd]t|nz[sd]t|hst|jst|kst|hkt|sgt|(?:africa|america|asia|atlantic|australia|europe|etc|indian|pacific)(?:/[\w+-]+)+)"
-    r"(?![^\W\d_])|\([\w ]+ time\)",
+    r"|(?:the )?\d+(?:st|nd|rd|th)(?: of)?|[ap]m|utc|gmt|we?t|ce[st]t|ce?st|ee[st]t|eet|bst|msk|ist|[epmc][sd]t"
+    r"|ak[sd]t|a[ecw][sd]t|nz[sd]t|hst|jst|kst|hkt|sgt)(?![^\W\d_])",
     re.IGNORECASE,
 )
-"""Days, months, halves of the day, ordinals and zones of time, in English."""
+"""Days, months, halves of the day, ordinals and short names of time zones, in English. ``WEST`` is a word of street
+names too, and too short to tell by itself."""
+_ZONE: Final = re.compile(
+    r"(?<=\d:\d\d)(?:[.,]\d{1,9})?(?: ?[ap]m)?(?: ?(?:z|utc|gmt))?"
+    r"(?:(?: ?[+-]\d\d:?\d\d)? ?\[?(?:africa|america|asia|atlantic|australia|europe|etc|indian|pacific)"
+    r"(?:/[a-z_+-]{2,14}\d{0,2}){1,2}\]?| ?[+-]\d\d:?\d\d \((?:[\w.-]{1,24} ){1,3}time\))$",
+    re.IGNORECASE,
+)
+"""A zone's full name, at a text's end and right behind a clock time: ``[Europe/Berlin]``, and behind an offset
+``(Central European Standard Time)``. Anywhere else the same characters are a path or a sentence."""
 _WORD: Final = re.compile(
     r"[\u0e00-\u109f\u1780-\u17ff\u2e80-\U0010ffff]|[^\s\u0e00-\u109f\u1780-\u17ff\u2e80-\U0010ffff]+"
 )
@@ -156,7 +164,7 @@ def _is_distinctive(text: str) -> bool:
     """Whether a text may tell one record from another: numbers, amounts and times do not, nor a date in words."""
     if len(text) < SHORT_TEXT or len(_LETTER.findall(text)) < LETTERS:
         return False
-    return len(text) >= 2 * CODE_LENGTH or len(_LETTER.findall(_CALENDAR.sub("", text))) >= LETTERS
+    return len(text) >= 2 * CODE_LENGTH or len(_LETTER.findall(_CALENDAR.sub("", _ZONE.sub("", text)))) >= LETTERS
 
 
 def _kind(text: str) -> int:

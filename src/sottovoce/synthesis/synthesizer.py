@@ -33,7 +33,7 @@ from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, make_decoder
-from sottovoce.models.failures import bare_order, is_models
+from sottovoce.models.failures import bare_order, free, is_models
 from sottovoce.models.registry import load_stepper
 from sottovoce.models.stepper import Group, Prompt, Stepper
 from sottovoce.parameters import Able, Kind
@@ -440,7 +440,7 @@ class Synthesizer:
                             "no finite score that is allowed."
                         )
             finally:
-                read.close()
+                free(read)
         except ModelError as error:
             raise ModelError(f"{error} {charged}", retryable=error.retryable) from error
         except SottoError:
@@ -513,7 +513,7 @@ class Synthesizer:
                 begin(charge)
                 yield charge, self._withheld(lambda: self._drawn(read))
         finally:
-            self._withheld(read.close)
+            free(read)
 
     def _read(self) -> ReadPrompts:
         return self.model.read(
@@ -541,7 +541,7 @@ class Synthesizer:
                         following[step.text] = token
                 waiting = following
         finally:
-            decoding.close()
+            free(decoding)
         return [
             {"label": self.writing.labels[label], "written": self._whole(its.tokens), "tokens": len(its.tokens)}
             for label, its in zip(self.labels, texts, strict=True)

@@ -139,6 +139,14 @@ MUTANTS = [
         (_READING + "test_words_of_a_model_stay_here_and_only_whether_to_try_again_leaves",),
     ),
     Mutant(
+        "closing-fails-an-answer",
+        "an answer that is paid for, or an order to stop, is lost to an error that quotes a record",
+        "models/failures.py",
+        "            ordered = bare_order(error) if ordered is None else ordered\n",
+        "            if (ordered := bare_order(error)) is None:\n                raise\n",
+        (_READING + "test_what_cannot_be_closed_takes_the_place_of_no_answer_and_no_order",),
+    ),
+    Mutant(
         "certified-before-the-rehearsal",
         "a resumed run with nothing left to draw is certified by what the model said before its shapes were tried",
         "synthesis/synthesizer.py",

@@ -240,6 +240,7 @@ WORD = {
     "pictures": lambda i: base64.b64encode(random.Random(i).randbytes(90)).decode(),
     "mixed ids": lambda i: "".join(random.Random(i).choices(string.ascii_letters + string.digits, k=22)),
     "files": lambda i: f"scans/ward-b/{NAMES[i % 10]}-{NAMES[i // 10]}.png",
+    "folders of a region": lambda i: f"Europe/{NAMES[i % 10]}-{NAMES[i // 10]}/portrait.jpg",
     "profiles": lambda i: f"linkedin.com/in/{NAMES[i % 10]}{NAMES[i // 10]}",
     "running ids": lambda i: f"conversation-2024-{i:06d}",
     "short pictures": lambda i: f"iVBORw0KGgoAAAANSUhEUg{i:032x}",

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeVar, final
 
 from sottovoce.errors import ParameterError
@@ -21,7 +20,7 @@ from sottovoce.mechanisms.base import Mechanism
 from sottovoce.methods.base import Price, make_from, read_options
 from sottovoce.methods.decoding.plan import PLAN_BOUNDS, BatchPlan, Part, Setting, repeated, together
 from sottovoce.methods.decoding.sampler import TokenSampler
-from sottovoce.parameters import Checked
+from sottovoce.parameters import CheckedFloats
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
 from sottovoce.privacy.accounting.calibration import calibrate
 from sottovoce.privacy.accounting.event_cost import cost_of
@@ -46,11 +45,8 @@ __all__ = [
 ]
 
 
-class Decoder(Checked, ABC):
-    """A decoding method: a frozen dataclass of public parameters, chosen without looking at private data.
-
-    A parameter that is given as a ``Fraction`` is the nearest float: it is priced, used and certified as that.
-    """
+class Decoder(CheckedFloats, ABC):
+    """A decoding method: a frozen dataclass of public parameters, chosen without looking at private data."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -64,13 +60,6 @@ class Decoder(Checked, ABC):
     """Kinds of its steps that have parameters of their own, with which ``sotto account`` can be asked."""
     divides: ClassVar[bool] = True
     """Whether sums are divided by the number of experts, so that the price depends on it."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, Fraction):
-                object.__setattr__(self, field.name, float(value))
 
     @abstractmethod
     def parts(self, setting: Setting) -> Sequence[Part]:

@@ -22,7 +22,7 @@ from sottovoce.methods.base import Price, make_from, read_options
 from sottovoce.methods.fitting.support import LinearSupport, Support
 from sottovoce.methods.fitting.writing import Writer
 from sottovoce.models.base import Embedder, FloatArray, LabelScorer
-from sottovoce.parameters import Checked, options_of
+from sottovoce.parameters import CheckedFloats, options_of
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
 from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.events import ApproximateDP, DpEvent
@@ -135,7 +135,7 @@ class PublicInputs:
     writer: Writer | None = None
 
 
-class Fitter(Checked, ABC):
+class Fitter(CheckedFloats, ABC):
     """A way to pay once: a frozen dataclass of public parameters, chosen without looking at private data."""
 
     name: ClassVar[str]
