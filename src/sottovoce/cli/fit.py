@@ -84,7 +84,9 @@ def fit(
 
     price, slack = EPSILON.read("epsilon", epsilon), DELTA.read("delta", delta)
     setup = o.Setup.of(context.params)
-    fitting = _fitting(setup, price, slack, public, _engine(engine, workers))
+    with progress() as bar:
+        bar.add_task("looking through the records", total=None, rate="")
+        fitting = _fitting(setup, price, slack, public, _engine(engine, workers))
     if dry_run:
         _dry_run(fitting, as_json=as_json)
         return
@@ -97,8 +99,8 @@ def fit(
         doing = bar.add_task("reading", total=fitting.units, rate="")
 
         def advance(units: int) -> None:
-            done = bar.tasks[0].completed + units
-            bar.update(doing, completed=done, rate=f"{done / (time.perf_counter() - started):.0f}/s")
+            bar.advance(doing, units)  # what a resumed run has behind it comes first, and is not in the speed
+            bar.update(doing, rate=f"{bar.tasks[0].speed or 0:.0f}/s")
 
         try:
             fitted = finish(fitting, checkpoint, on_units=advance, resume=resume)
