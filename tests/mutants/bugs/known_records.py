@@ -81,8 +81,8 @@ MUTANTS = [
         "fingerprint-without-units",
         "the same rows in other units share an account whose figures speak of other persons",
         "records/fingerprints.py",
-        "        for unit in units\n",
-        "        for unit in ([row] for one in units for row in one)\n",
+        'b"".join(sorted(unit))).digest() for unit in units)',
+        'b"".join(sorted(unit))).digest() for unit in ([row] for one in units for row in one))',
         UNITS,
     ),
     Mutant(
