@@ -80,7 +80,9 @@ def fit(
 
     price, slack = EPSILON.read("epsilon", epsilon), DELTA.read("delta", delta)
     setup = o.Setup.of(context.params)
-    fitting = fitting_of(setup, fitter_of(setup), price, slack, engine=_engine(engine, workers))
+    with progress() as bar:
+        bar.add_task("looking through the records", total=None, rate="")
+        fitting = fitting_of(setup, fitter_of(setup), price, slack, engine=_engine(engine, workers))
     if dry_run:
         say_price(fitting, as_json=as_json)
         return
@@ -100,8 +102,8 @@ def run(fitting: Fitting, setup: o.Setup, out: Path, *, resume: bool) -> tuple[F
         doing = bar.add_task("reading", total=fitting.units, rate="")
 
         def advance(units: int) -> None:
-            done = bar.tasks[0].completed + units
-            bar.update(doing, completed=done, rate=f"{done / (time.perf_counter() - started):.0f}/s")
+            bar.advance(doing, units)  # what a resumed run has behind it comes first, and is not in the speed
+            bar.update(doing, rate=f"{bar.tasks[0].speed or 0:.0f}/s")
 
         try:
             fitted = finish(fitting, checkpoint, on_units=advance, resume=resume)
