@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import chisquare, ks_2samp
 
 from sottovoce.benchmarks.harness.quick_fits import PublicSums, quick_release, shortcuts
+from sottovoce.experts.gradient_sums import GradientSums
 from sottovoce.experts.public_map import PublicMap
 from sottovoce.experts.unit_sums import LIMIT, Block, ClassSums, Likeness, SumRule, UnitCount
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
@@ -58,6 +59,7 @@ def test_sums_are_those_of_the_rules(rows, with_map):
         (UnitCount(), 0),
         (ClassSums(3, 6, 4, mapped), 14 if with_map else 0),
         (Likeness(3, unit(np.random.default_rng(4).normal(size=(9, 6))), 0.0, 0.5, mapped), 40),
+        (GradientSums(np.random.default_rng(9).normal(size=(3, 7)), 0.5, 0.3, mapped), 40),
     ]
     with shortcuts():
         found = [sums_over(rows, labels).sum_of(rule) for rule, _ in rules]
