@@ -86,7 +86,12 @@ def fits(count: int) -> np.ndarray:
     setting = FitSetting(labels=2, dimension=3, units=30, adjacency=Adjacency.REPLACE_ONE, change=SWAP, candidates=30)
     plan = make_fitter("class-means").plan(Price(4.0, 1e-6), setting)
     inputs = PublicInputs(
-        Task(labels=["a", "b"]), FakeScorer(), FakeScorer(), [{"text": "a"}] * 30, pool, lambda queries: pytest.fail()
+        Task(labels=["a", "b"]),
+        FakeScorer(),
+        FakeScorer(),
+        [{"text": "a"}] * 30,
+        pool,
+        lambda queries: pytest.fail("asked"),
     )
     private = sums_over(rows, np.arange(30) % 2)
     supports = [plan.fitter.fit(plan, private, inputs, SeededRandomness(seed)) for seed in range(count)]
@@ -104,9 +109,8 @@ def test_a_fit_has_the_same_law_either_way():
 
 def test_nothing_of_it_stays_behind():
     before = [vars(RoundedGaussian)["release"], vars(PublicMap)["__call__"], vars(PublicMap)["concentrating"]]
-    with pytest.raises(ZeroDivisionError), shortcuts():
+    with shortcuts():
         assert vars(RoundedGaussian)["release"] is not before[0]
-        raise ZeroDivisionError
     assert [vars(RoundedGaussian)["release"], vars(PublicMap)["__call__"], vars(PublicMap)["concentrating"]] == before
     vector = VectorSum([0] * 4, squared_l2=LIMIT, adjacency=Adjacency.REPLACE_ONE, grid_step=Fraction(1, LIMIT))
     noise = RoundedGaussian(1.0)

@@ -33,6 +33,7 @@ from sottovoce.benchmarks.studies.frontier_page import (
 from sottovoce.errors import InputError
 from sottovoce.methods.fitting.fitter import registered_fitters
 from sottovoce.models.fake import FakeScorer
+from sottovoce.parameters import options_of
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.sealed import PublicRecords, Row
 
@@ -122,12 +123,14 @@ def test_a_fit_is_drawn_once_for_both_kinds_of_names_unless_it_asks_the_model(mo
     monkeypatch.setattr(frontier, "public_pool", lambda: PublicRecords([Row(1, {"text": "one"})], source="pool"))
     settings = SETTINGS.changed(records=[20], epsilons=[8.0], adjacencies=["replace-one"])
     bench = runner.open_bench(settings, runner.ScoreCache(tmp_path / "scores.db"), default_data())
-    for piece in EXPERIMENT.pieces(settings)[:2]:
-        list(frontier.measure(bench, piece))
-    kept = [key for key in frontier._drawn(bench, "tickets", 0).kept if isinstance(key, Key)]
-    names = {key.method: {k.names for k in kept if k.method == key.method} for key in kept}
+    list(frontier.measure(bench, EXPERIMENT.pieces(settings)[0]))
+    kept = frontier._drawn(bench, "tickets", 0).kept
     for name, fitter in registered_fitters().items():
-        assert names[name] == ({"own", "made up"} if fitter.asks_experts else {""})
+        found = {key.names: value for key, value in kept.items() if key.method == name and key.option == SAME_KIND}
+        assert list(found) == (["own"] if fitter.asks_experts else ["own", "made up"])
+        if "prior_weight" in options_of(fitter) and not fitter.asks_experts:
+            assert found["made up"].prior_weight == 0
+            assert found["own"].prior_weight > 0
 
 
 # What is shown

@@ -27,7 +27,7 @@ from sottovoce.experts.unit_sums import LIMIT, Block, ClassSums, Likeness, SumRu
 from sottovoce.mechanisms.gaussian import NoisyVector, with_noise
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.models.base import FloatArray
-from sottovoce.privacy.accounting import accountant
+from sottovoce.privacy.accounting import adaptive_composition
 from sottovoce.privacy.aggregates import IntArray, VectorSum
 from sottovoce.privacy.unit import Adjacency, ChangeType
 from sottovoce.randomness import Randomness
@@ -62,7 +62,7 @@ def shortcuts() -> Iterator[None]:
         return maps.get((id(pool), noise), pool, lambda: _concentrating(moments, pool, noise))
 
     changed: list[tuple[object, str, Any]] = [
-        (accountant, "optimal_epsilon", _optimal_epsilon),
+        (adaptive_composition, "optimal_profile", _optimal_profile),
         (RoundedGaussian, "release", quick_release),
         (PublicMap, "__call__", applied),
         (PublicMap, "concentrating", staticmethod(concentrating)),
@@ -77,7 +77,7 @@ def shortcuts() -> Iterator[None]:
             setattr(owner, name, exact)
 
 
-_optimal_epsilon = lru_cache(maxsize=4096)(accountant.optimal_epsilon)
+_optimal_profile = lru_cache(maxsize=512)(adaptive_composition.optimal_profile)
 """The same prices are looked for again and again, as numbers of records and pools change."""
 
 
@@ -144,6 +144,7 @@ class PublicSums:
     adjacency: Adjacency
     said: Callable[[Sequence[Query]], tuple[FloatArray, FloatArray]]
     _mapped: _Recent = field(default_factory=lambda: _Recent(1), repr=False)
+    _likenesses: _Recent = field(default_factory=lambda: _Recent(1), repr=False)
 
     def sum_of(self, rule: SumRule) -> IntArray:
         """The sum of all records' contributions by a rule, shape (rule.size,)."""
@@ -152,7 +153,8 @@ class PublicSums:
         if isinstance(rule, ClassSums):
             return self._class_sums(rule)
         if isinstance(rule, Likeness):
-            return self._likeness(rule)
+            same = id(rule.candidates), id(rule.mapped), rule.floor, rule.ceiling
+            return self._likenesses.get(same, rule, lambda: self._likeness(rule))
         if isinstance(rule, GradientSums):
             return self._gradients(rule)
         return rule.add_up(Block(self.vectors, self.labels.tolist(), range(len(self.labels))))

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.benchmarks.harness import evaluation as e
-from sottovoce.benchmarks.harness.datasets import Dataset, Episode
-from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Settings
+from sottovoce.benchmarks.harness.datasets import OWN, UNKNOWN, Dataset, Episode
+from sottovoce.benchmarks.harness.experiment import ALREADY_NAMED, Bench, Experiment, Key, Measurements, Piece, Settings
 from sottovoce.benchmarks.harness.quick_fits import SHORTCUTS, PublicSums, shortcuts
 from sottovoce.benchmarks.harness.runner import open_model
 from sottovoce.benchmarks.studies.frontier_page import (
@@ -43,12 +43,13 @@ from sottovoce.benchmarks.studies.frontier_page import (
 from sottovoce.data.bundled import public_pool
 from sottovoce.errors import ParameterError
 from sottovoce.methods.base import Price, Selecting
-from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, registered_fitters
+from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter, registered_fitters
 from sottovoce.methods.fitting.support import LinearSupport, Support
 from sottovoce.methods.poe import PoE
 from sottovoce.methods.prior_poe import PriorPoE
 from sottovoce.methods.rnm import RNM
 from sottovoce.models.base import FloatArray
+from sottovoce.parameters import options_of
 from sottovoce.planner.advise import affordable_epsilon
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency, Assignment, change_type
@@ -109,30 +110,35 @@ class Drawn:
     questions: int
     most: int
     pools: Mapping[str, Pool]
-    kept: dict[Any, Answering | None] = field(default_factory=dict)
+    kept: dict[Key, Answering | None] = field(default_factory=dict)
 
-    def episode(self, names: str) -> Episode:
-        return self.world.dataset.episode(self.seed, self.questions, names, self.most)
+    @cached_property
+    def episodes(self) -> Mapping[str, Episode]:
+        """By the kind of label names."""
+        dataset = self.world.dataset
+        return {names: dataset.episode(self.seed, self.questions, names, self.most) for names in (OWN, UNKNOWN)}
 
     @cached_property
     def vectors(self) -> FloatArray:
-        rows = self.episode("own").records
+        rows = self.episodes[OWN].records
         return np.asarray(self.world.model.embed_records(self.world.task, [example.fields for example in rows]))
 
     @cached_property
     def labels(self) -> NDArray[np.intp]:
-        return np.array([example.label for example in self.episode("own").records], dtype=np.intp)
+        return np.array([example.label for example in self.episodes[OWN].records], dtype=np.intp)
 
     @cached_property
     def asked(self) -> FloatArray:
-        return np.asarray(self.world.model.embed_questions(self.world.task, self.episode("own").questions))
+        return np.asarray(self.world.model.embed_questions(self.world.task, self.episodes[OWN].questions))
 
     def right_by_regression(self, records: int, truth: NDArray[np.intp]) -> float:
         """Percent right by logistic regression without privacy."""
-        if ("regression", records) not in self.kept:
-            weights = _regression(self.vectors[:records], self.labels[:records], self.asked, len(self.world.task.labels))
-            self.kept["regression", records] = Answering(weights, 0.0)
-        answering = self.kept["regression", records]
+        key = Key(self.world.dataset.name, "", REGRESSION, records=records)
+        if key not in self.kept:
+            labels = len(self.world.task.labels)
+            scores = _regression(self.vectors[:records], self.labels[:records], self.asked, labels)
+            self.kept[key] = Answering(scores, 0.0)
+        answering = self.kept[key]
         return e.right(e.best_laws(answering.evidence), truth) if answering else math.nan
 
 
@@ -153,7 +159,7 @@ class Answering:
 def measure(bench: Bench, piece: Piece) -> Measurements:
     """Every method and reference of one world, one kind of names, one seed."""
     drawn = _drawn(bench, piece.task, piece.seed)
-    episode = drawn.episode(piece.names)
+    episode = drawn.episodes[piece.names]
     public = e.ask_public(drawn.world.model, episode)
     yield Key(piece.task, piece.names, e.ZERO_SHOT), e.right(e.best_laws(public), episode.truth)
     counts = [count for count in bench.settings.records if count <= len(episode.records)]
@@ -192,9 +198,7 @@ class _Experts:
         return said[:, :count], public
 
 
-def _per_answer(
-    bench: Bench, piece: Piece, episode: Episode, experts: _Experts, counts: Sequence[int]
-) -> Measurements:
+def _per_answer(bench: Bench, piece: Piece, episode: Episode, experts: _Experts, counts: Sequence[int]) -> Measurements:
     said, public = experts.said(episode.questions, len(episode.records))
     for name, method in PER_ANSWER.items():
         for records in counts:
@@ -253,18 +257,17 @@ def _pools_for(kind: type[Fitter], pools: Mapping[str, Pool]) -> list[str]:
 
 
 def _answering(key: Key, drawn: Drawn, episode: Episode, experts: _Experts) -> Answering | None:
-    """What a fit says; where it never asked the model for labels it is the same under other names of the labels."""
-    nameless = replace(key, names="")
-    for known in (nameless, key):
-        if known in drawn.kept:
-            return drawn.kept[known]
-    answering, asked = _fitted(key, drawn, episode, experts)
-    drawn.kept[key if asked else nameless] = answering
-    return answering
+    """What a fit says. One that never asks the model for labels is drawn once, and worked out for both kinds of names."""
+    if key not in drawn.kept:
+        drawn.kept |= _fitted(key, drawn, episode, experts)
+    return drawn.kept[key]
 
 
-def _fitted(key: Key, drawn: Drawn, episode: Episode, experts: _Experts) -> tuple[Answering | None, bool]:
-    """Plans and fits, and whether the model was asked for labels. ``None`` where the method refuses the setting."""
+def _fitted(key: Key, drawn: Drawn, episode: Episode, experts: _Experts) -> dict[Key, Answering | None]:
+    """Plans and fits; ``None`` where the method refuses the setting.
+
+    Where the labels' names mean nothing a method that can leaves the model's own answer out, as its user would.
+    """
     model, records, adjacency = drawn.world.model, key.records, Adjacency.parse(str(key.adjacency))
     pool = drawn.pools.get(key.option, Pool([], np.empty((0, model.dimension))))
     change = change_type(Assignment.OWN_SLOT, adjacency)
@@ -273,9 +276,6 @@ def _fitted(key: Key, drawn: Drawn, episode: Episode, experts: _Experts) -> tupl
         units=records if adjacency.size_is_public else None,
         adjacency=adjacency, change=change, candidates=len(pool.texts),
     )  # fmt: skip
-    plan = _plan(key.method, float(key.epsilon or 0), setting)
-    if plan is None:
-        return None, False
     watched = _Watched(model)
 
     def said(queries: Sequence[Query]) -> tuple[FloatArray, FloatArray]:
@@ -288,8 +288,16 @@ def _fitted(key: Key, drawn: Drawn, episode: Episode, experts: _Experts) -> tupl
 
     private = PublicSums(drawn.vectors[:records], drawn.labels[:records], change, adjacency, said)
     inputs = PublicInputs(episode.task, watched, model, pool.texts, pool.vectors, log_prior)
-    support = plan.fitter.fit(plan, private, inputs, SeededRandomness(_seed_of(key, drawn.seed)))
-    return _said_by(support, drawn, episode), watched.asked
+    found: dict[Key, Answering | None] = {}
+    for names in (key.names, OWN, UNKNOWN):
+        if not watched.asked and (own := replace(key, names=names)) not in found:
+            plan = _plan(key.method, names == UNKNOWN or key.task in ALREADY_NAMED, float(key.epsilon or 0), setting)
+            if plan is not None:
+                support = plan.fitter.fit(plan, private, inputs, SeededRandomness(_seed_of(key, drawn.seed)))
+                found[own] = _said_by(support, drawn, episode)
+            else:
+                found[own] = None
+    return found
 
 
 class _Watched:
@@ -304,9 +312,11 @@ class _Watched:
 
 
 @lru_cache(maxsize=4096)
-def _plan(name: str, epsilon: float, setting: FitSetting) -> FitPlan | None:
+def _plan(name: str, names_mean_nothing: bool, epsilon: float, setting: FitSetting) -> FitPlan | None:
+    without = names_mean_nothing and "prior_weight" in options_of(registered_fitters()[name])
     try:
-        return registered_fitters()[name]().plan(Price(epsilon, DELTA), setting)
+        fitter = make_fitter(name, **({"prior_weight": 0.0} if without else {}))
+        return fitter.plan(Price(epsilon, DELTA), setting)
     except ParameterError:
         return None
 
@@ -326,9 +336,7 @@ def _seed_of(key: Key, seed: int) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
-def _regression(
-    vectors: FloatArray, labels: NDArray[np.intp], questions: FloatArray, count: int
-) -> FloatArray:
+def _regression(vectors: FloatArray, labels: NDArray[np.intp], questions: FloatArray, count: int) -> FloatArray:
     """Log-odds by scikit-learn, shape (questions, labels); a label without a record is never best."""
     from sklearn.linear_model import LogisticRegression
 
@@ -353,7 +361,7 @@ def _world(bench: Bench, task: str) -> World:
     order = np.random.default_rng(0).permutation(len(dataset.train)).tolist()
     kept = len(order) - min(POOL_ROWS, len(order) // 5)
     drawn = min(kept, max(bench.settings.records))  # no more rows are embedded than the largest number of records
-    records, spare = ([dataset.train[index] for index in part] for part in (order[:drawn], order[kept:]))
+    records, spare = (dataset.train.taken(part) for part in (order[:drawn], order[kept:]))
     return World(replace(dataset, train=records), bench.scorer.scorer, spare)
 
 
@@ -432,7 +440,12 @@ EXPERIMENT: Final = Experiment(
         epsilons=(1.0, 4.0, 8.0),
     ),
     quick=Settings(
-        seeds=2, queries=100, tasks=("trec", "tickets"), records=(60, 240), epsilons=(4.0,), adjacencies=("replace-one",)
+        seeds=2,
+        queries=100,
+        tasks=("trec", "tickets"),
+        records=(60, 240),
+        epsilons=(4.0,),
+        adjacencies=("replace-one",),
     ),
     measure=measure,
     section=section,
