@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final, final
@@ -257,7 +257,7 @@ def _pools_for(kind: type[Fitter], pools: Mapping[str, Pool]) -> list[str]:
 
 
 def _answering(key: Key, drawn: Drawn, episode: Episode, experts: _Experts) -> Answering | None:
-    """What a fit says. One that never asks the model for labels is drawn once, and worked out for both kinds of names."""
+    """What a fit says. One that never asks the model for labels is drawn once, for both kinds of names."""
     if key not in drawn.kept:
         drawn.kept |= _fitted(key, drawn, episode, experts)
     return drawn.kept[key]

@@ -65,7 +65,7 @@ def compact(result: Result) -> dict[str, Any]:
     settings = result.settings
     lines: dict[Key, dict[int, Any]] = {}
     for cell in result.cells:
-        key, by_records = _line_of(cell.key), lines.setdefault(_line_of(cell.key), {})
+        by_records = lines.setdefault(_line_of(cell.key), {})
         values = [round(value, 1) for value in cell.values]
         if cell.key.epsilon is None:
             by_records[cell.key.records] = values
@@ -252,8 +252,8 @@ def _by_records(frontier: Frontier, adjacency: str, epsilon: float) -> Table:
             ]
             rows.append((*kind, str(records), *(str(cell or "") for cell in cells)))
     note = (
-        f"Percent right, mean and standard error over seeds; total epsilon {epsilon:g} at delta {DELTA:g}, {adjacency}. "
-        "Methods that pay once answer any number of questions; the pool is the bundled one, none for pictures. The "
+        f"Percent right, mean and standard error over seeds; total epsilon {epsilon:g} at delta {DELTA:g}, "
+        f"{adjacency}. Methods that pay once answer any number of questions; the pool is the bundled one, none for pictures. The "
         "best per-answer method of each cell is chosen by its own figure, which flatters it. InvisibleInk is quoted "
         "from other runs with the best number of demonstrations. The last two columns have no privacy."
     )
