@@ -35,8 +35,8 @@ from sottovoce.tasks import Query
 
 SHORTCUTS: Final = (
     "Gaussian noise by NumPy: round(sigma * normal), the law of the exact sampler up to the rounding of doubles. "
-    "Public maps and sums over records by matrix products, likenesses in single precision, gradients not rounded one by one. "
-    "Selections are drawn exactly."
+    "Public maps and sums over records by matrix products, likenesses in single precision, gradients not rounded "
+    "one by one. Selections are drawn exactly."
 )
 """Said in every result that was measured so."""
 _TOGETHER: Final = 1024

@@ -253,8 +253,8 @@ def _by_records(frontier: Frontier, adjacency: str, epsilon: float) -> Table:
             rows.append((*kind, str(records), *(str(cell or "") for cell in cells)))
     note = (
         f"Percent right, mean and standard error over seeds; total epsilon {epsilon:g} at delta {DELTA:g}, "
-        f"{adjacency}. Methods that pay once answer any number of questions; the pool is the bundled one, none for pictures. The "
-        "best per-answer method of each cell is chosen by its own figure, which flatters it. InvisibleInk is quoted "
+        f"{adjacency}. Methods that pay once answer any number of questions; the pool is the bundled "
+        "one, none for pictures. The best per-answer method of each cell is chosen by its own figure, which flatters it. InvisibleInk is quoted "
         "from other runs with the best number of demonstrations. The last two columns have no privacy."
     )
     return Table(f"Total epsilon {epsilon:g}, {adjacency}", columns, rows, note)
