@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from sottovoce.benchmarks.studies.frontier_page import (
     section_of,
 )
 from sottovoce.errors import InputError
+from sottovoce.methods import label_public
 from sottovoce.methods.fitting.fitter import registered_fitters
 from sottovoce.models.fake import FakeScorer
 from sottovoce.parameters import options_of
@@ -38,7 +40,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.sealed import PublicRecords, Row
 
 SETTINGS = Settings(
-    model="fake", seeds=2, queries=12, tasks=("tickets",), names=("own", "made up"), records=(20, 40),
+    model="fake", seeds=1, queries=6, tasks=("tickets",), names=("own", "made up"), records=(10, 20),
     epsilons=(1.0, 8.0), adjacencies=("add-remove", "replace-one"),
 )  # fmt: skip
 RESULTS = Path(__file__).resolve().parents[3] / "docs" / "results"
@@ -50,6 +52,7 @@ def measured(tmp_path_factory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "open_model", lambda spec, store: FakeScorer())
         patch.setattr(frontier, "FOREIGN", {"tickets": ("agnews",)})
+        patch.setattr(label_public, "MANY_TEXTS", 4)
         texts = [Row(n, {"text": f"an invented text, number {n}"}) for n in range(30)]
         patch.setattr(frontier, "public_pool", lambda: PublicRecords(texts, source="pool"))
         yield run(
@@ -58,7 +61,7 @@ def measured(tmp_path_factory) -> Iterator[Path]:
 
 
 def test_every_method_is_measured_at_every_price_and_with_every_pool(measured):
-    grid = Frontier(compact(Result.read(measured)))
+    grid = Frontier(compact([Result.read(measured)]))
     assert set(grid.fitters) == set(registered_fitters())
     for kind in (("tickets", "own"), ("tickets", "made up")):
         assert len(grid.cell(kind, e.ZERO_SHOT).values) == SETTINGS.seeds
@@ -86,7 +89,7 @@ def test_a_run_says_what_it_cut_short_and_what_the_pools_were(measured):
 
 def test_the_compact_file_holds_every_number(measured):
     result = Result.read(measured)
-    grid = Frontier(json.loads(as_text(compact(result))))
+    grid = Frontier(json.loads(as_text(compact([result]))))
     assert len(grid._cells) - len(grid.content["quoted"]) == len(result.cells)
     for cell in result.cells:
         key = cell.key
@@ -120,6 +123,7 @@ def test_an_answer_has_the_better_of_two_currencies():
 def test_a_fit_is_drawn_once_for_both_kinds_of_names_unless_it_asks_the_model(monkeypatch, tmp_path):
     monkeypatch.setattr(runner, "open_model", lambda spec, store: FakeScorer())
     monkeypatch.setattr(frontier, "FOREIGN", {})
+    monkeypatch.setattr(label_public, "MANY_TEXTS", 4)
     monkeypatch.setattr(frontier, "public_pool", lambda: PublicRecords([Row(1, {"text": "one"})], source="pool"))
     settings = SETTINGS.changed(records=[20], epsilons=[8.0], adjacencies=["replace-one"])
     bench = runner.open_bench(settings, runner.ScoreCache(tmp_path / "scores.db"), default_data())
@@ -196,6 +200,20 @@ def test_the_page_follows_from_the_compact_file_alone(tmp_path, capsys):
     assert "Written" in capsys.readouterr().out
 
 
+def test_runs_of_several_tasks_are_put_together():
+    other = small()
+    cells = [replace(cell, key=replace(cell.key, task="trec")) for cell in other.cells]
+    other = replace(other, settings=replace(other.settings, tasks=("trec",)), cells=cells)
+    grid = Frontier(compact([small(), other]))
+    assert grid.kinds == [("agnews", "own"), ("trec", "own")]
+    assert grid.content["settings"]["tasks"] == ("agnews", "trec")
+    assert [run["tasks"] for run in grid.content["runs"]] == [("agnews",), ("trec",)]
+    with pytest.raises(InputError, match="same settings"):
+        compact([small(), replace(other, settings=replace(other.settings, seeds=3))])
+    with pytest.raises(InputError, match="no result"):
+        compact([])
+
+
 def test_a_file_that_is_none_is_refused(tmp_path):
     other = tmp_path / "frontier.json"
     for text in ("[]", "{", '{"benchmark": "frontier", "format": 2}'):
@@ -241,7 +259,7 @@ def test_the_committed_page_is_that_of_the_committed_file():
 def test_class_means_beat_zero_shot_on_question_types(tmp_path):
     settings = EXPERIMENT.quick.changed(tasks=["trec"], names=["made up"], seeds=1)
     file = run(EXPERIMENT, settings, results=tmp_path / "results", cache=tmp_path / "cache")
-    grid = Frontier(compact(Result.read(file)))
+    grid = Frontier(compact([Result.read(file)]))
     kind = "trec", "made up"
     found = grid.cell(kind, "class-means", 240, SAME_KIND, "replace-one", 4.0)
     assert found.mean > grid.cell(kind, e.ZERO_SHOT).mean + 15

@@ -18,7 +18,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, final
@@ -60,30 +60,47 @@ BEST_ANSWER, PAID_ONCE, NO_PROTECTION = "best method that pays for every answer"
 # The compact file
 
 
-def compact(result: Result) -> dict[str, Any]:
-    """What is kept of a result: a line a series."""
-    settings = result.settings
+def compact(results: Sequence[Result]) -> dict[str, Any]:
+    """What is kept of one or more runs: a line a series.
+
+    Raises:
+        InputError: There is none, or two of them differ in more than their tasks.
+    """
+    if not results:
+        raise InputError("There is no result of the experiment frontier in that folder.")
+    first = results[0].settings
+    for result in results:
+        if replace(result.settings, tasks=first.tasks) != first:
+            raise InputError("Every run must have the same settings but for its tasks.")
     lines: dict[Key, dict[int, Any]] = {}
-    for cell in result.cells:
+    for cell in (cell for result in results for cell in result.cells):
         by_records = lines.setdefault(_line_of(cell.key), {})
         values = [round(value, 1) for value in cell.values]
         if cell.key.epsilon is None:
             by_records[cell.key.records] = values
         else:
-            row = by_records.setdefault(cell.key.records, [None] * len(settings.epsilons))
-            row[settings.epsilons.index(cell.key.epsilon)] = values
+            row = by_records.setdefault(cell.key.records, [None] * len(first.epsilons))
+            row[first.epsilons.index(cell.key.epsilon)] = values
+    tasks = tuple(dict.fromkeys(task for result in results for task in result.settings.tasks))
     return {
         "benchmark": NAME,
         "format": 1,
-        "keys": (__doc__ or "").partition("adjacency:\n\n")[2].replace("\n   ", "").strip(),
-        "settings": asdict(settings),
-        "machine": result.machine,
-        "seconds": result.seconds,
+        "keys": " ".join((__doc__ or "").partition("adjacency:")[2].split()),
+        "settings": asdict(replace(first, tasks=tasks)),
+        "runs": [
+            {"tasks": result.settings.tasks, "seconds": result.seconds, "machine": result.machine} for result in results
+        ],
         "questions": QUESTIONS,
-        **{name: value for name, value in result.extra.items() if name != "quoted"},
-        "quoted": result.extra.get("quoted", []),
+        "delta": DELTA,
+        "shortcuts": results[0].extra.get("shortcuts", ""),
+        **{name: _joined(result.extra.get(name, {}) for result in results) for name in ("labels", "pools")},
+        "quoted": results[0].extra.get("quoted", []),
         "lines": [_line(key, by_records) for key, by_records in lines.items()],
     }
+
+
+def _joined(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    return {name: value for part in parts for name, value in part.items()}
 
 
 def _line_of(key: Key) -> Key:
@@ -216,7 +233,7 @@ class Frontier:
 
 def section(result: Result) -> ReportSection:
     """Tables and figures of a run."""
-    return section_of(Frontier(compact(result)))
+    return section_of(Frontier(compact([result])))
 
 
 def section_of(frontier: Frontier) -> ReportSection:
@@ -253,9 +270,10 @@ def _by_records(frontier: Frontier, adjacency: str, epsilon: float) -> Table:
             rows.append((*kind, str(records), *(str(cell or "") for cell in cells)))
     note = (
         f"Percent right, mean and standard error over seeds; total epsilon {epsilon:g} at delta {DELTA:g}, "
-        f"{adjacency}. Methods that pay once answer any number of questions; the pool is the bundled "
-        "one, none for pictures. The best per-answer method of each cell is chosen by its own figure, which flatters it. InvisibleInk is quoted "
-        "from other runs with the best number of demonstrations. The last two columns have no privacy."
+        f"{adjacency}. Methods that pay once answer any number of questions; the pool is the bundled one, none for "
+        "pictures. The best per-answer method of each cell is chosen by its own figure, which flatters it. "
+        "InvisibleInk is quoted from other runs with the best number of demonstrations. The last two columns have no "
+        "privacy."
     )
     return Table(f"Total epsilon {epsilon:g}, {adjacency}", columns, rows, note)
 
@@ -399,7 +417,7 @@ def _reading(frontier: Frontier) -> Iterator[str]:
 
 def _about(frontier: Frontier) -> list[tuple[str, str]]:
     content = frontier.content
-    settings, machine = content["settings"], content["machine"]
+    settings, machine = content["settings"], content["runs"][0]["machine"]
     packages = ", ".join(f"{name} {version}" for name, version in machine.get("packages", {}).items() if version)
     return [
         ("Protocol", f"{settings['seeds']} seeds x {settings['queries']} questions; standard errors over seeds"),
@@ -409,7 +427,7 @@ def _about(frontier: Frontier) -> list[tuple[str, str]]:
         ("Machine", f"{machine.get('processor')}, {machine.get('cores')} cores, Python {machine.get('python')}"),
         ("Packages", packages),
         ("Commit", str(machine.get("commit"))),
-        ("Time", f"{content['seconds']:.0f} s"),
+        ("Time", f"{sum(run['seconds'] for run in content['runs']):.0f} s"),
         ("Command", f"sotto bench run {NAME} --seeds {settings['seeds']} --queries {settings['queries']}"),
     ]
 
@@ -425,12 +443,12 @@ INTRODUCTION: Final = (
 def main(argv: Sequence[str]) -> None:
     """Writes the compact file, the page and its figures from the result of a run."""
     parser = argparse.ArgumentParser(prog="python -m sottovoce.benchmarks.studies.frontier_page")
-    parser.add_argument("--results", type=Path, help="folder with frontier.json, as 'sotto bench run' wrote it")
+    parser.add_argument("--results", type=Path, help="folder with frontier*.json, in subfolders too")
     parser.add_argument("--out", type=Path, required=True, help="folder; without --results its own file is shown again")
     args = parser.parse_args(list(argv))
     file, page, figures = args.out / f"{NAME}.json", args.out / "pay-once.md", args.out / "pay-once"
     if args.results:
-        grid = compact(Result.read(args.results / f"{NAME}.json"))
+        grid = compact([Result.read(found) for found in sorted(args.results.rglob(f"{NAME}*.json"))])
         file.parent.mkdir(parents=True, exist_ok=True)
         write_new(file, as_text(grid), replaces=_is_compact)
     shown = [section_of(Frontier.read(file))]
