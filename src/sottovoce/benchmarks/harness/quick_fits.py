@@ -195,7 +195,7 @@ class PublicSums:
         errors = self._own(len(rule.weights)).T - odds / odds.sum(axis=1, keepdims=True)
         norms = np.sqrt(np.einsum("ij,ij->i", errors, errors) * np.einsum("ij,ij->i", x, x)) / rule.clip
         steps = LIMIT / (rule.clip * np.maximum(norms, 1.0))
-        return np.rint((errors * steps[:, None]).T @ x).astype(np.int64).ravel()
+        return np.asarray(np.rint((errors * steps[:, None]).T @ x).astype(np.int64).ravel())
 
     def _own(self, labels: int) -> FloatArray:
         """Which records are whose, shape (labels, records)."""

@@ -2,7 +2,8 @@
 
     python -m sottovoce.benchmarks.studies.frontier_page --results FOLDER --out docs/results
 
-writes ``frontier.json``, the page ``pay-once.md`` made from that file alone, and its figures in ``pay-once``.
+writes ``frontier.json``, the page ``pay-once.md`` made from that file alone, and in ``pay-once`` its figures and the
+same page as HTML.
 
 The file holds a line for each world, kind of names, method, option and adjacency:
 
@@ -29,6 +30,7 @@ from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.datasets import OWN, UNKNOWN
 from sottovoce.benchmarks.harness.experiment import ALREADY_NAMED, Cell, Key, Result
 from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
+from sottovoce.benchmarks.reporting.collect import family_of
 from sottovoce.benchmarks.reporting.plots import MARK, draw_all
 from sottovoce.benchmarks.reporting.report import write_markdown, write_report
 from sottovoce.errors import InputError
@@ -432,14 +434,6 @@ def _about(frontier: Frontier) -> list[tuple[str, str]]:
     ]
 
 
-INTRODUCTION: Final = (
-    "One budget for a data set, and the question what it is worth: by how many answers, by which method. Methods that "
-    "pay once are measured beside those that pay for every answer, at the same total price.",
-    "Zero-shot reads no record and is free. Full context and logistic regression have no privacy. Every released "
-    "label of a per-answer method counts with its exact probability; fits are drawn once a seed.",
-)
-
-
 def main(argv: Sequence[str]) -> None:
     """Writes the compact file, the page and its figures from the result of a run."""
     parser = argparse.ArgumentParser(prog="python -m sottovoce.benchmarks.studies.frontier_page")
@@ -454,8 +448,9 @@ def main(argv: Sequence[str]) -> None:
     shown = [section_of(Frontier.read(file))]
     refuse_existing(page, marked(MARK))
     draw_all(shown, figures)
-    write_markdown(shown, page, title="Pay once, measured", introduction=INTRODUCTION, figures=figures)
-    write_report(shown, figures / "report.html", title="Pay once, measured", introduction=INTRODUCTION)
+    title, introduction = family_of(shown)
+    write_markdown(shown, page, title=title, introduction=introduction, figures=figures)
+    write_report(shown, figures / "report.html", title=title, introduction=introduction)
     print(f"Written: {file}, {file.stat().st_size / 1000:.0f} kB, and {page}")
 
 
