@@ -42,7 +42,7 @@ MODULES: Final = {
     "prior-choice": "poetry.prior_choice",
     "prior-poe": "poetry.prior_poe",
     "plan-grid": "studies.plan_grid",
-    "frontier": "studies.frontier",
+    "frontier": "frontier.measure",
     "prism-kshot": "prism.kshot",
     "prism-records": "prism.records",
     "prism-knobs": "prism.ablations",

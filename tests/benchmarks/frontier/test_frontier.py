@@ -11,14 +11,8 @@ import numpy as np
 import pytest
 
 from benchmarks.tiny_rows import write_news
-from sottovoce.benchmarks.harness import evaluation as e
-from sottovoce.benchmarks.harness import runner
-from sottovoce.benchmarks.harness.datasets import default_data
-from sottovoce.benchmarks.harness.experiment import Cell, Key, Result, Settings
-from sottovoce.benchmarks.harness.runner import load_experiment, run
-from sottovoce.benchmarks.studies import frontier, frontier_page
-from sottovoce.benchmarks.studies.frontier import EXPERIMENT, PER_ANSWER, price_of_one
-from sottovoce.benchmarks.studies.frontier_page import (
+from sottovoce.benchmarks.frontier import measure, rows
+from sottovoce.benchmarks.frontier.kept import (
     ANOTHER_KIND,
     BUNDLED,
     QUESTIONS,
@@ -27,10 +21,15 @@ from sottovoce.benchmarks.studies.frontier_page import (
     Frontier,
     as_text,
     compact,
-    main,
     quoted,
-    section_of,
 )
+from sottovoce.benchmarks.frontier.measure import EXPERIMENT, PER_ANSWER, price_of_one
+from sottovoce.benchmarks.frontier.page import main, section, section_of
+from sottovoce.benchmarks.harness import evaluation as e
+from sottovoce.benchmarks.harness import runner
+from sottovoce.benchmarks.harness.datasets import default_data
+from sottovoce.benchmarks.harness.experiment import Cell, Key, Result, Settings
+from sottovoce.benchmarks.harness.runner import load_experiment, run
 from sottovoce.errors import InputError
 from sottovoce.methods import label_public
 from sottovoce.methods.fitting.fitter import registered_fitters
@@ -51,10 +50,10 @@ def measured(tmp_path_factory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("frontier")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "open_model", lambda spec, store: FakeScorer())
-        patch.setattr(frontier, "FOREIGN", {"tickets": ("agnews",)})
+        patch.setattr(rows, "FOREIGN", {"tickets": ("agnews",)})
         patch.setattr(label_public, "MANY_TEXTS", 4)
         texts = [Row(n, {"text": f"an invented text, number {n}"}) for n in range(30)]
-        patch.setattr(frontier, "public_pool", lambda: PublicRecords(texts, source="pool"))
+        patch.setattr(rows, "public_pool", lambda: PublicRecords(texts, source="pool"))
         yield run(
             EXPERIMENT, SETTINGS, results=folder / "results", cache=folder / "cache", data=write_news(folder / "data")
         )
@@ -101,7 +100,7 @@ def test_the_compact_file_holds_every_number(measured):
 def test_records_of_a_world_are_in_none_of_its_pools(measured, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "open_model", lambda spec, store: FakeScorer())
     bench = runner.open_bench(SETTINGS, runner.ScoreCache(tmp_path / "scores.db"), default_data())
-    world = frontier._world(bench, "tickets")
+    world = rows.world_of(bench, "tickets")
     episodes = [world.dataset.episode(seed, 10, "own", 10_000) for seed in range(3)]
     spare = {example.fields["text"] for example in world.spare}
     for episode in episodes:
@@ -122,15 +121,16 @@ def test_an_answer_has_the_better_of_two_currencies():
 
 def test_a_fit_is_drawn_once_for_both_kinds_of_names_unless_it_asks_the_model(monkeypatch, tmp_path):
     monkeypatch.setattr(runner, "open_model", lambda spec, store: FakeScorer())
-    monkeypatch.setattr(frontier, "FOREIGN", {})
+    monkeypatch.setattr(rows, "FOREIGN", {})
     monkeypatch.setattr(label_public, "MANY_TEXTS", 4)
-    monkeypatch.setattr(frontier, "public_pool", lambda: PublicRecords([Row(1, {"text": "one"})], source="pool"))
+    monkeypatch.setattr(rows, "public_pool", lambda: PublicRecords([Row(1, {"text": "one"})], source="pool"))
     settings = SETTINGS.changed(records=[20], epsilons=[8.0], adjacencies=["replace-one"])
     bench = runner.open_bench(settings, runner.ScoreCache(tmp_path / "scores.db"), default_data())
-    list(frontier.measure(bench, EXPERIMENT.pieces(settings)[0]))
-    kept = frontier._drawn(bench, "tickets", 0).kept
+    list(measure.measure(bench, EXPERIMENT.pieces(settings)[0]))
+    known = rows.drawn_from(bench, "tickets", 0).known
+    fits = {key: value for key, value in known.items() if isinstance(key, Key) and key.option == SAME_KIND}
     for name, fitter in registered_fitters().items():
-        found = {key.names: value for key, value in kept.items() if key.method == name and key.option == SAME_KIND}
+        found = {key.names: value for key, value in fits.items() if key.method == name}
         assert list(found) == (["own"] if fitter.asks_experts else ["own", "made up"])
         if "prior_weight" in options_of(fitter) and not fitter.asks_experts:
             assert found["made up"].prior_weight == 0
@@ -263,4 +263,4 @@ def test_class_means_beat_zero_shot_on_question_types(tmp_path):
     kind = "trec", "made up"
     found = grid.cell(kind, "class-means", 240, SAME_KIND, "replace-one", 4.0)
     assert found.mean > grid.cell(kind, e.ZERO_SHOT).mean + 15
-    assert frontier_page.section(Result.read(file)).tables
+    assert section(Result.read(file)).tables
