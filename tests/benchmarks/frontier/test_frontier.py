@@ -23,7 +23,7 @@ from sottovoce.benchmarks.frontier.kept import (
     compact,
     quoted,
 )
-from sottovoce.benchmarks.frontier.measure import EXPERIMENT, PER_ANSWER, price_of_one
+from sottovoce.benchmarks.frontier.measure import EXPERIMENT, PER_ANSWER, measured_fitters, price_of_one
 from sottovoce.benchmarks.frontier.page import main, section, section_of
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness import runner
@@ -32,7 +32,6 @@ from sottovoce.benchmarks.harness.experiment import Cell, Key, Result, Settings
 from sottovoce.benchmarks.harness.runner import load_experiment, run
 from sottovoce.errors import InputError
 from sottovoce.methods import label_public
-from sottovoce.methods.fitting.fitter import registered_fitters
 from sottovoce.models.fake import FakeScorer
 from sottovoce.parameters import options_of
 from sottovoce.privacy.unit import Adjacency
@@ -61,7 +60,7 @@ def measured(tmp_path_factory) -> Iterator[Path]:
 
 def test_every_method_is_measured_at_every_price_and_with_every_pool(measured):
     grid = Frontier(compact([Result.read(measured)]))
-    assert set(grid.fitters) == set(registered_fitters())
+    assert set(grid.fitters) == set(measured_fitters())
     for kind in (("tickets", "own"), ("tickets", "made up")):
         assert len(grid.cell(kind, e.ZERO_SHOT).values) == SETTINGS.seeds
         for records in SETTINGS.records:
@@ -73,9 +72,15 @@ def test_every_method_is_measured_at_every_price_and_with_every_pool(measured):
                     for name in PER_ANSWER:
                         cells = [grid.cell(kind, name, records, str(q), adjacency, epsilon) for q in QUESTIONS]
                         assert all(cells), (name, at)
-                    for name, fitter in registered_fitters().items():
+                    for name, fitter in measured_fitters().items():
                         for pool in (SAME_KIND, ANOTHER_KIND, BUNDLED) if fitter.pool != "unused" else ("no pool",):
                             assert grid.cell(kind, name, records, pool, adjacency, epsilon), (name, pool, at)
+
+
+def test_a_fitter_that_lets_a_model_write_is_left_out(monkeypatch):
+    every = measured_fitters()
+    monkeypatch.setattr(every["choice"], "writes", True, raising=False)
+    assert set(every) - set(measured_fitters()) == {"choice"}
 
 
 def test_a_run_says_what_it_cut_short_and_what_the_pools_were(measured):
@@ -129,7 +134,7 @@ def test_a_fit_is_drawn_once_for_both_kinds_of_names_unless_it_asks_the_model(mo
     list(measure.measure(bench, EXPERIMENT.pieces(settings)[0]))
     known = rows.drawn_from(bench, "tickets", 0).known
     fits = {key: value for key, value in known.items() if isinstance(key, Key) and key.option == SAME_KIND}
-    for name, fitter in registered_fitters().items():
+    for name, fitter in measured_fitters().items():
         found = {key.names: value for key, value in fits.items() if key.method == name}
         assert list(found) == (["own"] if fitter.asks_experts else ["own", "made up"])
         if "prior_weight" in options_of(fitter) and not fitter.asks_experts:
