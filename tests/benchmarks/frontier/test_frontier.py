@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.tiny_rows import write_news
+from benchmarks.tiny_rows import write_drawings, write_news
 from sottovoce.benchmarks.frontier import measure, rows
 from sottovoce.benchmarks.frontier.kept import (
     ANOTHER_KIND,
@@ -27,10 +27,10 @@ from sottovoce.benchmarks.frontier.measure import EXPERIMENT, PER_ANSWER, measur
 from sottovoce.benchmarks.frontier.page import main, section, section_of
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness import runner
-from sottovoce.benchmarks.harness.datasets import default_data
+from sottovoce.benchmarks.harness.datasets import default_data, read_world
 from sottovoce.benchmarks.harness.experiment import Cell, Key, Result, Settings
 from sottovoce.benchmarks.harness.runner import load_experiment, run
-from sottovoce.errors import InputError
+from sottovoce.errors import InputError, ParameterError
 from sottovoce.methods import label_public
 from sottovoce.models.fake import FakeScorer
 from sottovoce.parameters import options_of
@@ -111,6 +111,17 @@ def test_records_of_a_world_are_in_none_of_its_pools(measured, tmp_path, monkeyp
     for episode in episodes:
         assert spare.isdisjoint(record.fields["text"] for record in episode.records)
         assert spare.isdisjoint(question["text"] for question in episode.questions)
+
+
+def test_a_pool_of_pictures_has_none_of_the_episodes_characters(tmp_path):
+    dataset = read_world(write_drawings(tmp_path), "pseudonames")
+    for seed in range(4):
+        episode = dataset.episode(seed, 30, "own")
+        shown = {record.fields["image"].split()[1] for record in episode.records}
+        pool = {text["image"].split()[1] for text in rows._other_classes(dataset, seed)}
+        assert len(shown) == 5
+        assert shown.isdisjoint(pool)
+        assert len(shown | pool) == 7
 
 
 def test_an_answer_has_the_better_of_two_currencies():
@@ -243,11 +254,20 @@ def test_what_is_quoted_is_the_best_number_of_demonstrations():
     assert quoted(RESULTS / "nowhere") == []
 
 
-def test_the_experiment_is_enrolled_with_a_small_grid():
-    experiment = load_experiment("frontier")
-    assert experiment.quick is not None
-    assert set(experiment.quick.tasks) <= set(experiment.settings.tasks)
-    assert experiment.settings.epsilons == (1.0, 4.0, 8.0)
+def test_the_experiment_is_enrolled_with_a_small_grid(monkeypatch, tmp_path):
+    assert EXPERIMENT.quick is not None
+    assert load_experiment("frontier") is EXPERIMENT
+    small().write(tmp_path / "frontier.json")
+    asked = []
+    monkeypatch.setattr(runner, "run", lambda *given, **places: asked.append(given) or tmp_path / "frontier.json")
+    for words in ([], ["--quick"], ["--quick", "--seeds", "1"]):
+        runner.main("frontier", words)
+    assert [settings for _, settings in asked] == [
+        EXPERIMENT.settings, EXPERIMENT.quick, EXPERIMENT.quick.changed(seeds=1),
+    ]  # fmt: skip
+    with pytest.raises(ParameterError, match="no small grid"):
+        runner.main("poetry-table2", ["--quick"])
+    assert len(asked) == 3
 
 
 @pytest.mark.slow
