@@ -300,6 +300,7 @@ class Experiment:
         measure: The numbers of one piece.
         section: Tables, figures and the reading of a result.
         whole: What is worked out from all pieces together, kept as ``extra``; for experiments that need it.
+        quick: Defaults of a small run, for ``--quick``; ``None`` where there is none.
     """
 
     name: str
@@ -309,6 +310,7 @@ class Experiment:
     measure: Measure
     section: Callable[[Result], ReportSection]
     whole: Callable[[Bench, Sequence[Piece]], dict[str, Any]] | None = None
+    quick: Settings | None = None
 
     def pieces(self, settings: Settings) -> list[Piece]:
         """Everything there is to do, seeds outermost, so that an interrupted run has a bit of everything."""

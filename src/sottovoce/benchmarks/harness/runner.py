@@ -19,7 +19,7 @@ from sottovoce.benchmarks.harness.experiment import Bench, Cell, Experiment, Key
 from sottovoce.benchmarks.harness.hardware import describe
 from sottovoce.benchmarks.harness.parallel import Done, measured, run_in_parallel
 from sottovoce.benchmarks.harness.score_cache import ScoreCache, StoredScorer
-from sottovoce.errors import InputError
+from sottovoce.errors import InputError, ParameterError
 from sottovoce.files.outputs import refuse_existing
 from sottovoce.files.partial import PartialFile, is_torn, rows_of
 from sottovoce.models.base import LabelScorer
@@ -42,6 +42,7 @@ MODULES: Final = {
     "prior-choice": "poetry.prior_choice",
     "prior-poe": "poetry.prior_poe",
     "plan-grid": "studies.plan_grid",
+    "frontier": "frontier.measure",
     "prism-kshot": "prism.kshot",
     "prism-records": "prism.records",
     "prism-knobs": "prism.ablations",
@@ -275,6 +276,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     parser.add_argument("--results", type=Path, default=Path("bench-results"), help="folder of the result files")
     parser.add_argument("--cache", type=Path, help="folder of kept model scores [your data folder]")
     parser.add_argument("--jobs", type=int, default=1, help="processes that measure side by side")
+    parser.add_argument("--quick", action="store_true", help="a small grid, where the experiment has one")
     parser.add_argument("--restart", action="store_true", help="throw away what an interrupted run left")
     return parser
 
@@ -285,10 +287,13 @@ def main(name: str, argv: Sequence[str]) -> None:
 
     arguments = vars(parser_of(name).parse_args(list(argv)))
     places = {place: arguments.pop(place) for place in ("data", "results", "cache", "restart", "jobs")}
-    places["cache"] = places["cache"] or home() / "benchmarks"
+    places["cache"], quick = places["cache"] or home() / "benchmarks", arguments.pop("quick")
     for each in _named(name):
         experiment = load_experiment(each)
-        settings = experiment.settings.changed(**_suited(experiment, arguments, alone=name not in PAPERS))
+        if quick and experiment.quick is None:
+            raise ParameterError("--quick", each, "left out: the experiment has no small grid")
+        defaults = experiment.quick if quick and experiment.quick else experiment.settings
+        settings = defaults.changed(**_suited(experiment, arguments, alone=name not in PAPERS))
         alone = each in TIMED  # a time is measured on a quiet machine, as far as this run goes
         file = run(experiment, settings, **{**places, "jobs": 1} if alone else places)
         print(text_tables(experiment.section(Result.read(file))))

@@ -30,8 +30,16 @@ PRISM = (
     "Unless a model is named, texts are written by the embedded language model, a stand-in of 15 million parameters "
     "that says little of how a method does on a real model.",
 )
+PAY_ONCE = (
+    "One budget for a data set, and what it is worth: how many right answers, by which method. Methods that pay once "
+    "and answer any number of questions stand beside those that pay for every answer, at the same total price.",
+    "Zero-shot reads no record and is free. Full context and logistic regression have no privacy. Every answer of a "
+    "per-answer method counts with its exact probability; a fit is drawn once a seed. Spreads are standard errors over "
+    "seeds, that is over draws of records, questions, made-up names and noise.",
+)
 FAMILIES: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "prism": ("Private synthetic examples, measured", PRISM),
+    "frontier": ("Pay once, measured", PAY_ONCE),
     "": ("Private PoEtry, measured", POETRY),
 }
 """Title and introduction of a report, by how the names of its experiments begin."""

@@ -1,0 +1,283 @@
+"""The frontier as it is shown: tables, and one figure.
+
+    python -m sottovoce.benchmarks.frontier.page --results FOLDER --out docs/results
+
+writes ``frontier.json``, the page ``pay-once.md`` made from that file alone, and in ``pay-once`` its figures and the
+same page as HTML.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from sottovoce.benchmarks.frontier.kept import (
+    BUNDLED,
+    DELTA,
+    INK,
+    NAME,
+    NO_POOL,
+    PER_ANSWER_NAMES,
+    POOLS,
+    QUESTIONS,
+    REGRESSION,
+    REPORTED,
+    SOURCE,
+    TITLE,
+    Frontier,
+    as_text,
+    compact,
+)
+from sottovoce.benchmarks.harness import evaluation as e
+from sottovoce.benchmarks.harness.datasets import OWN, UNKNOWN
+from sottovoce.benchmarks.harness.experiment import Cell, Key, Result
+from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
+from sottovoce.benchmarks.reporting.collect import family_of
+from sottovoce.benchmarks.reporting.plots import MARK, draw_all
+from sottovoce.benchmarks.reporting.report import write_markdown, write_report
+from sottovoce.errors import InputError
+from sottovoce.files.outputs import marked, refuse_existing, write_new
+
+SHOWN_EPSILON, SHOWN_RECORDS, SHOWN_ADJACENCY = 4.0, 240, "replace-one"
+"""What the figure and the shorter tables show."""
+BEST_ANSWER, PAID_ONCE, NO_PROTECTION = "best method that pays for every answer", "pay once", "no protection"
+
+
+def section(result: Result) -> ReportSection:
+    """Tables and figures of a run."""
+    return section_of(Frontier(compact([result])))
+
+
+def section_of(frontier: Frontier) -> ReportSection:
+    """Tables and figures of a compact file."""
+    tables = [_by_questions(frontier), _by_pool(frontier)]
+    for adjacency in frontier.adjacencies:
+        tables += [_by_records(frontier, adjacency, epsilon) for epsilon in frontier.epsilons]
+    figures = [figure for names in (OWN, UNKNOWN) if (figure := _figure(frontier, names))]
+    return ReportSection(NAME, TITLE, SOURCE, list(_reading(frontier)), tables, figures, _about(frontier))
+
+
+ANY_POOL: Final = (BUNDLED, NO_POOL)
+"""What is shown where a table has one column a method: what a user has who brings no texts."""
+
+
+def _by_records(frontier: Frontier, adjacency: str, epsilon: float) -> Table:
+    columns = (
+        "task", "label names", "records", e.ZERO_SHOT, "best per answer, 100 questions", f"{INK} (quoted)",
+        *frontier.fitters, e.FULL, REGRESSION,
+    )  # fmt: skip
+    rows = []
+    for kind in frontier.kinds:
+        for records in frontier.records:
+            last = [frontier.cell(kind, reference, records) for reference in (e.FULL, REGRESSION)]
+            if not any(last):
+                continue
+            cells = [
+                frontier.cell(kind, e.ZERO_SHOT),
+                frontier.best(kind, PER_ANSWER_NAMES, ["100"], records, adjacency, epsilon),
+                frontier.cell(kind, INK, records, "", adjacency, epsilon),
+                *(frontier.best(kind, [name], ANY_POOL, records, adjacency, epsilon) for name in frontier.fitters),
+                *last,
+            ]
+            rows.append((*kind, str(records), *(str(cell or "") for cell in cells)))
+    note = (
+        f"Percent right, mean and standard error over seeds; total epsilon {epsilon:g} at delta {DELTA:g}, "
+        f"{adjacency}. Methods that pay once answer any number of questions; the pool is the bundled one, none for "
+        "pictures. The best per-answer method of each cell is chosen by its own figure, which flatters it. "
+        "InvisibleInk is quoted from other runs with the best number of demonstrations. The last two columns have no "
+        "privacy."
+    )
+    return Table(f"Total epsilon {epsilon:g}, {adjacency}", columns, rows, note)
+
+
+def _by_questions(frontier: Frontier) -> Table:
+    adjacency, epsilon = _shown(frontier)
+    columns = (
+        "task", "label names", "records", e.ZERO_SHOT, *(f"per answer, {q:,}" for q in QUESTIONS),
+        "pay once, any number", "method", e.FULL, REGRESSION,
+    )  # fmt: skip
+    rows = []
+    for kind in frontier.kinds:
+        for records in frontier.records:
+            each = [frontier.best(kind, PER_ANSWER_NAMES, [str(q)], records, adjacency, epsilon) for q in QUESTIONS]
+            once = frontier.best(kind, frontier.fitters, ANY_POOL, records, adjacency, epsilon)
+            last = [frontier.cell(kind, reference, records) for reference in (e.FULL, REGRESSION)]
+            if any(last):
+                texts = [str(cell or "") for cell in (frontier.cell(kind, e.ZERO_SHOT), *each, once)]
+                method = once.key.method if once else ""
+                rows.append((*kind, str(records), *texts, method, *(str(cell or "") for cell in last)))
+    note = (
+        f"Total epsilon {epsilon:g} at delta {DELTA:g}, {adjacency}. Every column has the best method of its kind in "
+        "each cell, chosen by its own figure. Bundled pool, none for pictures."
+    )
+    return Table("By the number of questions", columns, rows, note)
+
+
+def _by_pool(frontier: Frontier) -> Table:
+    adjacency, epsilon = _shown(frontier)
+    with_pools = [
+        (name, pool)
+        for name in frontier.fitters
+        for pool in POOLS
+        if any(line["m"] == name and line.get("o") == pool for line in frontier.content["lines"])
+    ]
+    columns = ("task", "label names", "records", e.ZERO_SHOT, *(f"{name}, {pool}" for name, pool in with_pools))
+    rows = []
+    for kind in frontier.kinds:
+        for records in frontier.records:
+            cells = [frontier.cell(kind, name, records, pool, adjacency, epsilon) for name, pool in with_pools]
+            if any(cells):
+                row = [str(cell or "") for cell in (frontier.cell(kind, e.ZERO_SHOT), *cells)]
+                rows.append((*kind, str(records), *row))
+    note = f"Total epsilon {epsilon:g} at delta {DELTA:g}, {adjacency}: what the public texts do."
+    return Table("By the kind of pool", columns, rows, note)
+
+
+def _shown(frontier: Frontier) -> tuple[str, float]:
+    adjacency = SHOWN_ADJACENCY if SHOWN_ADJACENCY in frontier.adjacencies else frontier.adjacencies[0]
+    return adjacency, SHOWN_EPSILON if SHOWN_EPSILON in frontier.epsilons else frontier.epsilons[0]
+
+
+def _figure(frontier: Frontier, names: str) -> Figure | None:
+    """Accuracy over the number of questions: a mean over the reported sets that were measured."""
+    adjacency, epsilon = _shown(frontier)
+    records = SHOWN_RECORDS if SHOWN_RECORDS in frontier.records else frontier.records[-1]
+    kinds = [kind for kind in frontier.kinds if kind[0] in REPORTED and kind[1] == names]
+    kinds = kinds or [kind for kind in frontier.kinds if kind[1] == names]
+    once = [frontier.best(kind, frontier.fitters, ANY_POOL, records, adjacency, epsilon) for kind in kinds]
+    if not kinds or None in once:
+        return None
+    ends = (float(QUESTIONS[0]), float(QUESTIONS[-1]))
+    each = [
+        _mean([frontier.best(kind, PER_ANSWER_NAMES, [str(q)], records, adjacency, epsilon) for kind in kinds])
+        for q in QUESTIONS
+    ]
+    lines = [
+        _line_at(e.ZERO_SHOT, ends, [_mean([frontier.cell(kind, e.ZERO_SHOT) for kind in kinds])] * 2, reference=True),
+        _line_at(BEST_ANSWER, [float(q) for q in QUESTIONS], each),
+        _line_at(PAID_ONCE, ends, [_mean(once)] * 2),
+        _line_at(
+            NO_PROTECTION, ends, [_mean([frontier.cell(kind, REGRESSION, records) for kind in kinds])] * 2,
+            reference=True,
+        ),
+    ]  # fmt: skip
+    tasks = ", ".join(task for task, _ in kinds)
+    return Figure(
+        f"questions-{'own' if names == OWN else 'made-up'}",
+        f"{records} records, epsilon {epsilon:g} in all, {names} label names",
+        "questions asked of one budget (pay once: any number)",
+        "right answers, percent",
+        lines,
+        log_x=True,
+        note=f"Mean over {tasks}, {adjacency}, delta {DELTA:g}; two standard errors. No protection: logistic "
+        "regression on the same embeddings. Each private line has the best method of its kind in each set.",
+    )
+
+
+def _mean(cells: Sequence[Cell | None]) -> Cell | None:
+    """The mean over worlds, seed by seed; ``None`` where one is missing."""
+    found = [cell.values for cell in cells if cell]
+    if len(found) < len(cells):
+        return None
+    seeds = min(map(len, found))
+    return Cell(Key("", "", ""), tuple(np.mean([values[:seeds] for values in found], axis=0).tolist()))
+
+
+def _line_at(name: str, x: Sequence[float], cells: Sequence[Cell | None], *, reference: bool = False) -> Series:
+    measured = [(at, cell) for at, cell in zip(x, cells, strict=True) if cell]
+    means = [cell.mean for _, cell in measured]
+    errors = [0.0 if math.isnan(cell.standard_error) else 2 * cell.standard_error for _, cell in measured]
+    low = [mean - error for mean, error in zip(means, errors, strict=True)]
+    high = [mean + error for mean, error in zip(means, errors, strict=True)]
+    return Series(name, [at for at, _ in measured], means, low, high, reference=reference)
+
+
+def _reading(frontier: Frontier) -> Iterator[str]:
+    """What was found, in sentences made from the figures."""
+    adjacency, epsilon = _shown(frontier)
+    measured, ahead, below, worst = 0, 0, 0, math.inf
+    for kind in frontier.kinds:
+        floor = frontier.cell(kind, e.ZERO_SHOT)
+        for records in frontier.records:
+            once = frontier.best(kind, frontier.fitters, ANY_POOL, records, adjacency, epsilon)
+            each = frontier.best(kind, PER_ANSWER_NAMES, ["100"], records, adjacency, epsilon)
+            if once and each and floor:
+                measured += 1
+                ahead += once.mean >= each.mean
+                below += once.mean < floor.mean - 1
+                worst = min(worst, once.mean - floor.mean)
+    yield (
+        f"At epsilon {epsilon:g} in all, {adjacency}, the best method that pays once is as good as the best per-answer "
+        f"method at 100 questions, or better, in {ahead} of {measured} cells, and answers any number of questions."
+    )
+    if measured:
+        yield f"It is more than one point below zero-shot in {below} of them; the worst cell is {worst:+.1f} points."
+    for name in frontier.fitters:
+        gaps = [
+            (cell.mean - floor.mean, kind, records)
+            for kind in frontier.kinds
+            for records in frontier.records
+            if (cell := frontier.best(kind, [name], ANY_POOL, records, adjacency, epsilon))
+            and (floor := frontier.cell(kind, e.ZERO_SHOT))
+        ]
+        if gaps:
+            gap, kind, records = min(gaps)
+            yield (
+                f"{name}: {np.mean([gap for gap, *_ in gaps]):+.1f} points to zero-shot on average; worst "
+                f"{gap:+.1f} ({kind[0]}, {kind[1]} names, {records} records)."
+            )
+
+
+def _about(frontier: Frontier) -> list[tuple[str, str]]:
+    content = frontier.content
+    settings, machine = content["settings"], content["runs"][0]["machine"]
+    packages = ", ".join(f"{name} {version}" for name, version in machine.get("packages", {}).items() if version)
+    return [
+        ("Protocol", f"{settings['seeds']} seeds x {settings['queries']} questions; standard errors over seeds"),
+        ("Total budget", f"delta {DELTA:g}; per answer the better of a zCDP ledger and a sum of epsilons"),
+        ("Development sets", ", ".join(task for task in settings["tasks"] if task not in REPORTED)),
+        ("Shortcuts", str(content.get("shortcuts", ""))),
+        ("Machine", f"{machine.get('processor')}, {machine.get('cores')} cores, Python {machine.get('python')}"),
+        ("Packages", packages),
+        ("Commit", str(machine.get("commit"))),
+        ("Time", f"{sum(run['seconds'] for run in content['runs']):.0f} s"),
+        ("Command", f"sotto bench run {NAME} --seeds {settings['seeds']} --queries {settings['queries']}"),
+    ]
+
+
+def main(argv: Sequence[str]) -> None:
+    """Writes the compact file, the page and its figures from the result of a run."""
+    parser = argparse.ArgumentParser(prog="python -m sottovoce.benchmarks.frontier.page")
+    parser.add_argument("--results", type=Path, help="folder with frontier*.json, in subfolders too")
+    parser.add_argument("--out", type=Path, required=True, help="folder; without --results its own file is shown again")
+    args = parser.parse_args(list(argv))
+    file, page, figures = args.out / f"{NAME}.json", args.out / "pay-once.md", args.out / "pay-once"
+    if args.results:
+        grid = compact([Result.read(found) for found in sorted(args.results.rglob(f"{NAME}*.json"))])
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_new(file, as_text(grid), replaces=_is_compact)
+    shown = [section_of(Frontier.read(file))]
+    refuse_existing(page, marked(MARK))
+    draw_all(shown, figures)
+    title, introduction = family_of(shown)
+    write_markdown(shown, page, title=title, introduction=introduction, figures=figures)
+    write_report(shown, figures / "report.html", title=title, introduction=introduction)
+    print(f"Written: {file}, {file.stat().st_size / 1000:.0f} kB, and {page}")
+
+
+def _is_compact(file: Path) -> bool:
+    try:
+        Frontier.read(file)
+    except InputError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
