@@ -58,7 +58,7 @@ class Scribe:
     def __init__(self):
         self.shown = []
 
-    def variations(self, shown, each, tokens):
+    def variations(self, shown, each, tokens, turn):
         self.shown.append([(example.fields["text"], example.label) for example in shown])
         return [{"text": f"{example.fields['text']}, varied"} for example in shown]
 
@@ -287,7 +287,7 @@ def test_texts_are_chosen_varied_and_answer_for_good():
 def test_a_variation_like_the_records_takes_the_place_of_what_it_was_made_of():
     # The writer writes a record's words: with 200 records of each label round 2 prefers them to what round 1 had.
     class Knows:
-        def variations(self, shown, each, tokens):
+        def variations(self, shown, each, tokens, turn):
             return [{"text": text} for text in WORDS.values()]
 
     fitting = Fitting(records(), TASK, **how(method=Evolve(k=1, noise=0, ceiling=1.0), writer=FakeStepper()))
@@ -347,7 +347,7 @@ def test_a_writer_that_fails_between_rounds_leaves_the_texts_and_draws_nothing_a
 
 def test_what_a_writer_wrote_before_it_failed_is_kept():
     shown = [Example({"text": f"a fee was charged {number}"}, 0) for number in range(40)]
-    every, some = (ModelWriter(TASK, Failing(reads)).variations(shown, 1, 8) for reads in (2, 1))
+    every, some = (ModelWriter(TASK, Failing(reads)).variations(shown, 1, 8, 0) for reads in (2, 1))
     assert 0 < len(some) < len(every)
     assert some == every[: len(some)]
 
@@ -423,10 +423,10 @@ def test_variations_are_read_as_the_tasks_fields_and_too_long_ones_are_left_out(
 
     pieces = (*(piece for piece in CHARACTERS if piece not in "%#"), *"{}")
     lines = ('{"title": "x", "body": "y"}\n', '{"title": "x"}\n', "no object\n")
-    kept = [ModelWriter(both, spells(line)).variations([example], 1, 60) for line in lines]
+    kept = [ModelWriter(both, spells(line)).variations([example], 1, 60, 0) for line in lines]
     assert kept == [[{"title": "x", "body": "y"}], [], []]
     long = FakeStepper(lambda prompt, text: only(CHARACTERS.index("a")))
-    few, many = (ModelWriter(TASK, long).variations([Example({"text": "a"}, 0)], 1, n) for n in (9, LONGEST + 10))
+    few, many = (ModelWriter(TASK, long).variations([Example({"text": "a"}, 0)], 1, n, 0) for n in (9, LONGEST + 10))
     assert (few, many) == ([{"text": "a" * 9}], [])
 
 
@@ -434,3 +434,10 @@ def test_a_ledger_of_rho_is_charged_all_turns():
     fitted = fit(records(), TASK, **how(writer=FakeStepper(), budget=Budget(8.0, 1e-6)))
     assert fitted.certificate.charge == fitted.certificate.event
     assert fitted.certificate.charge["event"] == "SelfComposedDpEvent"
+
+
+def test_the_same_texts_are_varied_otherwise_in_another_round_and_alike_in_the_same():
+    writer, shown = ModelWriter(TASK, FakeStepper()), [Example({"text": "a fee was charged twice on my bill"}, 0)]
+    first, again, second = (writer.variations(shown, 3, 20, turn) for turn in (0, 0, 1))
+    assert first == again
+    assert first != second

@@ -160,8 +160,8 @@ class Evolve(Fitter):
         mapped, variances = PublicMap.concentrating(public.vectors, float(self.noise or 0))
         texts, vectors = public.pool, mapped(public.vectors)
         chosen = self._choice.choose(vectors, mapped, plan.setting, private, randomness)
-        for _ in range(self.rounds - 1):
-            texts, vectors = self._varied(chosen, texts, vectors, mapped, public)
+        for turn in range(self.rounds - 1):
+            texts, vectors = self._varied(turn, chosen, texts, vectors, mapped, public)
             chosen = self._choice.choose(vectors, mapped, plan.setting, private, randomness)
         worth = self._choice.worth(plan.setting)
         return DemonstrationSupport(
@@ -173,7 +173,13 @@ class Evolve(Fitter):
         return replace(self, k=per_label)
 
     def _varied(
-        self, chosen: Chosen, texts: Sequence[Query], vectors: FloatArray, mapped: PublicMap, public: PublicInputs
+        self,
+        turn: int,
+        chosen: Chosen,
+        texts: Sequence[Query],
+        vectors: FloatArray,
+        mapped: PublicMap,
+        public: PublicInputs,
     ) -> tuple[Sequence[Query], FloatArray]:
         """What the next round chooses among: what was chosen, and variations of it that can be embedded.
 
@@ -181,11 +187,11 @@ class Evolve(Fitter):
         """
         kept = list(dict.fromkeys(index for row in chosen for index in row))
         winners = [texts[index] for index in kept]
-        new, found = self._new(chosen, texts, winners, public)
+        new, found = self._new(turn, chosen, texts, winners, public)
         return [*winners, *new], np.concatenate([vectors[kept], mapped(found)])
 
     def _new(
-        self, chosen: Chosen, texts: Sequence[Query], winners: Sequence[Query], public: PublicInputs
+        self, turn: int, chosen: Chosen, texts: Sequence[Query], winners: Sequence[Query], public: PublicInputs
     ) -> tuple[list[Query], FloatArray]:
         """Variations with their vectors; none where the writer or the embedder fails on them."""
         none = np.empty((0, public.vectors.shape[1]))
@@ -193,7 +199,7 @@ class Evolve(Fitter):
             return [], none
         shown = {(*example.fields.items(),): example for example in examples_of(chosen, texts)}
         try:
-            written = public.writer.variations([*shown.values()], self.variations, self.tokens)
+            written = public.writer.variations([*shown.values()], self.variations, self.tokens, turn)
             new = [text for text in written if text not in winners]
             found = np.asarray(public.embedder.embed_questions(public.task, new), dtype=np.float64) if new else none
             whole = np.flatnonzero(np.isfinite(found).all(axis=1))

@@ -158,7 +158,7 @@ def public_side(candidates: int) -> PublicInputs:
 class Rewriter:
     """A writer without a model: a variation is the text with its number behind it."""
 
-    def variations(self, shown: Sequence[Example], each: int, tokens: int) -> list[Query]:
+    def variations(self, shown: Sequence[Example], each: int, tokens: int, turn: int) -> list[Query]:
         """So many variations of every text."""
         return [
             {name: f"{text} {number}" for name, text in example.fields.items()}

@@ -41,20 +41,21 @@ MUTANTS = [
         "sums-steer-the-writer",
         "the writer is shown the texts that records are like, whatever was drawn",
         METHOD,
-        "texts, vectors = self._varied(chosen, texts, vectors, mapped, public)",
+        "texts, vectors = self._varied(turn, chosen, texts, vectors, mapped, public)",
         "rule = __import__('sottovoce.experts.unit_sums', fromlist=['']).Likeness(\n"
         "                plan.setting.labels, vectors, self.floor, self.ceiling, mapped\n"
         "            )\n"
         "            best = private.sum_of(rule).reshape(plan.setting.labels, -1).argsort(axis=1)[:, -self.k :]\n"
-        "            texts, vectors = self._varied(tuple(map(tuple, best.tolist())), texts, vectors, mapped, public)",
+        "            best = tuple(map(tuple, best.tolist()))\n"
+        "            texts, vectors = self._varied(turn, best, texts, vectors, mapped, public)",
         LAW,
     ),
     Mutant(
         "drawn-again-without-variations",
         "a round whose variations are missing is drawn twice, on the charge of one",
         METHOD,
-        "            texts, vectors = self._varied(chosen, texts, vectors, mapped, public)\n",
-        "            texts, vectors = self._varied(chosen, texts, vectors, mapped, public)\n"
+        "            texts, vectors = self._varied(turn, chosen, texts, vectors, mapped, public)\n",
+        "            texts, vectors = self._varied(turn, chosen, texts, vectors, mapped, public)\n"
         "            if len(texts) <= plan.setting.labels * self.k:\n"
         "                self._choice.choose(vectors, mapped, plan.setting, private, randomness)\n",
         FAILS,

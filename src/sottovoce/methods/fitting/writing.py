@@ -48,13 +48,14 @@ TRIES: Final = 2
 class Writer(Protocol):
     """What writes variations of public texts. A text that it does not write is missing, and no error."""
 
-    def variations(self, shown: Sequence[Example], each: int, tokens: int) -> Sequence[Query]:
+    def variations(self, shown: Sequence[Example], each: int, tokens: int, turn: int) -> Sequence[Query]:
         """Variations of texts that were released.
 
         Args:
             shown: The texts, with the label that each was chosen for.
             each: Variations of a text that are asked for.
             tokens: Most tokens of one.
+            turn: How often was asked before, so that the same texts are varied otherwise.
         """
 
 
@@ -70,7 +71,7 @@ class ModelWriter:
     Example:
         >>> from sottovoce.models.fake import FakeStepper
         >>> writer = ModelWriter(Task(labels=["fee", "theft"]), FakeStepper())
-        >>> len(writer.variations([Example({"text": "a fee was charged"}, 0)], each=2, tokens=8)) <= 2
+        >>> len(writer.variations([Example({"text": "a fee was charged"}, 0)], each=2, tokens=8, turn=0)) <= 2
         True
     """
 
@@ -92,9 +93,10 @@ class ModelWriter:
             for number in range(TRIES * count)
         ]
         found: list[Query] = []
+        chance = SeededRandomness(0)
         with self._refused():
             for part in _parts(prompts):
-                found = once([*found, *self._texts(part, CANDIDATE_TOKENS)])
+                found = once([*found, *self._texts(part, CANDIDATE_TOKENS, chance)])
                 if len(found) >= count:
                     break
         if not found:
@@ -112,9 +114,9 @@ class ModelWriter:
         """
         with self._refused():
             for text in texts:
-                list(self._texts([(self._before(Example(text, 0)), "")], 2))
+                list(self._texts([(self._before(Example(text, 0)), "")], 2, SeededRandomness(0)))
 
-    def variations(self, shown: Sequence[Example], each: int, tokens: int) -> list[Query]:
+    def variations(self, shown: Sequence[Example], each: int, tokens: int, turn: int) -> list[Query]:
         """Variations of texts that were released; what the model fails to write is missing."""
         template = self._template
         prompts = [
@@ -126,9 +128,10 @@ class ModelWriter:
             for number in range(each)
         ]
         written: list[Query] = []
+        chance = SeededRandomness(1 + turn)
         for part in _parts(prompts):
             try:
-                written += self._texts(part, tokens)
+                written += self._texts(part, tokens, chance)
             except BaseException as error:  # behind the draw, where nothing may fail
                 if not is_models(error):
                     raise
@@ -159,13 +162,12 @@ class ModelWriter:
     def _template(self) -> GenerationTemplate:
         return GenerationTemplate.of(self.task)
 
-    def _texts(self, prompts: Sequence[tuple[str, str]], tokens: int) -> Iterator[Query]:
+    def _texts(self, prompts: Sequence[tuple[str, str]], tokens: int, chance: Randomness) -> Iterator[Query]:
         """What can be read of the texts that follow public openings, each with the words that it begins with."""
         lead = self._template.lead
         groups = [
             Group(Prompt(f"{before}{lead}{f' {begun}' if begun else ''}", "", ""), ()) for before, begun in prompts
         ]
-        chance = SeededRandomness(len(prompts) + tokens)
         for (_, begun), text in zip(prompts, self._written(groups, tokens, chance), strict=True):
             if not self.model.decode(text).strip():  # the words that it was given are not its own
                 continue
