@@ -1,7 +1,11 @@
 """``sotto fit``, ``sotto predict`` and ``sotto ask --fitted``, as a new user types them."""
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 
@@ -185,3 +189,28 @@ def test_a_dry_run_says_the_price_and_charges_nothing(place, capsys):
     assert json.loads(out)["epsilon"] == 8.0
     assert not (place / "support.sotto").exists()
     assert fit(capsys)[0] == 0
+
+
+@pytest.mark.parametrize(("adjacency", "counted"), [("replace-one", True), ("add-remove", False)])
+def test_a_terminal_is_shown_the_number_of_units_where_it_is_public_alone(place, adjacency, counted):
+    command = ["fit", "--private", "tickets.jsonl", "--labels", LABELS, "--model", "fake", "--epsilon", "8",
+               "--adjacency", adjacency, "--out", "support.sotto"]  # fmt: skip
+    code, shown = watched(command)
+    assert code == 0
+    assert "reading" in shown
+    assert ("600" in shown) is counted
+
+
+def watched(arguments):
+    """A command in a terminal of its own; its exit code, and all that it shows on it."""
+    pty = pytest.importorskip("pty", reason="no terminals of this kind on this system")
+    ours, its = pty.openpty()
+    words = [sys.executable, "-c", "from sottovoce.cli import main; main()", *arguments]
+    with subprocess.Popen(words, stdin=its, stdout=its, stderr=its, env={**os.environ, "TERM": "xterm"}) as command:
+        os.close(its)
+        shown = b""
+        with suppress(OSError):  # what reading the terminal of a process that has ended gives
+            while piece := os.read(ours, 1 << 16):
+                shown += piece
+    os.close(ours)
+    return command.returncode, shown.decode("utf-8", "replace")
