@@ -230,8 +230,8 @@ MUTANTS = [
         "fits-at-the-edges-are-not-drawn",
         "the contract prices what it never draws",
         "testing/fitters.py",
-        "                self._fit(plan, relation, DRAWN_WORLD)\n                self.report.kept(\"edges\"",
-        "                self.report.kept(\"edges\"",
+        '                self._fit(plan, relation, DRAWN_WORLD)\n                self.report.kept("edges"',
+        '                self.report.kept("edges"',
         WRONG,
     ),
     Mutant(

@@ -193,8 +193,8 @@ def _same_currency(data_set: Any, row: Any) -> Cap:
     if own.currency != whole.currency:
         raise LedgerMismatchError(
             f"The cap of the {row.kind} {row.name!r} counts {own.currency}, and the data set {data_set.name!r} counts "
-            f"{whole.currency}, so that the cap does not hold. Nothing was charged. The owner gives it anew with 'sotto "
-            f"ledger grant --{row.kind} {row.name} --budget EPSILON,DELTA', or under another name."
+            f"{whole.currency}, so that the cap does not hold. Nothing was charged. The owner gives it anew with "
+            f"'sotto ledger grant --{row.kind} {row.name} --budget EPSILON,DELTA', or under another name."
         )
     return cap_of(row)
 
