@@ -208,8 +208,10 @@ def classifier(
 
 
 def _map(pool: FloatArray, noise: float) -> PublicMap:
-    """The concentrating map, without the coordinates in which public texts vary least."""
-    mapped, _ = PublicMap.concentrating(pool, noise**2)
+    """The concentrating map, without the coordinates in which public texts vary least, where they vary at all."""
+    mapped, variances = PublicMap.concentrating(pool, noise**2)
+    if variances.max() == variances.min():
+        return mapped
     return PublicMap(mapped.centre, mapped.matrix[-COORDINATES:])
 
 
