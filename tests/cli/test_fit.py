@@ -6,11 +6,13 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
 from sottovoce.cli import run
 from sottovoce.fitting.fit import Fitting
+from sottovoce.fitting.fitted import Fitted
 from sottovoce.privacy.ledger.ledger import Ledger
 
 LABELS = "billing,fraud,shipping"
@@ -189,6 +191,24 @@ def test_a_dry_run_says_the_price_and_charges_nothing(place, capsys):
     assert json.loads(out)["epsilon"] == 8.0
     assert not (place / "support.sotto").exists()
     assert fit(capsys)[0] == 0
+
+
+def test_a_fitted_file_is_known_by_its_ending_in_capitals_too(place, capsys):
+    assert fit(capsys)[0] == 0
+    (place / "support.sotto").rename(place / "SUPPORT.SOTTO")
+    code, _, err = call(capsys, "verify", "certificate", "SUPPORT.SOTTO")
+    assert (code, "NO" in err) == (0, False), err
+
+
+@pytest.mark.parametrize("change", [{"statement": "Nothing is learned of anybody."}, {"epsilon": 0.001}], ids=repr)
+def test_no_answer_comes_from_a_file_whose_certificate_states_what_does_not_follow(place, capsys, change):
+    assert fit(capsys)[0] == 0
+    fitted = Fitted.load("support.sotto")
+    replace(fitted, certificate=replace(fitted.certificate, **change)).save("lie.sotto")
+    for command in (["predict", "lie.sotto", "--queries", "new.jsonl"], ["ask", "a fee", "--fitted", "lie.sotto"]):
+        code, out, err = call(capsys, *command)
+        assert (code, out) == (2, "")
+        assert "lie.sotto cannot be used: its certificate does not hold" in err
 
 
 @pytest.mark.parametrize(("adjacency", "counted"), [("replace-one", True), ("add-remove", False)])
