@@ -1,12 +1,18 @@
 """``sotto fit``, ``sotto predict`` and ``sotto ask --fitted``, as a new user types them."""
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
 from sottovoce.cli import run
 from sottovoce.fitting.fit import Fitting
+from sottovoce.fitting.fitted import Fitted
 from sottovoce.privacy.ledger.ledger import Ledger
 
 LABELS = "billing,fraud,shipping"
@@ -185,3 +191,46 @@ def test_a_dry_run_says_the_price_and_charges_nothing(place, capsys):
     assert json.loads(out)["epsilon"] == 8.0
     assert not (place / "support.sotto").exists()
     assert fit(capsys)[0] == 0
+
+
+def test_a_fitted_file_is_known_by_its_ending_in_capitals_too(place, capsys):
+    assert fit(capsys)[0] == 0
+    (place / "support.sotto").rename(place / "SUPPORT.SOTTO")
+    code, _, err = call(capsys, "verify", "certificate", "SUPPORT.SOTTO")
+    assert (code, "NO" in err) == (0, False), err
+
+
+@pytest.mark.parametrize("change", [{"statement": "Nothing is learned of anybody."}, {"epsilon": 0.001}], ids=repr)
+def test_no_answer_comes_from_a_file_whose_certificate_states_what_does_not_follow(place, capsys, change):
+    assert fit(capsys)[0] == 0
+    fitted = Fitted.load("support.sotto")
+    replace(fitted, certificate=replace(fitted.certificate, **change)).save("lie.sotto")
+    for command in (["predict", "lie.sotto", "--queries", "new.jsonl"], ["ask", "a fee", "--fitted", "lie.sotto"]):
+        code, out, err = call(capsys, *command)
+        assert (code, out) == (2, "")
+        assert "lie.sotto cannot be used: its certificate does not hold" in err
+
+
+@pytest.mark.parametrize(("adjacency", "counted"), [("replace-one", True), ("add-remove", False)])
+def test_a_terminal_is_shown_the_number_of_units_where_it_is_public_alone(place, adjacency, counted):
+    command = ["fit", "--private", "tickets.jsonl", "--labels", LABELS, "--model", "fake", "--epsilon", "8",
+               "--adjacency", adjacency, "--out", "support.sotto"]  # fmt: skip
+    code, shown = watched(command)
+    assert code == 0
+    assert "reading" in shown
+    assert ("600" in shown) is counted
+
+
+def watched(arguments):
+    """A command in a terminal of its own; its exit code, and all that it shows on it."""
+    pty = pytest.importorskip("pty", reason="no terminals of this kind on this system")
+    ours, its = pty.openpty()
+    words = [sys.executable, "-c", "from sottovoce.cli import main; main()", *arguments]
+    with subprocess.Popen(words, stdin=its, stdout=its, stderr=its, env={**os.environ, "TERM": "xterm"}) as command:
+        os.close(its)
+        shown = b""
+        with suppress(OSError):  # what reading the terminal of a process that has ended gives
+            while piece := os.read(ours, 1 << 16):
+                shown += piece
+    os.close(ours)
+    return command.returncode, shown.decode("utf-8", "replace")

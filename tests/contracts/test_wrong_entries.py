@@ -144,6 +144,7 @@ FITTERS = [
     (fitters.ChosenTwice, "neighbours", "does not hold"),
     (fitters.TheLikest, "post-processing", "two supports"),
     (fitters.OccupiedAlone, "post-processing", "two supports"),
+    (fitters.NoiseOutOfRange, "draws", "its fit raised ParameterError: noise_multiplier"),
     (fitters.NeedsWords, "drive", "unknown choice"),
 ]
 

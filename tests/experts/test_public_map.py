@@ -36,6 +36,14 @@ def test_without_noise_it_is_a_turn_about_the_centre():
     assert mapped(POOL) @ mapped(POOL).T == pytest.approx(centred @ centred.T, abs=1e-9)
 
 
+@pytest.mark.parametrize("pool", [POOL[:1], np.tile(POOL[3], (7, 1)), np.zeros((2, 6))], ids=["one", "equal", "zeros"])
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_a_pool_that_does_not_vary_turns_nothing_and_takes_nothing_off(pool, noise):
+    mapped, variances = PublicMap.concentrating(pool, noise)
+    assert mapped(POOL) == pytest.approx(POOL)
+    assert variances.tolist() == pytest.approx([1 / 6] * 6)
+
+
 def test_noise_takes_off_the_coordinates_in_which_public_texts_hardly_vary():
     mapped, variances = PublicMap.concentrating(POOL, 0.3)
     _, plain = PublicMap.concentrating(POOL, 0.0)

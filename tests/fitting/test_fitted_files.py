@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -151,6 +153,41 @@ def test_a_file_that_is_too_large_is_not_read(plain, tmp_path, monkeypatch):
         Fitted.load(tmp_path / "sparse.sotto")
 
 
+def test_a_file_that_grows_while_it_is_read_is_refused(plain, tmp_path, monkeypatch):
+    plain.save(tmp_path / "a.sotto")
+    small = (tmp_path / "a.sotto").stat().st_size
+    monkeypatch.setattr(fitted_module, "MOST_BYTES", small)
+    open_file = Path.open
+
+    def grown(self, *given):
+        with open_file(self, "ab") as stream:
+            stream.write(b"\0" * 10_000)
+        return open_file(self, *given)
+
+    monkeypatch.setattr(Path, "open", grown)
+    with pytest.raises(InputError, match=f"more than {small:,} bytes"):
+        Fitted.load(tmp_path / "a.sotto")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")
+def test_a_pipe_and_a_device_are_refused_without_a_wait(tmp_path):
+    os.mkfifo(tmp_path / "pipe.sotto")
+    for place in (tmp_path / "pipe.sotto", Path(os.devnull)):
+        with pytest.raises(InputError, match="a pipe or a device"):
+            Fitted.load(place)
+
+
+def test_a_long_header_of_many_parts_is_not_parsed_and_one_of_long_texts_is(plain, monkeypatch):
+    content = plain.to_bytes()
+    monkeypatch.setattr(fitted_module, "MOST_HEADER", 1_000)
+    monkeypatch.setattr(fitted_module, "MOST_PARTS", 2_000)
+    assert Fitted.from_bytes(content, "support.sotto").to_bytes() == content
+    arrays, about = parts(content)
+    many = whole(arrays, {**about, "more": [{}] * 3_000})
+    monkeypatch.setattr(json, "loads", lambda _: pytest.fail("parsed"))
+    assert "parts" in refused(many)
+
+
 @pytest.mark.parametrize("name", ["", "absent.sotto"])
 def test_a_folder_and_a_file_that_is_absent_are_refused(name, tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
@@ -164,6 +201,7 @@ NUMBERS = {
     "three dimensions": lambda a: {**a, "weights": np.zeros((2, 4, 4))},
     "no label": lambda a: {**a, "weights": np.zeros((0, 16)), "offset": np.zeros(0), "bias": np.zeros(0)},
     "a spread less": lambda a: {**a, "spread": a["spread"][:-1]},
+    "a spread below zero": lambda a: {**a, "spread": -1 - a["spread"]},
     "two prior weights": lambda a: {**a, "prior_weight": np.ones(2)},
     "a prior weight alone": lambda a: {**a, "prior_weight": np.ones(())},
     "not a number": lambda a: {**a, "bias": np.array([np.nan, 0.0])},
@@ -193,6 +231,9 @@ def test_a_consistent_file_for_other_labels_or_vectors_is_refused(plain):
         assert "do not suit the vectors" in refused(certified(replace(plain, support=narrow)))
     turned = replace(narrow, mapped=PublicMap(np.zeros(9), np.zeros((4, 9))))
     assert "do not suit the vectors" in refused(certified(replace(plain, support=turned)))
+    shown = demonstrations(plain)
+    classified = replace(shown.support, classifier=turned)
+    assert "do not suit the vectors" in refused(certified(replace(shown, support=classified)))
     labels = replace(TASK, labels=["billing", "theft"])
     assert "for other labels" in refused(certified(replace(plain, task=labels)))
 

@@ -15,6 +15,7 @@ from sottovoce.mechanisms.gaussian import with_noise
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.base import Price
 from sottovoce.methods.class_means import COUNT_SHARE, DIVISOR, LEAST_UNITS, ClassMeans, ClassMeansStep, classifier
+from sottovoce.methods.dp_logistic import DpLogistic
 from sottovoce.methods.fitting.fitter import FitSetting, PublicInputs
 from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.aggregates import VectorSum
@@ -49,6 +50,25 @@ def mu_of(event) -> float:
 
 
 # What it costs
+
+
+@pytest.mark.parametrize(
+    ("fitter", "price", "adjacency"),
+    [
+        (ClassMeans(), Price(3e-6, 1e-9), AR),
+        (ClassMeans(sigma=3e6), Price(4.0, DELTA), RO),
+        (ClassMeans(count_sigma=5e6), Price(4.0, DELTA), AR),
+    ],
+)
+def test_noise_that_cannot_be_drawn_is_refused_before_it_is_charged(fitter, price, adjacency):
+    with pytest.raises(ParameterError, match="noise_multiplier"):
+        fitter.plan(price, setting(adjacency))
+
+
+@pytest.mark.parametrize("fitter", [ClassMeans(), DpLogistic()], ids=lambda fitter: fitter.name)
+def test_a_price_that_admits_no_rho_is_refused_by_its_name(fitter):
+    with pytest.raises(ParameterError, match="epsilon is 3e-06; it must be larger"):
+        fitter.plan(Price(3e-6, 1e-9), setting(adds_epsilons=False))
 
 
 @every_price

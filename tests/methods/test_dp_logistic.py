@@ -20,11 +20,13 @@ from sottovoce.fitting.fitted import Fitted
 from sottovoce.methods.base import Price
 from sottovoce.methods.dp_logistic import (
     CONSTANT,
+    COORDINATES,
     COUNT_SHARE,
     MOST_REACH,
     REACH,
     DpLogistic,
     DpLogisticStep,
+    _map,
     classifier,
 )
 from sottovoce.methods.fitting.fitter import make_fitter
@@ -381,3 +383,10 @@ def test_a_parameter_out_of_range_is_refused():
     for option in ({"iterations": 0}, {"iterations": 1.5}, {"clip": 0}, {"sigma": -1}):
         with pytest.raises(ParameterError, match=next(iter(option))):
             make_fitter("dp-logistic", **option)
+
+
+def test_a_pool_that_does_not_vary_leaves_no_coordinate_out():
+    wide = np.random.default_rng(3).normal(size=(1, COORDINATES + 9))
+    for pool in (wide, np.repeat(wide, 5, axis=0)):
+        assert _map(pool, 0.1).matrix.shape == (COORDINATES + 9, COORDINATES + 9)
+    assert len(_map(np.vstack([wide, -wide, np.roll(wide, 1)]), 0.1).matrix) == COORDINATES

@@ -56,6 +56,23 @@ def test_a_run_remembers_its_id_and_refuses_other_terms(tmp_path):
         resumed(tmp_path, limit=3)
 
 
+@pytest.mark.parametrize(
+    "kept",
+    [{}, {"run": 5, "version": "1.0"}, {"run": "abc"}, {"run": "../x y", "version": "1.0"},
+     {"run": "a" * 100, "version": "1.0"}, {"run": "abc", "version": "x"}, {"run": "abc", "version": 1},
+     {"run": "abc", "version": "1.0", "more": "a"}, [], None, "abc"],
+    ids=repr,
+)  # fmt: skip
+def test_what_a_run_remembers_is_of_its_form_or_nothing_goes_on_under_it(tmp_path, kept):
+    new = {"run": "abc", "version": "1.2.dev3"}
+    Checkpoint(tmp_path / "demos.jsonl", TERMS, new, resume=False).close()
+    Checkpoint(tmp_path / "demos.jsonl", TERMS, new, resume=True).close()
+    header = tmp_path / "demos.jsonl.partial" / "run.json"
+    header.write_text(json.dumps({**json.loads(header.read_text("utf-8")), "kept": kept}), "utf-8")
+    with pytest.raises(InputError, match="is no interrupted run"):
+        Checkpoint(tmp_path / "demos.jsonl", TERMS, new, resume=True)
+
+
 def test_an_interrupted_run_is_not_overwritten_and_nothing_is_not_resumed(tmp_path):
     with pytest.raises(InputError, match="nothing to resume"):
         resumed(tmp_path)

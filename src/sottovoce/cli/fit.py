@@ -106,7 +106,9 @@ def run(fitting: Fitting, setup: o.Setup, out: Path, *, resume: bool) -> tuple[F
             bar.update(doing, rate=f"{bar.tasks[0].speed or 0:.0f}/s")
 
         try:
-            fitted = finish(fitting, checkpoint, on_units=advance, resume=resume)
+            # A private number of units is not shown: who looks on gets the spinner alone.
+            told = None if fitting.units is None else advance
+            fitted = finish(fitting, checkpoint, on_units=told, resume=resume)
         except BaseException:
             if fitting.was_charged(checkpoint.run_state):
                 say(

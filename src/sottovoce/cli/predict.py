@@ -75,10 +75,16 @@ def predict(
 
 
 def load(file: str, model: str | None, device: str | None, dtype: str | None) -> Fitted:
-    """A fitted file with the model that answers."""
+    """A fitted file with the model that answers.
+
+    Raises:
+        InputError: It cannot be read, or its certificate states what does not follow from its figures.
+        ModelError: The model cannot be loaded, or is another one.
+    """
     from sottovoce.fitting.fitted import Fitted
 
     support = Fitted.load(file)
+    support.certificate.require_sound(file)
     support.use(model or support.model, **o.given(device=device, dtype=dtype))
     return support
 

@@ -51,7 +51,7 @@ def certificate(
 
     kept = existing_ledger(ledger, None) if ledger else None
     records = read_private(private, unit=unit) if private else None
-    if file.suffix == ENDING:
+    if file.suffix.lower() == ENDING:
         if rows is not None:
             raise ParameterError("--rows", str(rows), "left out: a fitted file holds what its certificate is for")
         fitted = Fitted.load(file)

@@ -7,11 +7,14 @@ Isolation   A mapped vector is a function of its own row and of the map: one dot
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self, final
+from typing import Final, Self, final
 
 import numpy as np
 
 from sottovoce.models.base import FloatArray
+
+_ALIKE: Final = 1e-12
+"""Share of the largest coordinate by which vectors differ that are alike but for rounding."""
 
 
 @final
@@ -45,14 +48,19 @@ class PublicMap:
         of Sigma / (Sigma + noise I) and U turns to the eigenvectors of what is mapped. Without noise T is the identity.
 
         Args:
-            pool: Vectors of public texts, shape (texts, dimension).
+            pool: Vectors of public texts, shape (texts, dimension). Where they are all alike nothing is taken off: they
+                do not tell one coordinate from another.
             noise: What one coordinate of a mean will have of noise, as a variance.
 
         Returns:
             The map, and the variance of each mapped coordinate over the pool, shape (dimension,), which add to 1.
         """
         centre = pool.mean(axis=0)
-        centred = _unit(pool - centre)
+        apart = pool - centre
+        if np.abs(apart).max() <= _ALIKE * np.abs(pool).max():
+            dimension = pool.shape[1]
+            return cls(np.zeros(dimension), np.eye(dimension)), np.full(dimension, 1 / dimension)
+        centred = _unit(apart)
         values, turn = np.linalg.eigh(centred.T @ centred / len(centred))
         values = np.maximum(values, 0.0)
         gain = np.sqrt(values / (values + noise)) if noise > 0 else np.ones_like(values)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import weakref
@@ -36,6 +37,8 @@ CERTIFICATE: Final = ".certificate.json"
 _HEADER: Final = "run.json"
 _UNSPOKEN: Final = "records and ledger"
 """A term whose value follows from the records: that it differs is said, and nothing else."""
+_RUN_STATE: Final = {"run": re.compile(r"[0-9a-f]{1,32}"), "version": re.compile(r"\d[0-9A-Za-z.+!-]{0,63}")}
+"""Form of what a run remembers."""
 _ROOM: Final = "room"
 _PIECE: Final = 1 << 20
 ROWS: Final = (".jsonl", ".ndjson", ".json")
@@ -89,7 +92,7 @@ class Checkpoint:
                 )
             if not self.folder.exists() and resume:
                 raise InputError(f"There is nothing to resume: {self.folder.name} does not exist.")
-            self.run_state = self._opened(terms) if resume else self._begun(terms, new_run_state)
+            self.run_state = self._opened(terms, new_run_state) if resume else self._begun(terms, new_run_state)
         except OSError as error:
             self.close()
             raise InputError(f"{self.folder} cannot be used ({error.strerror}). Nothing was charged.") from None
@@ -238,12 +241,17 @@ class Checkpoint:
             raise
         return dict(new_run_state)
 
-    def _opened(self, terms: Mapping[str, Any]) -> dict[str, Any]:
+    def _opened(self, terms: Mapping[str, Any], new_run_state: Mapping[str, Any]) -> dict[str, Any]:
         self._hold()
         try:
             header = json.loads((self.folder / _HEADER).read_text("utf-8"))
             before, run_state = dict(header["terms"]), dict(header["kept"])
-        except (ValueError, KeyError, TypeError, FileNotFoundError):
+            if run_state.keys() != new_run_state.keys():
+                raise ValueError
+            for name, value in run_state.items():
+                if not _RUN_STATE[name].fullmatch(value):
+                    raise ValueError
+        except (ValueError, KeyError, TypeError, RecursionError, FileNotFoundError):
             raise InputError(
                 f"{self.folder.name} is no interrupted run: its {_HEADER} cannot be read. If the run was stopped as it "
                 "began, nothing was charged: move the folder away and leave --resume out."

@@ -192,6 +192,20 @@ class FitCertificate:
             *self._held_against(ledger, records),
         ]
 
+    def require_sound(self, source: str) -> None:
+        """Looks at what is cheap and needs nothing else: that the figures follow from the event, and the words from
+        them.
+
+        Raises:
+            InputError: They do not.
+        """
+        for check in (self._figures(), Check("its statement follows from its figures", self._words(), "it does not")):
+            if not check.holds:
+                raise InputError(
+                    f"{source} cannot be used: its certificate does not hold ({check.what}: {check.told}). Restore it "
+                    f"from a copy, or fit again; 'sotto verify certificate {source}' looks at all of it."
+                )
+
     @property
     def _adjacency(self) -> Adjacency:
         return Adjacency(self.adjacency)

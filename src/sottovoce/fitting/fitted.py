@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,10 @@ FORMAT: Final = 1
 HEADER: Final = "sottovoce"
 MOST_BYTES: Final = 256 << 20
 """Files of more bytes are refused."""
+MOST_HEADER: Final = 32 << 20
+"""Longer headers are read where they are long texts, and refused before they are parsed where they are many parts."""
+MOST_PARTS: Final = 1 << 22
+"""Brackets and quotes of a longer header. In memory a part takes many times as much as its letters in the file."""
 TOGETHER: Final = 256
 """Questions that are read together."""
 LINEAR, DEMONSTRATIONS = "linear", "demonstrations"
@@ -203,10 +208,17 @@ class Fitted:
         """
         path = Path(file)
         try:
-            size = path.stat().st_size
-            if size > MOST_BYTES:
-                raise InputError(f"{path.name} has {size:,} bytes; a fitted file has at most {MOST_BYTES:,}.")
-            content = path.read_bytes()
+            found = path.stat()
+            if not stat.S_ISREG(found.st_mode):
+                raise InputError(
+                    f"{path} cannot be read: it is a folder, a pipe or a device. Name a file of 'sotto fit'."
+                )
+            if found.st_size > MOST_BYTES:
+                raise InputError(f"{path.name} has {found.st_size:,} bytes; a fitted file has at most {MOST_BYTES:,}.")
+            with path.open("rb") as stream:
+                content = stream.read(MOST_BYTES + 1)  # it may have grown meanwhile
+            if len(content) > MOST_BYTES:
+                raise InputError(f"{path.name} has more than {MOST_BYTES:,} bytes, the most that a fitted file has.")
         except OSError as error:
             raise InputError(f"{path} cannot be read ({error.strerror}).") from None
         fitted = cls.from_bytes(content, path.name)
@@ -245,7 +257,7 @@ class Fitted:
             raise _damaged(name, "its certificate is for another support")
         if list(fitted.certificate.labels) != list(fitted.task.labels):
             raise _damaged(name, "its certificate is for other labels")
-        if isinstance(support, LinearSupport) and support.reads != fitted.certificate.dimension:
+        if classifier is not None and classifier.reads != fitted.certificate.dimension:
             raise _damaged(name, "its numbers do not suit the vectors that its certificate is for")
         return fitted
 
@@ -324,9 +336,16 @@ def _parts(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     from safetensors.numpy import load
 
     foreign = _damaged(name, "it is cut off, or no file that 'sotto fit' wrote")
+    length = int.from_bytes(content[:8], "little")
+    if MOST_HEADER < length < len(content):
+        parts = sum(content.count(mark, 8, 8 + length) for mark in (b"{", b"[", b'"'))
+        if parts > MOST_PARTS:
+            raise InputError(
+                f"{name} has a header of {length:,} bytes in {parts:,} parts; a fitted file's has at most "
+                f"{MOST_HEADER:,} bytes, or {MOST_PARTS:,} parts. Restore it from a copy, or fit again."
+            )
     try:
         arrays = load(content)
-        length = int.from_bytes(content[:8], "little")
         about = json.loads(json.loads(content[8 : 8 + length])["__metadata__"][HEADER])
     except (SafetensorError, KeyError, ValueError, TypeError, RecursionError):
         raise foreign from None
@@ -378,7 +397,7 @@ def _linear(arrays: Mapping[str, Any], name: str) -> LinearSupport:
     if set(_MAP) <= set(arrays):
         mapped = PublicMap(arrays["centre"], arrays["matrix"])
         shapes |= {"matrix": (dimension, len(np.atleast_1d(arrays["centre"]))), "centre": (arrays["centre"].size,)}
-    if not labels or any(arrays[part].shape != shape for part, shape in shapes.items()):
+    if not labels or (arrays["spread"] < 0).any() or any(arrays[part].shape != shape for part, shape in shapes.items()):
         raise _damaged(name, "its numbers do not suit each other")
     numbers = {part: arrays[part] for part in _NUMBERS}
     return LinearSupport(**numbers, prior_weight=float(arrays["prior_weight"][0]), mapped=mapped)

@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.gaussian import NoisyVector, with_noise
 from sottovoce.mechanisms.samplers.discrete_laplace import bernoulli_exp
 from sottovoce.parameters import Checked, Number
 from sottovoce.privacy.accounting.gaussian_dp import mu_of_budget
-from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN
+from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN, rho_of_budget
 from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import GaussianDpEvent
 from sottovoce.privacy.numbers import exact
@@ -83,6 +84,21 @@ class RoundedGaussian(Checked, Mechanism):
         delta = NOISE_DELTA.read("delta", delta)
         # Below epsilon by more than the accountant adds to what it works out from mu, so that it reports no more.
         return cls.for_mu(mu_of_budget(EPSILON.read("epsilon", epsilon) * (1 - 2 * FLOAT_MARGIN), delta))
+
+    @classmethod
+    def for_rho(cls, epsilon: float, delta: float) -> RoundedGaussian:
+        """The least noise whose rho fits in the zCDP budget that (epsilon, delta) admits.
+
+        Raises:
+            ParameterError: They admit so little that the noise would be out of range.
+        """
+        rho = rho_of_budget(epsilon, delta)
+        if rho < 5e-13:  # noise of 1e6, the most that there is
+            raise ParameterError("epsilon", epsilon, f"larger: at delta {delta:g} it admits less than any noise costs")
+        multiplier = 1 / math.sqrt(2 * rho)
+        while 2 * exact(multiplier) ** 2 * exact(rho) < 1:
+            multiplier = math.nextafter(multiplier, math.inf)
+        return cls(multiplier)
 
     @property
     def event(self) -> GaussianDpEvent:

@@ -32,9 +32,8 @@ from sottovoce.methods.fitting.support import LinearSupport
 from sottovoce.methods.poe import PriorWeight
 from sottovoce.models.base import FloatArray
 from sottovoce.parameters import Positive, Whole
-from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.aggregates import VectorSum
-from sottovoce.privacy.events import ComposedDpEvent, DpEvent, GaussianDpEvent
+from sottovoce.privacy.events import ComposedDpEvent, DpEvent
 from sottovoce.privacy.step_costs import GaussianStep, step_cost
 from sottovoce.privacy.unit import ChangeType, is_drop
 from sottovoce.randomness import Randomness
@@ -122,7 +121,7 @@ class ClassMeans(Fitter):
         if setting.adds_epsilons:
             multiplier = RoundedGaussian.for_budget(price.epsilon, price.delta).noise_multiplier
         else:
-            multiplier = 1 / math.sqrt(2 * rho_of_budget(price.epsilon, price.delta))
+            multiplier = RoundedGaussian.for_rho(price.epsilon, price.delta).noise_multiplier
         multiplier *= _RHO_SLACK
         share = 1.0 if setting.units is not None else 1 - COUNT_SHARE
         norm = ClassMeansStep(sigma=1.0, divisor=_divisor(setting)).norm(setting.change)
@@ -134,10 +133,10 @@ class ClassMeans(Fitter):
         )
 
     def event(self, setting: FitSetting) -> DpEvent:
-        sums = GaussianDpEvent(self._multiplier(setting))
+        sums = self._noise(setting).event
         if setting.units is not None:
             return sums
-        return ComposedDpEvent([GaussianDpEvent(self._count_multiplier(setting)), sums])
+        return ComposedDpEvent([self._count_noise(setting).event, sums])
 
     def rules(self, plan: FitPlan, public: PublicInputs) -> list[SumRule] | None:
         if plan.setting.units is not None:
@@ -156,7 +155,7 @@ class ClassMeans(Fitter):
             adjacency=setting.adjacency,
             grid_step=Fraction(1, LIMIT),
         )
-        noisy = RoundedGaussian(self._multiplier(setting)).release(summed, randomness).values
+        noisy = self._noise(setting).release(summed, randomness).values
         split = setting.labels * setting.dimension
         sums = noisy[:split].reshape(setting.labels, setting.dimension)
         counts = noisy[split:] * rule.divisor
@@ -180,15 +179,15 @@ class ClassMeans(Fitter):
             adjacency=setting.adjacency,
             grid_step=Fraction(1, LIMIT),
         )
-        (noisy,) = RoundedGaussian(self._count_multiplier(setting)).release(counted, randomness).values
+        (noisy,) = self._count_noise(setting).release(counted, randomness).values
         return max(float(noisy), LEAST_UNITS, float(setting.labels))
 
-    def _multiplier(self, setting: FitSetting) -> float:
+    def _noise(self, setting: FitSetting) -> RoundedGaussian:
         step = ClassMeansStep(sigma=self.sigma, divisor=_divisor(setting))  # type: ignore[arg-type]
-        return float(step.event(setting.change).noise_multiplier)
+        return RoundedGaussian(float(step.event(setting.change).noise_multiplier))
 
-    def _count_multiplier(self, setting: FitSetting) -> float:
-        return float(self.count_sigma or 0) / setting.change.rows
+    def _count_noise(self, setting: FitSetting) -> RoundedGaussian:
+        return RoundedGaussian(float(self.count_sigma or 0) / setting.change.rows)
 
 
 @lru_cache(maxsize=1)

@@ -33,7 +33,6 @@ from sottovoce.methods.fitting.support import LinearSupport
 from sottovoce.methods.poe import PriorWeight
 from sottovoce.models.base import FloatArray
 from sottovoce.parameters import Number, Positive
-from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import ComposedDpEvent, DpEvent, SelfComposedDpEvent
 from sottovoce.privacy.step_costs import GaussianStep, step_cost
@@ -133,7 +132,7 @@ class DpLogistic(Fitter):
         if setting.adds_epsilons:
             multiplier = RoundedGaussian.for_budget(price.epsilon, price.delta).noise_multiplier
         else:
-            multiplier = 1 / math.sqrt(2 * rho_of_budget(price.epsilon, price.delta))
+            multiplier = RoundedGaussian.for_rho(price.epsilon, price.delta).noise_multiplier
         share = 1.0 if setting.units is not None else 1 - COUNT_SHARE
         each = multiplier * _SLACK * math.sqrt(self.iterations / share) * _SLACK
         count = multiplier * _SLACK / math.sqrt(COUNT_SHARE) * _SLACK
@@ -209,8 +208,10 @@ def classifier(
 
 
 def _map(pool: FloatArray, noise: float) -> PublicMap:
-    """The concentrating map, without the coordinates in which public texts vary least."""
-    mapped, _ = PublicMap.concentrating(pool, noise**2)
+    """The concentrating map, without the coordinates in which public texts vary least, where they vary at all."""
+    mapped, variances = PublicMap.concentrating(pool, noise**2)
+    if variances.max() == variances.min():
+        return mapped
     return PublicMap(mapped.centre, mapped.matrix[-COORDINATES:])
 
 

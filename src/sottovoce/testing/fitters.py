@@ -39,6 +39,8 @@ from sottovoce.testing.pools import Pool
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(4.0, 1e-6), Price(1.0, 1e-6), Price(0.3, 1e-3), Price(16.0, 1e-9))
+EDGES: Final = (Price(3e-6, 1e-9), Price(1e-5, 1e-9), Price(1_000.0, 1e-6))
+"""Prices near the ends of their range, where some noise is out of its own: refused before the charge, or drawn."""
 MOST_LEAVES: Final = 150
 """Joint laws of selections with more outcomes are not written out."""
 SLACK: Final = 1 + 1e-9
@@ -94,6 +96,8 @@ class _Fitter:
         for relation in RELATIONS[:3]:
             self._whatever_is_drawn(relation)
             self._sampler(relation)
+            if self.first or self.full:
+                self._at_the_edges(relation)
         if self.first or self.full:
             sessions.fits(self.fitter, self.subject, self.report)
         if repr(self.fitter) != before:
@@ -306,6 +310,15 @@ class _Fitter:
         return law
 
     # Whatever is drawn
+
+    def _at_the_edges(self, relation: Relation) -> None:
+        """A plan of any price can be drawn: what is refused is refused before it is charged."""
+        for price, adds, candidates in itertools.product(EDGES, (True, False), self.candidates):
+            plan = self._plan(relation, len(DRAWN_WORLD), price, candidates, adds_epsilons=adds)
+            if plan is not None:
+                self._charged(plan, price, f"{relation}, {price}")
+                self._fit(plan, relation, DRAWN_WORLD)
+                self.report.kept("edges", 1, "fits at prices as small and as large as any")
 
     def _whatever_is_drawn(self, relation: Relation) -> None:
         """Extreme releases lead to a support of the same shape, by as many draws, and to finite answers."""

@@ -14,7 +14,6 @@ from sottovoce.methods.class_means import ClassMeansStep
 from sottovoce.methods.fitting.fitter import Fitter
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport
 from sottovoce.parameters import Positive
-from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.aggregates import Scores, VectorSum
 from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
 from sottovoce.randomness import SeededRandomness
@@ -34,12 +33,12 @@ class Means(Fitter):
     def calibrated(self, price, setting):
         if self.multiplier is not None:
             return self
-        return replace(self, multiplier=1.001 / np.sqrt(2 * rho_of_budget(price.epsilon, price.delta)))
+        return replace(self, multiplier=1.001 * RoundedGaussian.for_rho(price.epsilon, price.delta).noise_multiplier)
 
     def event(self, setting):
         if setting.units is not None:
-            return GaussianDpEvent(self.multiplier)
-        return ComposedDpEvent([GaussianDpEvent(self.multiplier * 1.5), GaussianDpEvent(self.multiplier * 1.5)])
+            return RoundedGaussian(self.multiplier).event
+        return ComposedDpEvent([RoundedGaussian(self.multiplier * 1.5).event] * 2)
 
     def fit(self, plan, private, public, randomness):
         setting, units = plan.setting, plan.setting.units
@@ -77,6 +76,18 @@ class HalvedSensitivity(Means):
 
     def bound(self, rule, setting):
         return super().bound(rule, setting) // 4
+
+
+@dataclass(frozen=True)
+class NoiseOutOfRange(Means):
+    """Charges for noise that its mechanism refuses to draw."""
+
+    def calibrated(self, price, setting):
+        return replace(self, multiplier=10 * super().calibrated(price, setting).multiplier)
+
+    def event(self, setting):
+        multiplier = self.multiplier * (1.0 if setting.units is not None else 1.5)
+        return ComposedDpEvent([GaussianDpEvent(multiplier)] * (1 if setting.units is not None else 2))
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,10 @@ CAPS = (
     "tests/privacy/ledger/test_caps.py::test_a_refusal_names_the_cap_that_was_short_and_charges_none",
     "tests/privacy/ledger/test_caps.py::test_the_owner_changes_a_cap_but_never_below_what_is_spent",
 )
+CURRENCIES = (
+    "tests/privacy/ledger/test_caps.py::test_a_cap_that_counts_in_another_currency_is_refused",
+    "tests/privacy/ledger/test_caps.py::test_a_cap_on_record_in_another_currency_is_found_and_admits_nothing",
+)
 RACES = ("tests/survival/test_races.py::test_sixteen_processes_fill_a_cap_exactly",)
 
 MUTANTS = [
@@ -205,7 +209,7 @@ MUTANTS = [
         "callers-cap-ignored",
         "a caller is charged to the data set alone",
         "privacy/ledger/caps.py",
-        "return [cap_of(row), *levels]",
+        "return [_same_currency(data_set, row), *levels]",
         "return levels",
         CAPS,
     ),
@@ -240,5 +244,29 @@ MUTANTS = [
         " or not price_of(text, self._currency[number]).fits_in(Cost(amount, charge.failure)):",
         ":",
         (_LEDGER + "test_a_chain_that_was_forged_whole_must_still_tell_a_story_that_can_be",),
+    ),
+    Mutant(
+        "a-cap-in-another-currency",
+        "a caller's cap of a sum of epsilons is taken within a zCDP budget, where it admits as much rho",
+        "privacy/ledger/caps.py",
+        "if budget.currency != whole.currency:",
+        "if budget.alpha != whole.alpha:",
+        CURRENCIES,
+    ),
+    Mutant(
+        "a-cap-on-record-in-another-currency",
+        "a cap that an earlier version took in another currency goes on admitting charges",
+        "privacy/ledger/caps.py",
+        "if own.currency != whole.currency:",
+        "if own.alpha != whole.alpha:",
+        CURRENCIES,
+    ),
+    Mutant(
+        "caps-currency-not-replayed",
+        "the replay of a history does not look at the currency of a cap",
+        "privacy/ledger/verify.py",
+        'if budget.currency != self._currency[entry["data_set"]]:',
+        'if entry["data_set"] not in self._currency:',
+        CURRENCIES,
     ),
 ]

@@ -13,6 +13,7 @@ CRASHES = ("tests/fitting/test_crashes.py",)
 CERTIFICATES = ("tests/fitting/test_certificates.py",)
 FILES = ("tests/fitting/test_fitted_files.py",)
 CONTRACT = ("tests/contracts/test_entries.py::test_it_keeps_its_contract[fitter class-means]",)
+SHOWN = ("tests/cli/test_fit.py::test_a_terminal_is_shown_the_number_of_units_where_it_is_public_alone",)
 WRONG = ("tests/contracts/test_wrong_entries.py::test_a_wrong_fitter_is_noticed",)
 
 SUMMED, MEANT = "experts/unit_sums.py", "methods/class_means.py"
@@ -162,7 +163,7 @@ MUTANTS = [
         "number-of-units-for-free",
         "the noisy number of units is not in the event",
         MEANT,
-        "return ComposedDpEvent([GaussianDpEvent(self._count_multiplier(setting)), sums])",
+        "return ComposedDpEvent([self._count_noise(setting).event, sums])",
         "return sums",
         MEANS,
     ),
@@ -186,16 +187,16 @@ MUTANTS = [
         "means-without-noise",
         "the classifier is made of the sums as they are",
         MEANT,
-        "noisy = RoundedGaussian(self._multiplier(setting)).release(summed, randomness).values",
-        "RoundedGaussian(self._multiplier(setting)).release(summed, randomness)\n        noisy = summed.values / LIMIT",
+        "noisy = self._noise(setting).release(summed, randomness).values",
+        "self._noise(setting).release(summed, randomness)\n        noisy = summed.values / LIMIT",
         CONTRACT,
     ),
     Mutant(
         "means-drawn-twice",
         "the sums are drawn twice and averaged, under one charge",
         MEANT,
-        "noisy = RoundedGaussian(self._multiplier(setting)).release(summed, randomness).values",
-        "mechanism = RoundedGaussian(self._multiplier(setting))\n"
+        "noisy = self._noise(setting).release(summed, randomness).values",
+        "mechanism = self._noise(setting)\n"
         "        noisy = sum(mechanism.release(summed, randomness).values for _ in range(2)) / 2",
         CONTRACT,
     ),
@@ -214,6 +215,32 @@ MUTANTS = [
         "apart = apart if apart.sum() > 0 else np.ones_like(apart)",
         "apart = apart + 0.0",
         MEANS,
+    ),
+    Mutant(
+        "noise-out-of-range-is-charged",
+        "noise that cannot be drawn is found out when the charge is made",
+        MEANT,
+        "        sums = self._noise(setting).event\n",
+        "        from sottovoce.privacy.events import GaussianDpEvent\n\n"
+        "        step = ClassMeansStep(sigma=self.sigma, divisor=_divisor(setting))\n"
+        "        sums = GaussianDpEvent(step.event(setting.change).noise_multiplier)\n",
+        MEANS,
+    ),
+    Mutant(
+        "fits-at-the-edges-are-not-drawn",
+        "the contract prices what it never draws",
+        "testing/fitters.py",
+        '                self._fit(plan, relation, DRAWN_WORLD)\n                self.report.kept("edges"',
+        '                self.report.kept("edges"',
+        WRONG,
+    ),
+    Mutant(
+        "a-private-number-is-shown",
+        "the progress bar counts units whose number is private",
+        "cli/fit.py",
+        "told = None if fitting.units is None else advance",
+        "told = advance",
+        SHOWN,
     ),
     # What a plan says
     Mutant(

@@ -8,6 +8,7 @@ import pytest
 
 from sottovoce.errors import BudgetExhaustedError, LedgerMismatchError, ParameterError
 from sottovoce.privacy.events import ApproximateDP, BoundedRange, WithFailure
+from sottovoce.privacy.ledger import caps
 from sottovoce.privacy.ledger.budget import SCALE, Budget, amount_of
 from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
 from sottovoce.privacy.unit import Adjacency
@@ -169,6 +170,56 @@ def test_a_cap_counts_in_the_currency_of_the_data_set(address):
     level = alice.balance().levels[0]
     assert level.spent.loss == amount_of(event, "rdp at alpha 16")
     assert level.cap == Budget(2, 1e-6, 1e-9, alpha=16).caps
+    assert ledger.verify() == []
+
+
+@pytest.mark.parametrize("holder", [{"caller": "alice"}, {"group": "support"}])
+@pytest.mark.parametrize(
+    ("whole", "share"),
+    [(Budget(8, 1e-6), Budget.once(2, 1e-6)), (Budget.once(8, 1e-6), Budget(2, 1e-6, failure_delta=5e-7))],
+    ids=["epsilons within rho", "rho within epsilons"],
+)
+def test_a_cap_that_counts_in_another_currency_is_refused(address, whole, share, holder):
+    # A cap of epsilon 2 that counts rho admits rho 2, whose epsilon at delta 1e-6 is above 10.
+    ledger = Ledger(address)
+    ledger.open(WHO, whole)
+    before = ledger.history()
+    with pytest.raises(LedgerMismatchError, match=f"counts {whole.currency}.* would count {share.currency}"):
+        ledger.allot(WHO, budget=share, **holder)
+    assert ledger.history() == before
+
+
+@pytest.mark.parametrize("group", [None, "support"])
+def test_a_cap_on_record_in_another_currency_is_found_and_admits_nothing(address, monkeypatch, group):
+    ledger = Ledger(address)
+    ledger.open(WHO, Budget(8, 1e-6))
+    wrong = {"group": group} if group else {"caller": "alice"}
+    with monkeypatch.context() as patch:
+        patch.setattr(caps, "_check", lambda *_: None)  # as versions before this check wrote it
+        patch.setattr(caps, "_same_currency", lambda _, row: caps.cap_of(row))
+        ledger.allot(WHO, budget=Budget.once(2, 1e-6), **wrong)
+        alice = ledger.allot(WHO, budget=Budget(1, 1e-6), caller="alice", group=group) if group else None
+        alice = alice or ledger.open(WHO, None, caller="alice")
+    assert [problem for problem in ledger.verify() if "another currency" in problem]
+    before = ledger.history()
+    with pytest.raises(LedgerMismatchError, match="the cap does not hold"):
+        alice.reserve([charge("a")])
+    if group:
+        with pytest.raises(LedgerMismatchError, match="the cap does not hold"):
+            ledger.allot(WHO, budget=Budget(1, 1e-6), caller="bob", group=group)
+    assert ledger.history() == before
+    ledger.allot(WHO, budget=Budget(2, 1e-6), **wrong)
+    alice.reserve([charge("a")])
+
+
+def test_where_epsilons_and_deltas_are_added_a_plain_cap_is_a_sum_too(address):
+    ledger = Ledger(address)
+    ledger.open(WHO, Budget.once(8, 1e-6))
+    alice = ledger.allot(WHO, budget=Budget(2, 1e-6), caller="alice")
+    assert alice.balance().levels[0].cap == Budget.once(2, 1e-6).caps
+    alice.reserve([Reservation("a", ApproximateDP(2.0, 1e-6), "")])
+    with pytest.raises(BudgetExhaustedError):
+        alice.reserve([charge("b")])
     assert ledger.verify() == []
 
 

@@ -40,7 +40,7 @@ def caps_of(connection: sa.Connection, data_set: Any, caller: str | None, ledger
     """Every cap that a caller's charge counts against, the narrowest first.
 
     Raises:
-        LedgerMismatchError: Nobody allotted anything to the caller.
+        LedgerMismatchError: Nobody allotted anything to the caller, or a cap is kept in another currency.
     """
     levels = [cap_of(data_set)]
     if caller is None:
@@ -52,8 +52,8 @@ def caps_of(connection: sa.Connection, data_set: Any, caller: str | None, ledger
             "one with 'sotto ledger grant --caller NAME --budget EPSILON,DELTA'."
         )
     if row.member_of is not None:
-        levels.insert(0, cap_of(_cap_row(connection, data_set.id, GROUP, row.member_of)))
-    return [cap_of(row), *levels]
+        levels.insert(0, _same_currency(data_set, _cap_row(connection, data_set.id, GROUP, row.member_of)))
+    return [_same_currency(data_set, row), *levels]
 
 
 def charge(
@@ -77,11 +77,15 @@ def charge(
 def allot(connection: sa.Connection, data_set: Any, budget: Budget, caller: str | None, group: str | None) -> None:
     """Gives a caller or a group a cap, or changes it; the caller of this function holds the write lock.
 
+    Where the data set adds epsilons and deltas, a plain (epsilon, delta) is such a sum too.
+
     Raises:
         ParameterError: Neither a caller nor a group is named, or a name is none.
-        LedgerMismatchError: The budget has another delta or order than the data set's, is below what was spent, or the
-            group does not fit.
+        LedgerMismatchError: The budget has another delta, order or currency than the data set's, is below what was
+            spent, or the group does not fit.
     """
+    if _adds_deltas(budget_of(data_set)) and not budget.failure_delta and budget.alpha is None:
+        budget = Budget.once(budget.epsilon, budget.delta)
     kind, name = (GROUP, group) if caller is None else (CALLER, caller)
     name = require_name(name, kind)
     member_of = require_name(group, GROUP) if kind == CALLER and group is not None else None
@@ -151,6 +155,12 @@ def _check(
             f"The data set {data_set.name!r} has the budget {whole}; {budget} was given for the {holder}. A cap within "
             "it needs the same delta and the same order, since it counts the same charges."
         )
+    if budget.currency != whole.currency:
+        raise LedgerMismatchError(
+            f"The data set {data_set.name!r} counts {whole.currency}, and {budget} for the {holder} would count "
+            f"{budget.currency}. A cap within it counts the same charges: give --budget EPSILON,DELTA with a smaller "
+            "failure=DELTA, or without one."
+        )
     if known is not None and not cap_of(known).spent.fits_in(budget.caps):
         raise LedgerMismatchError(f"The {holder} spent more than {budget} already; a cap cannot go below that.")
     if known is not None and known.member_of != member_of:
@@ -158,11 +168,35 @@ def _check(
             f"The {holder} is in {'no group' if known.member_of is None else f'the group {known.member_of!r}'}, and "
             "what was spent was counted there; that cannot change. Use another name."
         )
-    if member_of is not None and _cap_row(connection, data_set.id, GROUP, member_of) is None:
+    if member_of is not None:
+        group = _cap_row(connection, data_set.id, GROUP, member_of)
+        if group is None:
+            raise LedgerMismatchError(
+                f"There is no group {member_of!r} yet. Give it a cap first, with 'sotto ledger grant --group "
+                f"{member_of} --budget EPSILON,DELTA'."
+            )
+        _same_currency(data_set, group)
+
+
+def _adds_deltas(budget: Budget) -> bool:
+    return budget.failure_delta > 0 and budget.currency == "epsilon"
+
+
+def _same_currency(data_set: Any, row: Any) -> Cap:
+    """A cap, which earlier versions let an owner give in another currency than the charges that it counts.
+
+    Raises:
+        LedgerMismatchError: It is in another one.
+    """
+    whole = budget_of(data_set)
+    own = Budget(float(row.epsilon), whole.delta, float(row.failure_delta), whole.alpha)
+    if own.currency != whole.currency:
         raise LedgerMismatchError(
-            f"There is no group {member_of!r} yet. Give it a cap first, with 'sotto ledger grant --group {member_of} "
-            "--budget EPSILON,DELTA'."
+            f"The cap of the {row.kind} {row.name!r} counts {own.currency}, and the data set {data_set.name!r} counts "
+            f"{whole.currency}, so that the cap does not hold. Nothing was charged. The owner gives it anew with "
+            f"'sotto ledger grant --{row.kind} {row.name} --budget EPSILON,DELTA', or under another name."
         )
+    return cap_of(row)
 
 
 def require_name(value: object, what: str) -> str:

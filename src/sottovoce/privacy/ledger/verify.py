@@ -190,7 +190,10 @@ class Replay:
         self._paid[entry["release_id"]] = -1
 
     def _check_cap(self, entry: Mapping[str, Any], story: dict[str, Any], data_set: dict[str, Any]) -> None:
-        caps = _budget(story, data_set).caps
+        budget = _budget(story, data_set)
+        if budget.currency != self._currency[entry["data_set"]]:
+            self._wrong(entry, "gives a cap in another currency than its data set's")
+        caps = budget.caps
         if story["cap"] > caps.loss + caps.loss // _SLACK + 1 or story["failure_cap"] > caps.failure:
             self._wrong(entry, "grants more than its budget admits")
 
