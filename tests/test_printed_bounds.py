@@ -19,11 +19,12 @@ BOUND_NO_LOSS = {
     "cli": {
         "seconds", "summary['seconds']", "summary['accuracy']", "low", "high", "rate", "c['largest_difference']",
         "ratio", "option.clip", "value", "written / seconds", "done / (time.perf_counter() - started)",
+        "bar.tasks[0].speed or 0",
     },
     "explain": {"value"},
     "intervals": {"self.value", "self.low", "self.high"},
     "mechanisms": {"low", "high"},
-    "methods": {"self.ceiling", "(SPREAD / (self.k * rate) * setting.labels / _units(setting, SUPPOSED)) ** 2"},
+    "methods": {"self.ceiling", "(SPREAD / (turns * rate) * setting.labels / _units(setting, SUPPOSED)) ** 2"},
     "models": {"gap", "allowed", "moved", "float(getattr(head, name))", "float(numbers[name])"},
     "parameters": {"self.least", "self.most", "value"},
     "planner": {

@@ -28,7 +28,7 @@ from sottovoce.privacy.accounting.gaussian_dp import mu_of_budget
 from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN, rho_of_budget
 from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import GaussianDpEvent
-from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.numbers import exact, rounded_up
 from sottovoce.privacy.parameters import EPSILON, NOISE_DELTA
 from sottovoce.randomness import Randomness
 
@@ -94,7 +94,9 @@ class RoundedGaussian(Checked, Mechanism):
         """
         rho = rho_of_budget(epsilon, delta)
         if rho < 5e-13:  # noise of 1e6, the most that there is
-            raise ParameterError("epsilon", epsilon, f"larger: at delta {delta:g} it admits less than any noise costs")
+            raise ParameterError(
+                "epsilon", epsilon, f"larger: at delta {rounded_up(delta)} it admits less than any noise costs"
+            )
         multiplier = 1 / math.sqrt(2 * rho)
         while 2 * exact(multiplier) ** 2 * exact(rho) < 1:
             multiplier = math.nextafter(multiplier, math.inf)

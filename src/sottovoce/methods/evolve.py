@@ -31,7 +31,7 @@ from sottovoce.methods.fitting.support import DemonstrationSupport, Support
 from sottovoce.methods.poe import PriorWeight
 from sottovoce.models.base import FloatArray
 from sottovoce.models.failures import is_models
-from sottovoce.parameters import MOST, Checked, Number, Positive
+from sottovoce.parameters import MOST, Number, Positive
 from sottovoce.privacy.events import DpEvent, SelfComposedDpEvent
 from sottovoce.privacy.step_costs import RatedStep, SelectionStep, Sensitivity, step_cost
 from sottovoce.privacy.unit import ChangeType
@@ -124,7 +124,7 @@ class Evolve(Fitter):
     prior_weight: PriorWeight = Choice.prior_weight
 
     def __post_init__(self) -> None:
-        Checked.__post_init__(self)
+        super().__post_init__()
         _ = self._choice  # its own checks
 
     @cached_property

@@ -343,14 +343,16 @@ MUTANTS = [
         "noted-before-it-is-saved",
         "that the support leaves is noted before it is on the disk",
         FIT,
-        "        if checkpoint is not None:\n            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content)\n"
+        "        if checkpoint is not None:\n"
+        "            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content)\n"
         "        self._account.mark_released(\n"
         '            [reservation.release_id], {reservation.release_id: f"{saved} {fitted.content_sha256}"}\n'
         "        )\n",
         "        self._account.mark_released(\n"
         '            [reservation.release_id], {reservation.release_id: f"{saved} {fitted.content_sha256}"}\n'
         "        )\n"
-        "        if checkpoint is not None:\n            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content)\n",
+        "        if checkpoint is not None:\n"
+        "            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content)\n",
         FITS,
     ),
     Mutant(
@@ -479,8 +481,8 @@ MUTANTS = [
         "a-file-of-any-size",
         "a file is read before its size is looked at",
         FITTED,
-        "if size > MOST_BYTES:",
-        "if size > MOST_BYTES * 1_000:",
+        "if found.st_size > MOST_BYTES:",
+        "if found.st_size > MOST_BYTES * 1_000:",
         FILES,
     ),
     Mutant(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _STREAMS = "tests/records/test_streaming.py::"
-_ENCODED = "tests/experts/test_encoded.py::"
+_ENCODED = "tests/experts/test_encoded_streams.py::"
 _RAY = "tests/experts/test_ray_engine.py::"
 _STOPPED = "tests/survival/test_stopped_fits.py::"
 
