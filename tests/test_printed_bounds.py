@@ -23,7 +23,7 @@ BOUND_NO_LOSS = {
     "explain": {"value"},
     "intervals": {"self.value", "self.low", "self.high"},
     "mechanisms": {"low", "high"},
-    "methods": {"self.ceiling", "(SPREAD / (self.k * rate) * setting.labels / _units(setting, SUPPOSED)) ** 2"},
+    "methods": {"self.ceiling", "(SPREAD / (turns * rate) * setting.labels / _units(setting, SUPPOSED)) ** 2"},
     "models": {"gap", "allowed", "moved", "float(getattr(head, name))", "float(numbers[name])"},
     "parameters": {"self.least", "self.most", "value"},
     "planner": {
