@@ -479,8 +479,8 @@ MUTANTS = [
         "a-file-of-any-size",
         "a file is read before its size is looked at",
         FITTED,
-        "if size > MOST_BYTES:",
-        "if size > MOST_BYTES * 1_000:",
+        "if found.st_size > MOST_BYTES:",
+        "if found.st_size > MOST_BYTES * 1_000:",
         FILES,
     ),
     Mutant(
