@@ -94,9 +94,7 @@ class RoundedGaussian(Checked, Mechanism):
         """
         rho = rho_of_budget(epsilon, delta)
         if rho < 5e-13:  # noise of 1e6, the most that there is
-            raise ParameterError(
-                "epsilon", epsilon, f"larger: at delta {rounded_up(delta)} it admits less than any noise costs"
-            )
+            raise ParameterError("epsilon", epsilon, "larger: with this delta it admits less than any noise costs")
         multiplier = 1 / math.sqrt(2 * rho)
         while 2 * exact(multiplier) ** 2 * exact(rho) < 1:
             multiplier = math.nextafter(multiplier, math.inf)
