@@ -28,7 +28,7 @@ from sottovoce.privacy.accounting.gaussian_dp import mu_of_budget
 from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN, rho_of_budget
 from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import GaussianDpEvent
-from sottovoce.privacy.numbers import exact, rounded_up
+from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.parameters import EPSILON, NOISE_DELTA
 from sottovoce.randomness import Randomness
 
