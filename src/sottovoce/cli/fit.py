@@ -16,7 +16,6 @@ from sottovoce.privacy.numbers import rounded_up
 if TYPE_CHECKING:
     from sottovoce.fitting.fit import Fitting
     from sottovoce.fitting.fitted import Fitted
-    from sottovoce.methods.fitting.fitter import Fitter
     from sottovoce.tasks import Query, Task
 
 
@@ -31,7 +30,7 @@ def fit(
     private: o.Private = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
-    method: Annotated[str, typer.Option("--method", help="See 'sotto methods'.")] = "class-means",
+    method: o.MethodName = "auto",
     epsilon: Annotated[str, typer.Option("--epsilon", help="Price of the whole fit.")] = "4",
     delta: Annotated[str, typer.Option("--delta", help="Delta of the whole fit.")] = "1e-6",
     public: Annotated[
@@ -104,7 +103,9 @@ def fit(
 
 def _fitting(setup: o.Setup, price: float, delta: float, public: str | None) -> Fitting:
     from sottovoce.errors import ParameterError
+    from sottovoce.fitting.auto import AUTO
     from sottovoce.fitting.fit import Fitting
+    from sottovoce.methods.fitting.fitter import make_fitter, read_fitter_options
     from sottovoce.models.registry import load_scorer
     from sottovoce.privacy.ledger.budget import Budget
     from sottovoce.records.readers import read_private
@@ -112,32 +113,31 @@ def _fitting(setup: o.Setup, price: float, delta: float, public: str | None) -> 
     task = setup.load_task()
     if setup.private is None:
         raise ParameterError("--private", None, "given: a fit learns from private records")
-    fitter = _fitter(setup)
+    typed = o.MethodOptions(setup.option or (), setup.shorthands)
+    chosen = setup.method == AUTO
+    with typed.as_typed():
+        fitter = AUTO if chosen else make_fitter(setup.method, **read_fitter_options(setup.method, typed.values))
     pool = _pool(public, task, setup) if public is not None else None
     records = read_private(setup.private, unit=setup.unit, max_characters=setup.longest(task), truncate=setup.truncate)
-    fitting = Fitting(
-        records,
-        task,
-        epsilon=price,
-        delta=delta,
-        method=fitter,
-        model=load_scorer(setup.model, **o.given(device=setup.device, dtype=setup.dtype)),
-        adjacency=setup.adjacency,
-        pool=pool,
-        budget=Budget.parse(setup.budget) if setup.budget is not None else None,
-        ledger=setup.ledger,
-        caller=setup.caller,
-    )
+    with typed.as_typed():
+        fitting = Fitting(
+            records,
+            task,
+            epsilon=price,
+            delta=delta,
+            method=fitter,
+            options=typed.values if chosen else None,
+            model=load_scorer(setup.model, **o.given(device=setup.device, dtype=setup.dtype)),
+            adjacency=setup.adjacency,
+            pool=pool,
+            budget=Budget.parse(setup.budget) if setup.budget is not None else None,
+            ledger=setup.ledger,
+            caller=setup.caller,
+        )
+    if fitting.advice:
+        say(f"Method {fitting.advice}")
     o.warn_of(setup.ledger, fitting.conflicting_ledger)
     return fitting
-
-
-def _fitter(setup: o.Setup) -> Fitter:
-    from sottovoce.methods.fitting.fitter import make_fitter, read_fitter_options
-
-    options = o.MethodOptions(setup.option or (), setup.shorthands)
-    with options.as_typed():
-        return make_fitter(setup.method, **read_fitter_options(setup.method, options.values))
 
 
 def _pool(public: str, task: Task, setup: o.Setup) -> list[Query]:

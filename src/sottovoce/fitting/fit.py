@@ -29,10 +29,11 @@ from sottovoce.experts.partition import Partition
 from sottovoce.experts.reading import bare_scores, of_shape
 from sottovoce.experts.unit_sums import SumRule
 from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.fitting.auto import AUTO, resolve
 from sottovoce.fitting.certificate import FitCertificate, note_of
 from sottovoce.fitting.fitted import MOST_BYTES, Fitted, content_hash, question_of
 from sottovoce.methods.base import Price
-from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter
+from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter, read_fitter_options
 from sottovoce.methods.fitting.support import LinearSupport
 from sottovoce.models.base import Embedder, Isolation, LabelScorer, require_suited
 from sottovoce.models.failures import is_models
@@ -67,7 +68,8 @@ class Fitting:
         task: Labels and templates.
         epsilon: Of the whole fit.
         delta: Of the whole fit.
-        method: A fitter or its name.
+        method: A fitter or its name; by default ``auto``, which chooses by public numbers alone (``fitting.auto``).
+        options: Of a method that is given by its name; ``auto`` chooses among those that have them.
         model: A model that scores labels, or its name.
         embedder: A model that embeds the records, or its name; by default ``model``, or ``embedded`` where that embeds
             nothing. A classifier is for the model that embeds; chosen demonstrations suit any.
@@ -82,6 +84,7 @@ class Fitting:
 
     Attributes:
         plan: What the fit costs.
+        advice: Which method ``auto`` chose and why, in one line; empty where the method was named.
 
     Raises:
         InputError: Something given is not usable; nothing was charged.
@@ -96,7 +99,8 @@ class Fitting:
         *,
         epsilon: float,
         delta: float = 1e-6,
-        method: Fitter | str = "class-means",
+        method: Fitter | str = AUTO,
+        options: Mapping[str, Any] | None = None,
         model: LabelScorer | str = "embedded",
         embedder: Embedder | str | None = None,
         adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
@@ -114,17 +118,39 @@ class Fitting:
         Kind((Ledger, str, NoneType), "a Ledger, or its path or address as a text").read("ledger", ledger)
         Kind((str, NoneType), "a name").read("caller", caller)
         Kind((Sequence, NoneType), "a list of public texts").read("pool", pool)
+        Kind((Mapping, NoneType), "options by name").read("options", options)
         price = Price(epsilon, delta)
         self.task, self.adjacency = task, Adjacency.parse(adjacency)
         self._randomness = randomness or SystemRandomness()
         require_secure(self._randomness, synthetic=records.synthetic)
         self._records = records.with_public_size() if self.adjacency.size_is_public else records
-        fitter = make_fitter(method) if isinstance(method, str) else method
-        if fitter.pool == "unused" and pool:
+        chosen = dict(options or {})
+        if isinstance(method, Fitter) and chosen:
+            raise ParameterError(
+                "options", ", ".join(chosen), "set on the method itself, which is not given by its name"
+            )
+        fitter = method if isinstance(method, Fitter) else None if method == AUTO else _made(method, chosen)
+        if fitter and fitter.pool == "unused" and pool:
             raise ParameterError("pool", f"{len(pool)} texts", f"left out: the method {fitter.name!r} reads none")
-        self._pool = _once(_bundled(task, fitter) if pool is None else [question_of(task, query) for query in pool])
         self.model = load_scorer(model) if isinstance(model, str) else model
         require_suited(task, self.model)
+        if fitter and fitter.pool == "unused":
+            self._pool = []
+        else:
+            self._pool = _once(_bundled(task) if pool is None else [question_of(task, query) for query in pool])
+        self.advice = ""
+        if fitter is None:
+            resolved = resolve(
+                price=price,
+                labels=len(task.labels),
+                units=self.units,
+                candidates=len(self._pool),
+                bundled=pool is None,
+                adjacency=self.adjacency,
+                embeds=isinstance(self.model, Embedder) and embedder is None,
+                options=chosen,
+            )
+            fitter, self.advice = _made(resolved.method, chosen), str(resolved)
         self.embedder = _embedder_of(embedder, self.model, fitter)
         self._encoded = EncodedRecords(self._records, task, self.embedder, self.adjacency)
         setting = self._setting(adds_epsilons=True)
@@ -399,7 +425,7 @@ def fit(
     out: str | Path | None = None,
     resume: bool = False,
     on_units: Callable[[int], None] | None = None,
-    **options: Any,
+    **more: Any,
 ) -> Fitted:
     """Charges once and returns a support that answers any number of questions.
 
@@ -411,15 +437,15 @@ def fit(
         out: File to write, ending in ``.sotto``. With it a run that was stopped can be resumed.
         resume: Go on with a run that was stopped.
         on_units: Told how many units were read, each time that some were.
-        options: As for ``Fitting``: ``method``, ``model``, ``adjacency``, ``pool``, ``budget``, ``ledger``, ``caller``,
-            ``randomness``.
+        more: As for ``Fitting``: ``method``, ``options``, ``model``, ``adjacency``, ``pool``, ``budget``, ``ledger``,
+            ``caller``, ``randomness``.
 
     Raises:
         InputError: Something given is not usable; nothing was charged.
         BudgetError: The ledger does not fit these records, or the fit cannot be paid for; nothing was charged.
         ModelError: The model failed; what was charged stands.
     """
-    fitting = Fitting(records, task, epsilon=epsilon, delta=delta, **options)
+    fitting = Fitting(records, task, epsilon=epsilon, delta=delta, **more)
     if out is None:
         if resume:
             raise ParameterError("resume", resume, "given with 'out': it goes on with a run that left its folder there")
@@ -454,9 +480,13 @@ def finish(
     return fitted
 
 
-def _bundled(task: Task, fitter: Fitter) -> list[Query]:
-    """The texts that ship with the package, as questions of the task, for a method that uses some."""
-    if fitter.pool == "unused" or task.image or len(task.fields) != 1:
+def _made(name: str, options: Mapping[str, Any]) -> Fitter:
+    return make_fitter(name, **read_fitter_options(name, options))
+
+
+def _bundled(task: Task) -> list[Query]:
+    """The texts that ship with the package, as questions of the task."""
+    if task.image or len(task.fields) != 1:
         return []
     from sottovoce.data.bundled import public_pool
 
