@@ -647,7 +647,7 @@ def test_auto_says_what_it_stands_for():
     texts, y = letters()
     others = [f"{text} again" for text in texts]
     hidden = once(method="auto", adjacency="add-remove", ledger=Ledger(":memory:")).fit(others, y)
-    assert "unknown number of units" in hidden.resolved_
+    assert "the number of units is private" in hidden.resolved_
     assert not hasattr(hidden.set_params(method="class-means").fit(others, y), "resolved_")
 
 

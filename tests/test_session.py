@@ -331,7 +331,7 @@ def test_replace_one_is_the_default():
     ],
 )
 def test_a_statement_names_price_adjacency_unit_group_size_and_change_type(options, words):
-    icl = session(**options)
+    icl = session(method="poe", **options)
     statement = icl.ask("q", epsilon=0.5).statement
     for word in [*words, "epsilon 0.5", "delta 0", "factor of 1.649", "method poe"]:
         assert word in statement

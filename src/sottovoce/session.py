@@ -27,6 +27,7 @@ from sottovoce.models.base import FloatArray, Isolation, LabelScorer, PreparedCo
 from sottovoce.models.failures import free, is_models
 from sottovoce.models.registry import load_scorer
 from sottovoce.parameters import Able, Kind
+from sottovoce.planner.answering import AUTO, resolve_answering
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
 from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE, Balance
 from sottovoce.privacy.ledger.budget import Budget
@@ -53,7 +54,7 @@ class PrivateICL:
     Args:
         records: Sealed private records; ``None`` only for methods that read nothing private.
         task: Labels and templates.
-        method: A method or its name.
+        method: A method or its name; by default ``auto``, which chooses by public numbers alone.
         model: A model or its name, such as ``embedded`` or ``hf:Qwen/Qwen3-4B``.
         adjacency: What one change of the data is; replace-one unless said otherwise.
         budget: The data set's whole budget; needed when the ledger first meets the records.
@@ -97,7 +98,7 @@ class PrivateICL:
         *,
         records: PrivateRecords | None,
         task: Task,
-        method: Method | str = "poe",
+        method: Method | str = AUTO,
         model: LabelScorer | str = "embedded",
         adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
         budget: Budget | None = None,
@@ -121,13 +122,21 @@ class PrivateICL:
         for example in demonstrations:
             Kind(Example, "a list of examples from Task.example_of").read("demonstrations", example)
         self.task = task
+        self.adjacency = Adjacency.parse(adjacency)
+        if method == AUTO:
+            sized = records is not None and self.adjacency.size_is_public
+            method = resolve_answering(
+                labels=len(task.labels),
+                units=len(records.with_public_size()) if records is not None and sized else None,
+                adjacency=self.adjacency,
+                model=model if isinstance(model, str) else model.name,
+            ).method
         self.method = make_method(method) if isinstance(method, str) else method
         if bool(demonstrations) != isinstance(self.method, Demonstrations):
             value = f"{len(demonstrations)} with the method {self.method.name!r}"
             raise ParameterError("demonstrations", value, "given with the method 'demonstrations', and with it alone")
         self._shown = tuple(demonstrations)
         require_public([{**shown.fields, "label": task.labels[shown.label]} for shown in self._shown], "demonstrations")
-        self.adjacency = Adjacency.parse(adjacency)
         self.partition = partition or Partition()
         self._randomness = randomness or SystemRandomness()
         self._public: PreparedContexts | None = None

@@ -155,7 +155,7 @@ def test_answers_go_to_stdout_and_everything_else_to_stderr(desk):
     assert all(list(row) == ROW_KEYS for row in done.rows)
     assert done.rows[0]["epsilon"] == 0.5
     assert done.rows[0]["delta"] == 0
-    assert (done.rows[0]["method"], done.rows[0]["adjacency"]) == ("poe", "replace-one")
+    assert (done.rows[0]["method"], done.rows[0]["adjacency"]) == ("prior-poe", "replace-one")
     assert [row["release_id"] for row in done.rows] == desk.entries() == desk.entries("release")
     assert "Replacing any one record" in done.err
 
@@ -175,7 +175,7 @@ def test_the_summary_is_one_json_object_with_the_promised_keys(desk, to_file):
     assert set(summary) >= SUMMARY_KEYS
     assert summary["answers"] == 3
     assert 0 <= summary["accuracy"] <= 1
-    assert (summary["method"], summary["model"], summary["adjacency"]) == ("poe", "fake", "replace-one")
+    assert (summary["method"], summary["model"], summary["adjacency"]) == ("prior-poe", "fake", "replace-one")
     assert summary["spent"]["adjacency"] == summary["remaining"]["adjacency"] == "replace-one"
     assert summary["remaining"]["answers"] == 3
     assert summary["seconds"] >= 0
@@ -333,7 +333,7 @@ def test_a_delta_that_is_none_is_refused(desk, delta):
         (["--model", "hf:"], "model is 'hf:'"),
         (["--model", "fake", "--dtype", "float32"], "model option is 'dtype'"),
         (["--method", "rnm", "--noise", "laplace"], "noise is 'laplace'; it must be one of"),
-        (["--noise", "gaussian"], "no such option"),
+        (["--method", "poe", "--noise", "gaussian"], "no such option"),
         (["--method", "rnm", "--clip", "1"], "no such option"),
         (["--adjacency", "neighbours"], "adjacency is 'neighbours'; it must be replace-one or add-remove"),
         (["--clip", "0"], "clip is 0.0; it must be from 0.001"),

@@ -130,7 +130,7 @@ def test_a_second_fit_is_refused_and_charges_nothing(place, capsys):
     [
         (("--out", "support.txt"), 2, "must end in .sotto"),
         (("--epsilon", "0"), 2, "epsilon"),
-        (("--delta", "0"), 2, "above 0 for the method 'class-means'"),
+        (("--delta", "0", "--method", "class-means"), 2, "above 0 for the method 'class-means'"),
         (("--method", "class-mean"), 2, "did you mean"),
         (("--adjacency", "swap"), 2, "adjacency"),
         (("--resume",), 2, "nothing to resume"),

@@ -131,7 +131,7 @@ def test_a_setup_is_filled_by_name():
     setup = Setup.of(
         {"private": "a", "adjacency": "add-remove", "clip": 0.0, "noise": None, "calibrate": False, "x": 1}
     )
-    assert (setup.private, setup.adjacency, setup.method) == ("a", "add-remove", "poe")
+    assert (setup.private, setup.adjacency, setup.method) == ("a", "add-remove", "auto")
     assert setup.shorthands == {"clip": 0.0}
     with pytest.raises(TypeError):
         Setup("a")

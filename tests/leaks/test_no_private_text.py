@@ -368,7 +368,7 @@ def test_a_failure_in_the_middle_of_a_private_read_shows_nothing(world, tmp_path
                                                                        {"text": f"question {BATCH + 4}"}))  # fmt: skip
     else:
         monkeypatch.setattr(FakeScorer.__init__, "__defaults__", (broken,))
-    code = run(command(world, tmp_path, "--epsilon", "0.1", questions=BATCH + 8))
+    code = run(command(world, tmp_path, "--method", "poe", "--epsilon", "0.1", questions=BATCH + 8))
     out = capfd.readouterr()
     assert code == {"model": 4, "mechanism": 1, "interrupt": 130, "panic": 1}[place]
     search(out.out + out.err, world.markers, "the terminal")

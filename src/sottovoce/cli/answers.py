@@ -81,6 +81,13 @@ def refuse_taken(out: str | os.PathLike[str]) -> None:
         )
 
 
+def begun_with(out: str | os.PathLike[str]) -> Mapping[str, Any] | None:
+    """The public words of the run that left answers there; ``None`` where none can be read."""
+    path = target(out)
+    run = _read_run(path.with_name(path.name + RUN))
+    return run["public"] if run else None
+
+
 def hash_of(values: Iterable[Any]) -> str:
     """A hash of values in their order, for ``Run.hidden``."""
     digest = hashlib.sha256()

@@ -26,7 +26,7 @@ def ask(
     ] = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
-    method: o.MethodName = "poe",
+    method: o.MethodName = "auto",
     epsilon: o.Epsilon = "1",
     delta: o.Delta = None,
     adjacency: o.AdjacencyName = "replace-one",
@@ -65,7 +65,7 @@ def ask(
         return
     price, slack = EPSILON.read("epsilon", epsilon), None if delta is None else DELTA.read("delta", delta)
     setup = o.Setup.of(context.params)
-    session = setup.session(setup.load_task())
+    session = setup.session(setup.load_task(), epsilon=price)
     release = session.ask(question, epsilon=price, delta=slack, release_id=release_id)
     balance = release.remaining
     if as_json:

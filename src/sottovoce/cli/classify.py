@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.answers import PARTIAL, RUN, AnswerSink, Run, hash_of, refuse_taken
+from sottovoce.cli.answers import PARTIAL, RUN, AnswerSink, Run, begun_with, hash_of, refuse_taken
 from sottovoce.cli.console import left_in_words, progress, put, say, table
 from sottovoce.cli.outputs import NewFile
 
@@ -35,7 +35,7 @@ def classify(
     demonstrations: o.ShownRows = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
-    method: o.MethodName = "poe",
+    method: o.MethodName = "auto",
     epsilon: o.Epsilon = "1",
     delta: o.Delta = None,
     adjacency: o.AdjacencyName = "replace-one",
@@ -94,7 +94,8 @@ def classify(
     for rows in (questions, selected):  # a part can be somebody's where the whole is not
         require_public(rows, f"--queries {queries}")
     truth, fields = read_questions(selected, the_task)
-    session = setup.session(the_task)
+    begun = begun_with(out) if resume and out is not None else None
+    session = setup.session(the_task, epsilon=price, questions=max(1, len(fields)), begun=begun)
     started = time.perf_counter()
     run = _run(session, setup, price, slack, fields)
     terms = session.terms(price, slack)

@@ -33,7 +33,7 @@ def fit(
     private: o.Private = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
-    method: Annotated[str, typer.Option("--method", help="See 'sotto methods'.")] = "class-means",
+    method: o.MethodName = "auto",
     epsilon: Annotated[str, typer.Option("--epsilon", help="Price of the whole fit.")] = "4",
     delta: Annotated[str, typer.Option("--delta", help="Delta of the whole fit.")] = "1e-6",
     public: o.Public = None,
@@ -76,13 +76,15 @@ def fit(
     OUT holds what was learned, with noise, and what it cost. 'sotto predict OUT' and 'sotto ask --fitted OUT' answer
     from it without a ledger and without a private record.
     """
+    from sottovoce.fitting.auto import AUTO
     from sottovoce.privacy.parameters import DELTA, EPSILON
 
     price, slack = EPSILON.read("epsilon", epsilon), DELTA.read("delta", delta)
     setup = o.Setup.of(context.params)
+    fitter = AUTO if setup.method == AUTO else fitter_of(setup)
     with progress() as bar:
         bar.add_task("looking through the records", total=None, rate="")
-        fitting = fitting_of(setup, fitter_of(setup), price, slack, engine=_engine(engine, workers))
+        fitting = fitting_of(setup, fitter, price, slack, engine=_engine(engine, workers))
     if dry_run:
         say_price(fitting, as_json=as_json)
         return
@@ -133,10 +135,17 @@ def _engine(engine: str, workers: int | None) -> Engine | str:
 
 
 def fitting_of(
-    setup: o.Setup, fitter: Fitter, price: float, delta: float, *, engine: Engine | str = "local", rows: bool = False
+    setup: o.Setup,
+    fitter: Fitter | str,
+    price: float,
+    delta: float,
+    *,
+    engine: Engine | str = "local",
+    rows: bool = False,
 ) -> Fitting:
     """Reads the records and prices the fit; nothing is charged."""
     from sottovoce.errors import ParameterError
+    from sottovoce.fitting.auto import AUTO
     from sottovoce.fitting.fit import Fitting
     from sottovoce.models.registry import load_scorer
     from sottovoce.privacy.ledger.budget import Budget
@@ -152,23 +161,29 @@ def fitting_of(
     )
     if records.held and records.unit != RECORD_UNIT:
         say(f"All rows are held in memory: those of one {records.unit!r} do not stand together. Sort the file by it.")
-    return Fitting(
-        records,
-        task,
-        epsilon=price,
-        delta=delta,
-        method=fitter,
-        model=load_scorer(setup.model, **o.given(device=setup.device, dtype=setup.dtype)),
-        adjacency=setup.adjacency,
-        pool=pool,
-        candidates=setup.candidates,
-        writer=_writer(setup),
-        rows=rows,
-        budget=Budget.parse(setup.budget) if setup.budget is not None else None,
-        ledger=setup.ledger,
-        caller=setup.caller,
-        engine=engine,
-    )
+    typed = o.MethodOptions(setup.option or (), setup.shorthands)
+    with typed.as_typed():
+        fitting = Fitting(
+            records,
+            task,
+            epsilon=price,
+            delta=delta,
+            method=fitter,
+            options=typed.values if fitter == AUTO else None,
+            model=load_scorer(setup.model, **o.given(device=setup.device, dtype=setup.dtype)),
+            adjacency=setup.adjacency,
+            pool=pool,
+            candidates=setup.candidates,
+            writer=_writer(setup),
+            rows=rows,
+            budget=Budget.parse(setup.budget) if setup.budget is not None else None,
+            ledger=setup.ledger,
+            caller=setup.caller,
+            engine=engine,
+        )
+    if fitting.advice:
+        say(f"Method {fitting.advice}")
+    return fitting
 
 
 def _writer(setup: o.Setup) -> Stepper | None:

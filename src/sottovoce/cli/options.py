@@ -25,7 +25,9 @@ Private = Annotated[
 ]
 Labels = Annotated[str | None, typer.Option("--labels", help="The public label set, such as billing,fraud,shipping.")]
 TaskName = Annotated[str | None, typer.Option("--task", help="A built-in task, or your own .toml file.")]
-MethodName = Annotated[str, typer.Option("--method", help="See 'sotto methods'.")]
+MethodName = Annotated[
+    str, typer.Option("--method", help="See 'sotto methods'; auto chooses by public numbers, for free.")
+]
 Epsilon = Annotated[str, typer.Option("--epsilon", help="Price of one answer.")]
 Delta = Annotated[
     str | None, typer.Option("--delta", help="Delta of one answer, for Gaussian noise; default the budget's.")
@@ -226,7 +228,7 @@ class ModelChoice:
 class MethodChoice:
     """Which method answers, with which options of its own."""
 
-    method: str = "poe"
+    method: str = "auto"
     option: list[str] | None = None
     shorthands: Mapping[str, Any] = field(default_factory=dict)
     allow_non_private: bool = False
@@ -297,17 +299,29 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
         }
         return cls(**values, shorthands=typed)
 
-    def session(self, task: Task) -> PrivateICL:
-        """Reads the records and opens the ledger; nothing is charged."""
+    def session(
+        self, task: Task, *, epsilon: float, questions: int = 1, begun: Mapping[str, Any] | None = None
+    ) -> PrivateICL:
+        """Reads the records and opens the ledger; nothing is charged.
+
+        Args:
+            task: What is asked.
+            epsilon: Price of an answer, which ``auto`` goes by.
+            questions: How many are to be answered.
+            begun: Of a run that is resumed: its public words, whose method ``auto`` goes on with.
+        """
+        from sottovoce.cli.console import say
         from sottovoce.experts.partition import Partition
         from sottovoce.methods.base import Reads
         from sottovoce.models.registry import load_scorer
+        from sottovoce.planner.answering import AUTO
         from sottovoce.records.readers import read_private
         from sottovoce.session import PrivateICL
 
         shown = self._demonstrations(task)
-        method = self.load_method("demonstrations" if shown else self.method)
-        reads = method.reads is not Reads.NOTHING
+        chosen = not shown and self.method == AUTO
+        method = None if chosen else self.load_method("demonstrations" if shown else self.method)
+        reads = method is None or method.reads is not Reads.NOTHING
         if reads and self.private is None:
             raise ParameterError("--private", None, f"given: the method {self.method!r} answers from private records")
         records = None
@@ -315,10 +329,14 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
             records = read_private(
                 str(self.private), unit=self.unit, max_characters=self.longest(task), truncate=self.truncate
             )
+        told: list[str] = []
+        if method is None and records is not None:
+            name, *told = self._chosen(task, records, epsilon, questions, begun)
+            method = self.load_method(name)
         session = PrivateICL(
             records=records,
             task=task,
-            method=method,
+            method=method or AUTO,
             model=load_scorer(self.model, **given(device=self.device, dtype=self.dtype)),
             adjacency=self.adjacency,
             budget=self.first_budget(records) if records else None,
@@ -328,8 +346,36 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
             demonstrations=shown,
             allow_non_private=self.allow_non_private,
         )
+        for line in told:
+            say(line)
         warn_of(self.ledger if reads else None, session.conflicting_ledger)
         return session
+
+    def _chosen(
+        self, task: Task, records: PrivateRecords, epsilon: float, questions: int, begun: Mapping[str, Any] | None
+    ) -> list[str]:
+        """The method that ``auto`` stands for, by public numbers alone, and what to say of it."""
+        from sottovoce.methods.base import registered_methods
+        from sottovoce.planner.answering import resolve_answering
+        from sottovoce.privacy.unit import Adjacency
+
+        made = str((begun or {}).get("method")).partition("(")[0]
+        for name, kind in registered_methods().items():
+            if kind.__name__ == made:
+                return [name, f"Method {name}: that of the run that is resumed"]
+        adjacency = Adjacency.parse(self.adjacency)
+        options = MethodOptions(self.option or (), self.shorthands)
+        with options.as_typed():
+            found = resolve_answering(
+                labels=len(task.labels),
+                units=len(records.with_public_size()) if adjacency.size_is_public else None,
+                epsilon=epsilon,
+                questions=questions,
+                adjacency=adjacency,
+                options=options.values,
+                model=self.model,
+            )
+        return [found.method, f"Method {found}", *([found.hint] if found.hint else [])]
 
     def _demonstrations(self, task: Task) -> list[Example]:
         """Rows that anybody may see, read as examples of the task."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sottovoce.cli import options as o
 from sottovoce.cli.console import progress, put, say, table
+from sottovoce.errors import ParameterError
 from sottovoce.privacy.numbers import rounded_down
 
 if TYPE_CHECKING:
     from sottovoce.planner.advise import Accuracy, Option, Plan
+    from sottovoce.planner.guide import Expectation, Guide
 
 
 def add_to(app: typer.Typer) -> None:
@@ -26,7 +29,9 @@ def plan(
     delta: Annotated[str, typer.Option("--delta", help="The data set's whole delta; 0 for pure.")] = "1e-6",
     adjacency: o.AdjacencyName = "replace-one",
     task: o.TaskName = None,
-    labels: o.Labels = None,
+    labels: Annotated[
+        str | None, typer.Option("--labels", help="How many labels there are, or the public label set, such as a,b,c.")
+    ] = None,
     queries: Annotated[
         str | None, typer.Option("--queries", help="Labelled public questions: measures the zero-shot floor on them.")
     ] = None,
@@ -34,12 +39,22 @@ def plan(
     made_up: Annotated[
         bool, typer.Option("--made-up-labels", help="The label names mean nothing to the model.")
     ] = False,
+    pool: Annotated[
+        str,
+        typer.Option("--pool", help="Public texts at hand: bundled, 'same kind' as the records, or 'another kind'."),
+    ] = "bundled",
     as_json: o.AsJson = False,
 ) -> None:
-    """Say what a budget affords, and which method to expect most from. Reads nothing private and charges nothing."""
+    """Say what a budget is worth and what to type. Reads nothing private and charges nothing.
+
+    With --labels or --task everything that the total buys is compared: paying once, paying for every answer, and
+    zero-shot for free. Without them it is said what the answers cost one by one.
+    """
     from sottovoce.planner.advise import KNOWN, UNKNOWN, make_plan, measured_tasks
+    from sottovoce.planner.guide import MADE_UP, OWN, Asked, make_guide
     from sottovoce.privacy.ledger.budget import Budget
 
+    count = _label_count(labels, task)
     floor = _zero_shot(queries, task, labels, model) if queries else None
     advice = make_plan(
         records=records,
@@ -50,8 +65,23 @@ def plan(
         task=task if task in measured_tasks() else None,
         zero_shot=floor,
     )
+    guide = None
+    if count is not None:
+        asked = Asked(
+            records,
+            count,
+            questions,
+            advice.budget.epsilon,
+            advice.budget.delta,
+            advice.adjacency,
+            MADE_UP if made_up else OWN,
+            pool,
+            model,
+            task,
+        )
+        guide = make_guide(asked, zero_shot=floor, who=_who(labels, task))
     if as_json:
-        put(advice.as_dict())
+        put({**advice.as_dict(), "guide": guide.as_dict() if guide else None})
         return
     kind = "the model knows" if advice.labels == KNOWN else "mean nothing to the model"
     table(
@@ -62,7 +92,62 @@ def plan(
     )
     for line in _sources(advice, task, floor is not None):
         say(line)
-    say(advice.advice)
+    if guide is None:
+        say(advice.advice)
+        say("With --labels NUMBER this is compared with paying once for any number of answers: 'sotto fit'.")
+        return
+    say(f"Paid one by one: {advice.advice}")
+    _show(guide)
+
+
+def _label_count(labels: str | None, task: str | None) -> int | None:
+    """How many labels there are, where it is said: by their number, by their names, or by a task."""
+    from sottovoce.planner.guide import LABELS
+    from sottovoce.tasks import load_task
+
+    if labels is not None and task is not None:
+        raise ParameterError("--task and --labels", "both given", "one of them")
+    if labels is None:
+        return len(load_task(task).labels) if task is not None else None
+    count = int(labels) if labels.strip().isdecimal() else len(labels.split(","))
+    return int(LABELS.read("--labels", count))
+
+
+def _who(labels: str | None, task: str | None) -> str:
+    """The flags that name the labels, for a command."""
+    if task is not None:
+        return f"--task {quote(task)}"
+    named = labels is not None and not labels.strip().isdecimal()
+    return f"--labels {quote(labels) if named and labels else 'LABEL,LABEL,...'}"
+
+
+def _show(guide: Guide) -> None:
+    """Everything that the total buys, what it was measured on, the advice, and what to type."""
+    asked = guide.asked
+    rows = [[row.method, _paid(row), str(row.accuracy), f"{row.lead.mean:+.1f}"] for row in guide.rows]
+    if guide.no_privacy:
+        lead = guide.no_privacy.mean - guide.zero_shot.mean
+        rows.append(["no privacy", "", str(guide.no_privacy), f"{lead:+.1f}"])
+    table(
+        f"The same total, epsilon {rounded_down(asked.epsilon, 6)} and delta {rounded_down(asked.delta, 6)}, for "
+        f"{asked.questions:,} questions; {asked.labels} labels, pool: {asked.pool}",
+        ["method", "paid", "expected accuracy", "to zero-shot"],
+        rows,
+    )
+    by_set = ", ".join(f"{name} {value:.0f} %" for name, value in guide.advised.by_set.items())
+    say(
+        f"Measured with the model {guide.model} on public sets; 95 % intervals of their "
+        f"mean. {guide.advised.method} by set: {by_set}. One more set may well lie outside of the interval."
+    )
+    say(guide.reason)
+    for command in guide.commands:
+        say(f"    {command}")
+
+
+def _paid(row: Expectation) -> str:
+    if row.epsilon is None:
+        return "nothing"
+    return f"{'once' if row.paid == 'once' else 'each answer'}, epsilon {rounded_down(row.epsilon, 6)}"
 
 
 def _row(option: Option) -> list[str]:
@@ -99,7 +184,6 @@ def _sources(advice: Plan, task: str | None, own_floor: bool) -> list[str]:
 
 
 def _zero_shot(queries: str, task: str | None, labels: str | None, model: str) -> Accuracy:
-    from sottovoce.errors import ParameterError
     from sottovoce.models.registry import load_scorer
     from sottovoce.planner.advise import Accuracy
     from sottovoce.privacy.ledger.known_records import require_public
@@ -109,6 +193,8 @@ def _zero_shot(queries: str, task: str | None, labels: str | None, model: str) -
 
     if (task is None) == (labels is None):
         raise ParameterError("--task and --labels", "both or neither", "exactly one of them beside --queries")
+    if labels is not None and labels.strip().isdecimal():
+        raise ParameterError("--labels", labels, "the names of the labels beside --queries, not their number")
     the_task = load_task(task) if task else Task(labels=str(labels).split(","))
     rows = read_public(queries)
     require_public(rows, f"--queries {queries}")

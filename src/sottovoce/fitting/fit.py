@@ -33,12 +33,13 @@ from sottovoce.experts.ray_engine import RayEngine
 from sottovoce.experts.reading import bare_scores, of_shape
 from sottovoce.experts.unit_sums import SumRule
 from sottovoce.files.checkpoint import ROWS, ROWS_WHY, Checkpoint, require_place
+from sottovoce.fitting.auto import AUTO, resolve
 from sottovoce.fitting.certificate import FitCertificate, note_of
 from sottovoce.fitting.fitted import MOST_BYTES, Fitted, content_hash, question_of
 from sottovoce.fitting.progress import KeptSums
 from sottovoce.fitting.rows import RowsCertificate, lines_of
 from sottovoce.methods.base import Price
-from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter
+from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter, read_fitter_options
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport
 from sottovoce.methods.fitting.writing import LONGEST, MOST_CANDIDATES, ModelWriter, Writer, once
 from sottovoce.models.base import Embedder, FloatArray, Isolation, LabelScorer, require_suited
@@ -80,7 +81,8 @@ class Fitting:
         task: Labels and templates.
         epsilon: Of the whole fit.
         delta: Of the whole fit.
-        method: A fitter or its name.
+        method: A fitter or its name; by default ``auto``, which chooses by public numbers alone (``fitting.auto``).
+        options: Of a method that is given by its name; ``auto`` chooses among those that have them.
         model: A model that scores labels, or its name.
         embedder: A model that embeds the records, or its name; by default ``model``, or ``embedded`` where that embeds
             nothing. A classifier is for the model that embeds; chosen demonstrations suit any.
@@ -102,6 +104,7 @@ class Fitting:
 
     Attributes:
         plan: What the fit costs.
+        advice: Which method ``auto`` chose and why, in one line; empty where the method was named.
 
     Raises:
         InputError: Something given is not usable; nothing was charged.
@@ -116,7 +119,8 @@ class Fitting:
         *,
         epsilon: float,
         delta: float = 1e-6,
-        method: Fitter | str = "class-means",
+        method: Fitter | str = AUTO,
+        options: Mapping[str, Any] | None = None,
         model: LabelScorer | str = "embedded",
         embedder: Embedder | str | None = None,
         adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
@@ -139,20 +143,43 @@ class Fitting:
         Kind((str, NoneType), "a name").read("caller", caller)
         Kind((Sequence, NoneType), "a list of public texts").read("pool", pool)
         Kind((Stepper, str, NoneType), "a model that writes, or its name").read("writer", writer)
+        Kind((Mapping, NoneType), "options by name").read("options", options)
         price = Price(epsilon, delta)
         self._engine = _engine_of(engine)
         self.task, self.adjacency = task, Adjacency.parse(adjacency)
         self._randomness = randomness or SystemRandomness()
         require_secure(self._randomness, synthetic=records.synthetic)
         self._records = records.with_public_size() if self.adjacency.size_is_public else records
-        fitter = make_fitter(method) if isinstance(method, str) else method
+        chosen = dict(options or {})
+        if isinstance(method, Fitter) and chosen:
+            raise ParameterError(
+                "options", ", ".join(chosen), "set on the method itself, which is not given by its name"
+            )
+        self.model = load_scorer(model) if isinstance(model, str) else model
+        require_suited(task, self.model)
+        self.advice = ""
+        if isinstance(method, Fitter):
+            fitter = method
+        elif method != AUTO:
+            fitter = _made(method, chosen)
+        else:
+            bundled = _bundled(task) if pool is None and candidates is None else []
+            resolved = resolve(
+                price=price,
+                labels=len(task.labels),
+                units=self.units,
+                candidates=candidates or len(pool or bundled),
+                bundled=pool is None,
+                adjacency=self.adjacency,
+                embeds=isinstance(self.model, Embedder) and embedder is None and not rows,
+                options=chosen,
+            )
+            fitter, self.advice = _made(resolved.method, chosen), str(resolved)
         if rows and fitter.gives is not DemonstrationSupport:
             raise ParameterError("method", fitter.name, "one that leaves texts, such as choice or evolve")
         _refuse_public(fitter, pool, candidates)
         self._rows, self._writer = rows, _writer_of(writer, fitter, task, candidates)
         self._pool = _pool_of(task, fitter, pool, candidates, self._writer)
-        self.model = load_scorer(model) if isinstance(model, str) else model
-        require_suited(task, self.model)
         self.embedder = _embedder_of(embedder, self.model, fitter)
         self._encoded = EncodedRecords(self._records, task, self.embedder, self.adjacency)
         setting = self._setting(adds_epsilons=True)
@@ -525,7 +552,7 @@ def fit(
     out: str | Path | None = None,
     resume: bool = False,
     on_units: Callable[[int], None] | None = None,
-    **options: Any,
+    **more: Any,
 ) -> Fitted:
     """Charges once and returns a support that answers any number of questions.
 
@@ -538,15 +565,15 @@ def fit(
             resumed.
         resume: Go on with a run that was stopped.
         on_units: Told how many units were read, each time that some were.
-        options: As for ``Fitting``: ``method``, ``model``, ``adjacency``, ``pool``, ``budget``, ``ledger``, ``caller``,
-            ``randomness``, ``engine``, ``candidates``, ``writer``, ``rows``.
+        more: As for ``Fitting``: ``method``, ``options``, ``model``, ``adjacency``, ``pool``, ``budget``, ``ledger``,
+            ``caller``, ``randomness``, ``engine``, ``candidates``, ``writer``, ``rows``.
 
     Raises:
         InputError: Something given is not usable; nothing was charged.
         BudgetError: The ledger does not fit these records, or the fit cannot be paid for; nothing was charged.
         ModelError: The model failed; what was charged stands.
     """
-    fitting = Fitting(records, task, epsilon=epsilon, delta=delta, **options)
+    fitting = Fitting(records, task, epsilon=epsilon, delta=delta, **more)
     if out is None:
         if resume:
             raise ParameterError("resume", resume, "given with 'out': it goes on with a run that left its folder there")
@@ -588,6 +615,10 @@ def finish(
     return fitted
 
 
+def _made(name: str, options: Mapping[str, Any]) -> Fitter:
+    return make_fitter(name, **read_fitter_options(name, options))
+
+
 def _refuse_public(fitter: Fitter, pool: Sequence[str | Query] | None, candidates: int | None) -> None:
     """Raises where public texts are given to a method that reads none, or in two ways."""
     for what, given in (("pool", f"{len(pool)} texts" if pool else None), ("candidates", candidates)):
@@ -609,12 +640,14 @@ def _pool_of(
     """Public texts: those that were given, that are written, or that ship with the package."""
     if candidates is not None and writer is not None:
         return writer.candidates(candidates)
-    return once(_bundled(task, fitter) if pool is None else [question_of(task, query) for query in pool])
+    if fitter.pool == "unused":
+        return []
+    return once(_bundled(task) if pool is None else [question_of(task, query) for query in pool])
 
 
-def _bundled(task: Task, fitter: Fitter) -> list[Query]:
-    """The texts that ship with the package, as questions of the task, for a method that uses some."""
-    if fitter.pool == "unused" or task.image or len(task.fields) != 1:
+def _bundled(task: Task) -> list[Query]:
+    """The texts that ship with the package, as questions of the task."""
+    if task.image or len(task.fields) != 1:
         return []
     return [{task.fields[0]: str(row.values["text"])} for row in public_pool()]
 

@@ -122,6 +122,34 @@ def test_a_kind_of_text_is_its_own_class_and_rows_that_were_read_as_records_are_
     assert not {e.fields["text"] for e in world.test} & {e.fields["text"] for e in world.train}
 
 
+def test_a_world_of_rows_without_a_label_reads_it_from_them_and_asks_nothing_that_is_a_record(tmp_path, monkeypatch):
+    monkeypatch.setitem(FITTED, "film-genres", 1)
+    films = [{"genres": ["War"], "extract": "one"}, {"genres": ["War", "Crime"], "extract": "two genres"},
+             {"genres": ["Crime", "Drama"], "extract": "two"}, {"genres": ["War"], "extract": None},
+             {"genres": [], "extract": "none"}, {"genres": ["Crime"], "extract": "fitted on"}]  # fmt: skip
+    write_rows(tmp_path, "wikimovies", "train", films)
+    write_rows(tmp_path, "wikimovies", "test", films)
+    world = read_world(tmp_path, "film-genres")
+    assert [(e.fields["text"], world.task.labels[e.label]) for e in world.train] == [("one", "War"), ("two", "Crime")]
+    assert [e.fields["text"] for e in world.test] == ["fitted on"]
+
+    asked = [{"question": "What causes it?"}, {"question": "Is it one?"}, {"question": "How to diagnose it?"}]
+    monkeypatch.setitem(FITTED, "medical-questions", 0)
+    write_rows(tmp_path, "medquad", "train", asked)
+    write_rows(tmp_path, "medquad", "test", [{"question": "What causes that?"}, *asked])
+    world = read_world(tmp_path, "medical-questions")
+    assert [world.task.labels[e.label] for e in world.train] == ["causes", "diagnosis"]
+    assert [e.fields["text"] for e in world.test] == ["What causes that?"]
+
+    wanted = [{"text": f"film {n} {genre}", "slot": f"genre {genre}"} for genre in range(14) for n in range(15 - genre)]
+    write_rows(tmp_path, "mit_g", "train", wanted)
+    write_rows(tmp_path, "mit_g", "test", [{"text": "which", "slot": "genre 0"}, {"text": "who", "slot": "genre 13"}])
+    world = read_world(tmp_path, "wanted-genres")
+    assert list(world.task.labels) == [f"genre {n}" for n in range(12)]
+    assert len(world.train) == sum(15 - genre for genre in range(12))
+    assert [e.fields["text"] for e in world.test] == ["which"]
+
+
 def test_pictures_are_of_five_characters_an_episode_that_the_model_never_saw(tmp_path):
     world = read_world(write_drawings(tmp_path), "pseudonames")
     assert len(world.train) == 7 * 14
@@ -190,8 +218,9 @@ def test_a_row_that_does_not_suit_the_task_is_named_and_not_quoted(tmp_path):
 def test_the_rows_that_the_model_was_fitted_on_are_those_that_its_card_counts():
     card = json.loads((resources.files("sottovoce") / "data" / "embedded" / "head.json").read_text("utf-8"))
     counts = {name: about["rows"] for name, about in card["fitted_on"].items()}
-    assert {"dbpedia": counts["dbpedia"], "subj": counts["subjectivity"]} == FITTED
-    # The others of the card are cut from data sets of which no world is made, or that ``SOURCES`` names.
+    named = {"subj": "subjectivity", "film-genres": "film genres", "medical-questions": "medical questions"}
+    assert {name: counts[named.get(name, name)] for name in FITTED} == FITTED
+    # The last one of the card is cut from a data set that ``SOURCES`` names.
     assert set(counts) == {"dbpedia", "subjectivity", "film genres", "medical questions", "medical answers"}
 
 
