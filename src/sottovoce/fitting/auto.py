@@ -69,16 +69,16 @@ def resolve(
         ParameterError: No method has these options.
 
     Example:
-        >>> print(resolve(price=Price(4, 1e-6), labels=6, units=None, candidates=0))
-        class-means: the usual one where the number of units is private (6 labels, 0 public texts, epsilon 4)
+        >>> print(resolve(price=Price(4, 1e-6), labels=6, units=440, candidates=0))
+        class-means: the usual one without public texts (6 labels, 440 units, 0 public texts, epsilon 4)
     """
     wanted = dict(options or {})
     usable = [name for name in usable_fitters(price.delta, embeds, candidates) if _has(name, wanted)]
     if wanted and not usable:
         limit = f"named: no method that suits this price, model and pool has the options {', '.join(wanted)}"
         raise ParameterError("method", AUTO, limit)
-    size = [] if units is None else [f"{units} units"]
-    seen = ", ".join([f"{labels} labels", *size, f"{candidates} public texts", f"epsilon {rounded_up(price.epsilon)}"])
+    size = "an unknown number of units" if units is None else f"{units} units"
+    seen = f"{labels} labels, {size}, {candidates} public texts, epsilon {rounded_up(price.epsilon)}"
     usual = USUAL if USUAL in usable or not usable else usable[0]
     if units is None:
         return Resolved(usual, f"the usual one where the number of units is private ({seen})")
