@@ -469,7 +469,14 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             return self.method, {}
         public = Adjacency.parse(self.adjacency).size_is_public
         units = len(records.with_public_size()) if public else None
-        resolved = resolve(price=price, labels=len(task.labels), units=units, candidates=candidates)
+        resolved = resolve(
+            price=price,
+            labels=len(task.labels),
+            units=units,
+            candidates=candidates,
+            bundled=self.pool is None,
+            adjacency=Adjacency.parse(self.adjacency),
+        )
         return make_fitter(resolved.method), {"resolved_": str(resolved)}
 
     def _model(self, columns: int | None) -> LabelScorer | str:
