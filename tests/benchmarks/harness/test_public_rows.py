@@ -376,4 +376,5 @@ def test_benchmarks_and_audits_read_rows_through_the_one_door_alone():
         "public_rows.py": {"gzip", "read_public"},
         "classification.py": {"read_public"},  # with the owner's consent
         "clustering.py": {"read_public"},  # rows that ship with the package
+        "fit_size.py": {"read_private"},  # rows that it makes up
     }

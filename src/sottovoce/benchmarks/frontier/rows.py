@@ -154,7 +154,7 @@ def _kept_pool(bench: Bench, name: str, kind: str) -> Pool:
         return _embedded(world, [example.fields for example in world.spare])
     texts = []
     for other in (world_of(bench, foreign) for foreign in FOREIGN[name]):
-        rows = other.spare or [other.dataset.train[i] for i in range(0, len(other.dataset.train), 2)]
+        rows = other.spare or other.dataset.train.taken(range(0, len(other.dataset.train), 2))
         own = other.task.image or other.task.fields[0]
         texts += [{field_of: example.fields[own]} for example in rows[:FOREIGN_ROWS]]
     return _embedded(world, texts)
