@@ -366,7 +366,7 @@ def test_an_answer_whose_draw_fails_is_not_drawn_again_under_its_charge(monkeypa
     # Whether it fails may follow from what was drawn.
     draws, choose = [], PoE.choose
     monkeypatch.setattr(PoE, "choose", lambda *a: (draws.append(choose(*a)), 1 / 0)[0])
-    icl = session()
+    icl = session(method="poe")
     with pytest.raises(ZeroDivisionError):
         icl.ask("q", epsilon=0.25, release_id="ticket-17")
     monkeypatch.undo()
