@@ -599,6 +599,7 @@ def test_a_pipeline_has_probabilities_where_its_last_step_has():
     assert not hasattr(clone(pipeline), "predict_proba")
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("place", ["file", "memory"])
 def test_a_search_pays_for_every_fit_and_for_no_row(place, tmp_path):
     ledger = Ledger(str(tmp_path / "letters.db") if place == "file" else ":memory:")
@@ -658,6 +659,7 @@ def test_a_method_object_has_options_of_its_own():
         assert classifier.fitted_.certificate.parameters["sigma"] == 50.0
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("kind", ["texts", "numbers"])
 @pytest.mark.parametrize("method", sorted(registered_fitters()))
 def test_every_method_that_pays_once_reads_texts_and_numbers(method, kind):

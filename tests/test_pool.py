@@ -30,6 +30,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("make_pool")
 
 
+@pytest.mark.slow
 def test_the_file_is_what_its_script_makes(script):
     # The lines, since another zlib may pack them otherwise.
     assert gzip.decompress(pool_file().read_bytes()) == script.lines()

@@ -8,6 +8,7 @@ from sottovoce.benchmarks.speed import fit_size
 from sottovoce.errors import ModelError, ParameterError
 
 
+@pytest.mark.slow
 def test_memory_is_measured_in_every_way(tmp_path, capsys):
     out = tmp_path / "size.json"
     assert fit_size.main(["--rows", "300", "--speed-rows", "0", "--out", str(out)]) == 0
