@@ -5,7 +5,7 @@ Guarantee   The sums are those that this process would work out by itself (speci
             and behind every shard. Each shard is counted once: its sums are bound to its number, and their shape and
             bounds are looked at. A lost worker's shard is computed again; else there is no sum.
 Assumes     The cluster is trusted with the records: its nodes, and Ray's own services, which pass the key of the run on
-            to the workers. What lies in Ray's object store, and may be written to a disk from there, is ciphertext.
+            to the workers. What is in Ray's object store, and may be written to a disk from there, is ciphertext.
 Sources     specification 5.17; AES-256-GCM.
 """
 

@@ -1,6 +1,6 @@
 """How far a fit has read: the sums of its first units, kept in the trusted store while it reads the others.
 
-The file lies in the user's data folder (or the folder that ``SOTTOVOCE_HOME`` names), never beside the data, encrypted
+The file is in the user's data folder (or the folder that ``SOTTOVOCE_HOME`` names), never beside the data, encrypted
 under a key of the store. It opens for the same run, records, order, rules and embedder alone, so that no unit is added
 up twice, and goes when the draw begins. It is a convenience: whatever goes wrong with it, the units are read again.
 """

@@ -1,4 +1,4 @@
-"""Public texts labelled privately: experts answer some public texts once, which then are demonstrations for ever.
+"""Public texts labelled privately: experts answer some public texts once, and these are demonstrations from then on.
 
 The texts are chosen beforehand from public text alone, far apart from each other; each is one answer of Prior x PoE.
 

@@ -1,4 +1,4 @@
-"""Two ways to pay for many answers out of one budget: a zCDP ledger, or a sum of epsilons. The dearer answer counts."""
+"""Two ways to pay for many answers from one budget: a zCDP ledger or a sum of epsilons, whichever affords more."""
 
 from __future__ import annotations
 
