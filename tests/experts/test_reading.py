@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+import pickle
 import traceback
 from contextlib import nullcontext
+from dataclasses import dataclass
 from types import SimpleNamespace
 
+import anyio
 import numpy as np
 import pytest
 import torch
@@ -429,6 +432,76 @@ def test_an_order_to_stop_leaves_without_words_of_its_own(order, args):
     assert "poison" not in "".join(traceback.format_exception(caught.value))
     if isinstance(order, SystemExit):
         assert caught.value.code == (args[0] if args else None)
+
+
+class Timer(BaseException):
+    """An order as gevent and pytest have them: with attributes that its own words and its library ask for."""
+
+    def __init__(self, words=None, *, seconds=None):
+        super().__init__(words)
+        self.seconds, self.words = seconds, words
+
+    def __str__(self):
+        return f"{self.seconds} seconds, {self.words}"
+
+
+@dataclass(frozen=True)
+class Frozen(SystemExit):
+    """An exit whose class refuses what is set."""
+
+    words: str = ""
+
+
+class Answers(SystemExit):
+    """An exit whose class answers for its code."""
+
+    @property
+    def code(self):
+        return 3
+
+
+def test_an_order_has_the_attributes_that_its_library_asks_for():
+    with pytest.raises(Timer) as caught:
+        Reading(raises(Timer("poison", seconds=2)), TASK, [*GOOD, BAD]).score(QUERIES)
+    assert str(caught.value) == "None seconds, None"
+    assert str(pickle.loads(pickle.dumps(caught.value))) == "None seconds, None"
+
+
+@pytest.mark.parametrize(("kind", "code", "args"), [(Frozen, None, ()), (Answers, 3, (1,))])
+@pytest.mark.parametrize("closing", [False, True])
+def test_a_class_that_refuses_or_answers_leaves_as_an_order_all_the_same(kind, code, args, closing):
+    order = kind("poison")
+    with pytest.raises(kind) as caught:
+        if closing:
+            asked(ClosesBadly(order), sampled=False)
+        Reading(raises(order), TASK, [*GOOD, BAD]).score(QUERIES)
+    assert caught.value.code == code
+    assert caught.value.args == args
+    assert "poison" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_scope_of_anyio_knows_its_own_order():
+    def asks(task, context, query):
+        if context:
+            anyio.from_thread.run(anyio.Event().wait)
+        return one_shot(task, context, query)
+
+    async def cancelled():
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(anyio.to_thread.run_sync, lambda: Reading(FakeScorer(asks), TASK, GOOD).score(QUERIES))
+                await anyio.wait_all_tasks_blocked()
+                scope.cancel()
+        return scope.cancelled_caught
+
+    assert anyio.run(cancelled)
+
+
+@pytest.mark.parametrize("words", ["Cancelled via cancel scope 7f00; poison", "Cancelled via cancel scope poison"])
+def test_of_the_words_of_a_cancelled_task_the_scope_alone_is_kept(words):
+    with pytest.raises(asyncio.CancelledError) as caught:
+        Reading(raises(asyncio.CancelledError(words)), TASK, [*GOOD, BAD]).score(QUERIES)
+    assert caught.value.args == (("Cancelled via cancel scope 7f00",) if "7f00" in words else ())
 
 
 def test_what_was_kept_of_a_prompt_is_freed_where_the_model_fails_on_it():

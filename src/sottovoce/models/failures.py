@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from traceback import walk_tb
 from types import FrameType, TracebackType
-from typing import Protocol, cast, final
+from typing import Any, Protocol, cast, final
 
 from sottovoce.errors import ModelError
 
@@ -52,6 +52,10 @@ _WORDS = (
 )
 _SAYS_SHARED = re.compile("(?<![a-z])(?:" + "|".join(_WORDS) + ")")
 """One of the words, and not the end of a longer one: a membership error is no hip error."""
+_ARGS = vars(BaseException)["args"]
+_CODE = vars(SystemExit)["code"]
+_SCOPE = re.compile(r"Cancelled (?:by|via) cancel scope [0-9a-f]{1,16}(?![0-9a-z])")
+"""How AnyIO begins the words of a cancelled task: with the place of the scope in memory."""
 _OWN_PICTURES = ("PIL.PngImagePlugin", "PIL.JpegImagePlugin", "PIL.MpoImagePlugin")
 """What reads files whose decoder needs no more memory than the made-up picture; see ``decoder_memory``."""
 
@@ -70,10 +74,12 @@ def is_models(error: BaseException) -> bool:
 
 
 def bare_order(error: BaseException) -> BaseException | None:
-    """The order to stop that an error is or has in it, anew and empty, in its class; ``None`` if there is none.
+    """The order to stop that an error is or has in it, anew and without words, in its class; ``None`` if there is none.
 
     Its words and attributes, what it was handling, its notes, the failures beside it in a group and the places that it
-    passed, with what they held, could quote a record. ``SystemExit`` keeps a code that is a number; a text is 1.
+    passed, with what they held, could quote a record. ``SystemExit`` keeps a code that is a number; a text is 1. The
+    name of the scope that AnyIO cancelled is kept, by which the scope knows its own order. Not to be called while an
+    error is handled, which would be attached to what the class itself raises.
 
     Example:
         >>> bare_order(BaseExceptionGroup("a record", [ValueError("a record"), KeyboardInterrupt("a record")]))
@@ -84,10 +90,18 @@ def bare_order(error: BaseException) -> BaseException | None:
     order = _order_in(error)
     if order is None:
         return None
+    # Through the built-in classes' own slots: a class of somebody else's may refuse what is set, or answer for it.
     bare = _empty(type(order))
+    words: tuple[Any, ...] = _ARGS.__get__(order)
+    keeps: tuple[str | int, ...] = ()
     if isinstance(order, SystemExit) and isinstance(bare, SystemExit):
-        bare.code = order.code if order.code is None or type(order.code) is int else 1
-        bare.args = () if bare.code is None else (bare.code,)
+        code = _CODE.__get__(order)
+        code = code if code is None or type(code) is int else 1
+        _CODE.__set__(bare, code)
+        keeps = () if code is None else (code,)
+    elif len(words) == 1 and type(words[0]) is str and (scope := _SCOPE.match(words[0])):
+        keeps = (scope[0],)
+    _ARGS.__set__(bare, keeps)
     return bare
 
 
@@ -107,10 +121,14 @@ def free(*kept: Closable) -> None:
     """
     ordered: BaseException | None = None
     for each in kept:
+        failed: BaseException | None = None
         try:
             each.close()
         except BaseException as error:
-            ordered = bare_order(error) if ordered is None else ordered
+            failed = error
+        if failed is not None and ordered is None:
+            ordered = bare_order(failed)
+        del failed
     if ordered is not None:
         raise ordered
 
@@ -183,8 +201,16 @@ def _order_in(error: BaseException) -> BaseException | None:
 
 
 def _empty(kind: type[BaseException]) -> BaseException:
-    """An exception of a class, or else of the nearest that it is derived from, none of whose code has run."""
+    """An exception of a class, made without arguments, or else of the nearest class that it is derived from.
+
+    Made by the class's own code, so that it has the attributes that its library asks for. A class that wants arguments
+    is made without its code, and lacks them: it is still caught by its name.
+    """
     for each in kind.__mro__:
+        with suppress(Exception):
+            made = each()
+            if type(made) is each:
+                return cast(BaseException, made)
         with suppress(TypeError):  # a class in another language, with memory of its own
             return cast(BaseException, BaseException.__new__(each))
     return BaseException()

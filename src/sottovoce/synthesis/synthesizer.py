@@ -565,9 +565,11 @@ class Synthesizer:
         """
         try:
             return work()
-        except BaseException as error:
-            failure, order = type(error).__name__, bare_order(error)
-        # Raised here and not above, so that the other error is not attached to it.
+        except BaseException as raised:
+            error = raised
+        # Out of the block, so that the model's error is not attached to what is raised.
+        failure, order = type(error).__name__, bare_order(error)
+        del error
         if order is not None:
             raise order
         raise ModelError(
