@@ -14,6 +14,8 @@ import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Context, Decimal
+from functools import lru_cache
+from importlib import resources
 from typing import Final
 
 import numpy as np
@@ -90,12 +92,12 @@ _CALENDAR: Final = re.compile(
 names too, and too short to tell by itself."""
 _ZONE: Final = re.compile(
     r"(?<=\d:\d\d)(?:[.,]\d{1,9})?(?: ?[ap]m)?(?: ?(?:z|utc|gmt))?"
-    r"(?:(?: ?[+-]\d\d:?\d\d)? ?\[?(?:africa|america|asia|atlantic|australia|europe|etc|indian|pacific)"
-    r"(?:/[a-z_+-]{2,14}\d{0,2}){1,2}\]?| ?[+-]\d\d:?\d\d \((?:[\w.-]{1,24} ){1,3}time\))$",
+    r"(?:(?: ?[+-]\d\d:?\d\d)? ?\[?(?P<name>[a-z]+(?:/[a-z0-9_+-]+){1,2})\]?"
+    r"| ?[+-]\d\d:?\d\d \((?:[\w.-]{1,24} ){1,3}time\))$",
     re.IGNORECASE,
 )
-"""A zone's full name, at a text's end and right behind a clock time: ``[Europe/Berlin]``, and behind an offset
-``(Central European Standard Time)``. Anywhere else the same characters are a path or a sentence."""
+"""A zone's full name, at a text's end and right behind a clock time: one of ``time_zones.txt`` (``[Europe/Berlin]``),
+and behind an offset ``(Central European Standard Time)``. Elsewhere the same characters are a path or a sentence."""
 _WORD: Final = re.compile(
     r"[\u0e00-\u109f\u1780-\u17ff\u2e80-\U0010ffff]|[^\s\u0e00-\u109f\u1780-\u17ff\u2e80-\U0010ffff]+"
 )
@@ -164,7 +166,21 @@ def _is_distinctive(text: str) -> bool:
     """Whether a text may tell one record from another: numbers, amounts and times do not, nor a date in words."""
     if len(text) < SHORT_TEXT or len(_LETTER.findall(text)) < LETTERS:
         return False
-    return len(text) >= 2 * CODE_LENGTH or len(_LETTER.findall(_CALENDAR.sub("", _ZONE.sub("", text)))) >= LETTERS
+    return len(text) >= 2 * CODE_LENGTH or len(_LETTER.findall(_CALENDAR.sub("", _without_zone(text)))) >= LETTERS
+
+
+def _without_zone(text: str) -> str:
+    """A text without the name of a time zone at its end."""
+    zone = _ZONE.search(text)
+    if zone is None or (zone["name"] is not None and zone["name"].lower() not in _zones()):
+        return text
+    return text[: zone.start()]
+
+
+@lru_cache(maxsize=1)
+def _zones() -> frozenset[str]:
+    """Names of the time zone database, in small letters: the package's own, so that marks are the same everywhere."""
+    return frozenset(resources.files("sottovoce.data").joinpath("time_zones.txt").read_text("utf-8").lower().split())
 
 
 def _kind(text: str) -> int:

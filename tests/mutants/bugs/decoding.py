@@ -184,9 +184,9 @@ MUTANTS = [
         "models-own-words-pass",
         "what the model says of its failure over private prompts is shown",
         "synthesis/synthesizer.py",
-        "            return work()\n        except BaseException as error:\n",
+        "            return work()\n        except BaseException as raised:\n",
         "            return work()\n        except SottoError:\n            raise\n"
-        "        except BaseException as error:\n",
+        "        except BaseException as raised:\n",
         (_ATTACKS + "test_a_failure_after_the_charge_does_not_quote_the_model_not_even_its_own_errors",),
     ),
     Mutant(

@@ -107,8 +107,16 @@ MUTANTS = [
         "dates-in-words-tell",
         "dates in words make other persons' records known",
         "records/fingerprints.py",
-        'len(_LETTER.findall(_CALENDAR.sub("", _ZONE.sub("", text)))) >= LETTERS',
+        'len(_LETTER.findall(_CALENDAR.sub("", _without_zone(text)))) >= LETTERS',
         "True",
+        TELLING,
+    ),
+    Mutant(
+        "any-name-behind-a-clock-is-a-zone",
+        "a folder behind a clock time counts as a time zone, each time with a fresh budget",
+        "records/fingerprints.py",
+        ' and zone["name"].lower() not in _zones())',
+        " and False)",
         TELLING,
     ),
     Mutant(
@@ -117,14 +125,6 @@ MUTANTS = [
         "records/fingerprints.py",
         r'    r"(?<=\d:\d\d)(?:[.,]\d{1,9})?(?: ?[ap]m)?(?: ?(?:z|utc|gmt))?"' + "\n",
         "",
-        TELLING,
-    ),
-    Mutant(
-        "long-paths-are-zones",
-        "behind a clock time a path of any length counts as a time zone",
-        "records/fingerprints.py",
-        r"(?:/[a-z_+-]{2,14}\d{0,2}){1,2}\]?|",
-        r"(?:/[\w.+-]+)+\]?|",
         TELLING,
     ),
     Mutant(

@@ -142,8 +142,8 @@ MUTANTS = [
         "closing-fails-an-answer",
         "an answer that is paid for, or an order to stop, is lost to an error that quotes a record",
         "models/failures.py",
-        "            ordered = bare_order(error) if ordered is None else ordered\n",
-        "            if (ordered := bare_order(error)) is None:\n                raise\n",
+        "            ordered = bare_order(failed)\n",
+        "            if (ordered := bare_order(failed)) is None:\n                raise failed\n",
         (_READING + "test_what_cannot_be_closed_takes_the_place_of_no_answer_and_no_order",),
     ),
     Mutant(

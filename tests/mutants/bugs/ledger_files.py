@@ -169,6 +169,14 @@ MUTANTS = [
         (_FILE + "test_a_trigger_whose_kind_is_spelt_in_other_letters_is_refused",),
     ),
     Mutant(
+        "what-was-written-is-not-read-again",
+        "a trigger that is added meanwhile takes entries back behind the charge that wrote them",
+        "privacy/ledger/history.py",
+        "        if [dict(row) for row in stand.mappings()] != rows:",
+        "        if False:",
+        ("tests/privacy/ledger/test_file.py::test_a_trigger_that_changes_what_was_just_written_stops_the_charge",),
+    ),
+    Mutant(
         "dropped-charges-are-promised",
         "a trigger that somebody makes while a program runs drops its charges, and the answers leave all the same",
         "privacy/ledger/history.py",

@@ -552,6 +552,25 @@ def test_a_charge_that_something_drops_under_a_running_program_is_not_promised(a
     assert answers(path) == 1
 
 
+@pytest.mark.parametrize(
+    "act",
+    [
+        "DELETE FROM sotto_entry WHERE seq = NEW.seq",
+        "UPDATE sotto_entry SET release_id = 'another' WHERE seq = NEW.seq",
+        "UPDATE sotto_entry SET amount = 0 WHERE seq = NEW.seq",
+    ],
+)
+def test_a_trigger_that_changes_what_was_just_written_stops_the_charge(account, path, act):
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute(f"CREATE TRIGGER x AFTER INSERT ON sotto_entry BEGIN {act}; END")
+    with pytest.raises(LedgerUnavailableError, match="drops or changes rows"):
+        account.reserve([charge("after")])
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute("DROP TRIGGER x")
+    assert Ledger(str(path)).verify() == []
+    assert answers(path) == 1
+
+
 def test_what_a_look_at_the_statistics_leaves_is_no_fault(account, path):
     with closing(sqlite3.connect(path)) as other, other:
         other.execute("ANALYZE")

@@ -94,16 +94,25 @@ def carry_out(connection: sa.Connection, change: sa.Insert | sa.Update, rows: Se
     change = change.execution_options(preserve_rowcount=True)
     done = connection.execute(change, rows) if rows else connection.execute(change)
     if done.rowcount != (len(rows) or 1):
-        raise LedgerUnavailableError(
-            f"The ledger did not take what was written to its table {change.table}: something in it drops rows by "
-            "itself. Nothing was charged. See 'sotto ledger verify'."
-        )
+        raise _not_taken(str(change.table))
     return done
 
 
+def _not_taken(table: str) -> LedgerUnavailableError:
+    return LedgerUnavailableError(
+        f"The ledger did not take what was written to its table {table}: something in it drops or changes rows by "
+        "itself. Nothing was charged. See 'sotto ledger verify'."
+    )
+
+
 def append(connection: sa.Connection, entries: Iterable[Entry]) -> None:
-    """Adds entries and moves the head; the caller holds the write lock."""
-    seq, previous = newest(connection)
+    """Adds entries and moves the head; the caller holds the write lock.
+
+    Raises:
+        LedgerUnavailableError: They do not stand in the ledger as they were written.
+    """
+    before, previous = newest(connection)
+    seq = before
     rows: list[dict[str, Any]] = []
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     for entry in entries:
@@ -122,6 +131,9 @@ def append(connection: sa.Connection, entries: Iterable[Entry]) -> None:
         rows.append({**values, "hash": previous})
     if rows:
         carry_out(connection, sa.insert(ENTRY), rows)
+        stand = connection.execute(sa.select(ENTRY).where(ENTRY.c.seq > before).order_by(ENTRY.c.seq))
+        if [dict(row) for row in stand.mappings()] != rows:
+            raise _not_taken(ENTRY.name)
         carry_out(connection, sa.update(META).where(META.c.key == "head").values(value=f"{seq} {previous}"))
 
 
