@@ -91,9 +91,9 @@ def bare_order(error: BaseException) -> BaseException | None:
     if order is None:
         return None
     # Through the built-in classes' own slots: a class of somebody else's may refuse what is set, or answer for it.
-    bare = _empty(type(order))
     words: tuple[Any, ...] = _ARGS.__get__(order)
-    keeps: tuple[str | int, ...] = ()
+    bare = _empty(type(order), words)
+    keeps: tuple[Any, ...] = _ARGS.__get__(bare)
     if isinstance(order, SystemExit) and isinstance(bare, SystemExit):
         code = _CODE.__get__(order)
         code = code if code is None or type(code) is int else 1
@@ -200,17 +200,20 @@ def _order_in(error: BaseException) -> BaseException | None:
     return None if isinstance(error, Exception) or type(error).__name__ == _PANIC else error
 
 
-def _empty(kind: type[BaseException]) -> BaseException:
-    """An exception of a class, made without arguments, or else of the nearest class that it is derived from.
+def _empty(kind: type[BaseException], words: tuple[Any, ...]) -> BaseException:
+    """An exception of a class, or else of the nearest class that it is derived from.
 
-    Made by the class's own code, so that it has the attributes that its library asks for. A class that wants arguments
-    is made without its code, and lacks them: it is still caught by its name.
+    Made by the class's own code, so that it has the attributes that its library asks for: without arguments, or with
+    as many as there were, each empty. A class that takes neither is made without its code: it is caught by its name.
     """
+    empty = tuple(type(word)() if type(word) in (str, bytes, int, float) else None for word in words)
     for each in kind.__mro__:
-        with suppress(Exception):
-            made = each()
-            if type(made) is each:
-                return cast(BaseException, made)
+        for arguments in ((), empty):
+            with suppress(Exception):
+                made = each(*arguments)
+                if type(made) is each:
+                    _ARGS.__set__(made, arguments)
+                    return cast(BaseException, made)
         with suppress(TypeError):  # a class in another language, with memory of its own
             return cast(BaseException, BaseException.__new__(each))
     return BaseException()
