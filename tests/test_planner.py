@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
 from sottovoce.cli import run
 from sottovoce.errors import BudgetExhaustedError, ParameterError
@@ -292,6 +293,13 @@ def test_the_callers_own_floor_is_used():
     plan = make_plan(records=100, questions=10, budget=Budget(8, 1e-6), zero_shot=Accuracy(99.0, 0.1))
     assert plan.zero_shot == Accuracy(99.0, 0.1)
     assert "Zero-shot would do as well, or better: 99 %" in plan.advice
+
+
+def test_intervals_are_students():
+    for degrees in range(1, 40):
+        half = Accuracy(50.0, 1.0, degrees).half_width
+        assert half == pytest.approx(float(stdtrit(degrees, 0.975)), rel=1e-12)
+    assert Accuracy(50.0, 2.0).half_width == pytest.approx(3.92, abs=1e-3)
 
 
 @pytest.mark.parametrize(

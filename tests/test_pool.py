@@ -10,10 +10,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors import safe_open
 
-from sottovoce.data.bundled import pool_file, public_pool, tickets_file
-from sottovoce.tasks import load_task, task_names
+from sottovoce.data.bundled import POOL_VECTORS, pool_file, pool_vectors, public_pool, tickets_file, unpacked
+from sottovoce.models.embedded.label_scorer import EmbeddedScorer
+from sottovoce.tasks import Task, load_task, task_names
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 LARGEST = 700_000
@@ -87,6 +90,33 @@ def test_rows_have_a_text_and_a_kind_and_nothing_that_reads_as_a_label():
 
 def test_the_file_stays_small():
     assert pool_file().stat().st_size < LARGEST
+
+
+def steps_differ(texts: list[str], chosen: range) -> tuple[int, float]:
+    """How many of the shipped steps of some texts the encoder rounds otherwise, and how far from a half it is there."""
+    scorer = EmbeddedScorer(store=False)
+    with safe_open(str(POOL_VECTORS), framework="np") as content:
+        steps, basis, scale = (content.get_tensor(name) for name in ("steps", "basis", "scale"))
+    vectors = scorer.embed_questions(Task(labels=["a", "b"]), [{"text": texts[index]} for index in chosen])
+    exact = np.clip(vectors @ basis.T.astype(np.float64) / scale, -7, 7)
+    differ = np.rint(exact) != unpacked(steps)[list(chosen)]
+    return int(differ.sum()), float(np.abs(np.abs(exact - np.floor(exact)) - 0.5)[differ].max(initial=0))
+
+
+def test_the_shipped_vectors_are_those_of_the_encoder(texts):
+    # Four bits a coordinate: what another runtime changes in the seventh digit moves a step only where it is at a half.
+    scorer = EmbeddedScorer(store=False)
+    assert pool_vectors(scorer.embedding, texts) is not None
+    count, farthest = steps_differ(texts, range(0, len(texts), 200))
+    assert count <= 2
+    assert farthest < 1e-4
+
+
+@pytest.mark.slow
+def test_every_shipped_vector_is_the_encoders(texts):
+    count, farthest = steps_differ(texts, range(len(texts)))
+    assert count <= 200  # of 1.4 million
+    assert farthest < 1e-4
 
 
 def test_the_pool_is_read_in_a_second():

@@ -98,8 +98,9 @@ class OpaqueError(InputError):
 class MissingExtraError(InputError):
     """An optional package is not installed; the message holds the exact install line."""
 
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"This needs the package '{package}'. Install it with: pip install 'sottovoce[{extra}]'")
+    def __init__(self, package: str, extra: str = "", *, install: str = "") -> None:
+        line = install or f"pip install 'sottovoce[{extra}]'"
+        super().__init__(f"This needs the package '{package}'. Install it with: {line}")
 
 
 class BudgetError(SottoError):

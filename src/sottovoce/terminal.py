@@ -12,6 +12,7 @@ import io
 import json
 import re
 import sys
+import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from rich.table import Table
 from rich.text import Text
 
 _err: Final = Console(stderr=True, highlight=False)
+PATIENCE_S: Final = 1.0
+"""Waiting for less is not spoken of."""
 _NOT_ASCII: Final = re.compile(r"[\x7f-\U0010ffff]")
 
 
@@ -104,6 +107,31 @@ def progress() -> Progress:
         redirect_stdout=False,  # they would lead around the gate
         redirect_stderr=False,
     )
+
+
+@contextmanager
+def waiting(words: str) -> Iterator[None]:
+    """Says on stderr what is waited for, while it takes longer than a second and where somebody watches."""
+    if not _err.is_terminal:
+        yield
+        return
+    line = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        console=_err,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    line.add_task(printable(words), total=None)
+    later = threading.Timer(PATIENCE_S, line.start)
+    later.start()
+    try:
+        yield
+    finally:
+        later.cancel()
+        later.join()
+        line.stop()
 
 
 @contextmanager

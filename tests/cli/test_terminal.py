@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import io
 import json
 import logging
 import os
 import re
 import subprocess
 import sys
+import time
 import unicodedata
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import sottovoce
 from sottovoce import cli, terminal
@@ -282,6 +285,28 @@ def test_answers_reach_a_stream_that_knows_ascii_alone(monkeypatch):
     done = subprocess.run([sys.executable, "-c", words], env=told, capture_output=True, text=True)
     assert done.returncode == 0
     assert json.loads(done.stdout.splitlines()[0]) == {"a": "café"}
+
+
+def test_on_a_terminal_it_is_said_what_is_waited_for(monkeypatch):
+    shown = io.StringIO()
+    monkeypatch.setattr(terminal, "_err", Console(file=shown, force_terminal=True))
+    monkeypatch.setattr(terminal, "PATIENCE_S", 0.01)
+    with terminal.waiting(NASTY):
+        time.sleep(0.2)
+    seen = re.sub(r"\x1b\[\??[0-9;]*[A-Za-z]", "", shown.getvalue()).replace("\r", "")
+    assert "gnp" in seen
+    assert safe(seen)
+
+
+def test_nothing_is_said_where_nobody_waits_or_watches(monkeypatch, capfd):
+    with terminal.waiting("a model"):
+        pass
+    assert capfd.readouterr() == ("", "")
+    shown = io.StringIO()
+    monkeypatch.setattr(terminal, "_err", Console(file=shown, force_terminal=True))
+    with terminal.waiting("a model"):
+        pass
+    assert "a model" not in shown.getvalue()
 
 
 def test_only_the_gate_knows_how_to_print():

@@ -49,6 +49,7 @@ OTHERS = {
     ),
     "noise": ("speed.noise", "samplers at up to 260,000 candidates, beside OpenDP's: milliseconds a draw"),
     "hf-cache": ("speed.hf_cache", "hf: models, prefixes kept against recomputed: answers a second"),
+    "startup": ("speed.startup", "processor seconds of commands, start to end; texts a second of the encoder"),
     "fit-size": ("speed.fit_size", "fits of up to a million rows: peak memory; rows a second by one core, two, Ray"),
     "lockstep": ("speed.lockstep", "prompts that write in lockstep, beside plain loops: milliseconds a token"),
     "gpu-experts": (

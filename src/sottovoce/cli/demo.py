@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sottovoce.cli.console import left_in_words, progress, say, table
+from sottovoce.cli.console import left_in_words, load_scorer, progress, say, table
 from sottovoce.privacy.numbers import rounded_up
 
 if TYPE_CHECKING:
@@ -38,19 +38,20 @@ def demo(
 ) -> None:
     """Learn privately from 440 bundled support tickets, and answer 160 questions, offline."""
     from sottovoce.cli.console import put
-    from sottovoce.models.registry import load_scorer
     from sottovoce.store import set_apart
 
-    model = load_scorer("embedded")
     figures: dict[str, Any] = {"epsilon": epsilon}
     # The tickets are invented: their budget is forgotten, and your own store hears nothing of it.
-    with tempfile.TemporaryDirectory() as folder, set_apart(Path(folder) / "store"):
-        fitted = _fit(model, epsilon, str(Path(folder) / "fit.db"), quiet=as_json)
-        figures["answers"] = _answers(fitted, quiet=as_json)
-        figures["accuracy"] = _accuracies(model, fitted, quiet=as_json)
-    with tempfile.TemporaryDirectory() as folder, set_apart(Path(folder) / "store"):
-        figures["per_answer"] = _per_answer(model, str(Path(folder) / "answers.db"), quiet=as_json)
-        figures["canary"] = _canary(model, EPSILON_EACH, quiet=as_json)
+    with tempfile.TemporaryDirectory() as folder:
+        with set_apart(Path(folder) / "model"):
+            model = load_scorer("embedded")
+        with set_apart(Path(folder) / "fit"):
+            fitted = _fit(model, epsilon, str(Path(folder) / "fit.db"), quiet=as_json)
+            figures["answers"] = _answers(fitted, quiet=as_json)
+            figures["accuracy"] = _accuracies(model, fitted, quiet=as_json)
+        with set_apart(Path(folder) / "answers"):
+            figures["per_answer"] = _per_answer(model, str(Path(folder) / "answers.db"), quiet=as_json)
+            figures["canary"] = _canary(model, EPSILON_EACH, quiet=as_json)
     if as_json:
         put(figures)
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import progress, put, say, table
+from sottovoce.cli.console import load_scorer, load_stepper, progress, put, say, table
 from sottovoce.cli.outputs import NewFile
 from sottovoce.privacy.numbers import rounded_up
 
@@ -147,7 +147,6 @@ def fitting_of(
     from sottovoce.errors import ParameterError
     from sottovoce.fitting.auto import AUTO
     from sottovoce.fitting.fit import Fitting
-    from sottovoce.models.registry import load_scorer
     from sottovoce.privacy.ledger.budget import Budget
     from sottovoce.records.readers import read_private
     from sottovoce.records.sealed import RECORD_UNIT
@@ -188,7 +187,6 @@ def fitting_of(
 
 def _writer(setup: o.Setup) -> Stepper | None:
     """The model that writes, where one was named; device and dtype are for models that have some."""
-    from sottovoce.models.registry import load_stepper
 
     if setup.writer is None:
         return None

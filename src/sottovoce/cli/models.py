@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import put, say, table
+from sottovoce.cli.console import load_scorer, load_stepper, put, say, table
 
 
 def add_to(app: typer.Typer) -> None:
@@ -42,7 +42,6 @@ def check(
 ) -> None:
     """Run a model's self-test on public text: cached against plain scores, and isolation of experts, bit for bit."""
     from sottovoce.errors import ModelError, ParameterError
-    from sottovoce.models.registry import load_scorer
 
     options = {name: value for name, value in {"device": device, "dtype": dtype}.items() if value is not None}
     scorer = load_scorer(model, **options)
@@ -85,7 +84,7 @@ def check(
 def _writing(model: str, options: dict[str, str]) -> dict[str, Any] | None:
     """How a model writes on this machine, and where its rows were compared; ``None`` for one that does not write."""
     from sottovoce.errors import ModelError
-    from sottovoce.models.registry import load_stepper, model_catalog
+    from sottovoce.models.registry import model_catalog
 
     writes = {entry.spec.partition(":")[0] for entry in model_catalog() if "Stepper" in entry.capabilities}
     if model.partition(":")[0] not in writes:

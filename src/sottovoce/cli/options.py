@@ -310,10 +310,9 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
             questions: How many are to be answered.
             begun: Of a run that is resumed: its public words, whose method ``auto`` goes on with.
         """
-        from sottovoce.cli.console import say
+        from sottovoce.cli.console import load_scorer, say
         from sottovoce.experts.partition import Partition
         from sottovoce.methods.base import Reads
-        from sottovoce.models.registry import load_scorer
         from sottovoce.planner.answering import AUTO
         from sottovoce.records.readers import read_private
         from sottovoce.session import PrivateICL

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import progress, put, say, table
+from sottovoce.cli.console import load_scorer, progress, put, say, table
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.numbers import rounded_down
 
@@ -184,7 +184,6 @@ def _sources(advice: Plan, task: str | None, own_floor: bool) -> list[str]:
 
 
 def _zero_shot(queries: str, task: str | None, labels: str | None, model: str) -> Accuracy:
-    from sottovoce.models.registry import load_scorer
     from sottovoce.planner.advise import Accuracy
     from sottovoce.privacy.ledger.known_records import require_public
     from sottovoce.records.readers import read_public

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import left_in_words, progress, put, say, table
+from sottovoce.cli.console import left_in_words, load_stepper, progress, put, say, table
 from sottovoce.cli.outputs import NewFile
 from sottovoce.files.checkpoint import CERTIFICATE
 from sottovoce.privacy.numbers import rounded_up
@@ -208,7 +208,6 @@ def _writer(
     decoder: Decoder, order: SynthesisConfig, writing: GenerationTemplate, price: float, delta: float, setup: o.Setup
 ) -> Synthesizer:
     from sottovoce.errors import ParameterError
-    from sottovoce.models.registry import load_stepper
     from sottovoce.records.readers import read_private
     from sottovoce.synthesis.synthesizer import Synthesizer
 

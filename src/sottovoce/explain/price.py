@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from scipy.optimize import brentq
-
 from sottovoce.errors import ParameterError
 from sottovoce.explain.subject import Change, Counted, Setting, Subject
 from sottovoce.parameters import LEAST, MOST
@@ -130,6 +128,7 @@ def _solved(cost: Callable[[float], float], target: float, start: float, step: f
         cheap, dear = cheap / step, cheap
         if not LEAST <= cheap <= MOST:
             return 0.0
+    from scipy.optimize import brentq
 
     def off(log_value: float) -> float:
         return math.log(min(max(cost(math.exp(log_value)) / target, 1e-6), 1e6))

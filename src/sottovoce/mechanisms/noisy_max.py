@@ -22,7 +22,6 @@ from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import SelectionMechanism, register
@@ -113,6 +112,8 @@ def argmax_law(means: FloatArray) -> list[float]:
         >>> [round(p, 4) for p in argmax_law(np.array([0.0, 1.0]))]
         [0.2398, 0.7602]
     """
+    from scipy.special import ndtr
+
     at = np.arange(-9.0, 9.0, 1 / 64)
     below = ndtr(at + (means[:, None] - means)[:, :, None])  # that j, on the second axis, stays below i
     below[np.arange(len(means)), np.arange(len(means))] = 1.0

@@ -17,7 +17,6 @@ from typing import Annotated, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
@@ -115,6 +114,8 @@ class RoundedGaussian(Checked, Mechanism):
 
     def noise_law(self, vector: VectorSum, reach: int) -> FloatArray:
         """Probability of each noise from -reach to reach on one coordinate. For tests and audits only."""
+        from scipy.special import ndtr
+
         deviation = math.sqrt(self.noise_variance(vector))
         edges = (np.arange(reach + 1) - 0.5) / deviation
         half = ndtr(-edges) - ndtr(-(edges + 1 / deviation))

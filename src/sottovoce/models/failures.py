@@ -4,9 +4,9 @@ Guarantee   A failure makes one expert null only where nothing says that others 
             out of (memory, threads, files), what may pass by itself and what the system refused is everybody's: it
             fails the whole answer, else the records of one expert would decide who else is heard.
 Assumes     Libraries say that they ran out of memory by ``MemoryError``, by a class named ``OutOfMemoryError``, or in a
-            ``RuntimeError``, an ``OSError`` or a panic in one of the words below. PyTorch's processor allocator does
-            the last. Pillow's decoders say nothing of it; behind failures of PNG and JPEG it is shown that there was
-            memory, and those of other formats are shared.
+            ``RuntimeError``, an ``OSError``, an exception of onnxruntime or a panic in one of the words below.
+            PyTorch's processor allocator does the last. Pillow's decoders say nothing of it; behind failures of PNG
+            and JPEG it is shown that there was memory, and those of other formats are shared.
 Sources     specification 8.4 (failures that private content causes).
 """
 
@@ -236,7 +236,8 @@ def _says_shared(error: BaseException) -> bool:
         return True
     if isinstance(error, ModelError):
         return error.retryable
-    if isinstance(error, RuntimeError | OSError) or not isinstance(error, Exception):
+    told = isinstance(error, RuntimeError | OSError) or type(error).__module__.startswith("onnxruntime.")
+    if told or not isinstance(error, Exception):
         message = str(error).lower()
         if _SAYS_SHARED.search(message):
             return True

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
-from scipy.stats import binom
 
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report, epsilon_of_rho
 from sottovoce.privacy.events import DpEvent, GaussianDpEvent
@@ -120,6 +119,8 @@ def reached_delta(epsilon: float, eta: float, steps: int) -> float:
         >>> reached_delta(244.2, 5.089059, 100) >= 0.594
         True
     """
+    from scipy.stats import binom
+
     if steps > LONGEST or not 0 < eta < 500:
         return 0.0
     t = np.linspace(0, eta, max(200, min(5_000, 500_000 // steps)) + 2)[1:-1, None]

@@ -12,20 +12,55 @@ Sources     Durfee and Rogers (2019) for bounded range; specification T1, 5.2, 5
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import attr
-from dp_accounting.dp_event import (
-    ComposedDpEvent,
-    DpEvent,
-    GaussianDpEvent,
-    NonPrivateDpEvent,
-    NoOpDpEvent,
-    PoissonSampledDpEvent,
-    SampledWithoutReplacementDpEvent,
-    SelfComposedDpEvent,
-    ZCDpEvent,
-)
+
+
+def _dp_event() -> Any:
+    """The module ``dp_accounting.dp_event`` by itself: its package imports all its accountants, which take a second.
+
+    It is entered under its own name, so that who imports the package later finds the same classes.
+    """
+    name = "dp_accounting.dp_event"
+    if name not in sys.modules:
+        package = find_spec("dp_accounting")
+        folder = Path(next(iter(package.submodule_search_locations or ()))) if package else Path()
+        spec = spec_from_file_location(name, folder / "dp_event.py")
+        if spec is None or spec.loader is None:
+            raise ModuleNotFoundError("No module named 'dp_accounting'", name="dp_accounting")
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.modules[name] = module
+    return sys.modules[name]
+
+
+if TYPE_CHECKING:
+    from dp_accounting.dp_event import (
+        ComposedDpEvent,
+        DpEvent,
+        GaussianDpEvent,
+        NonPrivateDpEvent,
+        NoOpDpEvent,
+        PoissonSampledDpEvent,
+        SampledWithoutReplacementDpEvent,
+        SelfComposedDpEvent,
+        ZCDpEvent,
+    )
+else:
+    _found = _dp_event()
+    ComposedDpEvent = _found.ComposedDpEvent
+    DpEvent = _found.DpEvent
+    GaussianDpEvent = _found.GaussianDpEvent
+    NonPrivateDpEvent = _found.NonPrivateDpEvent
+    NoOpDpEvent = _found.NoOpDpEvent
+    PoissonSampledDpEvent = _found.PoissonSampledDpEvent
+    SampledWithoutReplacementDpEvent = _found.SampledWithoutReplacementDpEvent
+    SelfComposedDpEvent = _found.SelfComposedDpEvent
+    ZCDpEvent = _found.ZCDpEvent
 
 __all__ = [
     "ApproximateDP",

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.experts.batches import Batches
+from sottovoce.experts.clipping import require_torch
 from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.decoding.decoder import DecodingPlan, TokenSampler
 from sottovoce.methods.decoding.selecting import SelectingDecoder, exponential
@@ -139,7 +140,7 @@ WORDS: Final = 6
 
 def random_step(dice: Randomness, most: int) -> Callable[[], Step]:
     """The scores of a token by up to ``most`` experts, which can be read more than once: ties and crowds among them."""
-    from torch import tensor
+    tensor = require_torch().tensor
 
     scale = (60.0, 9.0, 2.0, 0.3)[dice.below(4)]
 

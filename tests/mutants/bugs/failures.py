@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 _READING = "tests/experts/test_reading.py::"
 _PICTURES = "tests/models/vision/test_hostile_pictures.py::"
+_ENCODER = "tests/models/embedded/test_sentence_encoder.py::"
 _NEVER = "test_a_model_that_never_repeats_itself_is_"
 
 MUTANTS = [
@@ -37,9 +38,25 @@ MUTANTS = [
         "words-of-an-oserror-are-not-heard",
         "an OSError of a decoder that says that memory ran out counts as damage",
         "models/failures.py",
-        "    if isinstance(error, RuntimeError | OSError) or",
-        "    if isinstance(error, RuntimeError) or",
+        "    told = isinstance(error, RuntimeError | OSError) or",
+        "    told = isinstance(error, RuntimeError) or",
         (_READING + "test_a_decoders_words_are_heard",),
+    ),
+    Mutant(
+        "words-of-the-encoders-runtime-are-not-heard",
+        "an expert is null where onnxruntime says that the memory that all of them use ran out",
+        "models/failures.py",
+        'or type(error).__module__.startswith("onnxruntime.")',
+        "or False",
+        (_ENCODER + "test_memory_that_runs_out_in_the_runtime_makes_no_text_nan",),
+    ),
+    Mutant(
+        "the-encoders-runtime-logs-word-pieces",
+        "what onnxruntime says of a text that it cannot embed goes to stderr, with a number of the text's word pieces",
+        "models/embedded/sentence_encoder.py",
+        "    options.log_severity_level = SILENT\n",
+        "",
+        (_ENCODER + "test_a_text_that_the_runtime_cannot_embed_is_nan_and_is_not_quoted",),
     ),
     Mutant(
         "what-the-caller-handles-counts",

@@ -102,7 +102,7 @@ MUTANTS = [
         "an-allocators-words-are-not-heard",
         "an expert is null where PyTorch says in a RuntimeError that the processor's memory ran out",
         "models/failures.py",
-        "    if isinstance(error, RuntimeError | OSError) or not isinstance(error, Exception):\n",
+        "    if told or not isinstance(error, Exception):\n",
         "    if False:\n",
         (_READING + "test_what_experts_share_fails_the_whole_answer",),
     ),

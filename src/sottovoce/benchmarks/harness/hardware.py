@@ -8,7 +8,7 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("numpy", "scipy", "torch", "transformers", "scikit-learn", "sottovoce")
+PACKAGES = ("numpy", "scipy", "onnxruntime", "torch", "transformers", "scikit-learn", "sottovoce")
 
 
 def describe() -> dict[str, object]:

@@ -29,7 +29,7 @@ class Embedded(Backend):
 
 
 @final
-@register_model("embedded-image", extra="vision", summary="Small image encoder that learns names in context; offline.")
+@register_model("embedded-image", extra="images", summary="Small image encoder that learns names in context; offline.")
 class EmbeddedImage(Backend):
     def scorer(self) -> type[EmbeddedImageScorer]:
         from sottovoce.models.embedded.image_scorer import EmbeddedImageScorer

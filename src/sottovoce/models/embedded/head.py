@@ -73,7 +73,7 @@ def load_head(path: Path | None = None) -> Head:
             ``.json`` says it is.
     """
     if find_spec("safetensors") is None:
-        raise MissingExtraError("safetensors", "embedded")
+        raise MissingExtraError("safetensors", install="pip install safetensors")
     from safetensors import SafetensorError
     from safetensors.numpy import load
 

@@ -80,14 +80,13 @@ class ImageEncoder:
         numbers: The scorer's fitted numbers that came with the weights.
 
     Raises:
-        MissingExtraError: A package of the extra ``vision`` is not installed.
+        MissingExtraError: Pillow, the extra ``images``, is not installed.
         ModelError: The weights cannot be read, or are not what their ``.json`` says.
     """
 
     def __init__(self, weights: Path | None = None) -> None:
-        for module, package in (("PIL", "pillow"), ("safetensors", "safetensors")):
-            if find_spec(module) is None:
-                raise MissingExtraError(package, "vision")
+        if find_spec("PIL") is None:
+            raise MissingExtraError("pillow", "images")
         self._weights = load_weights(weights)
         self._layers = [(np.ascontiguousarray(matrix.T), bias) for matrix, bias in self._weights.layers]
         self.numbers = self._weights.numbers

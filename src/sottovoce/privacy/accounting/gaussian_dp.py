@@ -11,7 +11,6 @@ import math
 from typing import Final
 
 import numpy as np
-from scipy import special
 
 from sottovoce.parameters import Number
 from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN, FloatArray
@@ -35,6 +34,8 @@ def deltas_of_mu(epsilons: FloatArray, mu: float) -> FloatArray:
     Phi(-a) - e^epsilon Phi(-b) with a, b = epsilon/mu -+ mu/2. Both terms have the density of a as a factor, and what
     is left are Mills ratios, so that neither overflows nor do tiny deltas cancel.
     """
+    from scipy import special
+
     e = np.asarray(epsilons, dtype=np.float64)
     if mu == 0:
         return np.maximum(0.0, -np.expm1(e))
@@ -95,4 +96,6 @@ def _fits(epsilon: float, mu: float, delta: float) -> bool:
 
 def _mills(x: FloatArray) -> FloatArray:
     """Tail over density of a standard normal, at x >= 0."""
+    from scipy import special
+
     return np.asarray(special.erfcx(x / math.sqrt(2)) * math.sqrt(math.pi / 2))

@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import Any, Final, final
 
 import numpy as np
-from dp_accounting.pld import pld_pmf
 
 from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN, FloatArray
 
@@ -48,6 +47,8 @@ class LossDistribution:
     @classmethod
     def of(cls, profile: Profile, reach: float, interval: float) -> LossDistribution:
         """Connects the dots of a profile between -reach and reach; mass beyond goes to infinity."""
+        from dp_accounting.pld import pld_pmf
+
         most = math.ceil(reach / interval)
         epsilons = np.asarray(np.arange(-most, most + 1) * interval, dtype=np.float64)
         deltas = np.minimum.accumulate(np.clip(np.nan_to_num(profile(epsilons), nan=1.0), 0.0, 1.0))

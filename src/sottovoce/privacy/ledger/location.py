@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, final
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Any, Final, final
 
 from sottovoce.errors import ParameterError
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 IN_MEMORY: Final = ":memory:"
 """Name of a ledger that forgets when the process ends; it must be asked for by this name."""
@@ -48,6 +49,8 @@ class Address:
             >>> Address.parse("postgresql://ann:secret@db.example/tickets").shown
             'postgresql://ann@db.example/tickets'
         """
+        import sqlalchemy as sa
+
         if not isinstance(text, str) or not text:
             raise ParameterError("ledger", type(text).__name__ if text else text, _FORM)
         if text == IN_MEMORY:
@@ -89,6 +92,8 @@ def is_address(text: str) -> bool:
 
 
 def _server(text: str) -> Address:
+    import sqlalchemy as sa
+
     scheme = text.partition("://")[0]
     if scheme.lower() not in _SERVERS:
         raise ParameterError("ledger", f"{scheme}://...", _FORM)
