@@ -8,7 +8,7 @@ FAST := tests/test_floors.py tests/test_rooms.py tests/test_tasks.py tests/test_
 	tests/experts tests/methods tests/privacy/accounting tests/records
 REQUIREMENTS := requirements/torch.txt requirements/base.txt requirements/dev.txt requirements/encoder.txt
 
-.PHONY: install demo test test-fast test-slow check mutants clean
+.PHONY: install demo test test-fast test-slow check mutants docs clean
 
 install: $(STAMP)
 
@@ -43,5 +43,14 @@ check: $(STAMP)
 mutants: $(STAMP)
 	$(BIN)/python scripts/run_mutants.py
 
+# The site in site/index.html; it is read without a server and without a network. No other target needs its packages.
+docs: $(VENV)/.docs
+	$(BIN)/python -m mkdocs build --strict --quiet
+	@echo "Open site/index.html"
+
+$(VENV)/.docs: $(STAMP) requirements/docs.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache

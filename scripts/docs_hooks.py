@@ -1,0 +1,54 @@
+"""What ``make docs`` writes while it builds: the commands, the methods, and pages that stand outside of ``docs``.
+
+Read by mkdocs (``hooks`` in mkdocs.yml). Nothing of it is kept in the repository, so that it is never out of date.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(Path(__file__).parent)]
+
+from docs_reference import command_page, methods_page  # noqa: E402
+
+OUTSIDE = {"contributing.md": "CONTRIBUTING.md", "changes.md": "CHANGELOG.md"}
+
+
+def on_config(config: Any) -> Any:
+    """Lists the pages of the folders that the navigation names."""
+    config.nav = [_filled(entry, Path(config.docs_dir)) for entry in config.nav]
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Adds the pages that are written here."""
+    pages = {"reference/commands.md": command_page(), "reference/methods.md": methods_page()}
+    pages |= {name: inside((ROOT / source).read_text("utf-8")) for name, source in OUTSIDE.items()}
+    for name, content in pages.items():
+        files.append(File.generated(config, name, content=content))
+    return files
+
+
+def inside(text: str) -> str:
+    """A page of the repository's root as a page of ``docs``: links lose the folder's name."""
+    return re.sub(r"\]\(docs/", "](", text)
+
+
+def _filled(entry: Any, docs: Path) -> Any:
+    """An entry of the navigation; a folder becomes its pages."""
+    if isinstance(entry, dict):
+        return {title: _filled(value, docs) for title, value in entry.items()}
+    if isinstance(entry, list):
+        return [_filled(value, docs) for value in entry]
+    return list(_pages(docs, entry)) if entry.endswith("/") else entry
+
+
+def _pages(docs: Path, folder: str) -> Iterator[str]:
+    return (page.relative_to(docs).as_posix() for page in sorted((docs / folder).glob("*.md")))
