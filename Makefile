@@ -34,8 +34,8 @@ test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m slow
 
 check: $(STAMP)
-	$(BIN)/ruff format --check src tests scripts
-	$(BIN)/ruff check src tests scripts
+	$(BIN)/ruff format --check src tests scripts examples
+	$(BIN)/ruff check src tests scripts examples
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 tests/test_floors.py tests/privacy tests/experts tests/methods tests/mechanisms tests/test_tasks.py
 	$(BIN)/python -m pytest -n 2 --doctest-modules src/sottovoce -o testpaths=src

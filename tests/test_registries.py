@@ -149,7 +149,9 @@ def test_one_more_file_is_listed_and_opened(tmp_path):
     (tmp_path / "sottovoce/models/backends/parrot.py").write_text(OWN, "utf-8")
     opened = "print(load_scorer('parrot:Polly', volume=3).name)\n"
     listed, name = python(IMPORTS + LISTED + opened, tmp_path).splitlines()
-    places = [literal_eval(listed).index(spec) for spec in ("embedded-image", "parrot:NAME", "vision:NAME_OR_PATH", "fake")]
+    places = [
+        literal_eval(listed).index(spec) for spec in ("embedded-image", "parrot:NAME", "vision:NAME_OR_PATH", "fake")
+    ]
     assert places == sorted(places)
     assert name == "Polly at 3"
 

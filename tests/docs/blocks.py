@@ -1,7 +1,7 @@
 """Code blocks of the pages, and what runs them: commands and Python in this process, a page's blocks one after another.
 
-Comments above a block say what is not plain: ``<!-- slow -->``, ``<!-- exit code 3 -->``, ``<!-- output -->`` (the block is
-what the one before printed, line by line), ``<!-- output varies: why -->``, ``<!-- not run: why -->``.
+Comments above a block say what is not plain: ``<!-- slow -->``, ``<!-- exit code 3 -->``, ``<!-- output -->`` (the
+block is what the one before printed, line by line), ``<!-- output varies: why -->``, ``<!-- not run: why -->``.
 """
 
 from __future__ import annotations

@@ -58,7 +58,9 @@ def run_page(page: str, *, slow: bool) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_blocks_of_a_page_run_with_stand_ins_for_the_model(page, folder, stand_ins):
-    wanted = [b for b in blocks_of(DOCS / page) if b.language in RUN and not b.title and not {"slow", "not run"} & names(b)]
+    wanted = [
+        b for b in blocks_of(DOCS / page) if b.language in RUN and not b.title and not {"slow", "not run"} & names(b)
+    ]
     assert run_page(page, slow=False) == [block.place for block in wanted]
 
 
@@ -85,7 +87,9 @@ def test_every_block_has_a_known_language_and_known_marks():
     strange += [block.place for block in every_block() if block.language not in RUN | SHOWN]
     assert strange == []
     shown = [block for block in every_block() if block.language == "text"]
-    assert [block.place for block in shown if block.mark("output") is None and "output varies" not in names(block)] == []
+    assert [
+        block.place for block in shown if block.mark("output") is None and "output varies" not in names(block)
+    ] == []
 
 
 def test_a_wrong_output_and_a_wrong_exit_code_are_noticed(folder, stand_ins):

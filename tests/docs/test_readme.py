@@ -41,7 +41,9 @@ WRONG = {
 def given(block: Block) -> object:
     """A case of the tests below."""
     faults = [reason for words, reason in WRONG.items() if words in block.text]
-    return pytest.param(block, marks=[pytest.mark.xfail(strict=True, reason=reason) for reason in faults], id=block.place)
+    return pytest.param(
+        block, marks=[pytest.mark.xfail(strict=True, reason=reason) for reason in faults], id=block.place
+    )
 
 
 ALL = [block for block in blocks_of(README) if kind(block) in {"shell", "python", "toml"}]
@@ -91,7 +93,9 @@ def test_the_readme_has_blocks_of_each_kind():
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
 def test_relative_links_lead_to_files_and_headings(page):
     text = (ROOT / page).read_text("utf-8")
-    links = re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S))
+    links = re.findall(
+        r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
+    )
     assert links
     for file, anchor in links:
         target = ROOT / file if file else ROOT / page
