@@ -5,7 +5,6 @@ Read by mkdocs (``hooks`` in mkdocs.yml). Nothing of it is kept in the repositor
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +15,11 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(Path(__file__).parent)]
 
+from docs_markdown import bound, from_the_root, widened  # noqa: E402
 from docs_reference import command_page, methods_page  # noqa: E402
 
+BOOST = {"guides": 3, "tutorials": 3, "explanations": 3, "reference": 2, "results": 0.5, "decisions": 0.5}
+"""How early the pages of a folder come in a search."""
 OUTSIDE = {"contributing.md": "CONTRIBUTING.md", "changes.md": "CHANGELOG.md"}
 
 
@@ -30,15 +32,17 @@ def on_config(config: Any) -> Any:
 def on_files(files: Files, config: Any) -> Files:
     """Adds the pages that are written here."""
     pages = {"reference/commands.md": command_page(), "reference/methods.md": methods_page()}
-    pages |= {name: inside((ROOT / source).read_text("utf-8")) for name, source in OUTSIDE.items()}
+    pages |= {name: from_the_root((ROOT / source).read_text("utf-8")) for name, source in OUTSIDE.items()}
     for name, content in pages.items():
         files.append(File.generated(config, name, content=content))
     return files
 
 
-def inside(text: str) -> str:
-    """A page of the repository's root as a page of ``docs``: links lose the folder's name."""
-    return re.sub(r"\]\(docs/", "](", text)
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """What was written for GitHub, as it is read here; and how early a page is found."""
+    folder = page.file.src_uri.rpartition("/")[0]
+    page.meta.setdefault("search", {"boost": BOOST.get(folder, 1)})
+    return bound(widened(markdown))
 
 
 def _filled(entry: Any, docs: Path) -> Any:

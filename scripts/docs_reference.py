@@ -23,6 +23,10 @@ EXIT_CODES = """
 """
 
 
+WIDE = "1e+09"
+"""The end of a limit that only keeps out what is no number."""
+
+
 def command_page() -> str:
     """Markdown of every command and group of ``sotto``."""
     from sottovoce.cli import _build
@@ -55,10 +59,9 @@ def _methods() -> dict[str, Any]:
 
 
 def _method(row: dict[str, Any]) -> str:
-    what = row["summary"] if row.get("guarantee", True) else f"{row['summary']}. **No guarantee**"
-    limits = {name: f": {_cell(limit)}" for name, limit in row["limits"].items()}
+    limits = {name: f": {_cell(limit)}" for name, limit in row["limits"].items() if WIDE not in limit}
     options = "<br>".join(f"`{option}`{limits.get(option.partition('=')[0], '')}" for option in row["options"])
-    return f"| `{row['method']}` | {_cell(what)} | {options} | {_cell(row['source'])} |"
+    return f"| `{row['method']}` | {_cell(row['summary'])} | {options} | {_cell(row['source'])} |"
 
 
 def _sections(name: str, command: Any) -> Iterator[str]:

@@ -82,7 +82,7 @@ def test_what_is_not_run_is_counted_and_says_why():
 
 
 def test_every_block_has_a_known_language_and_known_marks():
-    known = {"slow", "exit code", "output", "output varies", "not run", "figures of results/pay-once.md"}
+    known = {"slow", "exit code", "output", "output varies", "not run"}
     strange = [block.place for block in every_block() if not names(block) <= known]
     strange += [block.place for block in every_block() if block.language not in RUN | SHOWN]
     assert strange == []
@@ -117,9 +117,18 @@ def rows_of(text: str, head: str) -> dict[tuple[str, ...], list[str]]:
     return {tuple(row[:3]): dict(zip(cells[0], row, strict=True)) for row in cells if not row[0].startswith("-")}
 
 
-def test_the_figures_that_help_to_choose_are_those_that_were_measured():
-    shown = rows_of((DOCS / "which-method.md").read_text("utf-8"), "<!-- figures of results/pay-once.md -->")
-    measured = rows_of((DOCS / "results" / "pay-once.md").read_text("utf-8"), "**By the number of questions**")
+FIGURES = re.compile(r"<!-- figures of results/pay-once.md: (.*?) -->")
+SHOWN_FIGURES = FIGURES.findall((DOCS / "which-method.md").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("head", SHOWN_FIGURES)
+def test_the_figures_that_help_to_choose_are_those_that_were_measured(head):
+    page, results = ((DOCS / name).read_text("utf-8") for name in ("which-method.md", "results/pay-once.md"))
+    shown, measured = rows_of(page, f"<!-- figures of results/pay-once.md: {head} -->"), rows_of(results, head)
     assert len(shown) > 8
     for place, row in shown.items():
         assert row.items() <= measured[place].items(), place
+
+
+def test_the_page_shows_both_tables():
+    assert len(SHOWN_FIGURES) == 2

@@ -1,4 +1,4 @@
-"""The README: its links lead somewhere, and its blocks run, each in a folder and a store of its own."""
+"""The blocks of the README run, each in a folder and a store of its own."""
 
 from __future__ import annotations
 
@@ -88,23 +88,3 @@ def test_a_block_of_the_readme_runs_as_it_stands(block, folder):
 def test_the_readme_has_blocks_of_each_kind():
     assert {kind(block) for block in blocks_of(README)} == {"shell", "python", "toml", "make", "text"}
     assert len(QUICK) > 5
-
-
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
-def test_relative_links_lead_to_files_and_headings(page):
-    text = (ROOT / page).read_text("utf-8")
-    links = re.findall(
-        r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
-    )
-    assert links
-    for file, anchor in links:
-        target = ROOT / file if file else ROOT / page
-        assert target.exists(), f"{page} links to {file}"
-        if anchor:
-            assert anchor in anchors(target.read_text("utf-8")), f"{page} links to {file}#{anchor}"
-
-
-def anchors(text: str) -> set[str]:
-    """Headings as they are linked to."""
-    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
