@@ -45,7 +45,7 @@ mutants: $(STAMP)
 
 # The site in site/index.html; it is read without a server and without a network. No other target needs its packages.
 docs: $(VENV)/.docs
-	$(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "Open site/index.html"
 
 $(VENV)/.docs: $(STAMP) requirements/docs.txt

@@ -10,13 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from docs_markdown import bound, from_the_root, widened
+from docs_reference import command_page, methods_page
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(Path(__file__).parent)]
-
-from docs_markdown import bound, from_the_root, widened  # noqa: E402
-from docs_reference import command_page, methods_page  # noqa: E402
 
 BOOST = {"guides": 3, "tutorials": 3, "explanations": 3, "reference": 2, "results": 0.5, "decisions": 0.5}
 """How early the pages of a folder come in a search."""
@@ -24,7 +22,8 @@ OUTSIDE = {"contributing.md": "CONTRIBUTING.md", "changes.md": "CHANGELOG.md"}
 
 
 def on_config(config: Any) -> Any:
-    """Lists the pages of the folders that the navigation names."""
+    """Lists the pages of the folders that the navigation names. What is described is this tree's package."""
+    sys.path.insert(0, str(ROOT / "src"))
     config.nav = [_filled(entry, Path(config.docs_dir)) for entry in config.nav]
     return config
 

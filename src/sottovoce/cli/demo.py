@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli.console import left_in_words, progress, say, table
+from sottovoce.cli.outputs import NewFile
 from sottovoce.privacy.numbers import rounded_up
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ def demo(
     write_tickets: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Only write the bundled files: tickets.jsonl (records), new.jsonl (questions)."
+            "--write-tickets",
+            parser=NewFile("/tickets.jsonl", "/new.jsonl"),
+            metavar="FOLDER",
+            help="Only write the bundled files: tickets.jsonl (records), new.jsonl (questions).",
         ),
     ] = None,
 ) -> None:
