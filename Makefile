@@ -10,7 +10,7 @@ FAST := tests/test_floors.py tests/test_rooms.py tests/test_tasks.py tests/test_
 	tests/experts tests/methods tests/privacy/accounting tests/records
 REQUIREMENTS := requirements/torch.txt requirements/base.txt requirements/dev.txt
 
-.PHONY: install demo test test-fast test-slow check mutants clean
+.PHONY: install demo test test-fast test-slow check mutants docs clean
 
 install: $(STAMP)
 
@@ -44,8 +44,8 @@ test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m slow
 
 check: $(STAMP)
-	$(BIN)/ruff format --check src tests scripts
-	$(BIN)/ruff check src tests scripts
+	$(BIN)/ruff format --check src tests scripts examples
+	$(BIN)/ruff check src tests scripts examples
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 tests/test_floors.py tests/privacy tests/experts tests/methods tests/mechanisms tests/test_tasks.py
 	$(BIN)/python -m pytest -n 2 --doctest-modules src/sottovoce -o testpaths=src
@@ -53,5 +53,14 @@ check: $(STAMP)
 mutants: $(STAMP)
 	$(BIN)/python scripts/run_mutants.py
 
+# The site in site/index.html; it is read without a server and without a network. No other target needs its packages.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "Open site/index.html"
+
+$(VENV)/.docs: $(STAMP) requirements/docs.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from ast import literal_eval
 from pathlib import Path
 
 import pytest
@@ -136,10 +137,10 @@ def test_listing_models_and_opening_the_light_one_imports_nothing_heavy():
     program = (
         IMPORTS + LISTED + "load_scorer('fake')\nimport sys\n" + f"print([n for n in {HEAVY} if n in sys.modules])"
     )
-    assert python(program + "\n").splitlines() == [
-        "['embedded', 'hf:NAME_OR_PATH', 'embedded-image', 'vision:NAME_OR_PATH', 'fake', 'vectors:COLUMNS']",
-        "[]",
-    ]
+    listed, heavy = map(literal_eval, python(program + "\n").splitlines())
+    known = ["embedded", "hf:NAME_OR_PATH", "embedded-image", "vision:NAME_OR_PATH", "fake", "vectors:COLUMNS"]
+    assert [name for name in listed if name in known] == known  # a backend that is added breaks nothing
+    assert heavy == []
 
 
 def test_one_more_file_is_listed_and_opened(tmp_path):
@@ -147,11 +148,12 @@ def test_one_more_file_is_listed_and_opened(tmp_path):
     shutil.copytree(Path(sottovoce.__file__).parent, tmp_path / "sottovoce", ignore=ignored)
     (tmp_path / "sottovoce/models/backends/parrot.py").write_text(OWN, "utf-8")
     opened = "print(load_scorer('parrot:Polly', volume=3).name)\n"
-    assert python(IMPORTS + LISTED + opened, tmp_path).splitlines() == [
-        "['embedded', 'hf:NAME_OR_PATH', 'embedded-image', 'parrot:NAME', 'vision:NAME_OR_PATH', 'fake', "
-        "'vectors:COLUMNS']",
-        "Polly at 3",
+    listed, name = python(IMPORTS + LISTED + opened, tmp_path).splitlines()
+    places = [
+        literal_eval(listed).index(spec) for spec in ("embedded-image", "parrot:NAME", "vision:NAME_OR_PATH", "fake")
     ]
+    assert places == sorted(places)
+    assert name == "Polly at 3"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import pytest
 import sottovoce
 from sottovoce.cli import _build, run
 from sottovoce.cli.outputs import NewFile, outputs_of
+from sottovoce.data.bundled import tickets_file
 from sottovoce.errors import InputError
 from sottovoce.files.outputs import SIDE_FILES, marked, new_file, place, refuse_protected, target, write_new
 from sottovoce.privacy.ledger.ledger import Ledger
@@ -238,6 +239,7 @@ def test_every_option_that_names_an_output_goes_through_the_guard(name, command)
 def test_the_commands_that_write_are_known():
     found = {name: sorted(outputs_of(command)) for name, command in leaves(_build()) if outputs_of(command)}
     assert found == {
+        "demo": ["write_tickets"],
         "classify": ["out"],
         "synthesize": ["out"],
         "ledger export": ["out"],
@@ -294,3 +296,17 @@ def test_nothing_but_the_guard_creates_files():
 )
 def test_a_file_that_is_created_elsewhere_is_noticed(text):
     assert list(writing(ast.parse(text)))
+
+
+def test_the_bundled_tickets_are_written_whole_and_never_over_a_file(tmp_path, capsys):
+    folder = tmp_path / "new" / "folder"
+    assert run(["demo", "--write-tickets", str(folder)]) == 0
+    for name, bundled in (("tickets.jsonl", "private.jsonl"), ("new.jsonl", "queries.jsonl")):
+        assert (folder / name).read_bytes() == tickets_file(bundled).read_bytes()
+    (folder / "tickets.jsonl").unlink()
+    (folder / "new.jsonl").write_text("mine", "utf-8")
+    assert run(["demo", "--write-tickets", str(folder)]) == 2
+    assert [file.name for file in folder.iterdir()] == ["new.jsonl"]
+    assert (folder / "new.jsonl").read_text("utf-8") == "mine"
+    assert run(["demo", "--write-tickets", str(folder / "new.jsonl")]) == 2
+    assert "new.jsonl is no folder" in capsys.readouterr().err

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sottovoce.cli.console import left_in_words, load_scorer, progress, say, table
+from sottovoce.cli.outputs import NewFile
 from sottovoce.privacy.numbers import rounded_up
 
 if TYPE_CHECKING:
@@ -35,11 +37,23 @@ def add_to(app: typer.Typer) -> None:
 def demo(
     epsilon: float = typer.Option(4.0, "--epsilon", min=0.01, max=20, help="Price of everything that is learned."),
     as_json: bool = typer.Option(False, "--json", help="Print the figures as one JSON object on stdout."),
+    write_tickets: Annotated[
+        Path | None,
+        typer.Option(
+            "--write-tickets",
+            parser=NewFile("/tickets.jsonl", "/new.jsonl"),
+            metavar="FOLDER",
+            help="Only write the bundled files: tickets.jsonl (records), new.jsonl (questions).",
+        ),
+    ] = None,
 ) -> None:
     """Learn privately from 440 bundled support tickets, and answer 160 questions, offline."""
     from sottovoce.cli.console import put
     from sottovoce.store import set_apart
 
+    if write_tickets is not None:
+        _write_tickets(write_tickets)
+        return
     figures: dict[str, Any] = {"epsilon": epsilon}
     # The tickets are invented: their budget is forgotten, and your own store hears nothing of it.
     with tempfile.TemporaryDirectory() as folder:
@@ -56,6 +70,26 @@ def demo(
         put(figures)
     else:
         say("Next: sotto fit --help, or README.md for your own records.")
+
+
+def _write_tickets(folder: Path) -> None:
+    """The bundled files under the names that the documentation uses; where one of them is, neither is written."""
+    from sottovoce.data.bundled import tickets_file
+    from sottovoce.errors import InputError
+    from sottovoce.files.outputs import new_file, refuse_existing
+
+    records, questions = folder / "tickets.jsonl", folder / "new.jsonl"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise InputError(f"{folder} is no folder, and none can be made there. Name another one.") from None
+    for file in (records, questions):
+        refuse_existing(file)
+    for file, bundled in ((records, "private.jsonl"), (questions, "queries.jsonl")):
+        with new_file(file) as stream:
+            stream.write(tickets_file(bundled).read_bytes())
+    say(f"Wrote 440 invented tickets to {records}, and 160 questions with their labels to {questions}.")
+    say(f"Next: sotto fit --private {shlex.quote(str(records))} --task tickets --out support.sotto")
 
 
 def _fit(model: LabelScorer, epsilon: float, ledger: str, *, quiet: bool) -> Fitted:
