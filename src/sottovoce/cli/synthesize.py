@@ -267,6 +267,8 @@ def _run(writer: Synthesizer, out: Path, *, resume: bool, redraw: bool, as_json:
         elif not resume:
             checkpoint.abandon()
         raise
+    finally:
+        checkpoint.close()  # an error keeps it alive, and its lock would keep a resume out
     seconds = time.perf_counter() - started
     summary = {
         "rows": len(rows),
