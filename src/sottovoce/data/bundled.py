@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -40,8 +41,12 @@ def pool_file() -> Path:
     return Path(str(resources.files("sottovoce") / "data" / "pool" / "texts.jsonl.gz"))
 
 
+@cache
 def public_pool() -> PublicRecords:
-    """Some thousand short invented texts, fields ``text`` and ``kind`` (news, question, review); they have no label."""
+    """Some thousand short invented texts, fields ``text`` and ``kind`` (news, question, review); they have no label.
+
+    Read once; the rows are shared and not to be changed.
+    """
     return read_public(pool_file())
 
 

@@ -610,8 +610,9 @@ def finish(
     except BaseException:
         if not resume and not fitting.was_charged(checkpoint.run_state):
             checkpoint.abandon()
-        checkpoint.close()  # the error keeps it alive, and its lock would keep a resume out
         raise
+    finally:
+        checkpoint.close()  # an error keeps it alive, and its lock would keep a resume out
     return fitted
 
 

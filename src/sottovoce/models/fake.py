@@ -47,12 +47,12 @@ def one_shot(task: Task, context: Context, query: Query) -> list[float]:
 
 def words_hashed(text: str) -> list[float]:
     """A unit vector of 16 numbers that tells which words a text has, in any order."""
-    vector = np.zeros(16)
+    vector = [0] * 16
     for word in text.lower().split():
-        digest = hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()
-        vector[digest[0] % 16] += 1 if digest[1] % 2 else -1
-    norm = float(np.sqrt((vector * vector).sum()))
-    return [float(x) for x in (vector / norm if norm else np.eye(16)[0])]
+        place, sign = hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()[:2]
+        vector[place % 16] += 1 if sign % 2 else -1
+    norm = math.sqrt(sum(x * x for x in vector))
+    return [x / norm for x in vector] if norm else [1.0] + [0.0] * 15
 
 
 @final

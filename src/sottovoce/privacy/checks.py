@@ -6,7 +6,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Final, final
+
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, default=list)
 
 
 @final
@@ -32,4 +34,4 @@ def asked_hash(request: Mapping[str, Any]) -> str:
 
 def canonical(value: Any) -> str:
     """Values as JSON, where sequences are lists and keys are in order."""
-    return json.dumps(value, sort_keys=True, default=list)
+    return _ENCODER.encode(value)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Context, Decimal
 from functools import lru_cache
 from importlib import resources
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -76,6 +77,8 @@ _CODE: Final = 4
 _ADDRESS: Final = 5
 """Texts by themselves; in its column the first is a phrase, the others are names or phrases, or they are nothing."""
 _LETTER: Final = re.compile(r"[^\W\d_]")
+_LETTERED: Final = re.compile(rf"(?:[^\W\d_][\W\d_]*){{{LETTERS}}}")
+_LONG_WORD: Final = re.compile(rf"[^\W\d_]{{{LETTERS},}}")
 _DIGITS: Final = re.compile(r"\d+")
 _MAIL: Final = re.compile(r"[^@]@[^@]+\.[^@]")
 _PATH: Final = re.compile(r"^[^/\\]+\.[A-Za-z]{2,}/|[/\\][^/\\]*\.[A-Za-z][A-Za-z0-9]{0,4}$")
@@ -164,9 +167,14 @@ def same_text(marks: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def _is_distinctive(text: str) -> bool:
     """Whether a text may tell one record from another: numbers, amounts and times do not, nor a date in words."""
-    if len(text) < SHORT_TEXT or len(_LETTER.findall(text)) < LETTERS:
+    if len(text) < SHORT_TEXT or not _LETTERED.search(text):
         return False
-    return len(text) >= 2 * CODE_LENGTH or len(_LETTER.findall(_CALENDAR.sub("", _without_zone(text)))) >= LETTERS
+    if len(text) >= 2 * CODE_LENGTH:
+        return True
+    # Most texts have a long word that is no day or month, in which case it is left; a zone's name follows a time.
+    if ":" not in text and (word := _LONG_WORD.search(text)) and not _CALENDAR.fullmatch(word[0]):
+        return True
+    return len(_LETTER.findall(_CALENDAR.sub("", _without_zone(text)))) >= LETTERS
 
 
 def _without_zone(text: str) -> str:
@@ -185,7 +193,7 @@ def _zones() -> frozenset[str]:
 
 def _kind(text: str) -> int:
     """What a text is by itself: a sentence, a code, a long word, a short word, or a phrase of several words."""
-    words = len(_WORD.findall(text))
+    words = sum(1 for _ in islice(_WORD.finditer(text), WORDS))
     if words == 1:
         if _is_address(text):
             return _ADDRESS
@@ -211,7 +219,9 @@ def _is_code(word: str) -> bool:
 
 def _form(text: str, kind: int) -> str:
     """What is left of a text without its numbers, where they may be a running number or a date; else the text."""
-    if kind not in (SENTENCE, NAME, _CODE) or sum(map(len, _DIGITS.findall(text))) > COUNTER_DIGITS:
+    if kind not in (SENTENCE, NAME, _CODE) or not _DIGITS.search(text):
+        return text
+    if sum(map(len, _DIGITS.findall(text))) > COUNTER_DIGITS:
         return text
     return _DIGITS.sub("", text)
 

@@ -98,6 +98,22 @@ def test_p3_calibrating_to_a_total_finds_the_parameter_again():
         assert calibrate(PureDP, epsilon, 0.0, RO, 10).parameter == epsilon / 10
 
 
+@pytest.mark.parametrize("digits", [3, 6, 12])
+def test_few_parameters_are_tried(digits):
+    # Halving alone would try 24 at 6 digits and 44 at 12, beside those that bracket the answer and check it.
+    tried = []
+    calibrate(lambda eta: tried.append(eta) or BoundedRange(eta), 3.0, 1e-6, AR, 2, digits=digits)
+    assert len(tried) == len(set(tried)) <= 14
+
+
+def test_a_price_that_leaps_is_searched_by_halves():
+    # The parameter itself is the price up to 0.7, and a hundred times it beyond: no line leads to the crossing.
+    tried = []
+    leap = calibrate(lambda at: tried.append(at) or PureDP(at if at <= 0.7 else 100 * at), 1.0, 0.0, AR, digits=6)
+    assert leap.parameter == 0.7
+    assert len(tried) <= 32
+
+
 def test_every_kind_of_parameter_is_rounded_to_the_safe_side_and_checked_again():
     makers = [
         (PureDP, True),

@@ -178,7 +178,8 @@ class RdpAccountant:
             raise ParameterError("bounds", unknown[0], f"of {', '.join(BOUNDS)}")
         plan = plan_of(self._merged)
         share = plan.share(delta)
-        epsilons = {name: _bound(name, plan, share, self.adjacency, name in bounds) for name in bounds or BOUNDS}
+        releases = tuple(plan.releases.items())
+        epsilons = {name: _bound(name, releases, share, self.adjacency, name in bounds) for name in bounds or BOUNDS}
         valid = {name: value for name, value in epsilons.items() if value is not None and value < math.inf} or {
             "none": math.inf
         }
@@ -200,26 +201,33 @@ def accumulate(events: Iterable[Any], adjacency: Adjacency, unit: str = "record"
     return RdpAccountant(adjacency, unit).compose_all(events)
 
 
-def _bound(name: str, plan: Plan, delta: float, adjacency: Adjacency, requested: bool) -> float | None:
-    """One bound on the releases' epsilon; ``None`` where it is not valid for them, or takes too long unasked."""
+@lru_cache(maxsize=4096)
+def _bound(
+    name: str, counts: tuple[tuple[Any, int], ...], delta: float, adjacency: Adjacency, requested: bool
+) -> float | None:
+    """One bound on the releases' epsilon; ``None`` where it is not valid for them, or takes too long unasked.
+
+    Kept, since one price is worked out again at every door: planned, charged, stated and verified.
+    """
+    releases = Counter(dict(counts))
     if name == "pure":
-        return _by_sum(plan.releases) if delta >= 0 else math.inf
+        return _by_sum(releases) if delta >= 0 else math.inf
     if delta <= 0:
         return None
-    if not plan.releases:
+    if not releases:
         return 0.0 if name == "PLD" else None
     match name:
         case "RDP":
-            return _by_rdp(plan.releases, delta)
+            return _by_rdp(releases, delta)
         case "zCDP":
-            return _by_rho(plan.releases, delta)
+            return _by_rho(releases, delta)
         case "optimal":
-            return _by_recursion(plan.releases, delta, requested)
+            return _by_recursion(releases, delta, requested)
         case "GDP":
-            return _by_mu(plan.releases, delta)
+            return _by_mu(releases, delta)
         case "amplified":
-            return _by_point(plan.releases, delta, adjacency)
-    return _by_losses(plan.releases, delta, adjacency, requested)
+            return _by_point(releases, delta, adjacency)
+    return _by_losses(releases, delta, adjacency, requested)
 
 
 def _by_sum(releases: Counter[Any]) -> float:

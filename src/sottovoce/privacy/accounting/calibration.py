@@ -2,7 +2,8 @@
 
 Guarantee   The calibrated parameter, as it is printed, satisfies the target: the report was recomputed for it.
 Assumes     A larger parameter costs more (``increasing``), or a larger one costs less.
-Sources     specification 6.3, with its closed forms; 5.4 and 5.10 for temperatures and deviations.
+Sources     specification 6.3, with its closed forms; 5.4 and 5.10 for temperatures and deviations. The search is the
+            ITP method of Oliveira and Takahashi (2021).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
 
@@ -25,8 +26,6 @@ from sottovoce.privacy.unit import Adjacency
 
 LEAST, MOST = 1e-9, 1e9
 """Parameters outside are not searched."""
-
-_TRIES: Final = 60
 
 
 @final
@@ -83,10 +82,10 @@ def calibrate(
     def report(parameter: float) -> Report:
         return RdpAccountant(adjacency, unit).compose(make_event(parameter), steps).report(delta, bounds)
 
-    def fits(parameter: float) -> bool:
-        return report(parameter).epsilon <= epsilon
+    def excess(parameter: float) -> float:
+        return _log_ratio(report(parameter).epsilon, epsilon)
 
-    crossing = _search(fits, increasing, digits)
+    crossing = _search(excess, increasing, digits)
     rounded = _rounded(crossing, digits, down=increasing)
     # The decimal on the other side first: where the exact answer is a short decimal, the search ends just beside it.
     for parameter in (_rounded(crossing, digits, down=not increasing), rounded):
@@ -114,25 +113,58 @@ def base_of_sampled(epsilon: float, delta: float, rate: float) -> tuple[float, f
     )
 
 
-def _search(fits: Callable[[float], bool], increasing: bool, digits: int) -> float:
-    """A parameter that fits, within the rounding of one that does not."""
+def _search(excess: Callable[[float], float], increasing: bool, digits: int) -> float:
+    """A parameter that fits, within the rounding of one that does not.
+
+    Args:
+        excess: At most 0 where a parameter fits; the nearer to linear in it, the fewer are tried.
+        increasing: Whether a larger parameter costs more.
+        digits: Significant digits that the answer is rounded to.
+    """
     towards = 2.0 if increasing else 0.5
-    good = 1.0
-    while not fits(good):
+    good, below = 1.0, excess(1.0)
+    bad, above = good, below
+    while below > 0:
+        bad, above = good, below
         good /= towards
         if not LEAST <= good <= MOST:
             raise ParameterError("epsilon", "the target", "one that some parameter from 1e-9 to 1e9 meets")
-    bad = good * towards
-    while fits(bad):
-        good, bad = bad, bad * towards
+        below = excess(good)
+    while above <= 0:
+        good, below = bad, above
+        bad *= towards
         if not LEAST <= bad <= MOST:
             raise ParameterError("increasing", increasing, "right: every parameter up to the end of the range is cheap")
-    for _ in range(_TRIES):
-        if abs(bad - good) <= 0.1 * 10.0**-digits * good:
+        above = excess(bad)
+    first = abs(bad - good)
+    near = 0.1 * 10.0**-digits * min(good, bad)
+    tries = math.ceil(math.log2(first / near)) + 1
+    for left in range(tries, -1, -1):
+        width, middle = abs(bad - good), (good + bad) / 2
+        if width <= near:
             break
-        middle = (good + bad) / 2
-        good, bad = (middle, bad) if fits(middle) else (good, middle)
+        guess = good + (bad - good) * below / (below - above) if math.isfinite(below - above) else middle
+        # A little nearer to the middle, so that what crosses lies between the guess and the end beside it.
+        guess = _moved(guess, middle, 0.2 * width * width / first)
+        # No further from it than lets halving finish in the tries that are left.
+        guess = _moved(middle, guess, max(0.0, near / 2 * 2.0**left - width / 2))
+        if (found := excess(guess)) <= 0:
+            good, below = guess, found
+        else:
+            bad, above = guess, found
     return good
+
+
+def _moved(start: float, end: float, by: float) -> float:
+    """``start`` moved towards ``end`` by so much, and no further than there."""
+    return end if by >= abs(end - start) else start + math.copysign(by, end - start)
+
+
+def _log_ratio(cost: float, target: float) -> float:
+    """ln(cost / target), whose sign is exact: above 0 where the cost is above the target and nowhere else."""
+    if cost <= target:
+        return min(math.log(cost / target), 0.0) if cost > 0 else -math.inf
+    return max(math.log(cost / target), math.ulp(0.0))
 
 
 def _rounded(value: float, digits: int, *, down: bool) -> float:

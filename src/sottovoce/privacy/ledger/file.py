@@ -258,9 +258,34 @@ class LedgerFile:
         )
 
 
+@final
+class _Compiled(dict[tuple[Any, ...], Any]):
+    """Statements, without parameters, as one engine compiled them for all: SQLite's dialects do not differ.
+
+    There are as many as this package has; by default each engine compiles its own.
+    """
+
+    def get(self, key: tuple[Any, ...], default: Any = None) -> Any:
+        _, *statement = key  # the dialect, of which every engine has one
+        return super().get(tuple(statement), default)
+
+    def __setitem__(self, key: tuple[Any, ...], compiled: Any) -> None:
+        _, *statement = key
+        super().__setitem__(tuple(statement), compiled)
+
+
+_COMPILED: Final = _Compiled()
+
+
 def file_engine(file: LedgerFile) -> sa.Engine:
     """An engine whose transactions are alone when they write, and see one moment when they read."""
-    engine = sa.create_engine("sqlite://", creator=file.connect, poolclass=QueuePool, hide_parameters=True)
+    engine = sa.create_engine(
+        "sqlite://",
+        creator=file.connect,
+        poolclass=QueuePool,
+        hide_parameters=True,
+        execution_options={"compiled_cache": _COMPILED},
+    )
 
     def begin(connection: sa.Connection) -> None:
         raw = connection.connection.dbapi_connection
@@ -275,8 +300,13 @@ def file_engine(file: LedgerFile) -> sa.Engine:
 
 def memory_engine() -> sa.Engine:
     """An engine of one connection, to a database that ends with it."""
-    options = {"check_same_thread": False, "isolation_level": None}
-    engine = sa.create_engine("sqlite://", poolclass=StaticPool, hide_parameters=True, connect_args=options)
+    engine = sa.create_engine(
+        "sqlite://",
+        poolclass=StaticPool,
+        hide_parameters=True,
+        connect_args={"check_same_thread": False, "isolation_level": None},
+        execution_options={"compiled_cache": _COMPILED},
+    )
     sa.event.listen(engine, "connect", lambda raw, _: raw.execute("PRAGMA foreign_keys = ON"))
     sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
     return engine
