@@ -267,7 +267,7 @@ def _run(writer: Synthesizer, out: Path, *, resume: bool, redraw: bool, as_json:
             checkpoint.abandon()
         raise
     finally:
-        checkpoint.close()  # the error keeps it alive, and its lock would keep a resume out
+        checkpoint.close()  # an error keeps it alive, and its lock would keep a resume out
     seconds = time.perf_counter() - started
     summary = {
         "rows": len(rows),
