@@ -408,7 +408,7 @@ MUTANTS = [
         "an error keeps the folder of its run locked",
         FIT,
         "        checkpoint.close()  # an error keeps it alive, and its lock would keep a resume out\n",
-        "",
+        "        pass\n",
         FITS,
     ),
     # The certificate
