@@ -55,7 +55,8 @@ BudgetText = Annotated[
 ModelName = Annotated[
     str,
     typer.Option(
-        "--model", help="embedded, embedded-image, hf:NAME_OR_PATH or vision:NAME_OR_PATH. See 'sotto models'."
+        "--model",
+        help="embedded, embedded-image, hf:NAME_OR_PATH[,layer=N] or vision:NAME_OR_PATH. See 'sotto models'.",
     ),
 ]
 Device = Annotated[str | None, typer.Option("--device", help="For hf: and vision: models: cpu, cuda, cuda:1.")]

@@ -42,7 +42,7 @@ from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter, read_fitter_options
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport
 from sottovoce.methods.fitting.writing import LONGEST, MOST_CANDIDATES, ModelWriter, Writer, once
-from sottovoce.models.base import Embedder, FloatArray, Isolation, LabelScorer, require_suited
+from sottovoce.models.base import Embedder, FloatArray, Isolation, LabelScorer, embedding_model, require_suited
 from sottovoce.models.failures import is_models
 from sottovoce.models.registry import load_scorer, load_stepper
 from sottovoce.models.stepper import Stepper
@@ -83,7 +83,8 @@ class Fitting:
         delta: Of the whole fit.
         method: A fitter or its name; by default ``auto``, which chooses by public numbers alone (``fitting.auto``).
         options: Of a method that is given by its name; ``auto`` chooses among those that have them.
-        model: A model that scores labels, or its name.
+        model: A model that scores labels, or its name. For a method that leaves a classifier alone, one that embeds if
+            it is asked to (``hf:``) does so in its usual way.
         embedder: A model that embeds the records, or its name; by default ``model``, or ``embedded`` where that embeds
             nothing. A classifier is for the model that embeds; chosen demonstrations suit any.
         adjacency: What one change of the data is.
@@ -178,6 +179,8 @@ class Fitting:
         if rows and fitter.gives is not DemonstrationSupport:
             raise ParameterError("method", fitter.name, "one that leaves texts, such as choice or evolve")
         _refuse_public(fitter, pool, candidates)
+        if fitter.gives is LinearSupport:
+            self.model = embedding_model(self.model)
         self._rows, self._writer = rows, _writer_of(writer, fitter, task, candidates)
         self._pool = _pool_of(task, fitter, pool, candidates, self._writer)
         self.embedder = _embedder_of(embedder, self.model, fitter)

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import MissingExtraError, ModelError, ParameterError
 from sottovoce.models.failures import is_models, is_shared
+from sottovoce.models.weights import file_digest
 from sottovoce.parameters import OneOf
 
 VectorArray = NDArray[np.float32]
@@ -47,7 +48,6 @@ MOST_PIECES = 96
 START_S = 60.0
 DTYPES = ("float32", "bfloat16")
 
-_known_digests: dict[Path, tuple[int, int, str]] = {}
 _loading = threading.Lock()
 _loaded: dict[tuple[str, str], _Network] = {}
 
@@ -259,7 +259,7 @@ def _checked(folder: Path, pins: dict[str, str] | None) -> str:
     digests = {}
     for name in PINNED:
         try:
-            digests[name] = _digest(folder / name)
+            digests[name] = file_digest(folder / name)
         except OSError:
             raise ModelError(f"The encoder's file {name!r} in {str(folder)!r} cannot be read.") from None
         if pins is not None and digests[name] != pins[name]:
@@ -269,17 +269,6 @@ def _checked(folder: Path, pins: dict[str, str] | None) -> str:
                 f"{DEFAULT_PACKAGE.replace('_', '-')!r}."
             )
     return hashlib.sha256("".join(digests.values()).encode()).hexdigest()
-
-
-def _digest(path: Path) -> str:
-    """SHA-256 of a file, computed once a process for one path, size and time of change."""
-    status = path.stat()
-    known = _known_digests.get(path)
-    if known is None or known[:2] != (status.st_size, status.st_mtime_ns):
-        with path.open("rb") as content:
-            known = (status.st_size, status.st_mtime_ns, hashlib.file_digest(content, "sha256").hexdigest())
-        _known_digests[path] = known
-    return known[2]
 
 
 def _dimension(folder: Path) -> int:
