@@ -137,7 +137,8 @@ def test_listing_models_and_opening_the_light_one_imports_nothing_heavy():
         IMPORTS + LISTED + "load_scorer('fake')\nimport sys\n" + f"print([n for n in {HEAVY} if n in sys.modules])"
     )
     assert python(program + "\n").splitlines() == [
-        "['embedded', 'hf:NAME_OR_PATH', 'embedded-image', 'vision:NAME_OR_PATH', 'fake', 'vectors:COLUMNS']",
+        "['embedded', 'hf:NAME_OR_PATH', 'embedded-image', 'encoder:NAME_OR_PATH', 'vision:NAME_OR_PATH', 'fake', "
+        "'vectors:COLUMNS']",
         "[]",
     ]
 
@@ -148,8 +149,8 @@ def test_one_more_file_is_listed_and_opened(tmp_path):
     (tmp_path / "sottovoce/models/backends/parrot.py").write_text(OWN, "utf-8")
     opened = "print(load_scorer('parrot:Polly', volume=3).name)\n"
     assert python(IMPORTS + LISTED + opened, tmp_path).splitlines() == [
-        "['embedded', 'hf:NAME_OR_PATH', 'embedded-image', 'parrot:NAME', 'vision:NAME_OR_PATH', 'fake', "
-        "'vectors:COLUMNS']",
+        "['embedded', 'hf:NAME_OR_PATH', 'embedded-image', 'encoder:NAME_OR_PATH', 'parrot:NAME', "
+        "'vision:NAME_OR_PATH', 'fake', 'vectors:COLUMNS']",
         "Polly at 3",
     ]
 

@@ -157,6 +157,11 @@ def embedding_model(model: LabelScorer) -> LabelScorer:
     return model
 
 
+def knows_labels(model: LabelScorer) -> bool:
+    """Whether label names mean something to a model, as far as it says (``knows_labels``)."""
+    return bool(getattr(model, "knows_labels", True))
+
+
 def require_suited(task: Task, model: LabelScorer) -> None:
     """Refuses a task that the model cannot read, where the model says what it reads (``reads``, texts or images)."""
     kind = getattr(model, "reads", None)

@@ -32,6 +32,12 @@ def public_texts() -> list[str]:
     return rows[:: len(rows) // CENTRED_ON][:CENTRED_ON]
 
 
+def centre_rule() -> str:
+    """What is taken off, in words for a hash."""
+    texts = hashlib.sha256("\0".join(public_texts()).encode()).hexdigest()
+    return f"off the mean of {CENTRED_ON} texts {texts}"
+
+
 @final
 class TextVectors:
     """Turns texts into unit vectors, each by itself.
@@ -45,12 +51,6 @@ class TextVectors:
 
     def __init__(self, name: str, dimension: int, read: Callable[[str], FloatArray]) -> None:
         self._name, self.dimension, self._read = name, dimension, read
-
-    @property
-    def rule(self) -> str:
-        """What is done to a model's vectors, in a word for their hash."""
-        texts = hashlib.sha256("\0".join(public_texts()).encode()).hexdigest()
-        return f"off the mean of {CENTRED_ON} texts {texts}"
 
     def of(self, texts: Sequence[str]) -> FloatArray:
         """Unit vectors, shape (texts, dimension), float64. NaN where a text cannot be read; no other row is affected.

@@ -29,8 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import MissingExtraError, ModelError, ParameterError
+from sottovoce.models.embedded.recipe import BUILT_IN, FILES, Recipe
 from sottovoce.models.failures import is_models, is_shared
-from sottovoce.models.weights import file_digest
+from sottovoce.models.weights import file_digest, folder_digest
 from sottovoce.parameters import OneOf
 
 VectorArray = NDArray[np.float32]
@@ -43,9 +44,9 @@ PINNED = {
 }
 """SHA-256 of the files of the default encoder; no other file of it is read."""
 
-MOST_CHARACTERS = 400
-MOST_PIECES = 96
 START_S = 60.0
+FETCHED = ("*.json", "*.txt", "model*.safetensors", "*/config.json")
+"""Files of an encoder on the hub."""
 DTYPES = ("float32", "bfloat16")
 
 _loading = threading.Lock()
@@ -56,18 +57,21 @@ _loaded: dict[tuple[str, str], _Network] = {}
 class SentenceEncoder:
     """Turns texts into unit vectors, each text by itself.
 
-    Texts are cut at 400 characters and 96 word pieces; the mean of the last layer is scaled to length one. Making an
-    encoder checks its files; the network itself is loaded on first use and shared within the process.
+    A text is cut, and its last layer pooled and scaled to length one, as the recipe says. Making an encoder checks its
+    files; the network itself is loaded on first use and shared within the process.
 
     Args:
         encoder: ``None`` for the encoder that ships as a dependency; else a local folder in the transformers layout
             (``config.json``, ``model.safetensors``, ``tokenizer.json``) or an installed package that holds such a
             folder named ``model``.
         dtype: ``"float32"`` or ``"bfloat16"``; the latter is faster where the processor has it.
+        recipe: How a text becomes a vector; by default that of the encoder that ships: 400 characters, 96 word pieces,
+            the mean.
 
     Attributes:
         dimension: Length of an embedding.
-        digest: SHA-256 over the encoder's files, hexadecimal.
+        digest: SHA-256 over the encoder's files and the recipe, hexadecimal.
+        recipe: As given.
 
     Raises:
         MissingExtraError: A package of the extra ``embedded`` is not installed.
@@ -75,13 +79,23 @@ class SentenceEncoder:
         ModelError: A file is missing, or is not the pinned one.
     """
 
-    def __init__(self, encoder: str | os.PathLike[str] | None = None, *, dtype: str = "float32") -> None:
+    def __init__(
+        self,
+        encoder: str | os.PathLike[str] | None = None,
+        *,
+        dtype: str = "float32",
+        recipe: Recipe = BUILT_IN,
+    ) -> None:
         for package in ("torch", "transformers", "tokenizers", "safetensors"):
             if find_spec(package) is None:
                 raise MissingExtraError(package, "embedded")
         OneOf(tuple(DTYPES)).read("dtype", dtype)
-        self._folder, self._dtype = _folder_of(encoder), dtype
-        self.digest = _checked(self._folder, PINNED if encoder is None else None)
+        self._folder, self._dtype, self.recipe = _folder_of(encoder), dtype, recipe
+        if recipe == BUILT_IN:
+            self.digest = _checked(self._folder, PINNED if encoder is None else None)
+        else:
+            files = folder_digest(self._folder, FILES)
+            self.digest = hashlib.sha256(f"{files} {recipe!r}".encode()).hexdigest()
         self.dimension = _dimension(self._folder)
 
     def encode(self, texts: Sequence[str]) -> VectorArray:
@@ -96,7 +110,7 @@ class SentenceEncoder:
         Raises:
             ModelError: The encoder cannot be loaded or fails. The message holds nothing of the texts.
         """
-        cut = [cut_text(text) for text in texts]
+        cut = [self.cut(text) for text in texts]
         network = self._network()
         distinct = list(dict.fromkeys(cut))
         vectors = dict(zip(distinct, network.embed_all(distinct), strict=True))
@@ -104,7 +118,11 @@ class SentenceEncoder:
 
     def pieces(self, text: str) -> int:
         """The number of word pieces that the encoder sees of a text; 0 where it can read nothing."""
-        return self._network().pieces(cut_text(text))
+        return self._network().pieces(self.cut(text))
+
+    def cut(self, text: str) -> str:
+        """The part of a text that is read; what is not valid Unicode becomes a question mark."""
+        return text[: self.recipe.characters].encode("utf-8", "replace").decode("utf-8")
 
     @property
     def identity(self) -> str:
@@ -123,13 +141,8 @@ class SentenceEncoder:
         key = (self.digest, self._dtype)
         with _loading:
             if key not in _loaded:
-                _loaded[key] = _Network(self._folder, self._dtype)
+                _loaded[key] = _Network(self._folder, self._dtype, self.recipe)
             return _loaded[key]
-
-
-def cut_text(text: str) -> str:
-    """The part of a text that is read; what is not valid Unicode becomes a question mark."""
-    return text[:MOST_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
 
 @final
@@ -139,6 +152,7 @@ class _Network:
 
     folder: Path
     dtype: str
+    recipe: Recipe = BUILT_IN
     _model: Any = field(init=False, repr=False)
     _tokenizer: Any = field(init=False, repr=False)
     _pool: tuple[int, ThreadPoolExecutor] | None = field(init=False, default=None, repr=False)
@@ -163,7 +177,9 @@ class _Network:
         finally:
             if shown:
                 logging.enable_progress_bar()
-        limit = min(MOST_PIECES, getattr(model.config, "max_position_embeddings", MOST_PIECES))
+        if getattr(model.config, "is_encoder_decoder", False):
+            raise ModelError(f"The model in {str(self.folder)!r} is an encoder with a decoder, which is not supported.")
+        limit = min(self.recipe.pieces, getattr(model.config, "max_position_embeddings", self.recipe.pieces))
         tokenizer.no_padding()
         tokenizer.enable_truncation(max_length=limit)
         self._model, self._tokenizer = model.eval(), tokenizer
@@ -175,7 +191,7 @@ class _Network:
 
         libraries = " ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "tokenizers"))
         processor = torch.backends.cpu.get_cpu_capability()
-        return f"{self.dtype} {MOST_CHARACTERS}/{MOST_PIECES} {libraries} {processor}"
+        return f"{self.dtype} {self.recipe.characters}/{self.recipe.pieces} {libraries} {processor}"
 
     def embed_all(self, texts: Sequence[str]) -> list[VectorArray]:
         return list(self._threads().map(self._embed_or_none, texts))
@@ -198,11 +214,12 @@ class _Network:
     def _embed(self, text: str) -> VectorArray:
         import torch
 
-        ids = torch.tensor([self._tokenizer.encode(text).ids])
+        whole = self.recipe.prompt + (text.lower() if self.recipe.lowercase else text)
+        ids = torch.tensor([self._tokenizer.encode(whole).ids])
         with torch.inference_mode():
             last = self._model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
-            mean = last.double().mean(dim=0)
-            vector: VectorArray = (mean / mean.norm()).float().numpy()
+            pooled = _pooled(last.double(), self.recipe.pooling)
+            vector: VectorArray = (pooled / pooled.norm()).float().numpy()
         return vector
 
     def _threads(self) -> ThreadPoolExecutor:
@@ -229,6 +246,15 @@ class _Network:
             return self._pool[1]
 
 
+def _pooled(last: Any, pooling: str) -> Any:
+    """One vector of a text's last layer, shape (pieces, dimension)."""
+    if pooling == "mean":
+        return last.mean(dim=0)
+    if pooling == "max":
+        return last.max(dim=0).values
+    return last[0] if pooling == "cls" else last[-1]
+
+
 def _folder_of(encoder: str | os.PathLike[str] | None) -> Path:
     if encoder is None:
         folder = _package_folder(DEFAULT_PACKAGE)
@@ -244,6 +270,45 @@ def _folder_of(encoder: str | os.PathLike[str] | None) -> Path:
             "encoder", str(encoder), "a local folder, or an installed package that holds a folder named 'model'"
         )
     return package
+
+
+def encoder_folder(name: str) -> Path:
+    """The folder of an encoder that is named by its folder, by a package, or by its name on the hub.
+
+    Raises:
+        ModelError: There is none, or it can neither be found on this machine nor fetched.
+    """
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return path
+    if name.isidentifier() and (package := _package_folder(name)) is not None:
+        return package
+    if path.exists() or name.startswith((".", "/", "~")):
+        raise ModelError(f"The encoder {name!r} is not a folder. Name the folder that holds config.json.")
+    return _fetched(name)
+
+
+def _fetched(name: str) -> Path:
+    """The files of an encoder on the hub, fetched where they are not on this machine. No code is."""
+    for package in ("transformers", "huggingface_hub"):
+        if find_spec(package) is None:
+            raise MissingExtraError(package, "embedded")
+    from huggingface_hub import snapshot_download
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        return Path(snapshot_download(name, allow_patterns=list(FETCHED)))
+    except Exception:
+        raise ModelError(
+            f"The encoder {name!r} could not be loaded: it is neither on this machine nor could it be fetched. Check "
+            f"the name and the network, or fetch it first: hf download {name}",
+            retryable=True,
+        ) from None
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _package_folder(package: str) -> Path | None:

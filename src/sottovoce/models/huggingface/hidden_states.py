@@ -27,7 +27,7 @@ from sottovoce.models.huggingface.causal_model import CausalModel, quiet
 from sottovoce.models.huggingface.engine import Engine
 from sottovoce.models.huggingface.prompts import Piece, PromptWriter, any_start, leading_tokens
 from sottovoce.models.huggingface.selftest import SelfTestCheck, SelfTestReport, run_self_test
-from sottovoce.models.text_vectors import TextVectors, unit
+from sottovoce.models.text_vectors import TextVectors, centre_rule, unit
 from sottovoce.parameters import Number, OneOf
 from sottovoce.tasks import Query, Task
 
@@ -132,7 +132,7 @@ class HiddenStates:
     @cached_property
     def embedding(self) -> str:
         """SHA-256 over the model's files, the layer, the pooling, the tokens and the public mean."""
-        rule = f"hidden states 1: {self._digest()} {self.layer} {self.pooling} {self.tokens} {self._vectors.rule}"
+        rule = f"hidden states 1: {self._digest()} {self.layer} {self.pooling} {self.tokens} {centre_rule()}"
         return hashlib.sha256(rule.encode()).hexdigest()
 
     @property
