@@ -47,6 +47,7 @@ MOST_EXPONENT = 20.0
 SHARPNESS = 5.0
 """Of a head that was not fitted."""
 PUBLIC_TEXTS_HELD = 4096
+_REFIT = "Fit a head for it with 'sotto models fit-head', and open the two as encoder:NAME_OR_PATH,head=FILE."
 
 
 @final
@@ -126,9 +127,8 @@ class EmbeddedScorer:
             ModelError: There is no such encoder, it asks for what is not supported, or the head is another one's.
         """
         path, _, head = name.partition(",head=")
-        folder = encoder_folder(path)
         made = cls.__new__(cls)
-        made._encoder = SentenceEncoder(folder, dtype=dtype, recipe=recipe_of(folder))
+        made._encoder = open_encoder(path, dtype=dtype)
         made._set(f"encoder:{name}", load_head(Path(head)) if head else _headless(made._encoder), store, None)
         if not head:
             made._mean, made.knows_labels = centre_rule(), False
@@ -309,6 +309,21 @@ class EmbeddedContexts(Opaque):
         return np.asarray(scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True), dtype=np.float64)
 
 
+def open_encoder(name: str, *, dtype: str = "float32") -> SentenceEncoder:
+    """An encoder as its folder says that it is run.
+
+    Args:
+        name: A folder, an installed package that holds one named ``model``, or a name on the hub.
+        dtype: ``float32`` or ``bfloat16``.
+
+    Raises:
+        MissingExtraError: A package of the extra ``embedded`` is not installed.
+        ModelError: There is none, or it asks for what is not supported.
+    """
+    folder = encoder_folder(name)
+    return SentenceEncoder(folder, dtype=dtype, recipe=recipe_of(folder))
+
+
 def _kept(store: EmbeddingStore, encoder: SentenceEncoder, texts: Sequence[str]) -> list[VectorArray]:
     """Vectors from the store where it has them intact; the others are computed and kept."""
     vectors = store.find(encoder.identity, texts)
@@ -356,7 +371,7 @@ def _refuse_strangers(head: Head, encoder: SentenceEncoder) -> None:
     if head.dimension != encoder.dimension:
         raise ModelError(
             f"The head was fitted for embeddings of {head.dimension} dimensions, the encoder gives "
-            f"{encoder.dimension}. Fit a head for it with scripts/fit_head.py."
+            f"{encoder.dimension}. {_REFIT}"
         )
     if head.encoder != encoder.digest:
-        raise ModelError("The head was fitted for another encoder. Fit one for it with scripts/fit_head.py.")
+        raise ModelError(f"The head was fitted for another encoder. {_REFIT}")
