@@ -35,7 +35,7 @@ from language_model_heads import look_for_what_followed
 from language_model_network import Encoded, Stream, batch, encode, go_on_from, losses, network, save, warm_start
 from tokenizers import Tokenizer
 
-from sottovoce.models.embedded.sentence_encoder import _folder_of
+from sottovoce.models.embedded.sentence_encoder import encoder_folder
 
 TOKENS = 10_000
 HEADS = (3, 5, 10)
@@ -146,7 +146,7 @@ def train(arguments: argparse.Namespace) -> Progress:
     """Runs until the clock, the steps or the held-out loss says stop; the best weights lie in ``work/best``."""
     work: Path = arguments.work
     work.mkdir(parents=True, exist_ok=True)
-    encoder = _folder_of(None)
+    encoder = encoder_folder(None)
     start: Path | None = arguments.start
     pool, held_out, tokenizer = prepare(arguments.data, work, encoder, start)
     tokens = tokenizer.get_vocab()

@@ -56,6 +56,8 @@ MAY_DRAW = {
     "fitting/progress.py": "nonces of a cipher",
     "experts/ray_engine.py": "the key and nonces of a cipher",
     "models/embedded/embedding_cache.py": "keys and nonces of a cipher",
+    "models/embedded/head_fit.py": "tasks of public examples, from a seed",
+    "models/embedded/made_up.py": "names and strings that are made up, from a seed",
 }
 CHANCE = {"random", "secrets", "numpy.random", "uuid", "os.urandom"}
 SAMPLERS = {"manual_seed", "multinomial", "bernoulli", "rand", "randn", "randint", "randperm", "normal", "poisson"}

@@ -245,6 +245,7 @@ def test_the_commands_that_write_are_known():
         "ledger export": ["out"],
         "fit": ["out"],
         "predict": ["out"],
+        "models fit-head": ["out"],
         "bench report": ["figures", "markdown", "out"],
     }
     assert all(isinstance(one, NewFile) for _, command in leaves(_build()) for one in outputs_of(command).values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,36 @@ def mixtral() -> Any:
         initializer_range=0.3,
     )
     return _random(transformers.MixtralForCausalLM, config)
+
+
+def sentence_encoder(folder: Path, *, pooling: dict[str, Any] | None = None, seed: int = 0, **files: Any) -> str:
+    """Saves an encoder as the sentence-transformers library lays it out; returns the folder.
+
+    Args:
+        folder: Where to.
+        pooling: What ``1_Pooling/config.json`` says.
+        seed: Of the weights.
+        files: Further JSON files by their names without ending; ``modules`` in place of the usual ones.
+    """
+    config = transformers.BertConfig(
+        **SIZES, intermediate_size=96, max_position_embeddings=64, initializer_range=0.3, pad_token_id=0
+    )
+    torch.manual_seed(seed)
+    transformers.BertModel(config).save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    kinds = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
+    modules = [
+        {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for place, (kind, path) in enumerate(kinds.items())
+    ]
+    files.setdefault("modules", modules)
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text(
+        json.dumps({"embedding_dimension": 48, **(pooling or {"pooling_mode": "mean"})})
+    )
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    return str(folder)
 
 
 def save(model: Any, folder: Path, *, chat_template: str | None = None) -> str:

@@ -128,8 +128,6 @@ def epsilon_of_accuracy(correct: int, runs: int, delta: float = 0.0, alpha: floa
 def epsilon_of_one_run(canaries: int, guesses: int, correct: int, delta: float = 0.0, alpha: float = ALPHA) -> float:
     """The largest epsilon that one run with many independently included canaries refutes (specification 10.5).
 
-    The audits by one run, which are still to come, need it.
-
     Args:
         canaries: m, each included by its own fair coin.
         guesses: r, on how many of them the attack guessed.

@@ -146,7 +146,8 @@ def fitting_of(
     """Reads the records and prices the fit; nothing is charged."""
     from sottovoce.errors import ParameterError
     from sottovoce.fitting.auto import AUTO
-    from sottovoce.fitting.fit import Fitting
+    from sottovoce.fitting.fit import Fitting, suited_to
+    from sottovoce.methods.fitting.fitter import Fitter
     from sottovoce.privacy.ledger.budget import Budget
     from sottovoce.records.readers import read_private
     from sottovoce.records.sealed import RECORD_UNIT
@@ -161,6 +162,11 @@ def fitting_of(
     if records.held and records.unit != RECORD_UNIT:
         say(f"All rows are held in memory: those of one {records.unit!r} do not stand together. Sort the file by it.")
     typed = o.MethodOptions(setup.option or (), setup.shorthands)
+    answering = load_scorer(setup.model, **o.given(device=setup.device, dtype=setup.dtype))
+    if note := getattr(answering, "note", ""):
+        say(note)
+    if isinstance(fitter, Fitter) and "prior_weight" not in typed.values:
+        fitter = suited_to(fitter, answering)
     with typed.as_typed():
         fitting = Fitting(
             records,
@@ -169,7 +175,7 @@ def fitting_of(
             delta=delta,
             method=fitter,
             options=typed.values if fitter == AUTO else None,
-            model=load_scorer(setup.model, **o.given(device=setup.device, dtype=setup.dtype)),
+            model=answering,
             adjacency=setup.adjacency,
             pool=pool,
             candidates=setup.candidates,

@@ -1,20 +1,26 @@
-"""``sotto models``: which models can be used, and ``sotto models check`` for one of them."""
+"""``sotto models``: which models can be used; ``check`` tests one, ``fit-head`` fits a head for an encoder."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import load_scorer, load_stepper, put, say, table
+from sottovoce.cli.console import load_scorer, load_stepper, progress, put, say, table
+from sottovoce.cli.outputs import NewFile
+
+LONGEST: Final = 8000
+"""Characters of a public example that are read."""
 
 
 def add_to(app: typer.Typer) -> None:
     """Adds the group; without a subcommand it lists."""
-    group = typer.Typer(help="List models; check that one keeps experts apart.", invoke_without_command=True)
+    group = typer.Typer(help="List models; check one; fit a head for an encoder.", invoke_without_command=True)
     group.callback()(models)
     group.command("check")(check)
+    group.command("fit-head")(fit_head)
     app.add_typer(group, name="models")
 
 
@@ -79,6 +85,90 @@ def check(
                 say(f"  tried at {shape}")
     if not report.passed:
         raise ModelError("The self-test failed; releases of this model would be labelled accordingly.")
+
+
+def fit_head(
+    encoder: Annotated[str, typer.Option("--encoder", help="The encoder: a folder, or a name on the hub.")],
+    public: Annotated[
+        list[str],
+        typer.Option("--public", help="Labelled public examples: .jsonl[.gz], .csv, .parquet. May be repeated."),
+    ],
+    out: Annotated[Path, typer.Option("--out", parser=NewFile(), help="The head, ending in .safetensors.")],
+    text_field: Annotated[str, typer.Option("--text-field", help="The column of the texts.")] = "text",
+    label_field: Annotated[str, typer.Option("--label-field", help="The column of the labels' names.")] = "label",
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Batches of made-up tasks.")] = 1000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the tasks.")] = 0,
+    as_json: o.AsJson = False,
+) -> None:
+    """Fit the six numbers by which an encoder's likenesses become probabilities, on labelled public examples.
+
+    No private record has a part in it, and nothing is charged. Use it as encoder:NAME_OR_PATH,head=OUT. Texts of
+    several kinds, one file each, make a head that suits more tasks.
+    """
+    from sottovoce.errors import ParameterError
+    from sottovoce.files.outputs import new_file, refuse_existing
+    from sottovoce.models.embedded.head import head_files
+    from sottovoce.models.embedded.head_fit import fitted_head
+    from sottovoce.models.embedded.label_scorer import open_encoder
+
+    if out.suffix != ".safetensors":
+        raise ParameterError("--out", str(out), "a name that ends in .safetensors; its story goes beside it as .json")
+    for file in (out, out.with_suffix(".json")):
+        refuse_existing(file)
+    names = [Path(file).name for file in public]
+    sources = names if len({*names}) == len(names) else public
+    rows = {name: _labelled(file, text_field, label_field) for name, file in zip(sources, public, strict=True)}
+    with progress() as bar:
+        doing = bar.add_task("embedding", total=None, rate="")
+        made = fitted_head(
+            open_encoder(encoder.removeprefix("encoder:")),
+            rows,
+            steps=steps,
+            seed=seed,
+            on_text=lambda what: bar.update(doing, description=f"embedding {what}"),
+            on_step=lambda done: bar.update(doing, description="fitting", total=steps, completed=done),
+        )
+    for file, content in head_files(made.head, out, made.story).items():
+        with new_file(file) as stream:
+            stream.write(content)
+    if as_json:
+        put({**made.story, "out": str(out)})
+        return
+    shown = [[name, kind, f"{before:.3f}", f"{after:.3f}"] for name, kind, before, after in made.losses]
+    if shown:
+        table("Held-out loss, in nats", ["examples", "task", "unfitted", "fitted"], shown)
+    else:
+        say("Too few rows are held out to say what the head does on them: give more examples of each label.")
+    say(f"Use it: --model encoder:{encoder.removeprefix('encoder:')},head={out}")
+
+
+def _labelled(file: str, text_field: str, label_field: str) -> list[tuple[str, str]]:
+    """Texts with the names of their labels.
+
+    Raises:
+        RecordError: A row lacks one of them.
+        InputError: The file cannot be read, or its rows are records that a ledger was opened for.
+    """
+    from sottovoce.errors import RecordError
+    from sottovoce.privacy.ledger.known_records import require_public
+    from sottovoce.records.readers import read_public
+
+    rows = read_public(file, max_characters=LONGEST, truncate=True)
+    require_public(rows, f"--public {file}")
+    found = []
+    for row in rows:
+        text, label = (row.values.get(field) for field in (text_field, label_field))
+        for field, value in ((text_field, text), (label_field, label)):
+            if not isinstance(value, str | int) or not str(value).strip():
+                raise RecordError(
+                    "it is missing or empty",
+                    file=rows.source,
+                    line=row.line,
+                    field=field,
+                    hint="Name the columns with --text-field and --label-field.",
+                )
+        found.append((str(text), str(label)))
+    return found
 
 
 def _writing(model: str, options: dict[str, str]) -> dict[str, Any] | None:

@@ -55,7 +55,9 @@ BudgetText = Annotated[
 ModelName = Annotated[
     str,
     typer.Option(
-        "--model", help="embedded, embedded-image, hf:NAME_OR_PATH or vision:NAME_OR_PATH. See 'sotto models'."
+        "--model",
+        help="embedded, embedded-image, encoder:NAME_OR_PATH, hf:NAME_OR_PATH[,layer=N] or vision:NAME_OR_PATH. "
+        "See 'sotto models'.",
     ),
 ]
 Device = Annotated[str | None, typer.Option("--device", help="For hf: and vision: models: cpu, cuda, cuda:1.")]
@@ -332,11 +334,12 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
         if method is None and records is not None:
             name, *told = self._chosen(task, records, epsilon, questions, begun)
             method = self.load_method(name)
+        model = load_scorer(self.model, **given(device=self.device, dtype=self.dtype))
         session = PrivateICL(
             records=records,
             task=task,
             method=method or AUTO,
-            model=load_scorer(self.model, **given(device=self.device, dtype=self.dtype)),
+            model=model,
             adjacency=self.adjacency,
             budget=self.first_budget(records) if records else None,
             ledger=self.ledger,
@@ -345,7 +348,7 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
             demonstrations=shown,
             allow_non_private=self.allow_non_private,
         )
-        for line in told:
+        for line in (*told, *filter(None, [getattr(model, "note", "")])):
             say(line)
         warn_of(self.ledger if reads else None, session.conflicting_ledger)
         return session

@@ -87,9 +87,12 @@ def refuse(outputs: Mapping[str, NewFile], given: Mapping[str, Any]) -> None:
 
 
 def _named(value: Any) -> Iterator[str]:
-    """The names of files that a parameter may hold: ``hf:NAME_OR_PATH`` has one too."""
+    """The names of files that a parameter may hold: ``hf:NAME_OR_PATH,layer=8`` has one too."""
     if isinstance(value, str | os.PathLike) and (text := os.fspath(value)):
         if text != IN_MEMORY and not is_address(text) and "\0" not in text:
             yield text
         if ":" in text:
-            yield text.partition(":")[2]
+            named = text.partition(":")[2]
+            yield named
+            parts = [part.rpartition("=")[2] for part in named.split(",")]
+            yield from (part for part in parts if part and part != named)

@@ -14,6 +14,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -42,7 +43,15 @@ from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter, read_fitter_options
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport
 from sottovoce.methods.fitting.writing import LONGEST, MOST_CANDIDATES, ModelWriter, Writer, once
-from sottovoce.models.base import Embedder, FloatArray, Isolation, LabelScorer, require_suited
+from sottovoce.models.base import (
+    Embedder,
+    FloatArray,
+    Isolation,
+    LabelScorer,
+    embedding_model,
+    knows_labels,
+    require_suited,
+)
 from sottovoce.models.failures import is_models
 from sottovoce.models.registry import load_scorer, load_stepper
 from sottovoce.models.stepper import Stepper
@@ -83,7 +92,8 @@ class Fitting:
         delta: Of the whole fit.
         method: A fitter or its name; by default ``auto``, which chooses by public numbers alone (``fitting.auto``).
         options: Of a method that is given by its name; ``auto`` chooses among those that have them.
-        model: A model that scores labels, or its name.
+        model: A model that scores labels, or its name. For a method that leaves a classifier alone, one that embeds if
+            it is asked to (``hf:``) does so in its usual way.
         embedder: A model that embeds the records, or its name; by default ``model``, or ``embedded`` where that embeds
             nothing. A classifier is for the model that embeds; chosen demonstrations suit any.
         adjacency: What one change of the data is.
@@ -161,7 +171,7 @@ class Fitting:
         if isinstance(method, Fitter):
             fitter = method
         elif method != AUTO:
-            fitter = _made(method, chosen)
+            fitter = _made(method, chosen, self.model)
         else:
             bundled = _bundled(task) if pool is None and candidates is None else []
             resolved = resolve(
@@ -172,12 +182,14 @@ class Fitting:
                 bundled=pool is None,
                 adjacency=self.adjacency,
                 embeds=isinstance(self.model, Embedder) and embedder is None and not rows,
-                options=chosen,
+                options=chosen if knows_labels(self.model) else {"prior_weight": 0.0, **chosen},
             )
-            fitter, self.advice = _made(resolved.method, chosen), str(resolved)
+            fitter, self.advice = _made(resolved.method, chosen, self.model), str(resolved)
         if rows and fitter.gives is not DemonstrationSupport:
             raise ParameterError("method", fitter.name, "one that leaves texts, such as choice or evolve")
         _refuse_public(fitter, pool, candidates)
+        if fitter.gives is LinearSupport:
+            self.model = embedding_model(self.model)
         self._rows, self._writer = rows, _writer_of(writer, fitter, task, candidates)
         self._pool = _pool_of(task, fitter, pool, candidates, self._writer)
         self.embedder = _embedder_of(embedder, self.model, fitter)
@@ -616,8 +628,16 @@ def finish(
     return fitted
 
 
-def _made(name: str, options: Mapping[str, Any]) -> Fitter:
-    return make_fitter(name, **read_fitter_options(name, options))
+def _made(name: str, options: Mapping[str, Any], model: LabelScorer) -> Fitter:
+    made = make_fitter(name, **read_fitter_options(name, options))
+    return made if "prior_weight" in options else suited_to(made, model)
+
+
+def suited_to(fitter: Fitter, model: LabelScorer) -> Fitter:
+    """The method without the model's own answer (``prior_weight`` 0), where label names mean nothing to the model."""
+    if knows_labels(model) or "prior_weight" not in fitter.options:
+        return fitter
+    return replace(fitter, prior_weight=0.0)  # type: ignore[call-arg]
 
 
 def _refuse_public(fitter: Fitter, pool: Sequence[str | Query] | None, candidates: int | None) -> None:

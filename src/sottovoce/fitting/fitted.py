@@ -21,7 +21,7 @@ from sottovoce.experts.public_map import PublicMap
 from sottovoce.files.outputs import new_file
 from sottovoce.fitting.certificate import FitCertificate
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport, Support
-from sottovoce.models.base import Embedder, FloatArray, LabelScorer, PreparedContexts
+from sottovoce.models.base import Embedder, FloatArray, LabelScorer, PreparedContexts, embedding_model
 from sottovoce.models.registry import load_scorer
 from sottovoce.parameters import Kind
 from sottovoce.privacy.checks import canonical
@@ -108,6 +108,7 @@ class Fitted:
         """
         scorer = load_scorer(model, **options) if isinstance(model, str) else model
         if isinstance(self.support, LinearSupport):
+            scorer = embedding_model(scorer)
             found = scorer.embedding if isinstance(scorer, Embedder) else None
             if found != self.embedding:
                 raise ModelError(

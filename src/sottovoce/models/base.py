@@ -134,6 +134,34 @@ class CompactEmbedder(Embedder, Protocol):
         """The vectors, shape as given, row by row."""
 
 
+class EmbeddingScorer(LabelScorer, Embedder, Protocol):
+    """A model that embeds, and scores labels."""
+
+
+@runtime_checkable
+class Embeddable(Protocol):
+    """A model that answers from prompts, and embeds where it is asked to: at a price, or in one way among several."""
+
+    def embedder(self) -> EmbeddingScorer:
+        """The same model as one that embeds, in the way that is usual for it.
+
+        Raises:
+            ModelError: It cannot.
+        """
+
+
+def embedding_model(model: LabelScorer) -> LabelScorer:
+    """The model as one that embeds, where it is one or can be; else as it is."""
+    if not isinstance(model, Embedder) and isinstance(model, Embeddable):
+        return model.embedder()
+    return model
+
+
+def knows_labels(model: LabelScorer) -> bool:
+    """Whether label names mean something to a model, as far as it says (``knows_labels``)."""
+    return bool(getattr(model, "knows_labels", True))
+
+
 def require_suited(task: Task, model: LabelScorer) -> None:
     """Refuses a task that the model cannot read, where the model says what it reads (``reads``, texts or images)."""
     kind = getattr(model, "reads", None)

@@ -108,7 +108,7 @@ def fit_head(monkeypatch):
     import fit_head
 
     yield fit_head
-    for name in ("fit_head", "_corpora", "_episodes", "_made_up"):
+    for name in ("fit_head", "_corpora"):
         sys.modules.pop(name, None)
 
 
@@ -152,5 +152,5 @@ def test_made_up_names_hold_no_word_of_the_benchmarks(fit_head):
 
     from sottovoce.benchmarks.studies.in_context import MADE_UP
 
-    names = {name for seed in range(20) for name in fit_head._made_up.names(random.Random(seed), ["word"] * 200)}
+    names = {name for seed in range(20) for name in fit_head.made_up.names(random.Random(seed), ["word"] * 200)}
     assert not names & {word for words in MADE_UP.values() for word in words}

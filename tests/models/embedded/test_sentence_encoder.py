@@ -187,10 +187,10 @@ def test_the_package_is_found_without_being_imported():
 @pytest.fixture
 def copied(tmp_path, monkeypatch) -> Path:
     """A copy of the encoder's files, taken for the installed package."""
-    folder = module._package_folder(module.DEFAULT_PACKAGE)
+    folder = module.package_folder(module.DEFAULT_PACKAGE)
     for name in module.PINNED:
         shutil.copy(folder / name, tmp_path / name)
-    monkeypatch.setattr(module, "_package_folder", lambda package: tmp_path)
+    monkeypatch.setattr(module, "package_folder", lambda package: tmp_path)
     return tmp_path
 
 

@@ -8,6 +8,7 @@ _NUMBER = "tests/models/lockstep/test_number_of_experts.py::"
 _SHAPES = _NUMBER + "test_no_shape_follows_from_the_number_of_experts"
 _STEPPER = "tests/models/lockstep/test_stepper.py::"
 _READING = "tests/experts/test_reading.py::"
+_HIDDEN = "tests/models/huggingface/test_hidden_states.py::"
 
 MUTANTS = [
     Mutant(
@@ -65,6 +66,22 @@ MUTANTS = [
         'return Isolation.BY_CONSTRUCTION if self.layout == "queries" else Isolation.NOT_VERIFIED',
         "return Isolation.BY_CONSTRUCTION",
         ("tests/models/huggingface/test_label_scorer.py",),
+    ),
+    Mutant(
+        "texts-centred-on-each-other",
+        "the mean of the texts that are read together is taken off each of them, and not a public one",
+        "models/text_vectors.py",
+        "return unit(self._raw(texts) - self._centre)",
+        "return unit((found := self._raw(texts)) - found.mean(axis=0))",
+        (_HIDDEN + "test_no_other_text_changes_a_bit_of_a_vector",),
+    ),
+    Mutant(
+        "a-model-that-remembers-is-verified",
+        "an embedder whose vectors change with what it read before is called isolated by construction",
+        "models/text_vectors.py",
+        "return Isolation.BY_CONSTRUCTION if same else Isolation.NOT_VERIFIED",
+        "return Isolation.BY_CONSTRUCTION",
+        (_HIDDEN + "test_a_model_that_remembers_what_it_read_is_not_verified",),
     ),
     Mutant(
         "a-failed-expert-fails-the-answer",

@@ -1,25 +1,45 @@
-"""Causal language models of the transformers library: ``hf:NAME_OR_PATH``."""
+"""Causal language models of the transformers library: ``hf:NAME_OR_PATH``, with ``,layer=N`` as embedders too."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, final
 
+from sottovoce.models.base import LabelScorer
 from sottovoce.models.registry import Backend, register_model
 
 if TYPE_CHECKING:
-    from sottovoce.models.huggingface.label_scorer import TransformersScorer
     from sottovoce.models.lockstep.stepper import TransformersStepper
 
 
 @final
-@register_model("hf:NAME_OR_PATH", extra="local", summary="Any causal language model of the transformers library.")
+@register_model(
+    "hf:NAME_OR_PATH",
+    extra="local",
+    summary="Any causal language model of the transformers library; hf:NAME_OR_PATH,layer=N embeds, too.",
+)
 class HuggingFace(Backend):
-    def scorer(self) -> type[TransformersScorer]:
+    """What follows the name, such as ``,layer=8,pooling=mean,tokens=512``, says which hidden states it embeds with."""
+
+    def scorer(self) -> Callable[..., LabelScorer]:
+        from sottovoce.models.huggingface.hidden_states import read_name
         from sottovoce.models.huggingface.label_scorer import TransformersScorer
 
-        return TransformersScorer
+        @wraps(TransformersScorer, updated=())
+        def opened(name: str, **options: Any) -> LabelScorer:
+            path, states = read_name(name)
+            scorer = TransformersScorer(path, **options)
+            return scorer.embedder(**states) if states else scorer
 
-    def stepper(self) -> type[TransformersStepper]:
+        return opened
+
+    def stepper(self) -> Callable[..., TransformersStepper]:
+        from sottovoce.models.huggingface.hidden_states import read_name
         from sottovoce.models.lockstep.stepper import TransformersStepper
 
-        return TransformersStepper
+        @wraps(TransformersStepper, updated=())
+        def opened(name: str, **options: Any) -> TransformersStepper:
+            return TransformersStepper(read_name(name)[0], **options)
+
+        return opened

@@ -1,6 +1,6 @@
 """The fitted part of the embedded model: six numbers and two mean vectors.
 
-A head file is a safetensors file of about 3 kB. ``scripts/fit_head.py`` writes it, together with a ``.json`` of the
+A head file is a safetensors file of about 3 kB. ``sotto models fit-head`` writes it, together with a ``.json`` of the
 same name that says what it was fitted on, for which encoder, and its checksum.
 """
 
@@ -97,20 +97,25 @@ def save_head(head: Head, path: Path, about: Mapping[str, Any]) -> None:
         path: Where to, ending in ``.safetensors``.
         about: What the ``.json`` should say besides the encoder, the numbers and the checksum.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for file, content in head_files(head, path, about).items():
+        file.write_bytes(content)
+
+
+def head_files(head: Head, path: Path, about: Mapping[str, Any]) -> dict[Path, bytes]:
+    """What ``save_head`` writes, by file: the ``.json`` first, without which a head is not read."""
     from safetensors.numpy import save
 
     parts = {name: np.asarray(getattr(head, name), np.float32) for name in NUMBERS}
     parts |= {name: getattr(head, name).astype(np.float16) for name in MEANS}
     content = save(parts)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
     story = {
         "numbers": {name: round(float(getattr(head, name)), 4) for name in NUMBERS},
         **about,
         "encoder": head.encoder,
         "sha256": hashlib.sha256(content).hexdigest(),
     }
-    _story_of(path).write_text(json.dumps(story, indent=2) + "\n", "utf-8")
+    return {_story_of(path): (json.dumps(story, indent=2) + "\n").encode("utf-8"), path: content}
 
 
 def _story_of(path: Path) -> Path:

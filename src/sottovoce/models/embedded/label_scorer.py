@@ -34,14 +34,21 @@ from sottovoce.errors import ModelError, ParameterError, TaskError
 from sottovoce.models.base import Context, FloatArray, Isolation, require_text
 from sottovoce.models.embedded.embedding_cache import EmbeddingCache, EmbeddingStore
 from sottovoce.models.embedded.head import Head, load_head
-from sottovoce.models.embedded.sentence_encoder import SentenceEncoder, VectorArray, cut_text
+from sottovoce.models.embedded.recipe import recipe_of
+from sottovoce.models.embedded.sentence_encoder import Encoder, SentenceEncoder, VectorArray
+from sottovoce.models.embedded.transformer_encoder import TransformerEncoder, folder_of
+from sottovoce.models.features import CHARGE, NATS
+from sottovoce.models.text_vectors import centre_rule, public_texts
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Example, Query, Task
 
 TEMPLATES = ("{}", "This text is about {}.", "A text of type {}.")
 STEEPNESS = 20.0
 MOST_EXPONENT = 20.0
+SHARPNESS = 5.0
+"""Of a head that was not fitted."""
 PUBLIC_TEXTS_HELD = 4096
+_REFIT = "Fit a head for it with 'sotto models fit-head', and open the two as encoder:NAME_OR_PATH,head=FILE."
 
 
 @final
@@ -61,6 +68,8 @@ class EmbeddedScorer:
         name: ``embedded``, followed by the encoder's name if it is not the default one.
         isolation: By construction.
         head: The fitted numbers.
+        knows_labels: Whether label names mean anything to it.
+        note: What to say to whoever opens it, in a line; empty as a rule.
 
     Raises:
         MissingExtraError: The default encoder, onnxruntime, tokenizers or safetensors is not installed.
@@ -79,6 +88,8 @@ class EmbeddedScorer:
 
     isolation = Isolation.BY_CONSTRUCTION
     reads = "texts"
+    knows_labels = True
+    note = ""
 
     def __init__(
         self,
@@ -89,10 +100,54 @@ class EmbeddedScorer:
     ) -> None:
         if encoder is not None and head is None:
             raise ParameterError("head", head, "a head file fitted for this encoder, as scripts/fit_head.py writes it")
-        self.name = "embedded" if encoder is None else f"embedded:{os.fspath(encoder)}"
-        self.head = load_head(None if head is None else Path(head))
-        self._encoder = SentenceEncoder(encoder)
-        _refuse_strangers(self.head, self._encoder)
+        self._encoder: Encoder = SentenceEncoder(encoder)
+        self._set(
+            "embedded" if encoder is None else f"embedded:{os.fspath(encoder)}",
+            load_head(None if head is None else Path(head)),
+            store,
+            questions,
+        )
+
+    @classmethod
+    def named(
+        cls, name: str, *, dtype: str = "float32", store: EmbeddingStore | Literal[False] | None = None
+    ) -> EmbeddedScorer:
+        """Any sentence encoder: ``NAME_OR_PATH`` or ``NAME_OR_PATH,head=FILE``, which is what follows ``encoder:``.
+
+        Without a head label names mean nothing to it. Its answers without examples are uniform, and examples count by
+        fixed public numbers, those of ``vectors:``; the mean of some bundled public texts is taken off.
+
+        Args:
+            name: A folder, an installed package that holds one named ``model``, or a name on the hub, in the layout of
+                the transformers or of the sentence-transformers library.
+            dtype: ``float32`` or ``bfloat16``.
+            store: As above.
+
+        Raises:
+            MissingExtraError: A package of the extra ``local`` is not installed.
+            ModelError: There is no such encoder, it asks for what is not supported, or the head is another one's.
+        """
+        path, _, head = name.partition(",head=")
+        made = cls.__new__(cls)
+        made._encoder = open_encoder(path, dtype=dtype)
+        made._set(f"encoder:{name}", load_head(Path(head)) if head else _headless(made._encoder), store, None)
+        if not head:
+            made._mean, made.knows_labels = centre_rule(), False
+            made.note = (
+                f"encoder:{name} has no head: label names mean nothing to it. "
+                f"Make one with 'sotto models fit-head', and name it: encoder:{path},head=FILE."
+            )
+        return made
+
+    def _set(
+        self,
+        name: str,
+        head: Head,
+        store: EmbeddingStore | Literal[False] | None,
+        questions: EmbeddingStore | None,
+    ) -> None:
+        self.name, self.head, self._mean = name, head, ""
+        _refuse_strangers(head, self._encoder)
         self._cache: EmbeddingStore | Literal[False] = EmbeddingCache() if store is None else store
         self._questions = questions
         self._public: dict[str, VectorArray] = {}
@@ -136,8 +191,9 @@ class EmbeddedScorer:
 
     @cached_property
     def embedding(self) -> str:
-        """SHA-256 over the encoder's files and the mean that is taken off."""
-        return hashlib.sha256(self._encoder.digest.encode() + self.head.text_mean.tobytes()).hexdigest()
+        """SHA-256 over the encoder's files and the mean that is taken off: its numbers in a head, or how it is made."""
+        mean = self._mean.encode() or self.head.text_mean.tobytes()
+        return hashlib.sha256(self._encoder.digest.encode() + mean).hexdigest()
 
     @property
     def dimension(self) -> int:
@@ -164,7 +220,7 @@ class EmbeddedScorer:
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         """Embeds public texts, shape (texts, dimension), float64; the latest few thousand stay in memory."""
-        cut = [cut_text(text) for text in texts]
+        cut = [self._encoder.cut(text) for text in texts]
         known = {text: self._public[text] for text in cut if text in self._public}
         missing = [text for text in dict.fromkeys(cut) if text not in known]
         if missing:
@@ -188,7 +244,7 @@ class EmbeddedScorer:
         return _unit(_unit(vectors.mean(axis=1)) - self.head.name_mean)
 
     def _embed_private(self, texts: Sequence[str]) -> FloatArray:
-        cut = [cut_text(text) for text in texts]
+        cut = [self._encoder.cut(text) for text in texts]
         if not cut:
             return np.empty((0, self._encoder.dimension))
         if self._cache is False:
@@ -254,7 +310,22 @@ class EmbeddedContexts(Opaque):
         return np.asarray(scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True), dtype=np.float64)
 
 
-def _kept(store: EmbeddingStore, encoder: SentenceEncoder, texts: Sequence[str]) -> list[VectorArray]:
+def open_encoder(name: str, *, dtype: str = "float32") -> TransformerEncoder:
+    """An encoder as its folder says that it is run.
+
+    Args:
+        name: A folder, an installed package that holds one named ``model``, or a name on the hub.
+        dtype: ``float32`` or ``bfloat16``.
+
+    Raises:
+        MissingExtraError: A package of the extra ``embedded`` is not installed.
+        ModelError: There is none, or it asks for what is not supported.
+    """
+    folder = folder_of(name)
+    return TransformerEncoder(folder, dtype=dtype, recipe=recipe_of(folder))
+
+
+def _kept(store: EmbeddingStore, encoder: Encoder, texts: Sequence[str]) -> list[VectorArray]:
     """Vectors from the store where it has them intact; the others are computed and kept."""
     vectors = store.find(encoder.identity, texts)
     missing = [index for index, vector in enumerate(vectors) if not _intact(vector, encoder.dimension)]
@@ -284,11 +355,24 @@ def _intact(vector: VectorArray | None, dimension: int) -> bool:
     return vector is not None and vector.shape == (dimension,) and bool(np.isfinite(vector).all())
 
 
-def _refuse_strangers(head: Head, encoder: SentenceEncoder) -> None:
+def _headless(encoder: Encoder) -> Head:
+    """A head that was fitted on nothing: names say nothing, examples what they say to ``vectors:``.
+
+    Raises:
+        ModelError: The encoder cannot run, or gives numbers that are not finite for public texts.
+    """
+    vectors = encoder.encode(public_texts()).astype(np.float64)
+    if not np.isfinite(vectors).all():
+        raise ModelError("The encoder gave numbers that are not finite for public texts. Check its weights.")
+    nothing = np.zeros(encoder.dimension)
+    return Head(0.0, 0.0, NATS, 0.0, CHARGE, SHARPNESS, vectors.mean(axis=0), nothing, encoder.digest)
+
+
+def _refuse_strangers(head: Head, encoder: Encoder) -> None:
     if head.dimension != encoder.dimension:
         raise ModelError(
             f"The head was fitted for embeddings of {head.dimension} dimensions, the encoder gives "
-            f"{encoder.dimension}. Fit a head for it with scripts/fit_head.py."
+            f"{encoder.dimension}. {_REFIT}"
         )
     if head.encoder != encoder.digest:
-        raise ModelError("The head was fitted for another encoder. Fit one for it with scripts/fit_head.py.")
+        raise ModelError(f"The head was fitted for another encoder. {_REFIT}")

@@ -26,13 +26,14 @@ from importlib import resources
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import MissingExtraError, ModelError, ParameterError
 from sottovoce.models.failures import is_models, is_shared
+from sottovoce.models.weights import file_digest
 
 VectorArray = NDArray[np.float32]
 
@@ -57,9 +58,29 @@ PROBE = "The parcel arrived on Tuesday, two days late; who pays for it?"
 SILENT = 4
 """onnxruntime logs fatal errors alone: what it says of others quotes word pieces."""
 
-_known_digests: dict[Path, tuple[int, int, str]] = {}
 _loading = threading.Lock()
 _loaded: dict[str, _Network] = {}
+
+
+class Encoder(Protocol):
+    """Turns texts into unit vectors, each text by itself; as ``SentenceEncoder`` says it."""
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def identity(self) -> str: ...
+
+    def encode(self, texts: Sequence[str]) -> VectorArray: ...
+
+    def pieces(self, text: str) -> int: ...
+
+    def cut(self, text: str) -> str: ...
+
+    def load(self) -> None: ...
 
 
 @final
@@ -93,7 +114,7 @@ class SentenceEncoder:
         self._graph = Path(str(GRAPH)) if encoder is None else self._folder / GRAPH_NAME
         self.digest = _checked(self._folder, PINNED if encoder is None else None)
         self._graph_digest = _checked_graph(self._graph, PINNED_GRAPH if encoder is None else None)
-        self.dimension = _dimension(self._folder)
+        self.dimension = dimension_of(self._folder)
 
     def encode(self, texts: Sequence[str]) -> VectorArray:
         """Embeds texts, one row each.
@@ -107,7 +128,7 @@ class SentenceEncoder:
         Raises:
             ModelError: The encoder cannot be loaded or fails. The message holds nothing of the texts.
         """
-        cut = [cut_text(text) for text in texts]
+        cut = [self.cut(text) for text in texts]
         network = self._network()
         distinct = list(dict.fromkeys(cut))
         vectors = dict(zip(distinct, network.embed_all(distinct), strict=True))
@@ -115,7 +136,11 @@ class SentenceEncoder:
 
     def pieces(self, text: str) -> int:
         """The number of word pieces that the encoder sees of a text; 0 where it can read nothing."""
-        return self._network().pieces(cut_text(text))
+        return self._network().pieces(self.cut(text))
+
+    def cut(self, text: str) -> str:
+        """The part of a text that is read; what is not valid Unicode becomes a question mark."""
+        return text[:MOST_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
     @property
     def identity(self) -> str:
@@ -136,11 +161,6 @@ class SentenceEncoder:
             if key not in _loaded:
                 _loaded[key] = _Network(self._folder, self._graph)
             return _loaded[key]
-
-
-def cut_text(text: str) -> str:
-    """The part of a text that is read; what is not valid Unicode becomes a question mark."""
-    return text[:MOST_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
 
 @final
@@ -190,7 +210,7 @@ class _Network:
                 raise
             if is_shared(error, handled):
                 raise ModelError("The machine ran out of memory while a text was embedded.", retryable=True) from None
-            return np.full(_dimension(self.folder), np.nan, dtype=np.float32)
+            return np.full(dimension_of(self.folder), np.nan, dtype=np.float32)
 
     def pieces(self, text: str) -> int:
         return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
@@ -236,14 +256,14 @@ def encoder_folder(encoder: str | os.PathLike[str] | None) -> Path:
         ParameterError: There is no such folder or package.
     """
     if encoder is None:
-        folder = _package_folder(DEFAULT_PACKAGE)
+        folder = package_folder(DEFAULT_PACKAGE)
         if folder is None:
             raise MissingExtraError(DEFAULT_PACKAGE.replace("_", "-"), install=INSTALL_ENCODER)
         return folder
     path = Path(encoder)
     if path.is_dir():
         return path
-    package = _package_folder(str(encoder)) if str(encoder).isidentifier() else None
+    package = package_folder(str(encoder)) if str(encoder).isidentifier() else None
     if package is None:
         raise ParameterError(
             "encoder", str(encoder), "a local folder, or an installed package that holds a folder named 'model'"
@@ -251,7 +271,7 @@ def encoder_folder(encoder: str | os.PathLike[str] | None) -> Path:
     return package
 
 
-def _package_folder(package: str) -> Path | None:
+def package_folder(package: str) -> Path | None:
     """The folder ``model`` of a package, found without importing the package."""
     spec = find_spec(package)
     places = list(spec.submodule_search_locations or []) if spec else []
@@ -264,7 +284,7 @@ def _checked(folder: Path, pins: dict[str, str] | None) -> str:
     digests = {}
     for name in PINNED:
         try:
-            digests[name] = _digest(folder / name)
+            digests[name] = file_digest(folder / name)
         except OSError:
             raise ModelError(f"The encoder's file {name!r} in {str(folder)!r} cannot be read.") from None
         if pins is not None and digests[name] != pins[name]:
@@ -279,7 +299,7 @@ def _checked(folder: Path, pins: dict[str, str] | None) -> str:
 def _checked_graph(graph: Path, pin: str | None) -> str:
     """The digest of a graph, which is compared with the pin first."""
     try:
-        digest = _digest(graph)
+        digest = file_digest(graph)
     except OSError:
         remedy = (
             "Reinstall sottovoce." if pin else "Write it with scripts/encoder_graph.py, which needs the package onnx."
@@ -293,18 +313,8 @@ def _checked_graph(graph: Path, pin: str | None) -> str:
     return digest
 
 
-def _digest(path: Path) -> str:
-    """SHA-256 of a file, computed once a process for one path, size and time of change."""
-    status = path.stat()
-    known = _known_digests.get(path)
-    if known is None or known[:2] != (status.st_size, status.st_mtime_ns):
-        with path.open("rb") as content:
-            known = (status.st_size, status.st_mtime_ns, hashlib.file_digest(content, "sha256").hexdigest())
-        _known_digests[path] = known
-    return known[2]
-
-
-def _dimension(folder: Path) -> int:
+def dimension_of(folder: Path) -> int:
+    """Length of an encoder's vectors, by its ``config.json``."""
     try:
         return int(json.loads((folder / "config.json").read_text("utf-8"))["hidden_size"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -15,6 +15,7 @@ Assumes      Labels, templates and questions are public. Time and memory use are
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import final
 
 from sottovoce.deprecated import renamed
@@ -31,6 +32,8 @@ except ModuleNotFoundError as error:
 from sottovoce.models.huggingface.causal_model import CausalModel, Loaded
 from sottovoce.models.huggingface.contexts import HFContexts, prepare
 from sottovoce.models.huggingface.engine import Engine
+from sottovoce.models.huggingface.files import model_digest
+from sottovoce.models.huggingface.hidden_states import HiddenStates
 from sottovoce.models.huggingface.prefix_cache import PrefixStore
 from sottovoce.models.huggingface.selftest import SelfTestReport, run_self_test
 from sottovoce.parameters import SIZE, Number, OneOf
@@ -93,7 +96,8 @@ class TransformersScorer:
         self.layout = "queries" if layout == "auto" else layout
         self.engine = Engine(model, PrefixStore(cache_bytes), reuse_cache, self.rows, score == "labels", self.layout)
         self.model, self.store = self.engine.model, self.engine.store
-        self._name = f"hf:{name_or_path}"
+        self._name, self._loaded = f"hf:{name_or_path}", loaded
+        self._placed = {"device": device, "dtype": dtype}
 
     def __repr__(self) -> str:
         return f"TransformersScorer({self._name!r})"
@@ -111,6 +115,25 @@ class TransformersScorer:
     def isolation(self) -> Isolation:
         """By construction where every expert is computed by itself."""
         return Isolation.BY_CONSTRUCTION if self.layout == "queries" else Isolation.NOT_VERIFIED
+
+    def embedder(
+        self, *, layer: int | str | None = None, pooling: str = "mean", tokens: int | str | None = None
+    ) -> HiddenStates:
+        """The same model as one that embeds texts, too, by its hidden states.
+
+        Args:
+            layer: From 1 to the number of layers; by default two thirds of the way up.
+            pooling: ``mean`` over a text's tokens, or the ``last`` one.
+            tokens: How many tokens of a text are read at most; by default 512, or as many as the model can read.
+
+        Raises:
+            ParameterError: There is no such layer or pooling, or the model cannot read so many tokens.
+            ModelError: The model gives no hidden states, or its chat template cannot be used.
+        """
+        path = self._name.removeprefix("hf:")
+        digest = partial(model_digest, path, self._loaded)
+        placed = None if self._loaded else self._placed
+        return HiddenStates(self, self.engine, path, digest, placed, layer=layer, pooling=pooling, tokens=tokens)
 
     def prepare(self, task: Task, contexts: Sequence[Context]) -> HFContexts:
         """Reads the demonstrations of every expert, one expert at a time.

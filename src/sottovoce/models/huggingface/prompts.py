@@ -78,7 +78,7 @@ class PromptWriter:
         if ids is None:
             return None
         start = () if self._chat else leading_tokens(self._tokenizer)
-        return (*start, *ids) or (self._any_start(),)
+        return (*start, *ids) or (any_start(self._tokenizer),)
 
     def suffix(self, query: Query) -> Tokens | None:
         """Tokens of the question and what follows it, up to its label; ``None`` as for ``prefix``.
@@ -211,10 +211,6 @@ class PromptWriter:
         joined = self._tokens("\n" + text)
         return joined[len(anchor) :] if joined[: len(anchor)] == anchor else self._tokens(text)
 
-    def _any_start(self) -> int:
-        candidates = (self._tokenizer.bos_token_id, self._tokenizer.eos_token_id, self._tokenizer.pad_token_id, 0)
-        return next(token for token in candidates if token is not None)
-
 
 def control_tokens(tokenizer: Any) -> dict[str, int]:
     """Added tokens that a text must not be able to write: all special ones, and others that are not mere blanks."""
@@ -230,6 +226,12 @@ def control_tokens(tokenizer: Any) -> dict[str, int]:
     for text, number in zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True):
         controls[str(text)] = number
     return controls
+
+
+def any_start(tokenizer: Any) -> int:
+    """A token that may stand before everything."""
+    candidates = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id, 0)
+    return next(token for token in candidates if token is not None)
 
 
 def _adds_blank(tokenizer: Any) -> bool:

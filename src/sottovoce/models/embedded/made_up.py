@@ -1,12 +1,15 @@
-"""Made-up label names and made-up strings, from a seed. The words of the benchmarks are not among them."""
+"""Made-up label names and made-up strings, from a seed, for fitting a head. No word of the benchmarks is among them."""
 
 from __future__ import annotations
 
 import random
 import string
 from collections.abc import Sequence
+from typing import Final
 
-SYLLABLES = [
+MOST_WORDS: Final = 160
+"""Ordinary words among the names."""
+SYLLABLES: Final = [
     "fa", "gle", "ku", "mor", "pim", "ro", "ska", "thu", "ven", "wis", "yo", "zan", "bru", "che", "dol",
     "elk", "fri", "gaz", "hob", "jin", "lum", "nok", "pra", "qua", "ril", "sto", "tem", "ulf", "vor", "yim",
 ]  # fmt: skip
@@ -15,7 +18,7 @@ SYLLABLES = [
 def names(rng: random.Random, words: Sequence[str]) -> list[str]:
     """Names that mean nothing where they stand: pseudo-words, ordinary words out of place, single letters."""
     made = {"".join(rng.sample(SYLLABLES, rng.choice([1, 2, 2, 3]))) for _ in range(220)}
-    return [*sorted(made), *rng.sample(list(words), 160), *string.ascii_uppercase]
+    return [*sorted(made), *rng.sample(list(words), min(MOST_WORDS, len(words))), *string.ascii_uppercase]
 
 
 def hexes(rng: random.Random, count: int) -> list[str]:

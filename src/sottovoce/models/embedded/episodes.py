@@ -1,15 +1,21 @@
-"""Random in-context tasks from embedded corpora."""
+"""Random in-context tasks from embedded public corpora, for fitting a head."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final, final
 
 import numpy as np
 import torch
 from torch import Tensor
 
+FEWEST: Final = 5
+"""Rows of a label that may be part of a task."""
 
-@dataclass(frozen=True)
+
+@final
+@dataclass(frozen=True, eq=False)
 class Material:
     """Everything embedded: for each corpus the rows of each label, train and held out, and its labels' names."""
 
@@ -24,12 +30,20 @@ Episode = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 """Names, examples, owners, questions, targets."""
 
 
+@final
 class Episodes:
-    """Draws random tasks with examples and questions from embedded corpora."""
+    """Draws random tasks with examples and questions from embedded corpora.
 
-    def __init__(self, material: Material, rows: dict[str, list[Tensor]], corpora: list[str], seed: int) -> None:
+    Args:
+        material: What the corpora share.
+        rows: Rows of each label, by corpus.
+        corpora: Names of those that tasks are drawn from.
+        rng: A seeded generator of numpy.
+    """
+
+    def __init__(self, material: Material, rows: Mapping[str, list[Tensor]], corpora: Sequence[str], rng: Any) -> None:
         self.material, self.rows, self.corpora = material, rows, corpora
-        self.rng = np.random.default_rng(seed)
+        self.rng = rng
 
     def draw(
         self,
@@ -50,9 +64,9 @@ class Episodes:
             strings: Chance that some examples and questions are random strings, as canaries are.
         """
         rng = self.rng
-        corpus = self.corpora[rng.integers(len(self.corpora))]
+        corpus = self.corpora[int(rng.integers(len(self.corpora)))]
         groups = self.rows[corpus]
-        usable = [label for label, group in enumerate(groups) if len(group) >= 5]
+        usable = [label for label, group in enumerate(groups) if len(group) >= FEWEST]
         labels = int(rng.integers(2, min(len(usable), 10) + 1))
         shots = int(rng.choice([0, 1, 1, 1, 1, 2, 3, 4, 8, 16, 25])) if shots is None else shots
         renamed, planted = rng.random() < made_up, shots > 0 and rng.random() < strings

@@ -1,0 +1,55 @@
+"""What tells a model of the transformers library from any other: its files, or what it holds in memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers.utils import cached_file
+
+from sottovoce.errors import ModelError
+from sottovoce.models.weights import CONFIG, folder_digest
+
+
+def folder_of(name_or_path: str) -> Path:
+    """The folder of a model's files: the one that is named, or where the library keeps what it fetched from the hub.
+
+    Raises:
+        ModelError: It was never fetched.
+    """
+    path = Path(name_or_path).expanduser()
+    if path.is_dir():
+        return path
+    try:
+        found = cached_file(name_or_path, CONFIG)
+    except Exception:
+        found = None
+    if found is None:
+        raise ModelError(f"The files of the model {name_or_path!r} are not on this machine. Fetch them: hf download")
+    return Path(found).parent
+
+
+def model_digest(name_or_path: str, loaded: tuple[Any, Any] | None = None) -> str:
+    """SHA-256 of everything that a causal language model is made of.
+
+    Args:
+        name_or_path: A folder, or a name on the hub.
+        loaded: A tokenizer and a model in memory, whose numbers are read in place of files.
+
+    Raises:
+        ModelError: A file is missing.
+    """
+    if loaded is None:
+        return folder_digest(folder_of(name_or_path))
+    tokenizer, model = loaded
+    numbers = sorted(f"{name} {_tensor_digest(tensor)}" for name, tensor in model.state_dict().items())
+    words = json.dumps(sorted(tokenizer.get_vocab().items()))
+    return hashlib.sha256("\n".join([model.config.to_json_string(), words, *numbers]).encode()).hexdigest()
+
+
+def _tensor_digest(tensor: torch.Tensor) -> str:
+    content = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return f"{tensor.dtype} {tuple(tensor.shape)} {hashlib.sha256(content.tobytes()).hexdigest()}"

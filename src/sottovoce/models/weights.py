@@ -1,0 +1,70 @@
+"""Which files a model is made of, as one hash: what tells its vectors from those of any other model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Final
+
+from sottovoce.errors import ModelError
+
+WEIGHTS: Final = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+"""In the order in which they are looked for; the first that is there is what is loaded."""
+WORDS: Final = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt", "vocab.txt")
+"""Files of tokenizers; a model has some of them."""
+CONFIG: Final = "config.json"
+
+_known: dict[Path, tuple[int, int, str]] = {}
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, hexadecimal; computed once a process for one path, size and time of change.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    status = path.stat()
+    known = _known.get(path)
+    if known is None or known[:2] != (status.st_size, status.st_mtime_ns):
+        with path.open("rb") as content:
+            known = (status.st_size, status.st_mtime_ns, hashlib.file_digest(content, "sha256").hexdigest())
+        _known[path] = known
+    return known[2]
+
+
+def folder_digest(folder: Path, further: tuple[str, ...] = ()) -> str:
+    """SHA-256 over the files of a model in the transformers layout: configuration, tokenizer and weights.
+
+    Args:
+        folder: That holds ``config.json`` and the weights.
+        further: Names of other files that shape what it computes, each where it is there.
+
+    Raises:
+        ModelError: The weights are missing, or a file cannot be read.
+    """
+    names = [CONFIG, *WORDS, *further]
+    try:
+        found = {name: file_digest(folder / name) for name in names if (folder / name).is_file()}
+        found |= {name: file_digest(folder / name) for name in _weights(folder)}
+    except (OSError, ValueError, KeyError, AttributeError):
+        raise ModelError(
+            f"The files of the model in {str(folder)!r} cannot be read. See that the folder is complete."
+        ) from None
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+
+
+def _weights(folder: Path) -> list[str]:
+    """The files of the weights: one, or an index and what it names."""
+    name = next((name for name in WEIGHTS if (folder / name).is_file()), None)
+    if name is None:
+        raise ModelError(f"The folder {str(folder)!r} holds no weights: {WEIGHTS[0]} or {WEIGHTS[2]}.")
+    if not name.endswith(".index.json"):
+        return [name]
+    shards = json.loads((folder / name).read_text("utf-8"))["weight_map"].values()
+    return [name, *sorted(set(shards))]
