@@ -203,19 +203,19 @@ class Fitting:
         Raises:
             BudgetError: The ledger does not fit these records, or another program opened one meanwhile.
         """
+        self._require_public_pool(beside=self._records)  # before a budget is settled for them
         account = self._open()
         if (found := account.balance().budget.currency) != self._currency:
             raise LedgerMismatchError(
                 f"Another program opened the ledger of these records meanwhile; it adds {found}, and this fit was "
                 f"priced by {self._currency}. Nothing was charged. Repeat it."
             )
-        self._require_public_pool()  # these records are known from now on
         return account
 
-    def _require_public_pool(self) -> None:
+    def _require_public_pool(self, beside: PrivateRecords | None = None) -> None:
         """What a model wrote from public words is public, whatever record it equals; nothing else is taken to be."""
         if not self._written:
-            require_public(self._pool, "the public texts")
+            require_public(self._pool, "the public texts", beside=beside)
 
     @property
     def ledger(self) -> Ledger:

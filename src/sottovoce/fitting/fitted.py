@@ -392,7 +392,7 @@ def _parts(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     foreign = _damaged(name, "it is cut off, or no file that 'sotto fit' wrote")
     length = int.from_bytes(content[:8], "little")
     try:
-        header = _json(content[8 : 8 + length], name) if length < len(content) else None
+        header = _json(content[8 : 8 + length], name)
         arrays = load(content)
         about = _json(header["__metadata__"][HEADER], name)
         if isinstance(about["format"], int) and about["format"] > FORMAT:

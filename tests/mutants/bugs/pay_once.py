@@ -365,6 +365,15 @@ MUTANTS = [
         FITS,
     ),
     Mutant(
+        "a-refused-pool-settles-a-budget",
+        "public texts are compared with the records that are fitted once their budget is opened",
+        FIT,
+        "        self._require_public_pool(beside=self._records)  # before a budget is settled for them\n"
+        "        account = self._open()\n",
+        "        account = self._open()\n        self._require_public_pool(beside=self._records)\n",
+        FITS,
+    ),
+    Mutant(
         "an-output-without-room",
         "whether the output can be written beside what was drawn is found out when it is drawn",
         FIT,
