@@ -652,6 +652,29 @@ def test_auto_says_what_it_stands_for():
     assert not hasattr(hidden.set_params(method="class-means").fit(others, y), "resolved_")
 
 
+def test_auto_resolves_as_the_fit_does_with_the_bundled_texts_and_for_the_model_that_answers(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOTTOVOCE_HOME", str(tmp_path / "home"))
+    texts, y = letters()
+
+    class Answering:
+        """Scores labels and embeds nothing."""
+
+        name, isolation = "answering", FakeScorer().isolation
+
+        def prepare(self, task, contexts):
+            return FakeScorer().prepare(task, contexts)
+
+    for model in (FakeScorer(), Answering()):
+        classifier = once(method="auto", model=model, epsilon=1, ledger=Ledger(":memory:"))
+        given = [f"{text} of {model.name}" for text in texts]
+        classifier.fit(given, y)
+        made = classifier.fitted_.certificate
+        assert classifier.resolved_.startswith(f"{made.method}: best on public sets")
+        assert f" {made.candidates} public texts" in classifier.resolved_
+        assert made.candidates > 1_000
+    assert classifier.fitted_.method == "choice", "demonstrations suit a model that embeds nothing"
+
+
 def test_a_method_object_has_options_of_its_own():
     ledger = Ledger(":memory:")
     for given in ({"method": ClassMeans(sigma=50.0)}, {"method_options": {"sigma": 50.0}}):

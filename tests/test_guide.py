@@ -321,6 +321,19 @@ def test_auto_is_the_method_that_did_best_where_there_is_something_to_choose(mon
         resolve(**given, options={"colour": "red"})
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-12, 1e-6, 0.5])
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-5, 1_000.0])
+def test_advice_is_given_at_every_price_that_can_be_paid(epsilon, delta):
+    price = Price(epsilon, delta)
+    for labels, units, candidates in ((2, 1, 1), (77, 3, 0), (2, 10**9, 10**6), (77, None, 1)):
+        assert resolve(price=price, labels=labels, units=units, candidates=candidates).why
+    assert make_guide(Asked(100, 4, 1, epsilon, delta)).reason
+    for questions in (1, 10**9):
+        found = resolve_answering(labels=4, units=100, epsilon=epsilon, questions=questions)
+        assert found.method
+        assert "epsilon 0" not in found.hint.replace("epsilon 0.", "")
+
+
 def test_answers_get_the_method_that_did_best_and_hear_of_what_is_better(monkeypatch):
     monkeypatch.setattr("sottovoce.planner.answering.packaged_tables", lambda: made(ALL))
     given = {"labels": 4, "units": 240, "epsilon": 1.0, "questions": 20}

@@ -8,6 +8,7 @@ import sqlite3
 import pytest
 
 from sottovoce.cli import run
+from sottovoce.privacy.ledger import caps
 
 LABELS = "billing,fraud,shipping"
 
@@ -77,6 +78,25 @@ def test_an_owner_shares_a_budget_out_and_callers_spend_it(desk):
     code, _, err = desk.run("ledger", "show", desk.ledger)
     assert "caller alice in support: epsilon 1, 1 of 1 spent, 0 left; 2 answers" in err
     assert "group support" in err
+
+
+def test_a_cap_of_an_earlier_version_is_noted_and_its_remedy_can_be_reached(desk, monkeypatch):
+    assert desk.grant("--budget", "8,1e-6")[0] == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(caps, "_check", lambda *_: None)  # as versions wrote it that took a cap in any currency
+        assert desk.grant("--caller", "ann", "--budget", "2,1e-6,failure=1e-6")[0] == 3  # written, and not opened
+    assert desk.ask()[0] == 0
+    code, _, err = desk.ask("--caller", "ann")
+    assert (code, "ledger grant --caller ann --budget" in err) == (3, True)
+    code, out, _ = desk.run("ledger", "verify", desk.ledger, "--json")
+    told = json.loads(out)
+    assert (code, told["intact"], told["problems"], len(told["notes"])) == (0, True, [], 1)
+    code, _, err = desk.run("ledger", "verify", desk.ledger)
+    assert (code, "note: the cap of caller 'ann' counts epsilon" in err) == (0, True)
+    assert desk.grant("--caller", "ann", "--budget", "2,1e-6")[0] == 0
+    assert desk.ask("--caller", "ann")[0] == 0
+    code, out, _ = desk.run("ledger", "verify", desk.ledger, "--json")
+    assert (code, json.loads(out)["notes"]) == (0, [])
 
 
 def test_a_run_over_a_file_is_charged_to_its_caller(desk):

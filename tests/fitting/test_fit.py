@@ -151,7 +151,7 @@ def many_labels(count: int, most_bytes: int) -> None:
 
 def test_labels_whose_file_would_be_too_large_are_refused_before_a_ledger_is_opened(tmp_path):
     model = FakeScorer(vectors=lambda text: [0.0] * 4_096)
-    with pytest.raises(InputError, match="so few that a fitted file has at most 268,435,456 bytes"):
+    with pytest.raises(InputError, match=r"size of the fitted file is .* it must be at most 268,435,456 bytes"):
         fitting(
             task=Task(labels=[*WORDS, *(f"l{i}" for i in range(9_000))]), model=model, ledger=str(tmp_path / "a.db")
         )
@@ -205,7 +205,23 @@ def test_public_texts_that_are_private_records_are_refused(tmp_path):
     with pytest.raises(SottoError, match="public texts") as refused:
         fitting(data, ledger=place, pool=["something else", *(row.values["text"] for row in rows())]).affords()
     assert not any(text in str(refused.value) for text in WORDS.values())
-    assert kinds(Ledger(place)) == []
+    assert list(tmp_path.iterdir()) == [], "no budget was settled"
+    honest = fitting(data, ledger=place, pool=["something else", "and more"], budget=Budget(8.0, 1e-6), epsilon=2.0)
+    honest.run()
+    assert kinds(Ledger(place)) == ["reserve", "draw", "release"]
+    with pytest.raises(InputError, match="private records, such as those of the data set"):
+        fitting(data, ledger=place, pool=[row.values["text"] for row in rows()])
+
+
+def test_a_pool_that_is_in_part_private_is_compared_with_the_records_that_are_fitted(tmp_path):
+    """Nobody knows these records yet: a tenth of the pool may be theirs by chance, and half of it is not."""
+    strangers = [f"a text that anybody may read, number {i}" for i in range(60)]
+    theirs = [row.values["text"] for row in rows()][:10]
+    assert fitting(ledger=str(tmp_path / "a.db"), pool=[*strangers, *theirs]).balance.answers == 0
+    with pytest.raises(InputError, match="no budget was opened"):
+        fitting(records(end=" others"), ledger=":memory:", pool=[f"{text} others" for text in theirs * 2]).affords()
+    synthetic = records(end=" made up", synthetic=True)
+    assert fitting(synthetic, ledger=":memory:", pool=[f"{text} made up" for text in theirs]).balance.answers == 0
 
 
 def test_a_price_that_is_looked_at_settles_no_budget(tmp_path):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import load, save
+from safetensors.numpy import save
 
-from fitting.worlds_of_fits import TASK, fit, records
+from fitting.worlds_of_fits import TASK, fit, parts, records, whole
 from sottovoce.errors import InputError, ModelError, SottoError
 from sottovoce.experts.public_map import PublicMap
 from sottovoce.fitting import fitted as fitted_module
@@ -45,15 +45,6 @@ def demonstrations(of: Fitted) -> Fitted:
 @pytest.fixture(scope="module", params=["plain", "mapped", "demonstrations"])
 def made(request, plain, mapped) -> Fitted:
     return {"plain": plain, "mapped": mapped, "demonstrations": demonstrations(plain)}[request.param]
-
-
-def parts(content: bytes):
-    length = int.from_bytes(content[:8], "little")
-    return load(content), json.loads(json.loads(content[8 : 8 + length])["__metadata__"][HEADER])
-
-
-def whole(arrays, about) -> bytes:
-    return save(arrays, metadata={HEADER: json.dumps(about)})
 
 
 def certified(fitted: Fitted) -> bytes:
@@ -135,9 +126,32 @@ def test_what_is_no_fitted_file_is_refused(content):
     assert "no file that 'sotto fit' wrote" in refused(content)
 
 
+def test_a_file_of_the_first_format_is_read_and_answers_the_same(made):
+    """Its JSON stood in the header."""
+    old = Fitted.from_bytes(whole(*parts(made.to_bytes()), form=1), "support.sotto")
+    assert old.to_bytes() == made.to_bytes()
+    old.use(FakeScorer())
+    made.use(FakeScorer())
+    assert old.log_probabilities(QUESTIONS).tobytes() == made.log_probabilities(QUESTIONS).tobytes()
+
+
+def test_a_file_of_another_format_than_its_parts_is_refused(plain):
+    arrays, about = parts(plain.to_bytes())
+    told = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+    for form in (1, 2.0, "2", None):
+        content = save({**arrays, "about": told}, metadata={HEADER: json.dumps({"format": form})})
+        assert refused(content)
+    for told in (b"[]", b"7", b"", b"\xff", b"[" * 100_000):
+        content = save(
+            {**arrays, "about": np.frombuffer(told, dtype=np.uint8)}, metadata={HEADER: json.dumps({"format": 2})}
+        )
+        assert "no file that 'sotto fit' wrote" in refused(content)
+    assert "no file that 'sotto fit' wrote" in refused(save(arrays, metadata={HEADER: json.dumps({"format": 2})}))
+
+
 def test_a_newer_file_asks_for_a_newer_version(plain):
     arrays, about = parts(plain.to_bytes())
-    assert "reads up to 1. Update it" in refused(whole(arrays, {**about, "format": 2}))
+    assert "reads up to 2. Update it" in refused(whole(arrays, about, form=3))
     assert "Update sottovoce" in refused(whole(arrays, {**about, "kind": "forest"}))
 
 
@@ -177,15 +191,27 @@ def test_a_pipe_and_a_device_are_refused_without_a_wait(tmp_path):
             Fitted.load(place)
 
 
-def test_a_long_header_of_many_parts_is_not_parsed_and_one_of_long_texts_is(plain, monkeypatch):
-    content = plain.to_bytes()
-    monkeypatch.setattr(fitted_module, "MOST_HEADER", 1_000)
-    monkeypatch.setattr(fitted_module, "MOST_PARTS", 2_000)
-    assert Fitted.from_bytes(content, "support.sotto").to_bytes() == content
-    arrays, about = parts(content)
-    many = whole(arrays, {**about, "more": [{}] * 3_000})
-    monkeypatch.setattr(json, "loads", lambda _: pytest.fail("parsed"))
-    assert "parts" in refused(many)
+@pytest.mark.parametrize("form", [1, 2])
+def test_long_json_of_many_parts_is_not_parsed_and_that_of_long_texts_is(plain, monkeypatch, form):
+    marks = '\\"\\\\"[{"a": "b"}, {}]\n' * 1_000  # what stands inside a text is no part of the JSON
+    support = DemonstrationSupport((Example({"text": marks}, 0), Example({"text": marks + "\\"}, 1)))
+    shown = replace(plain, support=support)
+    arrays, about = parts(certified(shown))
+    monkeypatch.setattr(fitted_module, "MOST_UNCOUNTED", 1_000)
+    monkeypatch.setattr(fitted_module, "MOST_PARTS", 400)
+    back = Fitted.from_bytes(whole(arrays, about, form), "support.sotto")
+    assert back.content_sha256 == shown.content_sha256
+    many = [
+        whole(arrays, {**about, "more": more}, form)
+        for more in ([{}] * 400, [[]] * 400, [""] * 400, {str(i): i for i in range(400)})
+    ]
+    many += [
+        save(arrays, metadata={HEADER: json.dumps({"format": form}), "more": "", **{str(i): "" for i in range(400)}})
+    ]
+    parse = json.loads
+    monkeypatch.setattr(json, "loads", lambda text: pytest.fail("parsed") if '"more"' in text else parse(text))
+    for content in many:
+        assert "parts" in refused(content)
 
 
 @pytest.mark.parametrize("name", ["", "absent.sotto"])

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
+from safetensors.numpy import load, save
+
 from sottovoce.fitting.fit import Fitting
 from sottovoce.fitting.fit import fit as fitted_once
+from sottovoce.fitting.fitted import HEADER
 from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.records.sealed import PrivateRecords, Row
@@ -44,6 +50,20 @@ def fitting(data=None, task=TASK, **how) -> Fitting:
 
 def fit(data=None, task=TASK, **how):
     return fitted_once(data or records(), task, **asked(**how))
+
+
+def parts(content):
+    """The arrays of a fitted file, without the one that holds the JSON, and the JSON."""
+    arrays = load(content)
+    return arrays, json.loads(arrays.pop("about").tobytes())
+
+
+def whole(arrays, about, form=2):
+    """A fitted file of such parts, in a format."""
+    if form == 1:
+        return save(arrays, metadata={HEADER: json.dumps({"format": 1, **about})})
+    told = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+    return save({**arrays, "about": told}, metadata={HEADER: json.dumps({"format": form})})
 
 
 def kinds(ledger) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-import json
 import math
 from collections import Counter
 from decimal import Decimal, localcontext
@@ -13,11 +12,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from fitting.worlds_of_fits import parts, whole
 from scripted import exact_law
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.experts.public_map import PublicMap
 from sottovoce.experts.unit_sums import LIMIT, Block, Likeness
-from sottovoce.fitting.fit import Fitting, fit
+from sottovoce.fitting.fit import fit
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.mechanisms import exponential
 from sottovoce.mechanisms.samplers.integer_weights import WeightTable, rate_per_step, weight_table
@@ -409,23 +409,11 @@ def test_a_text_that_is_no_proper_unicode_is_written_like_any_other():
     assert {example.fields["text"] for example in again.support.examples} == {"a fee \ud800", "a card \ud801"}
 
 
-def test_what_is_drawn_has_room_on_the_disk_whatever_is_drawn():
-    pool = ['\\"\x00\ud800' * 100 + f" {i}" for i in range(40)]
-    fitting = Fitting(
-        records(n=1), TASK, epsilon=8.0, method=Choice(k=32), model=FakeScorer(), pool=pool, ledger=":memory:"
-    )
-    assert len(fitting.run().to_bytes()) < fitting._room - (1 << 20)
-
-
 @pytest.mark.parametrize("damage", ["rows", "shape", "part", "finite"])
 def test_a_file_whose_rows_and_numbers_do_not_suit_is_refused(damage):
-    from safetensors.numpy import load, save
-
-    content = fitted_by(FakeScorer()).to_bytes()
-    arrays = load(content)
-    about = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]["sottovoce"]
+    arrays, about = parts(fitted_by(FakeScorer()).to_bytes())
     if damage == "rows":
-        about = json.dumps({**(whole := json.loads(about)), "rows": whole["rows"][1:]})
+        about["rows"] = about["rows"][1:]
     elif damage == "shape":
         arrays["weights"] = arrays["weights"][:, :-1].copy()
     elif damage == "part":
@@ -433,7 +421,7 @@ def test_a_file_whose_rows_and_numbers_do_not_suit_is_refused(damage):
     else:
         arrays["weights"] = arrays["weights"] * np.nan
     with pytest.raises(InputError, match="cannot be used"):
-        Fitted.from_bytes(save(arrays, metadata={"sottovoce": about}), "x.sotto")
+        Fitted.from_bytes(whole(arrays, about), "x.sotto")
 
 
 def test_a_ledger_of_rho_is_charged_the_turns():

@@ -65,16 +65,21 @@ def show(
 def verify(
     path: LedgerArgument = None, ledger: o.LedgerPath = None, private: o.Private = None, as_json: o.AsJson = False
 ) -> None:
-    """Check the chained history, every price and every balance against it. Exit code 3 if anything is wrong."""
+    """Check the chained history, every price and every balance against it. Exit code 3 if anything is wrong.
+
+    A cap that an earlier version took in another currency than its data set's is noted, and nothing that is wrong.
+    """
     book = existing_ledger(path or ledger, private)
-    problems, entries = book.verify(), book.count()
+    problems, notes, entries = book.verify(), book.notes(), book.count()
     if as_json:
-        put({"ledger": book.name, "entries": entries, "intact": not problems, "problems": problems})
+        put({"ledger": book.name, "entries": entries, "intact": not problems, "problems": problems, "notes": notes})
     elif problems:
         for problem in problems:
             say(f"{book.name}: {problem}")
     else:
         say(f"{book.name}: {entries} entries, chain and balances agree.")
+    for note in notes if not as_json else []:
+        say(f"{book.name}: note: {note}")
     if problems:
         raise typer.Exit(DISAGREES)
 

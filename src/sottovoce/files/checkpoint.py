@@ -40,6 +40,8 @@ _UNSPOKEN: Final = "records and ledger"
 _RUN_STATE: Final = {"run": re.compile(r"[0-9a-f]{1,32}"), "version": re.compile(r"\d[0-9A-Za-z.+!-]{0,63}")}
 """Form of what a run remembers."""
 _ROOM: Final = "room"
+_LAST_ROOM: Final = "room-out"
+"""Takes up room for the output, which is written while the last round still stands."""
 _PIECE: Final = 1 << 20
 ROWS: Final = (".jsonl", ".ndjson", ".json")
 """Endings of files of rows."""
@@ -108,27 +110,40 @@ class Checkpoint:
         if self._let_go is not None:
             self._let_go()
 
-    def make_room(self, size: int) -> None:
-        """Takes up so many bytes of the disk, which the next ``put`` gives back for the round that it writes.
+    def make_room(self, size: int, last: int = 0) -> None:
+        """Takes up so many bytes of the disk, which the next ``save`` gives back for the round that it writes.
 
-        Whether a round can be put must not follow from what was drawn.
+        Whether a round can be saved, or the output written beside it, must not follow from what was drawn.
+
+        Args:
+            size: Of the round.
+            last: Of the output and its certificate, which ``finish`` gives back; 0 where more rounds are to come.
 
         Raises:
             InputError: There is no room. Nothing was drawn.
         """
         try:
-            with (self.folder / _ROOM).open("wb") as stream:
-                for start in range(0, size, _PIECE):
-                    stream.write(b"\0" * min(_PIECE, size - start))
-                stream.flush()
-                os.fsync(stream.fileno())
+            for name, bytes_ in ((_ROOM, size), (_LAST_ROOM, last)):
+                if bytes_:
+                    self._take(name, bytes_)
         except OSError as error:
-            with suppress(OSError):
-                (self.folder / _ROOM).unlink()
+            self._give_back(_ROOM, _LAST_ROOM)
             raise InputError(
-                f"{self.folder} has no room for {size} bytes ({error.strerror}). What was charged stands, and nothing "
-                "was drawn; make room and pass --resume."
+                f"{self.folder} has no room for {size + last} bytes ({error.strerror}). What was charged stands, and "
+                "nothing was drawn; make room and pass --resume."
             ) from None
+
+    def _take(self, name: str, size: int) -> None:
+        with (self.folder / name).open("wb") as stream:
+            for start in range(0, size, _PIECE):
+                stream.write(b"\0" * min(_PIECE, size - start))
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def _give_back(self, *names: str) -> None:
+        for name in names:
+            with suppress(OSError):
+                (self.folder / name).unlink()
 
     def save(self, name: str | int, rows: Sequence[Mapping[str, Any]]) -> str:
         """Saves a round under the name of its charge, durably, and returns its hash.
@@ -136,10 +151,17 @@ class Checkpoint:
         Raises:
             InputError: It cannot be written.
         """
-        return self.save_bytes(name, _lines(rows))
+        return self.save_bytes(
+            name, _lines(rows), "make room and pass --resume, which charges this again: it was drawn"
+        )
 
-    def save_bytes(self, name: str | int, content: bytes) -> str:
+    def save_bytes(self, name: str | int, content: bytes, remedy: str) -> str:
         """Saves what was drawn under the name of its charge, durably, and returns its hash.
+
+        Args:
+            name: Of the charge.
+            content: What was drawn.
+            remedy: What is to be done where it cannot be written, for the error.
 
         Raises:
             InputError: It cannot be written.
@@ -149,8 +171,7 @@ class Checkpoint:
             self._write(self._file(name), content)
         except OSError as error:
             raise InputError(
-                f"{self.folder} cannot be written ({error.strerror}). What was charged stands; make room and pass "
-                "--resume, which charges this again: it was drawn."
+                f"{self.folder} cannot be written ({error.strerror}). What was charged stands; {remedy}."
             ) from None
         return hashlib.sha256(content).hexdigest()
 
@@ -201,6 +222,7 @@ class Checkpoint:
 
     def _finish(self, files: Mapping[Path, bytes]) -> None:
         whole = self.folder / "out"
+        self._give_back(_LAST_ROOM)
         try:
             for file, text in files.items():
                 if not (file.exists() and file.read_bytes() == text):

@@ -36,9 +36,9 @@ from sottovoce.experts.unit_sums import SumRule
 from sottovoce.files.checkpoint import ROWS, ROWS_WHY, Checkpoint, require_place
 from sottovoce.fitting.auto import AUTO, resolve
 from sottovoce.fitting.certificate import FitCertificate, note_of
-from sottovoce.fitting.fitted import MOST_BYTES, Fitted, content_hash, question_of
+from sottovoce.fitting.fitted import Bounds, Fitted, content_hash, question_of
 from sottovoce.fitting.progress import KeptSums
-from sottovoce.fitting.rows import RowsCertificate, lines_of
+from sottovoce.fitting.rows import RowsCertificate, lines_of, most_bytes_of_rows
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter, read_fitter_options
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport
@@ -75,6 +75,7 @@ ENGINES: Final = ("local", "ray")
 WRITTEN: Final = Number(1, MOST_CANDIDATES, whole=True, strict=True)
 """How many texts may be written."""
 _DRAWN: Final = "fit"
+_LOST: Final = "what was drawn is lost. Move the folder away, make room and fit again, which is charged again"
 _SEAL: Final = 64
 """Characters in front of what was drawn, in the checkpoint."""
 _REHEARSED: Final = ("Is this still the same?", "A second text that anybody may read.")
@@ -196,15 +197,13 @@ class Fitting:
         self._encoded = EncodedRecords(self._records, task, self.embedder, self.adjacency)
         setting = self._setting(adds_epsilons=True)
         fitter.plan(price, setting)  # what no ledger makes right is refused before one is opened
-        if self._room > MOST_BYTES:
-            limit = f"so few that a fitted file has at most {MOST_BYTES:,} bytes; it would have up to {self._room:,}"
-            raise ParameterError("labels and public texts", f"{setting.labels:,} and {setting.candidates:,}", limit)
         self._written = candidates is not None
         self._require_public_pool()
         first = Budget.once(price.epsilon, price.delta)
         self._open = partial(open_account, self._records, self.adjacency, budget, ledger, caller, first)
         self._currency = (known_budget(self._records, self.adjacency, ledger) or budget or first).currency
         self.plan: FitPlan = fitter.plan(price, self._setting(adds_epsilons=self._currency == "epsilon"))
+        self._bounds.require()
 
     def __repr__(self) -> str:
         return f"Fitting(method={self.plan.fitter.name!r}, model={self.model.name!r}, {self.adjacency.value})"
@@ -216,19 +215,19 @@ class Fitting:
         Raises:
             BudgetError: The ledger does not fit these records, or another program opened one meanwhile.
         """
+        self._require_public_pool(beside=self._records)  # before a budget is settled for them
         account = self._open()
         if (found := account.balance().budget.currency) != self._currency:
             raise LedgerMismatchError(
                 f"Another program opened the ledger of these records meanwhile; it adds {found}, and this fit was "
                 f"priced by {self._currency}. Nothing was charged. Repeat it."
             )
-        self._require_public_pool()  # these records are known from now on
         return account
 
-    def _require_public_pool(self) -> None:
+    def _require_public_pool(self, beside: PrivateRecords | None = None) -> None:
         """What a model wrote from public words is public, whatever record it equals; nothing else is taken to be."""
         if not self._written:
-            require_public(self._pool, "the public texts")
+            require_public(self._pool, "the public texts", beside=beside)
 
     @property
     def ledger(self) -> Ledger:
@@ -322,7 +321,7 @@ class Fitting:
                 self._engine.close()
         private = _Private(self, self.plan.fitter.questions(self.plan, public))
         if checkpoint is not None:  # whether it can be saved must not follow from what was drawn
-            checkpoint.make_room(self._room)
+            checkpoint.make_room(_SEAL + self._bounds.size, self._last_room)
         self._account.begin([reservation.release_id])
         if progress is not None:
             progress.forget()
@@ -333,7 +332,7 @@ class Fitting:
         fitted = self._fitted(support, run_state)
         saved = hashlib.sha256(content := fitted.to_bytes()).hexdigest()
         if checkpoint is not None:
-            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content)
+            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content, _LOST)
         self._account.mark_released(
             [reservation.release_id], {reservation.release_id: f"{saved} {fitted.content_sha256}"}
         )
@@ -497,17 +496,53 @@ class Fitting:
         self._writer.rehearse(self._pool[:1])
         return self._writer
 
-    @property
-    def _room(self) -> int:
-        """Bytes that what is drawn takes up at most; public."""
-        labels, dimension = len(self.task.labels), self.embedder.dimension
+    # How large it becomes
+
+    @cached_property
+    def _head(self) -> Fitted:
+        """What is to be fitted, without a text or a number of it: what a file holds whatever is drawn.
+
+        Raises:
+            InputError: It could not be read back.
+        """
+        head = self._certified(DemonstrationSupport(()), self.new_run_state(), data="0" * 64)
+        try:
+            Fitted.from_bytes(head.to_bytes(), "what is to be fitted")
+        except InputError as error:
+            raise InputError(f"{error} Nothing was charged.") from None
+        return head
+
+    @cached_property
+    def _longest(self) -> int:
+        """Bytes of the longest text's fields, as JSON in plain characters."""
         longest = max((len(canonical(dict(query))) for query in self._pool), default=0)
-        longest = max(longest, LONGEST) if self._writer is not None else longest
-        return (1 << 20) + 8 * (labels + dimension) * (dimension + 2) + 64 * labels * (longest + 64)
+        return max(longest, LONGEST) if self._writer is not None else longest
+
+    @property
+    def _texts(self) -> int:
+        return self.plan.fitter.most_texts(self.plan.setting)
+
+    @cached_property
+    def _bounds(self) -> Bounds:
+        """How large what is drawn can become; public. A classifier's map is at most square."""
+        labels, dimension = len(self.task.labels), self.embedder.dimension
+        numbers = (labels + dimension) * (dimension + 2) + 1
+        return Bounds.of(self._head, texts=self._texts, longest=self._longest, numbers=numbers)
+
+    @property
+    def _last_room(self) -> int:
+        """Bytes of the output at most, which is written beside what was drawn."""
+        return most_bytes_of_rows(self._head, self._texts, self._longest) if self._rows else self._bounds.size
 
     def _fitted(self, support: Any, run_state: Mapping[str, str]) -> Fitted:
         if self._rows:
             support = DemonstrationSupport(support.examples)
+        data = self._account.data_hash(run_state["run"], self._records.fingerprint)
+        fitted = self._certified(support, run_state, data)
+        fitted.use(self.model)
+        return fitted
+
+    def _certified(self, support: Any, run_state: Mapping[str, str], data: str) -> Fitted:
         content = content_hash(support, self.task, self.model.name, self.embedder.embedding)
         certificate = FitCertificate.of(
             self.plan,
@@ -517,13 +552,11 @@ class Fitting:
             embedding=self.embedder.embedding,
             isolation=self._isolation,
             seeded=not self._randomness.secure,
-            data=self._account.data_hash(run_state["run"], self._records.fingerprint),
+            data=data,
             ledger=_id_of(run_state),
             asked=self._request(run_state),
         )
-        fitted = Fitted(support, self.task, self.model.name, self.embedder.embedding, certificate)
-        fitted.use(self.model)
-        return fitted
+        return Fitted(support, self.task, self.model.name, self.embedder.embedding, certificate)
 
 
 @final

@@ -1,18 +1,21 @@
 """What a fit leaves: a support with its task, its model's name and its certificate, in one file that runs nothing.
 
-The file is in the safetensors format: numbers as arrays, everything else as JSON in its header. It is read up to a size
-limit, every part is checked, and nothing in it is executed.
+The file is in the safetensors format: numbers as arrays, and everything else as JSON in one more array of bytes. The
+header names the format alone, so that its length follows neither from public texts nor from what was drawn; files of
+format 1 have the JSON in it. A file is read up to a size limit, every part is checked, and nothing in it is executed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, Self, final
 
 import numpy as np
 
@@ -29,18 +32,26 @@ from sottovoce.privacy.numbers import rounded_up
 from sottovoce.records.sealed import Row
 from sottovoce.tasks import Example, Query, Task
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 HEADER: Final = "sottovoce"
 MOST_BYTES: Final = 256 << 20
 """Files of more bytes are refused."""
-MOST_HEADER: Final = 32 << 20
-"""Longer headers are read where they are long texts, and refused before they are parsed where they are many parts."""
+MOST_UNCOUNTED: Final = 32 << 20
+"""Longer JSON is read where it is long texts, and refused before it is parsed where it is many parts."""
 MOST_PARTS: Final = 1 << 22
-"""Brackets and quotes of a longer header. In memory a part takes many times as much as its letters in the file."""
+"""Brackets and texts of longer JSON. In memory a part takes many times as much as its letters in the file."""
 TOGETHER: Final = 256
 """Questions that are read together."""
 LINEAR, DEMONSTRATIONS = "linear", "demonstrations"
+_ABOUT: Final = "about"
+"""The array that holds the JSON."""
 _COUNT: Final = "count"
+_FRAME: Final = 4096
+"""Bytes of a file at most that are neither numbers nor JSON: its header, and what fills it up."""
+_ROW: Final = 64
+"""Bytes of a demonstration's JSON at most, beside its fields'."""
+_PART: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]', re.DOTALL)
+"""A part of JSON: a text with all that is in it, or a bracket."""
 _NUMBERS: Final = ("weights", "offset", "spread", "bias")
 _MAP: Final = ("centre", "matrix")
 _TASK: Final = ("labels", "name", "instruction", "query", "example", "label_field", "answer", "image")
@@ -181,9 +192,10 @@ class Fitted:
         """As the file holds it."""
         from safetensors.numpy import save
 
-        about = {"format": FORMAT, **_described(self.support, self.task, self.model, self.embedding)}
+        about = _described(self.support, self.task, self.model, self.embedding)
         about["certificate"] = self.certificate.as_dict
-        return bytes(save(_arrays(self.support), metadata={HEADER: json.dumps(about)}))
+        told = np.frombuffer(json.dumps(about).encode("ascii"), dtype=np.uint8)
+        return bytes(save({**_arrays(self.support), _ABOUT: told}, metadata={HEADER: json.dumps({"format": FORMAT})}))
 
     def save(self, file: str | Path) -> None:
         """Writes the file, where nothing is yet.
@@ -263,6 +275,48 @@ class Fitted:
         return fitted
 
 
+@final
+@dataclass(frozen=True)
+class Bounds:
+    """How large a file can become, whatever is drawn: public, and worked out before anything is charged.
+
+    Attributes:
+        size: Bytes.
+        parts: Of its JSON.
+    """
+
+    size: int
+    parts: int
+
+    @classmethod
+    def of(cls, head: Fitted, *, texts: int, longest: int, numbers: int) -> Self:
+        """The largest file with everything of ``head`` and so much more.
+
+        Args:
+            head: A file without a text and without a number.
+            texts: Demonstrations.
+            longest: Bytes of the longest one's fields, as JSON in plain characters.
+            numbers: Of a classifier.
+        """
+        about = json.dumps([_described(head.support, head.task, head.model, head.embedding), head.certificate.as_dict])
+        parts = sum(1 for _ in _PART.finditer(about))
+        row = 4 + 2 * len(head.task.fields)  # two brackets, two names, and every field's name and text
+        return cls(_FRAME + len(about) + 8 * numbers + texts * (longest + _ROW), parts + texts * row)
+
+    def require(self) -> None:
+        """Refuses what could not be written, or not be read back.
+
+        Raises:
+            ParameterError: The file could become too large, or have too many parts.
+        """
+        if self.size > MOST_BYTES:
+            limit = f"at most {MOST_BYTES:,} bytes: give fewer or shorter public texts, or fewer labels"
+            raise ParameterError("size of the fitted file", f"up to {self.size:,} bytes", limit)
+        if self.size > MOST_UNCOUNTED and self.parts > MOST_PARTS:
+            limit = f"at most {MOST_PARTS:,} labels and texts: give fewer labels, or leave fewer texts"
+            raise ParameterError("parts of the fitted file", f"up to {self.parts:,}", limit)
+
+
 def question_of(task: Task, query: str | Query) -> Query:
     """A question as the task's fields.
 
@@ -338,25 +392,37 @@ def _parts(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
     foreign = _damaged(name, "it is cut off, or no file that 'sotto fit' wrote")
     length = int.from_bytes(content[:8], "little")
-    if MOST_HEADER < length < len(content):
-        parts = sum(content.count(mark, 8, 8 + length) for mark in (b"{", b"[", b'"'))
-        if parts > MOST_PARTS:
-            raise InputError(
-                f"{name} has a header of {length:,} bytes in {parts:,} parts; a fitted file's has at most "
-                f"{MOST_HEADER:,} bytes, or {MOST_PARTS:,} parts. Restore it from a copy, or fit again."
-            )
     try:
+        header = _json(content[8 : 8 + length], name)
         arrays = load(content)
-        about = json.loads(json.loads(content[8 : 8 + length])["__metadata__"][HEADER])
+        about = _json(header["__metadata__"][HEADER], name)
+        if isinstance(about["format"], int) and about["format"] > FORMAT:
+            raise InputError(
+                f"{name} has format {about['format']}; this version of sottovoce reads up to {FORMAT}. Update it."
+            )
+        if about["format"] == FORMAT:
+            about = {**_json(arrays.pop(_ABOUT).tobytes(), name), **about}
     except (SafetensorError, KeyError, ValueError, TypeError, RecursionError):
         raise foreign from None
     if not isinstance(about, dict) or not isinstance(about.get("format"), int):
         raise foreign
-    if about["format"] > FORMAT:
-        raise InputError(
-            f"{name} has format {about['format']}; this version of sottovoce reads up to {FORMAT}. Update it."
-        )
     return arrays, about
+
+
+def _json(text: str | bytes, name: str) -> Any:
+    """Reads JSON that is not too many parts for its length; what stands inside a text is no part.
+
+    Raises:
+        ValueError: It is none.
+        InputError: It has too many parts.
+    """
+    plain = text if isinstance(text, str) else text.decode("utf-8")
+    if len(plain) > MOST_UNCOUNTED and next(islice(_PART.finditer(plain), MOST_PARTS, None), None) is not None:
+        raise InputError(
+            f"{name} has {len(plain):,} characters of JSON in more than {MOST_PARTS:,} parts; a fitted file has at "
+            f"most {MOST_UNCOUNTED:,} characters, or {MOST_PARTS:,} parts. Restore it from a copy, or fit again."
+        )
+    return json.loads(plain)
 
 
 def _support_of(about: Mapping[str, Any], arrays: Mapping[str, Any], name: str) -> Support:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from sottovoce.records.sealed import PrivateRecords
 
 KIND: Final = "rows of a fit"
+_SLACK: Final = 1024
+"""Bytes that a certificate may be longer than that of a fit that is about to be made: its version's and its run's."""
 _PARTS: Final = {"kind", "task", "certificate"}
 
 
@@ -115,6 +117,18 @@ def rows_of(fitted: Fitted) -> list[dict[str, str]]:
     if not isinstance(support, DemonstrationSupport) or support.classifier is not None:
         raise ParameterError("fitted", fitted.method, "fitted with rows=True, which leaves texts alone")
     return [{**example.fields, task.label_field: task.labels[example.label]} for example in support.examples]
+
+
+def most_bytes_of_rows(head: Fitted, texts: int, longest: int) -> int:
+    """Bytes of a file of rows and its certificate at most, whatever is drawn.
+
+    Args:
+        head: What is fitted, without a text.
+        texts: Rows.
+        longest: Bytes of the longest text's fields, as JSON in plain characters.
+    """
+    label = max(len(json.dumps({head.task.label_field: label})) for label in head.task.labels)
+    return texts * (longest + label + 1) + len(RowsCertificate(head.certificate, head.task).text) + _SLACK
 
 
 def lines_of(fitted: Fitted) -> bytes:

@@ -196,6 +196,9 @@ class Choice(Fitter):
         rule = Likeness(setting.labels, candidates, self.floor, self.ceiling, mapped)
         return self.select(private.sum_of(rule), rule, setting, randomness)
 
+    def most_texts(self, setting: FitSetting) -> int:
+        return setting.labels * self.k
+
     def with_texts(self, per_label: int, labels: int) -> Self:
         return replace(self, k=per_label)
 

@@ -169,6 +169,9 @@ class Evolve(Fitter):
             classifier(vectors[np.array(chosen)], variances, mapped, worth, self.prior_weight),
         )
 
+    def most_texts(self, setting: FitSetting) -> int:
+        return setting.labels * self.k
+
     def with_texts(self, per_label: int, labels: int) -> Self:
         return replace(self, k=per_label)
 

@@ -38,7 +38,7 @@ from sottovoce.tasks import Example, Query
 MANY_TEXTS: Final = 64
 """Texts that are labelled where the caller says nothing: more of them add little, and each answer is noisier."""
 MOST_TEXTS: Final = 128
-"""Most texts; a fit has room for so many."""
+"""Most texts."""
 
 Texts = Annotated[int, Number(1, MOST_TEXTS, whole=True)]
 
@@ -135,6 +135,9 @@ class LabelPublic(Fitter):
             for outputs in private.ask(chosen)
         ]
         return DemonstrationSupport(tuple(Example(query, label) for query, label in zip(chosen, labels, strict=True)))
+
+    def most_texts(self, setting: FitSetting) -> int:
+        return int(self.texts or 0)
 
     def with_texts(self, per_label: int, labels: int) -> Self:
         return replace(self, texts=per_label * labels)

@@ -16,6 +16,7 @@ from sottovoce.planner.measurements import MODEL
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.events import BoundedRange
 from sottovoce.privacy.numbers import rounded_down, rounded_up
+from sottovoce.privacy.parameters import MIN_EPSILON
 from sottovoce.privacy.unit import Adjacency
 
 AUTO: Final = "auto"
@@ -121,9 +122,10 @@ def _hint(
 ) -> str:
     composed = RdpAccountant(adjacency).compose(BoundedRange(epsilon), questions).report(DELTA, RHO_BOUNDS)
     total = min(composed.epsilon, questions * epsilon)
-    asked = Asked(max(units, 1), max(labels, 2), questions, min(total, ENOUGH), DELTA, adjacency, model=model)
+    once = max(MIN_EPSILON, min(total, ENOUGH))  # a fit has a least price, and these answers may cost less together
+    asked = Asked(max(units, 1), max(labels, 2), questions, once, DELTA, adjacency, model=model)
     fit = best_fitter(asked, usable_fitters(DELTA, asked.embeds, 1), packaged_tables())
-    if fit is not None and fit.accuracy.mean >= max(right, floor) + AHEAD:
+    if fit is not None and total >= once and fit.accuracy.mean >= max(right, floor) + AHEAD:
         return (
             f"This costs epsilon {rounded_up(total, 3)} in all (delta {DELTA:g}). Paying once, 'sotto fit "
             f"--epsilon {rounded_down(asked.epsilon, 3)}', is expected to be right in {fit.accuracy.mean:.0f} % "

@@ -19,8 +19,10 @@ from functools import cached_property, lru_cache
 from importlib import resources
 from typing import Any, Final, final
 
+from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.planner.measurements import MODEL, Accuracy
+from sottovoce.privacy.parameters import MIN_EPSILON
 
 TABLE, KEPT_BACK = "table", "kept back"
 """What a set is for: advice on any data, or checks of that advice alone."""
@@ -231,11 +233,17 @@ def lead_of(reading: Reading, floor: Reading) -> Reading:
 
 @lru_cache(maxsize=256)
 def as_measured(epsilon: float, delta: float) -> float:
-    """The epsilon at the measured delta whose Gaussian noise is that of this price; of a pure price, its own."""
+    """The epsilon at the measured delta whose Gaussian noise is that of this price; of a pure price, its own.
+
+    A price whose noise is more than a mechanism draws is worth the least epsilon that there is.
+    """
     if delta in (0, DELTA):
         return epsilon
-    here, there = (RoundedGaussian.for_budget(epsilon, at).noise_multiplier for at in (delta, DELTA))
-    return epsilon * float(there) / float(here)
+    try:
+        here, there = (RoundedGaussian.for_budget(epsilon, at).noise_multiplier for at in (delta, DELTA))
+    except ParameterError:
+        return MIN_EPSILON
+    return max(MIN_EPSILON, epsilon * float(there) / float(here))
 
 
 def read_tables(content: Mapping[str, Any]) -> Tables:

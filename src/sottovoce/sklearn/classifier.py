@@ -29,7 +29,7 @@ from sottovoce.errors import (
     RecordError,
 )
 from sottovoce.experts.partition import Partition
-from sottovoce.fitting.auto import AUTO, resolve
+from sottovoce.fitting.auto import AUTO
 from sottovoce.fitting.fit import Fitting
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.methods.base import Method, Price, Reads, make_method, registered_methods
@@ -421,12 +421,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 )
         price = Price(self.epsilon, FIT_DELTA if self.delta is None else self.delta)
         pool = self._public_rows(task, columns)
-        fitter, learned = self._fitter(records, task, price, len(pool or ()))
-        budget = self._budget()
-        if budget is not None and fitter.needs_delta and budget.delta == 0:
-            raise ParameterError("budget_delta", 0, f"above 0 for the method {fitter.name!r}, such as 1e-6")
-        model = self._model(columns)
-        learned["_scorer"] = None if isinstance(model, str | VectorScorer) else model
+        method, budget, model = self._fitter(), self._budget(), self._model(columns)
 
         def fitting(ledger: Ledger | str) -> Fitting:
             made = Fitting(
@@ -434,7 +429,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 task,
                 epsilon=price.epsilon,
                 delta=price.delta,
-                method=fitter,
+                method=method,
                 model=model,
                 adjacency=self.adjacency,
                 pool=pool,
@@ -442,6 +437,9 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 ledger=ledger,
                 caller=self.caller,
             )
+            fitter = made.plan.fitter
+            if budget is not None and fitter.needs_delta and budget.delta == 0:
+                raise ParameterError("budget_delta", 0, f"above 0 for the method {fitter.name!r}, such as 1e-6")
             made.affords()  # opens the ledger, where it fits these records
             return made
 
@@ -453,31 +451,20 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 self._explain(error)
                 raise
             made = fitting(ledger)
+        learned: dict[str, Any] = {"_scorer": None if isinstance(model, str | VectorScorer) else model}
+        if made.advice:
+            learned["resolved_"] = made.advice
         return {**learned, "_account": made.account, "fitted_": made.run()}
 
-    def _fitter(
-        self, records: PrivateRecords, task: Task, price: Price, candidates: int
-    ) -> tuple[Fitter, dict[str, Any]]:
-        """The method, and what is to be said of how it was chosen."""
+    def _fitter(self) -> Fitter | str:
+        """The method; ``auto`` is left to the fit, which knows the pool and the model."""
         options = self._options()
         if isinstance(self.method, str) and self.method != AUTO:
-            return make_fitter(self.method, **options), {}
+            return make_fitter(self.method, **options)
         if options:
             name, value = options.popitem()
             raise ParameterError(name, value, "set on the method itself, or of one that is given by its own name")
-        if isinstance(self.method, Fitter):
-            return self.method, {}
-        public = Adjacency.parse(self.adjacency).size_is_public
-        units = len(records.with_public_size()) if public else None
-        resolved = resolve(
-            price=price,
-            labels=len(task.labels),
-            units=units,
-            candidates=candidates,
-            bundled=self.pool is None,
-            adjacency=Adjacency.parse(self.adjacency),
-        )
-        return make_fitter(resolved.method), {"resolved_": str(resolved)}
+        return self.method  # type: ignore[return-value]
 
     def _model(self, columns: int | None) -> LabelScorer | str:
         """The model that reads rows of so many numbers, or texts."""

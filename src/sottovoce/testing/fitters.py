@@ -329,6 +329,9 @@ class _Fitter:
         if len({(len(tape.draws), _shape(support)) for tape, support in fits}) > 1:
             problem = "how often it draws, or the shape of its support, depends on what is drawn"
             raise ContractError("draws", self.subject, problem, worlds.shown(DRAWN_WORLD))
+        if problem := _too_much(plan, fits[0][1]):
+            raise ContractError("size", self.subject, problem, worlds.shown(DRAWN_WORLD))
+        self.report.kept("size", 1, "supports no larger than is known before anything is drawn")
         with must_not_raise("draws", self.subject, "its support", worlds.shown(DRAWN_WORLD)):
             answers = [worlds.classified(support) for _, support in fits]
         if any(answer is not None and not np.isfinite(answer).all() for answer in answers):
@@ -396,6 +399,21 @@ def _shape(support: Any) -> Any:
     held = {name: getattr(support, name) for name in ("weights", "offset", "spread", "bias") if hasattr(support, name)}
     texts = len(support.examples) if hasattr(support, "examples") else 0
     return type(support).__name__, tuple((name, array.shape) for name, array in held.items()), texts
+
+
+def _too_much(plan: FitPlan, support: Any) -> str:
+    """How a support is larger than its fitter says beforehand; empty where it is not."""
+    texts = len(getattr(support, "examples", ()))
+    try:
+        most = plan.fitter.most_texts(plan.setting)
+    except InputError as refusal:
+        return str(refusal)
+    if texts > most:
+        return f"it leaves {texts} texts, and its most_texts says {most}"
+    linear = getattr(support, "classifier", None) or (support if hasattr(support, "weights") else None)
+    if linear is not None and len(linear.spread) > plan.setting.dimension:
+        return f"its map has {len(linear.spread)} coordinates, more than vectors have ({plan.setting.dimension})"
+    return ""
 
 
 def _told(deviations: Callable[[int], float]) -> Teller:

@@ -364,6 +364,9 @@ class Chosen(Fitter):
     def calibrated(self, price, setting):
         return self if self.eta else replace(self, eta=price.epsilon / self.draws(setting))
 
+    def most_texts(self, setting) -> int:
+        return setting.labels
+
     def draws(self, setting) -> int:
         return 1 if setting.change.widths == 1 else 2 * setting.change.rows
 
@@ -432,6 +435,31 @@ class OccupiedAlone(Chosen):
         rule = Likeness(plan.setting.labels, public.vectors, floor=-2.0, ceiling=1.0)
         occupied = private.sum_of(rule).reshape(plan.setting.labels, -1).any(axis=1)
         return DemonstrationSupport(tuple(example for example in made.examples if occupied[example.label]))
+
+
+@dataclass(frozen=True)
+class MoreTextsThanItSays(Chosen):
+    """Leaves a text for every label, and says that it leaves one in all."""
+
+    def most_texts(self, setting) -> int:
+        return 1
+
+
+@dataclass(frozen=True)
+class TextsWithoutABound(Chosen):
+    """Does not say how many texts it leaves."""
+
+    def most_texts(self, setting) -> int:
+        return Fitter.most_texts(self, setting)
+
+
+@dataclass(frozen=True)
+class MoreCoordinatesThanVectors(Means):
+    """Its classifier has more coordinates than the embedder's vectors."""
+
+    def support(self, means, setting):
+        made = super().support(means, setting)
+        return replace(made, weights=np.hstack([made.weights] * 2), spread=np.hstack([made.spread] * 2))
 
 
 @dataclass(frozen=True)

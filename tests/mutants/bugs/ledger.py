@@ -36,7 +36,7 @@ CAPS = (
 )
 CURRENCIES = (
     "tests/privacy/ledger/test_caps.py::test_a_cap_that_counts_in_another_currency_is_refused",
-    "tests/privacy/ledger/test_caps.py::test_a_cap_on_record_in_another_currency_is_found_and_admits_nothing",
+    "tests/privacy/ledger/test_caps.py::test_a_cap_on_record_in_another_currency_is_noted_and_admits_nothing",
 )
 RACES = ("tests/survival/test_races.py::test_sixteen_processes_fill_a_cap_exactly",)
 
@@ -262,11 +262,21 @@ MUTANTS = [
         CURRENCIES,
     ),
     Mutant(
-        "caps-currency-not-replayed",
-        "the replay of a history does not look at the currency of a cap",
+        "caps-currency-not-noted",
+        "nobody is told of a cap of an earlier version that admits nothing",
         "privacy/ledger/verify.py",
-        'if budget.currency != self._currency[entry["data_set"]]:',
-        'if entry["data_set"] not in self._currency:',
+        "if own != whole:",
+        "if whole not in own + whole:",
+        CURRENCIES,
+    ),
+    Mutant(
+        "caps-currency-locks-the-ledger",
+        "a cap that an earlier version took in another currency is a fault of the whole ledger, which is refused",
+        "privacy/ledger/verify.py",
+        "        caps = _budget(story, data_set).caps\n",
+        "        caps = _budget(story, data_set).caps\n"
+        '        if _budget(story, data_set).currency != self._currency[entry["data_set"]]:\n'
+        '            self._wrong(entry, "gives a cap in another currency")\n',
         CURRENCIES,
     ),
 ]

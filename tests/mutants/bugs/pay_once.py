@@ -12,6 +12,7 @@ FITS = ("tests/fitting/test_fit.py",)
 CRASHES = ("tests/fitting/test_crashes.py",)
 CERTIFICATES = ("tests/fitting/test_certificates.py",)
 FILES = ("tests/fitting/test_fitted_files.py",)
+SIZES = ("tests/fitting/test_sizes.py",)
 CONTRACT = ("tests/contracts/test_entries.py::test_it_keeps_its_contract[fitter class-means]",)
 SHOWN = ("tests/cli/test_fit.py::test_a_terminal_is_shown_the_number_of_units_where_it_is_public_alone",)
 WRONG = ("tests/contracts/test_wrong_entries.py::test_a_wrong_fitter_is_noticed",)
@@ -344,7 +345,7 @@ MUTANTS = [
         "that the support leaves is noted before it is on the disk",
         FIT,
         "        if checkpoint is not None:\n"
-        "            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content)\n"
+        "            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content, _LOST)\n"
         "        self._account.mark_released(\n"
         '            [reservation.release_id], {reservation.release_id: f"{saved} {fitted.content_sha256}"}\n'
         "        )\n",
@@ -352,16 +353,82 @@ MUTANTS = [
         '            [reservation.release_id], {reservation.release_id: f"{saved} {fitted.content_sha256}"}\n'
         "        )\n"
         "        if checkpoint is not None:\n"
-        "            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content)\n",
+        "            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content, _LOST)\n",
         FITS,
     ),
     Mutant(
         "room-behind-the-draw",
         "whether the support can be saved is found out when it is drawn",
         FIT,
-        "            checkpoint.make_room(self._room)\n",
+        "            checkpoint.make_room(_SEAL + self._bounds.size, self._last_room)\n",
         "            pass\n",
         FITS,
+    ),
+    Mutant(
+        "a-refused-pool-settles-a-budget",
+        "public texts are compared with the records that are fitted once their budget is opened",
+        FIT,
+        "        self._require_public_pool(beside=self._records)  # before a budget is settled for them\n"
+        "        account = self._open()\n",
+        "        account = self._open()\n        self._require_public_pool(beside=self._records)\n",
+        FITS,
+    ),
+    Mutant(
+        "an-output-without-room",
+        "whether the output can be written beside what was drawn is found out when it is drawn",
+        FIT,
+        "checkpoint.make_room(_SEAL + self._bounds.size, self._last_room)",
+        "checkpoint.make_room(_SEAL + self._bounds.size)",
+        SIZES,
+    ),
+    Mutant(
+        "a-file-of-any-size-is-charged",
+        "whether the file can be written and read back is found out when it is paid for",
+        FIT,
+        "        self._bounds.require()\n",
+        "",
+        SIZES,
+    ),
+    Mutant(
+        "read-back-when-it-is-paid",
+        "whether what a file says of itself can be read back is found out when it is paid for",
+        FIT,
+        '            Fitted.from_bytes(head.to_bytes(), "what is to be fitted")\n',
+        "            head.to_bytes()\n",
+        SIZES,
+    ),
+    Mutant(
+        "texts-in-the-header",
+        "texts lie in a file's header, which no reader takes beyond a limit: whether a paid file is written follows "
+        "from what was drawn",
+        FITTED,
+        'metadata={HEADER: json.dumps({"format": FORMAT})}',
+        'metadata={HEADER: json.dumps({"format": FORMAT, **about})}',
+        SIZES,
+    ),
+    Mutant(
+        "one-text-a-label-has-room",
+        "the bound on a file's size counts one text a label",
+        FIT,
+        "return self.plan.fitter.most_texts(self.plan.setting)",
+        "return len(self.task.labels)",
+        SIZES,
+    ),
+    Mutant(
+        "labelled-texts-without-room",
+        "a method that labels public texts says that it leaves none",
+        "methods/label_public.py",
+        "    def most_texts(self, setting: FitSetting) -> int:\n        return int(self.texts or 0)\n",
+        "",
+        SIZES,
+    ),
+    Mutant(
+        "marks-inside-texts-count",
+        "brackets and quotes inside public texts count as parts of a file, so that a paid one is not read",
+        FITTED,
+        """re.compile(r'"[^"\\\\]*+(?:\\\\.[^"\\\\]*+)*+"?|[\\[{]', re.DOTALL)""",
+        """re.compile(r'["\\[{]')""",
+        (*SIZES, *FILES),
     ),
     Mutant(
         "what-was-saved-is-taken-unseen",

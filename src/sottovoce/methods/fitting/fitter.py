@@ -186,6 +186,16 @@ class Fitter(CheckedFloats, ABC):
         Nothing in here may fail, or be drawn again, depending on what was drawn.
         """
 
+    def most_texts(self, setting: FitSetting) -> int:
+        """How many texts it leaves at most, whatever is drawn; every parameter must be settled. Public.
+
+        Raises:
+            ParameterError: It leaves texts and does not say how many, so that no room is known for them.
+        """
+        if self.gives is LinearSupport:
+            return 0
+        raise ParameterError("method", self.name, "one that says how many texts it leaves: it lacks 'most_texts'")
+
     def with_texts(self, per_label: int, labels: int) -> Self:
         """Itself, so that it leaves so many texts of each label, or as many in all.
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Final, final
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from sottovoce.errors import InputError, LedgerUnavailableError
 from sottovoce.privacy.ledger.identity import Identity
 from sottovoce.records.fingerprints import NAME, NUMBERED, PHRASE, SENTENCE, TEXTS, MarkArray, marks_of, same_text
-from sottovoce.records.sealed import PublicRecords
+from sottovoce.records.sealed import PrivateRecords, PublicRecords
 from sottovoce.store import LEDGERS, UnsafeStoreError, home, mark_key, private_folder, private_name, write_anew
 
 MOST: Final = 500_000
@@ -117,15 +118,20 @@ def keep(identity: Identity, ledger: str, data_set: str, *, anew: bool = True) -
             known = replace(kept.known, begun=False)
         if kept.current and replace(kept.known, begun=False) == known:
             return
-    marks = identity.records.marks(mark_key())
+    sample = _sample(identity.records.marks(mark_key()))
+    fields: dict[str, object] = {name: getattr(known, name) for name in _HEADER_FIELDS}
+    fields |= {"limit": sample.limit, "rate": sample.rate, "width": sample.marks.shape[1]}
+    header = json.dumps(fields).encode() + b"\n"
+    write_anew(file, _MAGIC + header + np.ascontiguousarray(sample.marks, "<u8").tobytes())
+
+
+def _sample(marks: MarkArray) -> _Kept:
+    """What is kept of records' marks, of a data set that has no ledger yet."""
     total, main, limit = len(marks), _main(marks), _ALL
-    if len(marks) > MOST:
+    if total > MOST:
         order = np.argsort(main, kind="stable")[:MOST]
         marks, limit = marks[order], int(main[order[-1]])
-    fields: dict[str, object] = {name: getattr(known, name) for name in _HEADER_FIELDS}
-    fields |= {"limit": limit, "rate": len(marks) / total, "width": marks.shape[1]}
-    header = json.dumps(fields).encode() + b"\n"
-    write_anew(file, _MAGIC + header + np.ascontiguousarray(marks, "<u8").tobytes())
+    return _Kept(Known("", "", "", ""), limit, len(marks) / total, marks, current=True)
 
 
 def closest(identity: Identity) -> Known | None:
@@ -143,23 +149,38 @@ def closest(identity: Identity) -> Known | None:
     return _closest(identity.records.marks(mark_key()), leave_out=leave_out)
 
 
-def require_public(rows: PublicRecords | Sequence[Mapping[str, object]], source: str) -> None:
+def require_public(
+    rows: PublicRecords | Sequence[Mapping[str, object]], source: str, *, beside: PrivateRecords | None = None
+) -> None:
     """Refuses rows that are to be shown or asked in clear and that a ledger was opened for as private ones.
 
     Every reader of public rows goes through this one. What it says depends on the private records: it is meant for
     their owner, who has both files.
+
+    Args:
+        rows: The rows.
+        source: What they are, for the error.
+        beside: Private records that no ledger need know yet, and that the rows are compared with as well.
 
     Raises:
         InputError: Most of the rows are a data set's private records, or most of its records are among them.
         LedgerUnavailableError: The trusted store cannot be used.
     """
     try:
-        if not any(True for _ in _files()):
+        own = beside is not None and not beside.synthetic
+        if not own and not any(True for _ in _files()):
             return
         values = [row.values for row in (rows.whole or rows.rows)] if isinstance(rows, PublicRecords) else rows
-        known = _closest(marks_of(values, mark_key()), fewest=FEW) if values else None
+        unknown = _sample(beside.marks(mark_key())) if own and values and beside is not None else None
+        known = _closest(marks_of(values, mark_key()), fewest=FEW, beside=unknown) if values else None
     except OSError as error:
         raise unusable(error) from None
+    if known is not None and not known.ledger:
+        raise InputError(
+            f"{source}: most of these rows are private records, those that they are given with, or most of those are "
+            "among them. Rows that are shown or asked in clear must be public. Nothing was charged, and no budget was "
+            "opened."
+        )
     if known is not None:
         raise InputError(
             f"{source}: most of these rows are private records, such as those of the data set '{known.data_set}' in "
@@ -176,14 +197,14 @@ def unusable(error: OSError) -> LedgerUnavailableError:
     )
 
 
-def _closest(marks: MarkArray, fewest: int = 1, leave_out: Path | None = None) -> Known | None:
+def _closest(
+    marks: MarkArray, fewest: int = 1, leave_out: Path | None = None, beside: _Kept | None = None
+) -> Known | None:
     """Compares a file's marks with those of every remembered data set, one by one and all together."""
     main, anywhere = _main(marks), np.zeros(len(marks), bool)
     best: Known | None = None
-    for file in _files():
-        if file == leave_out:
-            continue
-        kept = _read(file)
+    remembered = (_read(file) for file in _files() if file != leave_out)
+    for kept in chain(remembered, [] if beside is None else [beside]):
         hits = _hits(marks, kept.marks)
         if not hits.any():
             continue

@@ -39,7 +39,7 @@ from sottovoce.privacy.ledger.location import IN_MEMORY, Address
 from sottovoce.privacy.ledger.registry import first_budgets, note_first, prepare, refuse_second, remember
 from sottovoce.privacy.ledger.schema import DATA_SET, ENTRY, FINGERPRINT, SECRET
 from sottovoce.privacy.ledger.secret import RECORDS, keyed, new_key
-from sottovoce.privacy.ledger.verify import find_problems
+from sottovoce.privacy.ledger.verify import find_notes, find_problems
 
 __all__ = ["IN_MEMORY", "Account", "Identity", "Ledger", "Reservation", "require_release_id"]
 
@@ -235,6 +235,11 @@ class Ledger:
         """Checks the file, the chain, every price and every balance; returns what is wrong, nothing if all is well."""
         with self._database.reading(verified=False) as connection, closing(read_entries(connection)) as entries:
             return [*self._database.faults(connection), *find_problems(read_history(connection, entries))]
+
+    def notes(self) -> list[str]:
+        """What is to be known of it and is no fault, such as a cap of an earlier version that admits nothing."""
+        with self.rows() as kept:
+            return find_notes(kept)
 
     def close(self) -> None:
         """Closes its connections; the next use opens new ones."""
