@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+GARBAGE = (10_000, 20, 20)
+"""How many new objects start a search for garbage, and how many searches one that goes further back. No test waits
+for one; 979 tests took 55.2 s of processor time instead of 57.8."""
 STORES = tempfile.mkdtemp(prefix="sottovoce-tests-")
 atexit.register(shutil.rmtree, STORES, ignore_errors=True)
 os.environ["SOTTOVOCE_HOME"] = tempfile.mkdtemp(dir=STORES)
@@ -28,6 +31,7 @@ def pytest_collection():
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(*GARBAGE)
         gc.enable()
 
 

@@ -35,12 +35,13 @@ from sottovoce.errors import (
     ParameterError,
     RecordError,
 )
+from sottovoce.fitting import fit
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.methods.class_means import ClassMeans
 from sottovoce.methods.fitting.fitter import Fitter, registered_fitters
 from sottovoce.models.base import Embedder
 from sottovoce.models.embedded.sentence_encoder import DEFAULT_PACKAGE
-from sottovoce.models.fake import FakeScorer
+from sottovoce.models.fake import FakeScorer, FakeStepper
 from sottovoce.models.features import VectorScorer, vector_text
 from sottovoce.models.registry import load_scorer
 from sottovoce.privacy.ledger.budget import Budget
@@ -685,11 +686,12 @@ def test_a_method_object_has_options_of_its_own():
 @pytest.mark.cases(4)
 @pytest.mark.parametrize("kind", ["texts", "numbers"])
 @pytest.mark.parametrize("method", sorted(registered_fitters()))
-def test_every_method_that_pays_once_reads_texts_and_numbers(method, kind):
+def test_every_method_that_pays_once_reads_texts_and_numbers(method, kind, monkeypatch):
     X, y = letters() if kind == "texts" else rows()
     unused = registered_fitters()[method].pool == "unused"
     given = {"model": FakeScorer()} if kind == "texts" else {"classes": [0, 1], "model": "embedded"}
     pool = None if unused else POOL if kind == "texts" else X[:, ::-1]
+    monkeypatch.setattr(fit, "load_stepper", lambda name: FakeStepper())  # the real one is loaded for seconds
     classifier = once(method=method, epsilon=8, pool=pool, **given).fit(X, y)
     public = ASKED if kind == "texts" else [[2.0, 0.1, 0.0], [-2.0, 0.0, 0.1]]
     assert classifier.predict_proba(public).shape == (len(public), len(classifier.classes_))

@@ -145,9 +145,9 @@ def test_two_texts_a_label_are_within_two_turns_and_not_within_one(adjacency, le
     event = Choice(k=2, rate=0.5, noise=0).event(setting(adjacency))
     assert event == SelfComposedDpEvent(BoundedRange(eta), 2)
     points = [(d, RdpAccountant(adjacency).compose(event).report(d).epsilon) for d in (0.0, 1e-3, 0.03, 0.2)]
-    worst = 0.0
-    for unit, other in itertools.product([*OF_SEVERAL, *SINGLE[::9]], left):
-        p, q = (list(law_of([O27[0], *units], 2, adjacency).values()) for units in ([unit], other))
+    worst, before = 0.0, [[unit] for unit in [*OF_SEVERAL, *SINGLE[::9]]]
+    laws = [[list(law_of([O27[0], *units], 2, adjacency).values()) for units in side] for side in (before, left)]
+    for p, q in itertools.product(*laws):
         worst = max(worst, float(abs(losses(p, q)).max()))
         for delta, epsilon in points:
             assert max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon)) <= delta + 1e-12
