@@ -1,6 +1,6 @@
 """Audits what fits release, on made-up canaries, and writes what was found.
 
-    python scripts/audit_fits.py --out docs/results/audit-fits.json --page docs/results/audit-fits.md [--seeds 10]
+    python scripts/audit_fits.py --out docs/results/audit-fits.json --page docs/results/audit-fits.md [--seeds 5]
 
 For every fitter and relation: the 95 % lower bound on epsilon of the fit as it is, and how often the same audit refutes
 the claim of a fit that has less noise than it claims.
@@ -121,7 +121,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Audits what fits release.")
     parser.add_argument("--out", type=Path, required=True, help="JSON file to write")
     parser.add_argument("--page", type=Path, required=True, help="Markdown file to write")
-    parser.add_argument("--seeds", type=int, default=10, help="audits of each kind")
+    parser.add_argument("--seeds", type=int, default=5, help="audits of each kind")
     parser.add_argument("--first-seed", type=int, default=1000)
     arguments = parser.parse_args()
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
