@@ -95,6 +95,7 @@ def test_it_passes_every_check_of_scikit_learn_that_privacy_allows(estimator, ch
     check(estimator)
 
 
+@pytest.mark.cases(24)
 @pytest.mark.parametrize(
     ("estimator", "check"),
     [pair for pair in GENEROUS_ONCE if check_name(pair[1]) not in EXCUSED_ONCE],
@@ -512,6 +513,7 @@ def test_what_was_fitted_is_a_file_that_answers_alike(tmp_path):
     assert fitted.statement == classifier.statement_
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("data", ["texts", "numbers", "positions"])
 @pytest.mark.parametrize("keep", [lambda c: pickle.loads(pickle.dumps(c)), copy.copy, copy.deepcopy])
 def test_a_classifier_that_was_paid_for_once_can_be_stored_without_its_ledger(data, keep, tmp_path):

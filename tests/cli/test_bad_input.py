@@ -771,6 +771,7 @@ def sotto(*more):
     return subprocess.run([str(script), *more], capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_a_real_process_returns_the_same_codes(desk):
     poor = sotto("classify", *desk.arguments(["--epsilon", "500"]))
     assert (poor.returncode, poor.stdout) == (BUDGET, "")

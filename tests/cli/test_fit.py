@@ -211,7 +211,9 @@ def test_no_answer_comes_from_a_file_whose_certificate_states_what_does_not_foll
         assert "lie.sotto cannot be used: its certificate does not hold" in err
 
 
-@pytest.mark.parametrize(("adjacency", "counted"), [("replace-one", True), ("add-remove", False)])
+@pytest.mark.parametrize(
+    ("adjacency", "counted"), [pytest.param("replace-one", True, marks=pytest.mark.slow), ("add-remove", False)]
+)
 def test_a_terminal_is_shown_the_number_of_units_where_it_is_public_alone(place, adjacency, counted):
     command = ["fit", "--private", "tickets.jsonl", "--labels", LABELS, "--model", "fake", "--epsilon", "8",
                "--adjacency", adjacency, "--out", "support.sotto"]  # fmt: skip

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 
 import pytest
 
@@ -19,15 +20,37 @@ COMMAND = (
 CERTIFICATE = "demos.jsonl.certificate.json"
 
 
+def furnish(folder, patched):
+    patched.chdir(folder)
+    patched.setenv("SOTTOVOCE_HOME", str(folder / "home"))
+    rows = [{"text": text.format(i), "label": label} for i in range(100) for label, text in TEXTS.items()]
+    (folder / "tickets.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "pool.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in POOL))
+    (folder / "new.jsonl").write_text(json.dumps({"text": "a fee was charged"}) + "\n")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with rows that evolve left, their certificate and their ledger, made once."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patched:
+        furnish(folder, patched)
+        assert run([*COMMAND, "--method", "evolve", "--public", "pool.jsonl", "--writer", "fake"]) == 0
+    return folder
+
+
+@pytest.fixture
+def rows_desk(desk, made):
+    """The desk with these files on it."""
+    for name in ("demos.jsonl", CERTIFICATE, "tickets.db"):
+        shutil.copy(made / name, desk.folder / name)
+    return desk
+
+
 @pytest.fixture
 def desk(tmp_path, capsys, monkeypatch):
     """Types a command in a folder of its own; returns exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SOTTOVOCE_HOME", str(tmp_path / "home"))
-    rows = [{"text": text.format(i), "label": label} for i in range(100) for label, text in TEXTS.items()]
-    (tmp_path / "tickets.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (tmp_path / "pool.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in POOL))
-    (tmp_path / "new.jsonl").write_text(json.dumps({"text": "a fee was charged"}) + "\n")
+    furnish(tmp_path, monkeypatch)
 
     def typed(*words):
         code = run([str(word) for word in words])
@@ -99,12 +122,11 @@ def _order(rows):
     ],
     ids=["label", "order", "shorter", "longer", "text", "column", "no label", "number"],
 )
-def test_rows_that_are_not_those_of_the_certificate_do_not_pass(desk, spoil):
-    desk(*COMMAND, "--method", "choice", "--public", "pool.jsonl")
-    rows = written(desk)
+def test_rows_that_are_not_those_of_the_certificate_do_not_pass(rows_desk, spoil):
+    rows = written(rows_desk)
     spoil(rows)
-    (desk.folder / "demos.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    code, _, err = desk("verify", "certificate", CERTIFICATE)
+    (rows_desk.folder / "demos.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, _, err = rows_desk("verify", "certificate", CERTIFICATE)
     assert code == 2
     assert "the support is that of the certificate" in err
 
@@ -124,9 +146,8 @@ def test_rows_that_are_not_those_of_the_certificate_do_not_pass(desk, spoil):
     ],
     ids=lambda value: "/".join(value) if isinstance(value, tuple) else None,
 )
-def test_whatever_is_forged_in_a_certificate_of_rows_fails(desk, part, value, says):
-    desk(*COMMAND, "--method", "evolve", "--public", "pool.jsonl", "--writer", "fake")
-    file = desk.folder / CERTIFICATE
+def test_whatever_is_forged_in_a_certificate_of_rows_fails(rows_desk, part, value, says):
+    file = rows_desk.folder / CERTIFICATE
     content = json.loads(file.read_text())
     place = content["certificate"]
     for name in part[:-1]:
@@ -134,7 +155,7 @@ def test_whatever_is_forged_in_a_certificate_of_rows_fails(desk, part, value, sa
     assert part[-1] in place
     place[part[-1]] = value
     file.write_text(json.dumps(content))
-    code, _, err = desk("verify", "certificate", CERTIFICATE, "--ledger", "tickets.db")
+    code, _, err = rows_desk("verify", "certificate", CERTIFICATE, "--ledger", "tickets.db")
     assert code == 2
     assert says in err
 
@@ -150,12 +171,11 @@ def test_whatever_is_forged_in_a_certificate_of_rows_fails(desk, part, value, sa
     ],
     ids=["no task", "task", "part", "format", "kind"],
 )
-def test_a_certificate_of_rows_that_cannot_be_read_is_refused(desk, spoil):
-    desk(*COMMAND, "--method", "choice", "--public", "pool.jsonl")
-    content = json.loads((desk.folder / CERTIFICATE).read_text())
+def test_a_certificate_of_rows_that_cannot_be_read_is_refused(rows_desk, spoil):
+    content = json.loads((rows_desk.folder / CERTIFICATE).read_text())
     spoil(content)
-    (desk.folder / CERTIFICATE).write_text(json.dumps(content))
-    code, _, err = desk("verify", "certificate", CERTIFICATE)
+    (rows_desk.folder / CERTIFICATE).write_text(json.dumps(content))
+    code, _, err = rows_desk("verify", "certificate", CERTIFICATE)
     assert code == 2
     assert "certificate" in err
 

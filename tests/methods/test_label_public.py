@@ -102,6 +102,7 @@ def worst_delta(eta: float, answers: int, epsilon: float) -> float:
     return max(found)
 
 
+@pytest.mark.cases(6)
 @every_adjacency
 @pytest.mark.parametrize("units", [1, 2])
 @pytest.mark.parametrize("price", [Price(4.0), PRICE], ids=["pure", "with delta"])
@@ -199,6 +200,7 @@ def test_a_fit_answers_questions_and_every_text_is_asked_of_every_expert_once(ad
     assert model.contexts_read == 2 * 300 + 1  # embedded, read as experts; and the demonstrations
 
 
+@pytest.mark.cases(5)
 @every_adjacency
 @pytest.mark.parametrize("budget", [None, Budget(4.0, 1e-6), Budget(4.0)], ids=["epsilons", "rho", "pure"])
 def test_a_fit_is_charged_within_its_price_and_can_be_checked(adjacency, budget):

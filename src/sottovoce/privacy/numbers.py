@@ -11,6 +11,7 @@ import math
 import sys
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from sottovoce.parameters import Number
@@ -26,7 +27,13 @@ def exact(value: float) -> Fraction:
         >>> exact(0.1)
         Fraction(1, 10)
     """
-    return Fraction(repr(float(value)))
+    return _written(float(value))
+
+
+@lru_cache(maxsize=1024)
+def _written(value: float) -> Fraction:
+    """Kept, since the same few parameters are read for every draw."""
+    return Fraction(repr(value))
 
 
 def rounded_up(value: float | Fraction, digits: int = 4) -> str:
