@@ -24,6 +24,8 @@ from rich.table import Table
 from rich.text import Text
 
 _err: Final = Console(stderr=True, highlight=False)
+_WIDE: Final = 100_000
+"""Columns of a table that no terminal shows: nothing in it is cut or wrapped."""
 _NOT_ASCII: Final = re.compile(r"[\x7f-\U0010ffff]")
 
 
@@ -79,14 +81,36 @@ def put_text(text: str) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A small table on stderr."""
-    heading = Text(printable(title), style="bold") if title else None
-    drawn = Table(title=heading, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    """A small table on stdout, as wide as it needs to be where no terminal shows it."""
+    _print_table(title, columns, rows, stderr=False)
+
+
+def say_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """The same on stderr, such as a closing summary."""
+    _print_table(title, columns, rows, stderr=True)
+
+
+def _print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, stderr: bool) -> None:
+    console = Console(stderr=stderr, highlight=False)
+    if not console.is_terminal:
+        console = Console(stderr=stderr, highlight=False, width=_WIDE)
+    drawn = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         drawn.add_column(Text(printable(column)))
     for row in rows:
         drawn.add_row(*(Text(printable(cell)) for cell in row))
-    _err.print(drawn)
+    with console.capture() as captured:
+        if title:
+            console.print(Text(printable(title), style="bold"))
+        console.print(drawn)
+    text = captured.get()
+    if console.is_terminal:
+        stream = console.file
+        stream.write(text.encode(console.encoding, "backslashreplace").decode(console.encoding))
+    else:
+        stream = sys.stderr if stderr else sys.stdout
+        stream.write("".join(line.rstrip() + "\n" for line in text.removesuffix("\n").split("\n")))
+    stream.flush()
 
 
 def progress() -> Progress:

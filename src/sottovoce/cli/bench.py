@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sottovoce.cli.console import say, table
+from sottovoce.cli import options as o
+from sottovoce.cli.console import put, say, table
 from sottovoce.cli.outputs import NewFile
 
 PAPER = {
@@ -70,10 +71,14 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(group, name="bench")
 
 
-def list_experiments() -> None:
+def list_experiments(as_json: o.AsJson = False) -> None:
     """List the experiments."""
+    others = {name: what for name, (_, what) in OTHERS.items()}
+    if as_json:
+        put({"papers": PAPER, "others": others})
+        return
     table("Experiments of papers", ["name", "what it measures"], [[name, what] for name, what in PAPER.items()])
-    table("Others", ["name", "what it measures"], [[name, what] for name, (_, what) in OTHERS.items()])
+    table("Others", ["name", "what it measures"], [[name, what] for name, what in others.items()])
 
 
 def run(context: typer.Context, name: Annotated[str, typer.Argument(help="A name from 'sotto bench list'.")]) -> None:
@@ -109,6 +114,7 @@ def report(
         typer.Option("--figures", parser=NewFile(), help="Folder for PNG and SVG [figures beside the results]."),
     ] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", parser=NewFile(), help="A Markdown page too.")] = None,
+    as_json: o.AsJson = False,
 ) -> None:
     """Make one self-contained HTML page of all results, and every figure as PNG and SVG."""
     from sottovoce.benchmarks.reporting.collect import collect
@@ -116,4 +122,7 @@ def report(
     written = collect(
         results, out or results / "report.html", figures=figures or results / "figures", markdown=markdown
     )
+    if as_json:
+        put({"written": [str(file) for file in written]})
+        return
     say(f"Written: {written[0]} and {len(written) - 1} other files")

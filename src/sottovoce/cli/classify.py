@@ -12,7 +12,7 @@ import typer
 
 from sottovoce.cli import options as o
 from sottovoce.cli.answers import PARTIAL, RUN, AnswerSink, Run, begun_with, hash_of, refuse_taken
-from sottovoce.cli.console import left_in_words, progress, put, say, table
+from sottovoce.cli.console import left_in_words, progress, put, say, say_table
 from sottovoce.cli.outputs import NewFile
 
 if TYPE_CHECKING:
@@ -213,5 +213,5 @@ def _show(summary: dict[str, Any], session: PrivateICL, price: float, delta: flo
         fits = terms.method.private
         rows.append(["ledger", left_in_words(session.balance, terms.event) if fits else "no guarantee; noted"])
     rows.append(["seconds", f"{summary['seconds']:.1f}"])
-    table("", ["", ""], rows)
+    say_table("", ["", ""], rows)
     say(terms.statement)

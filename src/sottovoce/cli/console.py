@@ -1,13 +1,17 @@
-"""Writing for people goes to stderr, releases go to stdout, and all of it through the gate of ``terminal``."""
+"""What a command was asked for goes to stdout: ``put``, ``put_text``, ``table``.
+
+Progress, remarks and closing summaries go to stderr: ``progress``, ``say``, ``say_table``. All of it passes the gate of
+``terminal``.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from sottovoce.privacy.numbers import rounded_up
-from sottovoce.terminal import progress, put, put_text, say, table
+from sottovoce.terminal import progress, put, put_text, say, say_table, table
 
-__all__ = ["left_in_words", "progress", "put", "put_text", "say", "table"]
+__all__ = ["left_in_words", "progress", "put", "put_text", "say", "say_table", "table"]
 
 
 def left_in_words(balance: Any, event: Any) -> str:

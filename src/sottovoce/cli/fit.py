@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import progress, put, say, table
+from sottovoce.cli.console import progress, put, say, say_table, table
 from sottovoce.cli.outputs import NewFile
 from sottovoce.privacy.numbers import rounded_up
 
@@ -268,6 +268,6 @@ def _report(fitting: Fitting, fitted: Fitted, out: Path, seconds: float, *, as_j
     spent = f"{rounded_up(balance.spent)} of {rounded_up(balance.cap)} {balance.budget.currency} spent"
     rows.append(["ledger", f"{spent} ({balance.adjacency.value} adjacency, unit '{balance.unit}')"])
     rows.append(["seconds", f"{seconds:.1f}"])
-    table("", ["", ""], rows)
+    say_table("", ["", ""], rows)
     say(certificate.statement)
     say(f"Answers are free from now on: sotto predict {out} --queries FILE")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import put, say, table
+from sottovoce.cli.console import put, put_text, table
 
 
 def add_to(app: typer.Typer) -> None:
@@ -73,11 +73,11 @@ def check(
             for c in checks
         ]
         table(f"Self-test of {named}", ["check", "result", "largest difference", "meaning"], rows)
-        say(f"Isolation, scoring labels: {isolation}")
+        put_text(f"Isolation, scoring labels: {isolation}")
         if writing:
-            say(f"Isolation, writing: {writing['isolation']}")
+            put_text(f"Isolation, writing: {writing['isolation']}")
             for shape in writing["shapes"]:
-                say(f"  tried at {shape}")
+                put_text(f"  tried at {shape}")
     if not report.passed:
         raise ModelError("The self-test failed; releases of this model would be labelled accordingly.")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import progress, put, say, table
+from sottovoce.cli.console import progress, put, put_text, table
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.numbers import rounded_down
 
@@ -91,12 +91,12 @@ def plan(
         [_row(option) for option in advice.options] + [["zero-shot", "", "", "free", str(advice.zero_shot)]],
     )
     for line in _sources(advice, task, floor is not None):
-        say(line)
+        put_text(line)
     if guide is None:
-        say(advice.advice)
-        say("With --labels NUMBER this is compared with paying once for any number of answers: 'sotto fit'.")
+        put_text(advice.advice)
+        put_text("With --labels NUMBER this is compared with paying once for any number of answers: 'sotto fit'.")
         return
-    say(f"Paid one by one: {advice.advice}")
+    put_text(f"Paid one by one: {advice.advice}")
     _show(guide)
 
 
@@ -135,13 +135,13 @@ def _show(guide: Guide) -> None:
         rows,
     )
     by_set = ", ".join(f"{name} {value:.0f} %" for name, value in guide.advised.by_set.items())
-    say(
+    put_text(
         f"Measured with the model {guide.model} on public sets; 95 % intervals of their "
         f"mean. {guide.advised.method} by set: {by_set}. One more set may well lie outside of the interval."
     )
-    say(guide.reason)
+    put_text(guide.reason)
     for command in guide.commands:
-        say(f"    {command}")
+        put_text(f"    {command}")
 
 
 def _paid(row: Expectation) -> str:

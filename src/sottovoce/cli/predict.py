@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import progress, put, say, table
+from sottovoce.cli.console import progress, put, say, say_table
 from sottovoce.cli.outputs import NewFile
 from sottovoce.terminal import json_text
 
@@ -168,5 +168,5 @@ def _show(summary: Mapping[str, Any]) -> None:
     spent = summary["spent"]
     rows.append(["charged", f"nothing now; epsilon {rounded_up(spent['epsilon'], 6)} by 'sotto fit'"])
     rows.append(["seconds", f"{summary['seconds']:.1f}"])
-    table("", ["", ""], rows)
+    say_table("", ["", ""], rows)
     say(summary["statement"])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import left_in_words, progress, put, say, table
+from sottovoce.cli.console import left_in_words, progress, put, say, say_table, table
 from sottovoce.cli.outputs import NewFile
 from sottovoce.files.checkpoint import CERTIFICATE
 from sottovoce.privacy.numbers import rounded_up
@@ -189,7 +189,7 @@ def _report_rows(fitting: Fitting, fitted: Fitted, out: Path, seconds: float, *,
         put(summary)
         return
     shown = [["rows", str(rows)], ["method", certificate.method], ["model", certificate.model]]
-    table("", ["", ""], [*shown, ["seconds", f"{seconds:.1f}"]])
+    say_table("", ["", ""], [*shown, ["seconds", f"{seconds:.1f}"]])
     say(certificate.statement)
     say(f"Rows: {out}. Certificate: {proof.name}. To use them: sotto classify --demonstrations {out} ...")
 
@@ -285,7 +285,7 @@ def _run(writer: Synthesizer, out: Path, *, resume: bool, redraw: bool, as_json:
     if as_json:
         put(summary)
         return
-    table(
+    say_table(
         "",
         ["", ""],
         [

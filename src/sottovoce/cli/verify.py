@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import put, say, table
+from sottovoce.cli.console import put, put_text, table
 
 
 def add_to(app: typer.Typer) -> None:
@@ -68,7 +68,7 @@ def certificate(
     else:
         marks = {True: "yes", False: "NO", None: "not looked at"}
         table("", ["", "holds", ""], [[check.what, marks[check.holds], check.told] for check in checks])
-        say(statement)
+        put_text(statement)
     if wrong := [check.what for check in checks if check.holds is False]:
         raise InputError(f"The certificate does not hold: {wrong[0]}.")
 
