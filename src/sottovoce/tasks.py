@@ -18,7 +18,7 @@ from string import Formatter
 from typing import Any, final
 
 from sottovoce.errors import InputError, RecordError, TaskError
-from sottovoce.parameters import Kind, OneOf
+from sottovoce.parameters import Kind, OneOf, nearest
 from sottovoce.records import limits
 from sottovoce.records.sealed import Opaque, Row, is_missing
 
@@ -183,7 +183,8 @@ def load_task(name_or_path: str) -> Task:
     path = Path(name_or_path)
     if path.suffix != ".toml":
         raise TaskError(
-            f"There is no task {name_or_path!r}. Built in: {', '.join(task_names())}; or name a .toml file."
+            f"There is no task {name_or_path!r}{nearest(name_or_path, task_names()) or '.'} Built in: "
+            f"{', '.join(task_names())}; or name a .toml file."
         )
     try:
         text = limits.read_text(path, "task file", limits.TOML_BYTES)

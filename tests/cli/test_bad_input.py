@@ -277,7 +277,7 @@ def test_records_that_cannot_be_used_are_named_by_line_and_field(desk, content, 
         (["--private", __file__], "file type '.py' is not known"),
         (["--queries", "absent.jsonl"], "absent.jsonl: there is no such file"),
         (["--unit", "patient"], "field 'patient'"),
-        (["--max-characters", "0"], "max_characters is 0"),
+        (["--max-characters", "0"], "--max-characters is 0"),
     ],
 )
 def test_files_and_columns_that_are_not_there_are_named(desk, more, problem):
@@ -308,7 +308,7 @@ def test_questions_that_cannot_be_used_are_named_before_anything_private_is_open
 @pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "inf", "-inf", "1e999", "abc", "", "1e-9", "2000", "1,5"])
 def test_an_epsilon_that_is_no_price_is_refused(desk, command, epsilon):
     message = desk.refuses("--epsilon", epsilon, command=command)
-    assert message.startswith("ParameterError: epsilon is")
+    assert message.startswith("ParameterError: --epsilon is")
     assert "1e-06 to 1000" in message
     assert not desk.ledger.exists()
 
@@ -316,7 +316,7 @@ def test_an_epsilon_that_is_no_price_is_refused(desk, command, epsilon):
 @pytest.mark.parametrize("delta", ["-1e-6", "1", "nan", "inf", "abc", "1e-300"])
 def test_a_delta_that_is_none_is_refused(desk, delta):
     message = desk.refuses("--delta", delta, "--method", "rnm", "--noise", "gaussian")
-    assert message.startswith("ParameterError: delta is")
+    assert message.startswith("ParameterError: --delta is")
 
 
 @pytest.mark.parametrize(
@@ -340,8 +340,8 @@ def test_a_delta_that_is_none_is_refused(desk, delta):
         (["--clip", "-1"], "clip is -1.0"),
         (["--clip", "nan"], "clip is nan"),
         (["--clip", "1e999"], "clip is inf"),
-        (["-g", "0"], "units_per_expert is 0"),
-        (["-g", "-3"], "units_per_expert is -3"),
+        (["-g", "0"], "--per-expert is 0"),
+        (["-g", "-3"], "--per-expert is -3"),
         (["--capacity", "0", "--adjacency", "add-remove"], "capacity is 0"),
         (["-g", "3", "--adjacency", "add-remove"], "--capacity"),
         (["--capacity", "3", "--adjacency", "add-remove"], "stable id"),
@@ -783,7 +783,7 @@ def test_a_real_process_that_answers_or_refuses_an_option_returns_the_same_codes
     assert set(json.loads(good.stdout)) >= SUMMARY_KEYS
     bad = sotto("classify", *desk.arguments(["--epsilon", "nan"]))
     assert (bad.returncode, bad.stdout) == (INPUT, "")
-    assert bad.stderr.startswith("ParameterError: epsilon is 'nan'")
+    assert bad.stderr.startswith("ParameterError: --epsilon is 'nan'")
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly(desk):

@@ -138,7 +138,7 @@ def test_an_answer_that_left_does_not_leave_again_under_its_name(desk):
     assert "used before" in err
     assert desk.show()["answers"] == 1
     code, _, err = desk.ask("--release-id", "a b")
-    assert (code, "release_id" in err) == (2, True)
+    assert (code, "--release-id" in err) == (2, True)
 
 
 # Exports and recomputations

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import traceback
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from sottovoce.errors import SottoError
-from sottovoce.terminal import gated, say
+from sottovoce.errors import ParameterError, SottoError
+from sottovoce.terminal import gated, put_text, say
 
 INTERRUPTED = 130
 BROKEN = 1
@@ -19,10 +19,24 @@ app = typer.Typer(
     name="sotto",
     help="Answer from private examples without giving them away.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        put_text(f"sottovoce {sys.modules['sottovoce'].__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Answer from private examples without giving them away."""
 
 
 @cache
@@ -45,6 +59,7 @@ def _build() -> Any:
         synthesize,
         verify,
     )
+    from sottovoce.cli.flags import watch
     from sottovoce.cli.outputs import guard
 
     for module in (demo, fit, predict, classify, ask, synthesize, verify, plan, account, methods, bench):
@@ -53,6 +68,7 @@ def _build() -> Any:
         module_with_group.add_to(app)
     command = get_command(app)
     guard(command)
+    watch(command)
     return command
 
 
@@ -77,13 +93,17 @@ def run(arguments: list[str] | None = None) -> int:
 
 def _run(arguments: list[str] | None) -> int | None:
     """The exit code; ``None`` where the reader of the output went away."""
+    from sottovoce.cli.flags import as_typed, running
+
+    running.clear()
     try:
         result = _build()(args=arguments, prog_name="sotto", standalone_mode=False)
         if result == INTERRUPTED:
             say("Interrupted.")
         return result if isinstance(result, int) else 0
     except SottoError as error:
-        say(f"{type(error).__name__}: {error}")
+        told = as_typed(error) if isinstance(error, ParameterError) else error
+        say(f"{type(error).__name__}: {told}")
         return error.exit_code
     except typer.TyperException as error:
         _say_usage(error)
@@ -114,4 +134,5 @@ def _say_usage(error: typer.TyperException) -> None:
     for line in context.get_usage().splitlines():
         say(line)
     say(f"Try '{context.command_path} -h' for help.")
-    say(f"Error: {error.format_message()}")
+    near = getattr(error, "possibilities", None)  # the nearest first
+    say(f"Error: {error.message}; did you mean {near[0]}?" if near else f"Error: {error.format_message()}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import put, say, table
+from sottovoce.cli.console import put, put_text, say, table
 from sottovoce.cli.outputs import NewFile
 
 PAPER = {
@@ -90,8 +90,13 @@ def run(context: typer.Context, name: Annotated[str, typer.Argument(help="A name
     from importlib import import_module
 
     from sottovoce.errors import ParameterError
+    from sottovoce.parameters import nearest
     from sottovoce.terminal import printable
 
+    if name in ("--help", "-h"):
+        for line in context.get_help().splitlines():
+            put_text(line)
+        return
     if unsafe := [word for word in context.args if printable(word) != word]:
         raise ParameterError("argument", unsafe[0], "without control characters")
     if name in PAPER:
@@ -101,7 +106,8 @@ def run(context: typer.Context, name: Annotated[str, typer.Argument(help="A name
     elif name in OTHERS:
         import_module(f"sottovoce.benchmarks.{OTHERS[name][0]}").main(context.args)
     else:
-        raise ParameterError("experiment", name, f"one of {', '.join([*PAPER, *OTHERS])}")
+        known = [*PAPER, *OTHERS]
+        raise ParameterError("experiment", name, f"one of {', '.join(known)}{nearest(name, known)}")
 
 
 def report(

@@ -1,0 +1,40 @@
+"""The command that is running, and its options as they are typed: errors name ``--model``, not ``model``."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sottovoce.errors import ParameterError
+
+OTHER_NAMES: Final = {"units_per_expert": "per_expert"}
+"""Arguments of the library that options have other names for."""
+
+running: Final[list[Any]] = []
+"""The contexts of the command that is running, the innermost last."""
+
+
+def watch(command: Any) -> None:
+    """Makes every command below a group say when it begins to read what was typed."""
+    for inner in getattr(command, "commands", {}).values():
+        watch(inner)
+    parse = command.parse_args
+
+    def parsed(context: Any, words: list[str]) -> Any:
+        running.append(context)
+        return parse(context, words)
+
+    command.parse_args = parsed
+
+
+def flag_of(parameter: Any) -> str:
+    """An option as it is typed, in its long form."""
+    return str(next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0]))
+
+
+def as_typed(error: ParameterError) -> ParameterError:
+    """The error with its parameter named as the option of the command that is running, if it has such an option."""
+    name, _, part = OTHER_NAMES.get(error.name, error.name).partition(" ")  # such as "budget epsilon"
+    for parameter in running[-1].command.params if running else ():
+        if parameter.name == name and parameter.param_type_name == "option":
+            return ParameterError(f"{flag_of(parameter)} {part}".strip(), error.value, error.limit)
+    return error
