@@ -23,6 +23,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
+from sottovoce.errors import InputError
+
 _err: Final = Console(stderr=True, highlight=False)
 _WIDE: Final = 100_000
 """Columns of a table that no terminal shows: nothing in it is cut or wrapped."""
@@ -88,6 +90,25 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 def say_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """The same on stderr, such as a closing summary."""
     _print_table(title, columns, rows, stderr=True)
+
+
+def read_line(prompt: str) -> str | None:
+    """A line from stdin, without its end; ``None`` where there is none any more.
+
+    Args:
+        prompt: Shown on stderr where a person types.
+
+    Raises:
+        InputError: It is not text.
+    """
+    if sys.stdin.isatty():
+        sys.stderr.write(printable(prompt))
+        sys.stderr.flush()
+    try:
+        line = sys.stdin.readline()
+    except UnicodeDecodeError:
+        raise InputError("What stdin holds is not UTF-8. Save it as UTF-8, or type the questions.") from None
+    return line.removesuffix("\n") if line else None
 
 
 def _print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, stderr: bool) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from sottovoce.privacy.numbers import rounded_up
-from sottovoce.terminal import progress, put, put_text, say, say_table, table
+from sottovoce.terminal import progress, put, put_text, read_line, say, say_table, table
 
-__all__ = ["left_in_words", "progress", "put", "put_text", "say", "say_table", "table"]
+__all__ = ["left_in_words", "progress", "put", "put_text", "read_line", "say", "say_table", "table"]
 
 
 def left_in_words(balance: Any, event: Any) -> str:
