@@ -68,7 +68,7 @@ def test_a_person_is_asked_on_stderr(desk, monkeypatch):
 
 def test_questions_that_do_not_fit_together_are_refused_before_the_first(desk):
     assert desk("ask", "late?", *ASK, "--budget", "1,0")[0] == 0
-    code, out, err = desk("ask", "late?", "lost?", *ASK)
+    code, out, _ = desk("ask", "late?", "lost?", *ASK)
     assert (code, out, charged()) == (3, "", 1)
     # From a prompt nobody knows how many will come: the first is paid and printed.
     code, out, _ = desk("ask", *ASK, stdin=b"late?\nlost?\n")

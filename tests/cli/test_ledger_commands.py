@@ -75,8 +75,11 @@ def test_an_owner_shares_a_budget_out_and_callers_spend_it(desk):
     assert told["callers"][0]["caller"] == "alice"
     assert (told["callers"][0]["left"], told["groups"][0]["left"]) == (0.0, 1.0)
     code, out, _ = desk.run("ledger", "show", desk.ledger)
-    assert "caller alice in support: epsilon 1, 1 of 1 spent, 0 left; 2 answers" in out
+    assert "caller alice in support: epsilon 1 of 1 used; 2 answers" in out
     assert "group support" in out
+    assert "spent" not in out
+    _, out, _ = desk.run("ledger", "show", desk.ledger, "--long")
+    assert "1 of 1 epsilon spent, 0 left" in out
 
 
 def test_a_run_over_a_file_is_charged_to_its_caller(desk):

@@ -11,14 +11,18 @@ from typing import Any
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.terminal import progress, put, put_text, read_line, say, say_table, table
 
-__all__ = ["left_in_words", "progress", "put", "put_text", "read_line", "say", "say_table", "table"]
+__all__ = ["left_in_words", "progress", "put", "put_text", "read_line", "say", "say_table", "table", "used_in_words"]
 
 
 def left_in_words(balance: Any, event: Any) -> str:
     """The balance in one line, with its adjacency."""
-    spent = f"{rounded_up(balance.spent)} of {rounded_up(balance.cap)} {balance.budget.currency} spent"
+    return f"{used_in_words(balance)}; {balance.answers_left(event):,} more answers fit at this price"
+
+
+def used_in_words(balance: Any) -> str:
+    """What was spent, in the unit that was paid in, with its adjacency."""
+    delta = f" at delta {rounded_up(balance.budget.delta, 6)}" if balance.budget.delta else ""
     return (
-        f"{spent} (budget {balance.budget}, "
-        f"{balance.adjacency.value} adjacency, unit '{balance.unit}'); {balance.answers_left(event)} more answers "
-        "fit at this price"
+        f"epsilon {rounded_up(balance.epsilon_used)} of {rounded_up(balance.budget.epsilon, 6)} used{delta} "
+        f"({balance.adjacency.value} adjacency, unit '{balance.unit}')"
     )

@@ -68,8 +68,8 @@ def _fit(model: LabelScorer, epsilon: float, ledger: str, *, quiet: bool) -> Fit
         doing = bar.add_task("reading", total=fitting.units, rate="")
         fitted = fitting.run(on_units=lambda units: bar.update(doing, advance=units))
     if not quiet:
-        spent, cap = rounded_up(fitting.balance.spent), rounded_up(fitting.balance.cap)
-        put_text(f"Learned from 440 tickets of 238 customers by {fitted.method}: {spent} of epsilon {cap} spent, once.")
+        used, whole = rounded_up(fitting.balance.epsilon_used), rounded_up(fitting.balance.budget.epsilon)
+        put_text(f"Learned from 440 tickets of 238 customers by {fitted.method}: epsilon {used} of {whole} used, once.")
         put_text(fitted.statement)
         put_text("")
     return fitted

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import progress, put, say, say_table, table
+from sottovoce.cli.console import progress, put, say, say_table, table, used_in_words
 from sottovoce.cli.outputs import NewFile
 from sottovoce.privacy.numbers import rounded_up
 
@@ -264,9 +264,7 @@ def _report(fitting: Fitting, fitted: Fitted, out: Path, seconds: float, *, as_j
         put(summary)
         return
     rows = [[name, str(summary[name])] for name in ("method", "model", "labels")]
-    balance = fitting.balance
-    spent = f"{rounded_up(balance.spent)} of {rounded_up(balance.cap)} {balance.budget.currency} spent"
-    rows.append(["ledger", f"{spent} ({balance.adjacency.value} adjacency, unit '{balance.unit}')"])
+    rows.append(["ledger", used_in_words(fitting.balance)])
     rows.append(["seconds", f"{seconds:.1f}"])
     say_table("", ["", ""], rows)
     say(certificate.statement)

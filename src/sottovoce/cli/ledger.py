@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import put, put_text, say
+from sottovoce.cli.console import put, put_text, say, used_in_words
 from sottovoce.cli.outputs import NewFile
 from sottovoce.privacy.numbers import rounded_down, rounded_up
 
@@ -31,9 +31,15 @@ def add_to(app: typer.Typer) -> None:
 
 
 def show(
-    path: LedgerArgument = None, ledger: o.LedgerPath = None, private: o.Private = None, as_json: o.AsJson = False
+    path: LedgerArgument = None,
+    ledger: o.LedgerPath = None,
+    private: o.Private = None,
+    long: Annotated[
+        bool, typer.Option("--long", help="Add the ledger's own currency, in which charges are added up.")
+    ] = False,
+    as_json: o.AsJson = False,
 ) -> None:
-    """Show every data set's budget, what was spent and what is left, with its adjacency, unit and callers."""
+    """Show how much of every data set's budget is used, with its adjacency, unit and callers."""
     book = existing_ledger(path or ledger, private)
     balances = book.balances()
     if as_json:
@@ -41,18 +47,19 @@ def show(
         return
     put_text(f"Ledger {book.name}")
     for b in balances:
-        put_text(f"{b.name}: {b.budget}, {b.adjacency.value} adjacency, unit '{b.unit}'")
-        spent = f"{rounded_up(b.spent, 6)} of {rounded_up(b.cap, 6)} {b.budget.currency} spent"
-        put_text(f"  {spent}, {rounded_down(b.left, 6)} left; {b.answers} answers charged")
+        put_text(f"{b.name}: {used_in_words(b)}; {b.answers} answers charged")
+        if long:
+            spent = f"{rounded_up(b.spent, 6)} of {rounded_up(b.cap, 6)} {b.budget.currency} spent"
+            put_text(f"  budget {b.budget}: {spent}, {rounded_down(b.left, 6)} left")
         if b.failure_cap:
             put_text(f"  {rounded_up(b.failure_spent, 6)} of {rounded_up(b.failure_cap, 6)} failure probability spent")
         for cap in b.caps:
-            spent, whole = (rounded_up(amount, 6) for amount in (cap.spent, cap.cap))
             where = f" in {cap.group}" if cap.group else ""
-            put_text(
-                f"  {cap.kind} {cap.name}{where}: epsilon {rounded_up(cap.epsilon, 6)}, {spent} of {whole} spent, "
-                f"{rounded_down(cap.left, 6)} left; {cap.answers} answers"
-            )
+            used = f"epsilon {rounded_up(b.epsilon_used_by(cap))} of {rounded_up(cap.epsilon, 6)} used"
+            put_text(f"  {cap.kind} {cap.name}{where}: {used}; {cap.answers} answers")
+            if long:
+                spent, whole = (rounded_up(amount, 6) for amount in (cap.spent, cap.cap))
+                put_text(f"    {spent} of {whole} {b.budget.currency} spent, {rounded_down(cap.left, 6)} left")
         if b.caller_required:
             put_text("  whoever asks must name a caller")
         if not b.is_kept:
