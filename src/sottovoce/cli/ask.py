@@ -37,6 +37,8 @@ def ask(
     epsilon: o.Epsilon = "1",
     delta: o.Delta = None,
     adjacency: o.AdjacencyName = "replace-one",
+    text_column: o.TextColumn = None,
+    label_column: o.LabelColumn = None,
     unit: o.UnitName = None,
     ledger: o.LedgerPath = None,
     caller: o.CallerName = None,

@@ -39,6 +39,8 @@ def classify(
     epsilon: o.Epsilon = "1",
     delta: o.Delta = None,
     adjacency: o.AdjacencyName = "replace-one",
+    text_column: o.TextColumn = None,
+    label_column: o.LabelColumn = None,
     unit: o.UnitName = None,
     ledger: o.LedgerPath = None,
     caller: o.CallerName = None,
@@ -89,7 +91,9 @@ def classify(
     price, slack = EPSILON.read("epsilon", epsilon), None if delta is None else DELTA.read("delta", delta)
     setup = o.Setup.of(context.params)
     the_task = setup.load_task()
-    questions = read_public(queries, max_characters=setup.longest(the_task), truncate=truncate)
+    questions = read_public(
+        queries, max_characters=setup.longest(the_task), truncate=truncate, columns=setup.columns(the_task)
+    )
     selected = questions.first(limit)
     for rows in (questions, selected):  # a part can be somebody's where the whole is not
         require_public(rows, f"--queries {queries}")

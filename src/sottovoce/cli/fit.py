@@ -40,6 +40,8 @@ def fit(
     candidates: o.Candidates = None,
     writer: o.WriterName = None,
     adjacency: o.AdjacencyName = "replace-one",
+    text_column: o.TextColumn = None,
+    label_column: o.LabelColumn = None,
     unit: o.UnitName = None,
     ledger: o.LedgerPath = None,
     caller: o.CallerName = None,
@@ -157,7 +159,12 @@ def fitting_of(
         raise ParameterError("--private", None, "given: a fit learns from private records")
     pool = _pool(setup.public, task, setup) if setup.public is not None else None
     records = read_private(
-        setup.private, unit=setup.unit, max_characters=setup.longest(task), truncate=setup.truncate, stream=True
+        setup.private,
+        unit=setup.unit,
+        max_characters=setup.longest(task),
+        truncate=setup.truncate,
+        stream=True,
+        columns=setup.columns(task),
     )
     if records.held and records.unit != RECORD_UNIT:
         say(f"All rows are held in memory: those of one {records.unit!r} do not stand together. Sort the file by it.")
@@ -210,7 +217,7 @@ def _pool(public: str, task: Task, setup: o.Setup) -> list[Query]:
     from sottovoce.privacy.ledger.known_records import require_public
     from sottovoce.records.readers import read_public
 
-    rows = read_public(public, max_characters=setup.longest(task), truncate=setup.truncate)
+    rows = read_public(public, max_characters=setup.longest(task), truncate=setup.truncate, columns=setup.columns(task))
     require_public(rows, f"--public {public}")
     return [task.query_of(row, rows.source) for row in rows]
 

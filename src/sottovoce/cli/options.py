@@ -33,6 +33,14 @@ Delta = Annotated[
     str | None, typer.Option("--delta", help="Delta of one answer, for Gaussian noise; default the budget's.")
 ]
 AdjacencyName = Annotated[str, typer.Option("--adjacency", help="replace-one, add-remove or zero-out.")]
+TextColumn = Annotated[
+    str | None,
+    typer.Option("--text-column", help="The column that holds the text [text]. Public rows may have either name."),
+]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option("--label-column", help="The column that holds the label [label]. Public rows may have either name."),
+]
 UnitName = Annotated[
     str | None, typer.Option("--unit", help="Who is protected: a column, or 'record'. Default: 'group' where present.")
 ]
@@ -203,8 +211,24 @@ class RecordsChoice:
 
     private: str | None = None
     unit: str | None = None
+    text_column: str | None = None
+    label_column: str | None = None
     max_characters: int | None = None
     truncate: bool = False
+
+    def columns(self, task: Task | None) -> dict[str, str]:
+        """Which columns hold the fields of a task, where they have other names.
+
+        Raises:
+            ParameterError: A column is named that the task has no place for.
+        """
+        if self.text_column is not None and (task is None or len(task.fields) != 1):
+            fields = ", ".join(task.fields) if task else "those of the schema"
+            raise ParameterError("--text-column", self.text_column, f"left out: the fields of the task are {fields}")
+        if self.label_column is not None and task is None:
+            raise ParameterError("--label-column", self.label_column, "left out without --task and --labels")
+        named = {task.fields[0]: self.text_column, task.label_field: self.label_column} if task else {}
+        return {field: column for field, column in named.items() if column is not None}
 
     def longest(self, task: Task) -> int:
         """Characters of the longest field that is read."""
@@ -327,7 +351,11 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
         records = None
         if reads:
             records = read_private(
-                str(self.private), unit=self.unit, max_characters=self.longest(task), truncate=self.truncate
+                str(self.private),
+                unit=self.unit,
+                max_characters=self.longest(task),
+                truncate=self.truncate,
+                columns=self.columns(task),
             )
         told: list[str] = []
         if method is None and records is not None:
@@ -390,7 +418,12 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
         from sottovoce.privacy.ledger.known_records import require_public
         from sottovoce.records.readers import read_public
 
-        rows = read_public(self.demonstrations, max_characters=self.longest(task), truncate=self.truncate)
+        rows = read_public(
+            self.demonstrations,
+            max_characters=self.longest(task),
+            truncate=self.truncate,
+            columns=self.columns(task),
+        )
         require_public(rows, f"--demonstrations {self.demonstrations}")
         shown = [task.example_of(row, rows.source) for row in rows]
         if self.shots is not None and self.shots > len(shown):

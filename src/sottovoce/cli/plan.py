@@ -35,6 +35,8 @@ def plan(
     queries: Annotated[
         str | None, typer.Option("--queries", help="Labelled public questions: measures the zero-shot floor on them.")
     ] = None,
+    text_column: o.TextColumn = None,
+    label_column: o.LabelColumn = None,
     model: o.ModelName = "embedded",
     made_up: Annotated[
         bool, typer.Option("--made-up-labels", help="The label names mean nothing to the model.")
@@ -55,7 +57,7 @@ def plan(
     from sottovoce.privacy.ledger.budget import Budget
 
     count = _label_count(labels, task)
-    floor = _zero_shot(queries, task, labels, model) if queries else None
+    floor = _zero_shot(queries, task, labels, model, text_column, label_column) if queries else None
     advice = make_plan(
         records=records,
         questions=questions,
@@ -183,7 +185,9 @@ def _sources(advice: Plan, task: str | None, own_floor: bool) -> list[str]:
     return lines
 
 
-def _zero_shot(queries: str, task: str | None, labels: str | None, model: str) -> Accuracy:
+def _zero_shot(
+    queries: str, task: str | None, labels: str | None, model: str, text_column: str | None, label_column: str | None
+) -> Accuracy:
     from sottovoce.models.registry import load_scorer
     from sottovoce.planner.advise import Accuracy
     from sottovoce.privacy.ledger.known_records import require_public
@@ -196,7 +200,8 @@ def _zero_shot(queries: str, task: str | None, labels: str | None, model: str) -
     if labels is not None and labels.strip().isdecimal():
         raise ParameterError("--labels", labels, "the names of the labels beside --queries, not their number")
     the_task = load_task(task) if task else Task(labels=str(labels).split(","))
-    rows = read_public(queries)
+    choice = o.RecordsChoice(text_column=text_column, label_column=label_column)
+    rows = read_public(queries, columns=choice.columns(the_task))
     require_public(rows, f"--queries {queries}")
     truth = [the_task.labels[the_task.label_of(row, rows.source)] for row in rows]
     session = PrivateICL(records=None, task=the_task, method="zero-shot", model=load_scorer(model))

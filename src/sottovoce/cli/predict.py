@@ -36,6 +36,8 @@ def predict(
     scores: Annotated[
         bool, typer.Option("--scores", help="Add the probability of every label to the rows; they are public.")
     ] = False,
+    text_column: o.TextColumn = None,
+    label_column: o.LabelColumn = None,
     max_characters: o.MaxCharacters = None,
     truncate: o.Truncate = False,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Answer only the first questions.")] = None,
@@ -53,8 +55,15 @@ def predict(
     if out is not None:
         refuse_existing(out)
     support = load(fitted, model, device, dtype)
-    longest = o.RecordsChoice(max_characters=max_characters, truncate=truncate).longest(support.task)
-    questions = read_public(queries, max_characters=longest, truncate=truncate).first(limit)
+    choice = o.RecordsChoice(
+        text_column=text_column, label_column=label_column, max_characters=max_characters, truncate=truncate
+    )
+    questions = read_public(
+        queries,
+        max_characters=choice.longest(support.task),
+        truncate=truncate,
+        columns=choice.columns(support.task),
+    ).first(limit)
     require_public(questions, f"--queries {queries}")
     truth, fields = read_questions(questions, support.task)
     started = time.perf_counter()

@@ -63,6 +63,8 @@ def synthesize(
     epsilon: Annotated[str, typer.Option("--epsilon", help="Price of the whole file.")] = "1",
     delta: Annotated[str, typer.Option("--delta", help="Delta of the whole file.")] = "1e-6",
     adjacency: o.AdjacencyName = "replace-one",
+    text_column: o.TextColumn = None,
+    label_column: o.LabelColumn = None,
     unit: o.UnitName = None,
     public: o.Public = None,
     candidates: o.Candidates = None,
@@ -128,6 +130,9 @@ def synthesize(
     for name in ("public", "candidates", "writer"):
         if (value := getattr(setup, name)) is not None:
             raise ParameterError(f"--{name}", value, "left out: it is for --method choice, evolve and label-public")
+    if schema and setup.text_column is not None:
+        limit = "left out with --schema, whose properties are the fields"
+        raise ParameterError("--text-column", setup.text_column, limit)
     if grammar and not schema:
         raise ParameterError("--grammar", grammar, "given with --schema, which it keeps to")
     the_task = setup.load_task() if setup.task or setup.labels or not schema else None
@@ -215,7 +220,13 @@ def _writer(
     if setup.private is None:
         raise ParameterError("--private", None, "given: synthetic rows are written from private records")
     longest = setup.longest(writing.task) if writing.task else setup.max_characters
-    records = read_private(setup.private, unit=setup.unit, max_characters=longest, truncate=setup.truncate)
+    records = read_private(
+        setup.private,
+        unit=setup.unit,
+        max_characters=longest,
+        truncate=setup.truncate,
+        columns=setup.columns(writing.task),
+    )
     writer = Synthesizer(
         records,
         writing,
