@@ -1,7 +1,7 @@
 """Columns: which one holds a field, and what may be said of their names.
 
-Guarantee   Column names are public, cells are not. The first line of a CSV file without a header is a private row: its
-            cells are shown only where every one is a single word and none is a label, else their number is.
+Guarantee   Column names are public, cells are not. Where a CSV file has no header, or a row of JSON is keyed by texts, a
+            "name" is a cell: names are shown only where every one is a single word and none is a label.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from sottovoce.errors import RecordError
 from sottovoce.records.sealed import Row
 
-_WORD: Final = re.compile(r"[^\W\d][\w.-]{0,39}")
+_WORD: Final = re.compile(r"[^\W\d]\w{0,39}")
 _SHOWN: Final = 12
 _DELIMITERS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
@@ -49,7 +49,7 @@ def there_are(names: Iterable[str], file: str, labels: Collection[str] = ()) -> 
         >>> there_are(["body", "team"], "mails.csv")
         'Its columns are body, team.'
         >>> there_are(["I was charged twice", "fraud"], "mails.csv")
-        'It has 2 columns, whose names are not single words: if the first line is no header, add one.'
+        'It has 2 columns, whose names are not single words. If the first line is no header, add one.'
     """
     known = list(names)
     if not known:
@@ -57,14 +57,11 @@ def there_are(names: Iterable[str], file: str, labels: Collection[str] = ()) -> 
     is_csv = file.lower().endswith((".csv", ".csv.gz"))
     if is_csv and (words := likely_delimiter(known)):
         return words
-    if is_csv and not all(_WORD.fullmatch(name) and name not in labels for name in known):
-        return (
-            f"It has {len(known)} column{'s' * (len(known) > 1)}, whose names are not single words: if the first line "
-            "is no header, add one."
-        )
-    shown = [name if len(name) <= 40 else f"{name[:37]}..." for name in known[:_SHOWN]]
+    if not all(_WORD.fullmatch(name) and name not in labels for name in known):
+        header = " If the first line is no header, add one." if is_csv else ""
+        return f"It has {len(known)} column{'s' * (len(known) > 1)}, whose names are not single words.{header}"
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-    return f"Its columns are {', '.join(shown)}{more}."
+    return f"Its columns are {', '.join(known[:_SHOWN])}{more}."
 
 
 def likely_delimiter(header: Collection[str]) -> str:
