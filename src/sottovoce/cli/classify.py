@@ -14,6 +14,7 @@ from sottovoce.cli import options as o
 from sottovoce.cli.answers import PARTIAL, RUN, AnswerSink, Run, begun_with, hash_of, refuse_taken
 from sottovoce.cli.console import left_in_words, progress, put, say, say_table
 from sottovoce.cli.outputs import NewFile
+from sottovoce.files.tables import require_ending
 
 if TYPE_CHECKING:
     from sottovoce.records.sealed import PublicRecords
@@ -63,7 +64,7 @@ def classify(
     allow_non_private: o.AllowNonPrivate = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", parser=NewFile(PARTIAL, RUN), help="Answer rows; without it they go to stdout."),
+        typer.Option("--out", parser=NewFile(PARTIAL, RUN), help="Answer rows: .jsonl, .csv or .parquet [stdout]."),
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Answer only the first questions.")] = None,
     resume: Annotated[
@@ -86,6 +87,8 @@ def classify(
         raise ParameterError(
             "--resume", resume, "given with --out: it reads the answers that an earlier run left there"
         )
+    if out is not None:
+        require_ending(out)
     if out is not None and not resume:
         refuse_taken(out)
     price, slack = EPSILON.read("epsilon", epsilon), None if delta is None else DELTA.read("delta", delta)

@@ -12,7 +12,6 @@ import typer
 from sottovoce.cli import options as o
 from sottovoce.cli.console import progress, put, say, say_table
 from sottovoce.cli.outputs import NewFile
-from sottovoce.terminal import json_text
 
 if TYPE_CHECKING:
     from sottovoce.fitting.fitted import Fitted
@@ -42,17 +41,19 @@ def predict(
     truncate: o.Truncate = False,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Answer only the first questions.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", parser=NewFile(), help="Answer rows; without it they go to stdout.")
+        Path | None, typer.Option("--out", parser=NewFile(), help="Answer rows: .jsonl, .csv or .parquet [stdout].")
     ] = None,
     as_json: o.AsJson = False,
 ) -> None:
     """Answer a file of questions from what 'sotto fit' learned. No ledger, no private record, no charge."""
     from sottovoce.cli.classify import read_questions
     from sottovoce.files.outputs import refuse_existing
+    from sottovoce.files.tables import require_ending
     from sottovoce.privacy.ledger.known_records import require_public
     from sottovoce.records.readers import read_public
 
     if out is not None:
+        require_ending(out)
         refuse_existing(out)
     support = load(fitted, model, device, dtype)
     choice = o.RecordsChoice(
@@ -134,14 +135,14 @@ def _probabilities(log_probabilities: Any) -> Any:
 
 def _hand_over(rows: Sequence[Mapping[str, Any]], out: Path | None, *, hold: bool) -> None:
     from sottovoce.files.outputs import new_file
+    from sottovoce.files.tables import encoded
 
     if out is None:
         for row in () if hold else rows:
             put(row)
         return
     with new_file(out) as stream:
-        for row in rows:
-            stream.write((json_text(row) + "\n").encode("utf-8"))
+        stream.write(encoded(rows, out, shown=True))
 
 
 def _summary(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,7 @@ from sottovoce.cli import options as o
 from sottovoce.cli.console import left_in_words, progress, put, say, say_table, table
 from sottovoce.cli.outputs import NewFile
 from sottovoce.files.checkpoint import CERTIFICATE
+from sottovoce.files.tables import ENDINGS, LINES, require_ending
 from sottovoce.privacy.numbers import rounded_up
 
 if TYPE_CHECKING:
@@ -40,7 +42,9 @@ def synthesize(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", parser=NewFile(".partial", CERTIFICATE), help="The rows; the certificate goes beside them."
+            "--out",
+            parser=NewFile(".partial", CERTIFICATE),
+            help="The rows: .jsonl, .csv or .parquet (with --schema .jsonl). The certificate goes beside them.",
         ),
     ],
     private: o.Private = None,
@@ -123,6 +127,8 @@ def synthesize(
     price, slack = EPSILON.read("epsilon", epsilon), DELTA.read("delta", delta)
     if without_lost and not resume:
         raise ParameterError("--without-lost", without_lost, "given with --resume: a new run has lost nothing")
+    if not dry_run:
+        require_ending(out, LINES if schema else ENDINGS)
     setup = o.Setup.of(context.params)
     if setup.method in registered_fitters():
         _fit_rows(context, setup, out, price, slack)
@@ -147,7 +153,7 @@ def synthesize(
         _dry_run(decoder, order, writing, price, slack, setup, as_json)
         return
     synthesizer = _writer(decoder, order, writing, price, slack, setup)
-    _run(synthesizer, out, resume=resume, redraw=not without_lost, as_json=as_json)
+    _run(synthesizer, out, LINES if schema else ENDINGS, resume=resume, redraw=not without_lost, as_json=as_json)
 
 
 def _fit_rows(context: typer.Context, setup: o.Setup, out: Path, price: float, delta: float) -> None:
@@ -244,13 +250,13 @@ def _writer(
     return writer
 
 
-def _run(writer: Synthesizer, out: Path, *, resume: bool, redraw: bool, as_json: bool) -> None:
+def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool, redraw: bool, as_json: bool) -> None:
     from sottovoce.files.checkpoint import Checkpoint
 
     started = time.perf_counter()
     if not resume:
         writer.affords()
-    checkpoint = Checkpoint(out, writer.terms, writer.new_run_state(), resume=resume)
+    checkpoint = Checkpoint(out, writer.terms, writer.new_run_state(), resume=resume, endings=endings)
     rows: list[Any] = []
     unreadable = written = 0
     total = writer.order.rounds * len(writer.labels) * writer.order.tokens

@@ -75,8 +75,9 @@ def certificate(
 
 def _rows(file: Path) -> list[dict[str, Any]]:
     """The rows of a file, of which there may be none."""
+    from sottovoce.files.tables import is_without_rows
     from sottovoce.records.readers import read_public
 
-    if file.is_file() and not file.stat().st_size:
+    if file.is_file() and is_without_rows(file):
         return []
     return [dict(row.values) for row in read_public(file, max_characters=10**7)]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, final
 
 from sottovoce.errors import InputError, ParameterError, TaskError
+from sottovoce.files.tables import encoded, is_table
 from sottovoce.fitting.certificate import FitCertificate
 from sottovoce.fitting.fitted import Fitted, content_hash, task_of, words_of
 from sottovoce.methods.fitting.support import DemonstrationSupport
@@ -117,6 +118,9 @@ def rows_of(fitted: Fitted) -> list[dict[str, str]]:
     return [{**example.fields, task.label_field: task.labels[example.label]} for example in support.examples]
 
 
-def lines_of(fitted: Fitted) -> bytes:
-    """The rows in JSON Lines and plain characters, so that no public text fails behind the draw."""
-    return "".join(json.dumps(row) + "\n" for row in rows_of(fitted)).encode("ascii")
+def content_of(fitted: Fitted, out: Path) -> bytes:
+    """The rows in the format of a file's ending, in which no public text fails after the draw."""
+    rows = rows_of(fitted)
+    if is_table(out):
+        return encoded(rows, out)
+    return "".join(json.dumps(row) + "\n" for row in rows).encode("ascii")

@@ -1,7 +1,7 @@
 """Columns: which one holds a field, and what may be said of their names.
 
-Guarantee   Column names are public, cells are not. Where a CSV file has no header, or a row of JSON is keyed by texts, a
-            "name" is a cell: names are shown only where every one is a single word and none is a label.
+Guarantee   Column names are public, cells are not. Where a CSV file has no header, or JSON is keyed by texts, a name
+            may be a cell: names are shown only where every one is a single word and none is a label.
 """
 
 from __future__ import annotations
