@@ -239,6 +239,7 @@ def test_the_commands_that_write_are_known():
     found = {name: sorted(outputs_of(command)) for name, command in leaves(_build()) if outputs_of(command)}
     assert found == {
         "classify": ["out"],
+        "init": ["out"],
         "synthesize": ["out"],
         "ledger export": ["out"],
         "fit": ["out"],

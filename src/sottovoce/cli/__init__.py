@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sottovoce.errors import ParameterError, SottoError
+from sottovoce.errors import InputError, ParameterError, SottoError
 from sottovoce.terminal import gated, put_text, say
 
 INTERRUPTED = 130
@@ -35,6 +35,10 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    config: Annotated[
+        str | None,
+        typer.Option("--config", envvar="SOTTO_CONFIG", help="Settings for every command [sotto.toml, where it is]."),
+    ] = None,
 ) -> None:
     """Answer from private examples without giving them away."""
 
@@ -51,24 +55,26 @@ def _build() -> Any:
         classify,
         demo,
         fit,
+        init,
         ledger,
         methods,
         models,
         plan,
         predict,
+        settings,
         synthesize,
         verify,
     )
     from sottovoce.cli.flags import watch
     from sottovoce.cli.outputs import guard
 
-    for module in (demo, fit, predict, classify, ask, synthesize, verify, plan, account, methods, bench):
+    for module in (demo, init, fit, predict, classify, ask, synthesize, verify, plan, account, methods, bench):
         module.add_to(app)
     for module_with_group in (ledger, models):
         module_with_group.add_to(app)
     command = get_command(app)
     guard(command)
-    watch(command)
+    watch(command, settings.apply)
     return command
 
 
@@ -94,6 +100,7 @@ def run(arguments: list[str] | None = None) -> int:
 def _run(arguments: list[str] | None) -> int | None:
     """The exit code; ``None`` where the reader of the output went away."""
     from sottovoce.cli.flags import as_typed, running
+    from sottovoce.cli.settings import origin
 
     running.clear()
     try:
@@ -103,7 +110,10 @@ def _run(arguments: list[str] | None) -> int | None:
         return result if isinstance(result, int) else 0
     except SottoError as error:
         told = as_typed(error) if isinstance(error, ParameterError) else error
-        say(f"{type(error).__name__}: {told}")
+        name = getattr(told, "name", None)
+        file = getattr(told, "file", None)
+        where = origin(running[-1], name, str(told), file) if running and isinstance(error, InputError) else ""
+        say(f"{type(error).__name__}: {told}{where}")
         return error.exit_code
     except typer.TyperException as error:
         _say_usage(error)
@@ -127,6 +137,8 @@ def _run(arguments: list[str] | None) -> int | None:
 
 def _say_usage(error: typer.TyperException) -> None:
     """What is wrong with the words of a command, or its help where there were none."""
+    from sottovoce.cli.settings import origin
+
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError" or context is None:
         error.show()  # type: ignore[attr-defined]
@@ -135,4 +147,6 @@ def _say_usage(error: typer.TyperException) -> None:
         say(line)
     say(f"Try '{context.command_path} -h' for help.")
     near = getattr(error, "possibilities", None)  # the nearest first
-    say(f"Error: {error.message}; did you mean {near[0]}?" if near else f"Error: {error.format_message()}")
+    message = f"{error.message}; did you mean {near[0]}?" if near else error.format_message()
+    where = origin(context, getattr(getattr(error, "param", None), "name", None), message)
+    say(f"Error: {message.removesuffix('.')}.{where}" if where else f"Error: {message}")

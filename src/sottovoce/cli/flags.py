@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from sottovoce.errors import ParameterError
@@ -13,14 +14,20 @@ running: Final[list[Any]] = []
 """The contexts of the command that is running, the innermost last."""
 
 
-def watch(command: Any) -> None:
-    """Makes every command below a group say when it begins to read what was typed."""
+def watch(command: Any, prepare: Callable[[Any, list[str]], None]) -> None:
+    """Makes every command below a group say when it begins to read what was typed.
+
+    Args:
+        command: The group.
+        prepare: Called then with the command's context and with what was typed.
+    """
     for inner in getattr(command, "commands", {}).values():
-        watch(inner)
+        watch(inner, prepare)
     parse = command.parse_args
 
     def parsed(context: Any, words: list[str]) -> Any:
         running.append(context)
+        prepare(context, words)
         return parse(context, words)
 
     command.parse_args = parsed

@@ -57,11 +57,16 @@ def there_are(names: Iterable[str], file: str, labels: Collection[str] = ()) -> 
     is_csv = file.lower().endswith((".csv", ".csv.gz"))
     if is_csv and (words := likely_delimiter(known)):
         return words
-    if not all(_WORD.fullmatch(name) and name not in labels for name in known):
+    if not are_words(known) or not set(known).isdisjoint(labels):
         header = " If the first line is no header, add one." if is_csv else ""
         return f"It has {len(known)} column{'s' * (len(known) > 1)}, whose names are not single words.{header}"
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     return f"Its columns are {', '.join(known[:_SHOWN])}{more}."
+
+
+def are_words(names: Iterable[str]) -> bool:
+    """Whether every name is a single word, so that it may be shown."""
+    return all(_WORD.fullmatch(name) for name in names)
 
 
 def likely_delimiter(header: Collection[str]) -> str:

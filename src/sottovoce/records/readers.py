@@ -106,6 +106,17 @@ def read_public(
     return PublicRecords(rows, _name(source), whole)
 
 
+def column_names(source: str | os.PathLike[str]) -> list[str]:
+    """The columns of a file, as its first row has them. Whether they may be shown: see ``records.columns``.
+
+    Raises:
+        RecordError: The file cannot be read, or has no row.
+    """
+    for row in _rows(source, MAX_PICTURE_CHARACTERS, truncate=True):
+        return list(row.values)
+    raise RecordError("there is no row", file=_name(source), hint="Give at least one row.")
+
+
 def _both(source: Any, limit: int, truncate: bool, columns: Mapping[str, str] | None) -> Iterator[tuple[Row, Row]]:
     """Rows as they are used, each beside itself as it was read."""
     name = _name(source)
