@@ -382,7 +382,7 @@ def test_a_method_without_a_guarantee_is_refused_unless_allowed_and_then_noted(d
 
 
 def test_zero_shot_needs_no_records_and_no_ledger(desk):
-    rows = desk.answers("--method", "zero-shot", "--private", "ABSENT")
+    rows = desk.answers("--method", "zero-shot", "--private", "ABSENT", "--ledger", "ABSENT")
     assert {row["epsilon"] for row in rows} == {0}
     assert not desk.ledger.exists()
 
@@ -724,7 +724,7 @@ def test_a_real_signal_in_the_middle_loses_no_answer_and_half_writes_none(desk, 
 
 
 @pytest.mark.parametrize(
-    "name", ["folder", "absent/answers.jsonl", "/proc/answers.jsonl", "private.jsonl/answers", "pipe"]
+    "name", ["folder", "absent/answers.jsonl", "/proc/answers.jsonl", "private.jsonl/answers.jsonl", "pipe"]
 )
 def test_a_place_that_cannot_be_written_is_refused_before_anything_is_charged(desk, name):
     (desk.folder / "folder").mkdir()

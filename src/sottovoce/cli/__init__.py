@@ -67,6 +67,7 @@ def _build() -> Any:
     )
     from sottovoce.cli.flags import watch
     from sottovoce.cli.outputs import guard
+    from sottovoce.cli.panels import group
 
     for module in (demo, init, fit, predict, classify, ask, synthesize, verify, plan, account, methods, bench):
         module.add_to(app)
@@ -74,6 +75,7 @@ def _build() -> Any:
         module_with_group.add_to(app)
     command = get_command(app)
     guard(command)
+    group(command)
     watch(command, settings.apply)
     return command
 

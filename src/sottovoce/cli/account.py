@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 from sottovoce.cli import options as o
+from sottovoce.cli import panels
 from sottovoce.cli.console import put, put_text, table
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.numbers import rounded_up
@@ -82,7 +83,10 @@ def _flags() -> list[Any]:
     made.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     commands = typer.Typer(add_completion=False)
     commands.command()(made)
-    return list(typer.main.get_command(commands).params)
+    flags: list[Any] = list(typer.main.get_command(commands).params)
+    for flag in flags:
+        flag.rich_help_panel = panels.OF_METHODS
+    return flags
 
 
 def add_to(app: typer.Typer) -> None:

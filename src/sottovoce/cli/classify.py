@@ -87,10 +87,10 @@ def classify(
         raise ParameterError(
             "--resume", resume, "given with --out: it reads the answers that an earlier run left there"
         )
-    if out is not None:
-        require_ending(out)
     if out is not None and not resume:
         refuse_taken(out)
+    if out is not None:
+        require_ending(out)
     price, slack = EPSILON.read("epsilon", epsilon), None if delta is None else DELTA.read("delta", delta)
     setup = o.Setup.of(context.params)
     the_task = setup.load_task()

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sottovoce.errors import ParameterError
 
-OTHER_NAMES: Final = {"units_per_expert": "per_expert"}
+OTHER_NAMES: Final = {"units_per_expert": "per_expert", "pool": "public"}
 """Arguments of the library that options have other names for."""
 
 running: Final[list[Any]] = []
@@ -38,10 +38,22 @@ def flag_of(parameter: Any) -> str:
     return str(next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0]))
 
 
+def flag_of_name(name: str) -> str:
+    """A parameter of the command that is running as it is typed."""
+    return next(flag_of(parameter) for parameter in running[-1].command.params if parameter.name == name)
+
+
 def as_typed(error: ParameterError) -> ParameterError:
     """The error with its parameter named as the option of the command that is running, if it has such an option."""
-    name, _, part = OTHER_NAMES.get(error.name, error.name).partition(" ")  # such as "budget epsilon"
-    for parameter in running[-1].command.params if running else ():
-        if parameter.name == name and parameter.param_type_name == "option":
-            return ParameterError(f"{flag_of(parameter)} {part}".strip(), error.value, error.limit)
+    first, _, part = error.name.partition(" ")  # such as "budget epsilon"
+    for name in (first, OTHER_NAMES.get(first)):
+        for parameter in running[-1].command.params if running else ():
+            if parameter.name == name and parameter.param_type_name == "option":
+                return ParameterError(f"{flag_of(parameter)} {part}".strip(), error.value, error.limit)
     return error
+
+
+def is_typed(name: str) -> bool:
+    """Whether a parameter of the command that is running was typed, and is no default and no setting."""
+    source = running[-1].get_parameter_source(name) if running else None
+    return source is not None and source.name == "COMMANDLINE"

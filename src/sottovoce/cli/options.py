@@ -345,6 +345,8 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
         shown = self._demonstrations(task)
         chosen = not shown and self.method == AUTO
         method = None if chosen else self.load_method("demonstrations" if shown else self.method)
+        if method is not None:
+            require_used(method)
         reads = method is None or method.reads is not Reads.NOTHING
         if reads and self.private is None:
             raise ParameterError("--private", None, f"given: the method {self.method!r} answers from private records")
@@ -361,6 +363,7 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
         if method is None and records is not None:
             name, *told = self._chosen(task, records, epsilon, questions, begun)
             method = self.load_method(name)
+            require_used(method)
         session = PrivateICL(
             records=records,
             task=task,
@@ -429,6 +432,62 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
         if self.shots is not None and self.shots > len(shown):
             raise ParameterError("--shots", self.shots, f"from 1 to {len(shown)}, the rows of {rows.source!r}")
         return shown[: self.shots]
+
+
+OF_RECORDS: Final = (
+    "unit", "ledger", "budget", "caller", "release_id", "delta", "per_expert", "capacity", "allow_non_private",
+)  # fmt: skip
+"""Parameters that say nothing to a method that reads no private record."""
+
+
+def require_used(method: Method) -> None:
+    """Refuses an option that was typed and that the method does not use.
+
+    Raises:
+        ParameterError: There is one; the error names it and the methods that use it.
+    """
+    from sottovoce.cli.flags import flag_of_name, is_typed
+    from sottovoce.methods.base import Reads, registered_methods
+
+    kinds = registered_methods()
+    if method.reads is Reads.NOTHING:
+        for name in filter(is_typed, OF_RECORDS):
+            using = ", ".join(kind for kind, cls in kinds.items() if cls.reads is not Reads.NOTHING)
+            limit = f"left out: --method {method.name} reads no private record; it is used by {using}"
+            raise ParameterError(flag_of_name(name), "typed", limit)
+    if method.private and is_typed("delta") and not _uses_delta(method):
+        using = ", ".join(
+            f"{name}{more}" for name in kinds for more in ("", *_noises(name)) if _uses_delta(_made(name, more))
+        )
+        limit = f"left out: --method {method.name} has no delta of its own; it is used by {using}"
+        raise ParameterError("--delta", "typed", limit)
+
+
+def _noises(name: str) -> list[str]:
+    """The noises that a method lets choose, as they are typed."""
+    from sottovoce.methods.base import registered_methods
+    from sottovoce.parameters import limits_of
+
+    limit = limits_of(registered_methods()[name]).get("noise", (None,))[0]
+    return [f" --noise {word}" for word in getattr(limit, "words", ())]
+
+
+def _made(name: str, more: str) -> Method:
+    from sottovoce.methods.base import make_method
+
+    noise = more.rpartition(" ")[2]
+    return make_method(name, **({"noise": noise} if noise else {}))
+
+
+def _uses_delta(method: Method) -> bool:
+    """Whether the delta of an answer changes what it costs."""
+    from sottovoce.methods.base import Price
+    from sottovoce.privacy.unit import Adjacency
+
+    if not method.private or method.can_fail:
+        return method.can_fail
+    first, second = (method.event(Price(1.0, delta), Adjacency.REPLACE_ONE) for delta in (1e-6, 1e-9))
+    return bool(first != second)
 
 
 def warn_of(ledger: str | None, conflicting_ledger: str | None) -> None:

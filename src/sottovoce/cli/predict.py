@@ -53,8 +53,8 @@ def predict(
     from sottovoce.records.readers import read_public
 
     if out is not None:
-        require_ending(out)
         refuse_existing(out)
+        require_ending(out)
     support = load(fitted, model, device, dtype)
     choice = o.RecordsChoice(
         text_column=text_column, label_column=label_column, max_characters=max_characters, truncate=truncate

@@ -40,7 +40,15 @@ from sottovoce.fitting.fitted import MOST_BYTES, Fitted, content_hash, question_
 from sottovoce.fitting.progress import KeptSums
 from sottovoce.fitting.rows import RowsCertificate, content_of
 from sottovoce.methods.base import Price
-from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter, read_fitter_options
+from sottovoce.methods.fitting.fitter import (
+    FitPlan,
+    FitSetting,
+    Fitter,
+    PublicInputs,
+    make_fitter,
+    read_fitter_options,
+    registered_fitters,
+)
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport
 from sottovoce.methods.fitting.writing import LONGEST, MOST_CANDIDATES, ModelWriter, Writer, once
 from sottovoce.models.base import Embedder, FloatArray, Isolation, LabelScorer, require_suited
@@ -664,7 +672,9 @@ def _writer_of(writer: Stepper | str | None, fitter: Fitter, task: Task, candida
     if not fitter.writes and candidates is None:
         if writer is not None:
             name = writer if isinstance(writer, str) else writer.name
-            raise ParameterError("writer", name, f"left out: nothing is written for the method {fitter.name!r}")
+            using = ", ".join(kind for kind, cls in registered_fitters().items() if cls.writes)
+            why = f"left out: nothing is written for {fitter.name!r}; it is used by {using} and for candidates"
+            raise ParameterError("writer", name, why)
         return None
     if task.image:
         what = "candidates" if candidates is not None else "method"
