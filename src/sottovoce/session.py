@@ -313,7 +313,7 @@ class PrivateICL:
         if not self.method.private and not allow_non_private:
             raise NonPrivateError(
                 f"The method {self.method.name!r} has no privacy guarantee and is refused on a ledger. If these "
-                "records may be given away, pass --allow-non-private; the ledger will say so for ever."
+                "records may be given away, pass --allow-non-private; the ledger records every such answer permanently."
             )
         require_secure(self._randomness, synthetic=records.synthetic)
         return records.with_public_size() if self.adjacency.size_is_public else records

@@ -153,7 +153,7 @@ def progress() -> Progress:
 
 @contextmanager
 def gated() -> Iterator[None]:
-    """Meanwhile everything written to stdout and stderr is escaped, by whomever: libraries, warnings, logs."""
+    """Meanwhile everything written to stdout and stderr is escaped, whoever writes it: libraries, warnings, logs."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = _gate(sys.stdout), _gate(sys.stderr)
     try:

@@ -272,7 +272,7 @@ def test_records_that_cannot_be_used_are_named_by_line_and_field(desk, content, 
     ("more", "problem"),
     [
         (["--private", "absent.jsonl"], "absent.jsonl: there is no such file"),
-        (["--private", "."], "a folder lies inside a label's folder"),
+        (["--private", "."], "there is a folder inside a label's folder"),
         (["--private", "ABSENT"], "--private"),
         (["--private", __file__], "file type '.py' is not known"),
         (["--queries", "absent.jsonl"], "absent.jsonl: there is no such file"),

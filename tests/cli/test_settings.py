@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -182,3 +183,12 @@ def test_init_does_not_write_a_first_line_that_is_no_header(desk):
     code, out, _ = desk("init", "mails.csv", "--out", "new.toml", "--json")
     assert (code, json.loads(out)) == (0, {"out": "new.toml", "columns": []})
     assert "charged" not in (desk.folder / "new.toml").read_text()
+
+
+def test_the_example_of_the_documentation_names_options_that_exist(desk):
+    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
+    example = page.split("```toml\n")[1].split("```")[0]
+    (desk.folder / "sotto.toml").write_text(example)
+    assert desk("methods")[0] == 0
+    (desk.folder / "sotto.toml").write_text(example.replace("text-column", "txt-column"))
+    assert desk("methods")[0] == 2

@@ -107,7 +107,7 @@ class AnswerSink:
         run: What is asked now.
         ids: Of all questions, in their order.
         fits: Whether a row that is found is a whole answer under the terms of this run.
-        resume: Go on behind the rows of an interrupted run.
+        resume: Resume an interrupted run.
         hold: Keep the rows in memory instead of printing them, for ``--json`` without a file.
 
     Attributes:
@@ -179,7 +179,7 @@ class AnswerSink:
             if kind is None:
                 self._finish(self._file)
             elif not self._file.is_empty:  # whatever is in the list: an interruption may come before it is there
-                say(f"Paid answers are in {self._partial}; run again with --resume to go on.")
+                say(f"Paid answers are in {self._partial}; run again with --resume to continue.")
             elif self._file.is_at(self._partial):
                 # First what says of which run it is: once the partial file is gone, another run may have the name.
                 with suppress(OSError):  # a later run finds both; what ended this one is what is told

@@ -12,7 +12,7 @@ import typer
 
 from sottovoce.cli import options as o
 from sottovoce.cli.answers import PARTIAL, RUN, AnswerSink, Run, begun_with, hash_of, refuse_taken
-from sottovoce.cli.console import left_in_words, progress, put, say, say_table
+from sottovoce.cli.console import in_percent, left_in_words, progress, put, say, say_table
 from sottovoce.cli.outputs import NewFile
 from sottovoce.files.tables import require_ending
 
@@ -215,7 +215,7 @@ def _show(summary: dict[str, Any], session: PrivateICL, price: float, delta: flo
     rows = [["answers", str(summary["answers"])], ["method", summary["method"]], ["model", summary["model"]]]
     if summary["accuracy"] is not None:
         low, high = summary["accuracy_interval_95"]
-        rows.append(["accuracy", f"{summary['accuracy']:.1%} (95 % interval {low:.1%} to {high:.1%})"])
+        rows.append(["accuracy", in_percent(summary["accuracy"], low, high)])
     if session.balance:
         fits = terms.method.private
         rows.append(["ledger", left_in_words(session.balance, terms.event) if fits else "no guarantee; noted"])

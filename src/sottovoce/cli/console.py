@@ -11,7 +11,28 @@ from typing import Any
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.terminal import progress, put, put_text, read_line, say, say_table, table
 
-__all__ = ["left_in_words", "progress", "put", "put_text", "read_line", "say", "say_table", "table", "used_in_words"]
+__all__ = [
+    "in_percent",
+    "left_in_words",
+    "progress",
+    "put",
+    "put_text",
+    "read_line",
+    "say",
+    "say_table",
+    "table",
+    "used_in_words",
+]
+
+
+def in_percent(share: float, low: float, high: float) -> str:
+    """A share with its 95 % interval.
+
+    Example:
+        >>> in_percent(0.8, 0.444, 0.975)
+        '80.0 % (95 % interval 44.4 to 97.5)'
+    """
+    return f"{100 * share:.1f} % (95 % interval {100 * low:.1f} to {100 * high:.1f})"
 
 
 def left_in_words(balance: Any, event: Any) -> str:

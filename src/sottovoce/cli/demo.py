@@ -222,8 +222,8 @@ def _canary(model: LabelScorer, epsilon: float, *, quiet: bool) -> dict[str, obj
             else "did not tell"
         )
         put_text(
-            f"The undefended prompt {outcome}. One private answer at epsilon {rounded_up(epsilon, 6)} lets nobody "
-            f"guess right more often than {rounded_up(100 * _cap(epsilon), 3)} % (a coin: 50 %), whatever they ask."
+            f"The undefended prompt {outcome}. At epsilon {rounded_up(epsilon, 6)}, no attack on one private answer "
+            f"can guess membership with more than {rounded_up(100 * _cap(epsilon), 3)} % accuracy (chance is 50 %)."
         )
         put_text("")
     return {

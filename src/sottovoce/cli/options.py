@@ -104,7 +104,7 @@ Shots = Annotated[
     int | None, typer.Option("--shots", min=1, help="With --demonstrations: show the first so many [all].")
 ]
 Calibrate = Annotated[
-    bool, typer.Option("--calibrate", help="With --demonstrations: take off what is said to questions without content.")
+    bool, typer.Option("--calibrate", help="With --demonstrations: subtract the scores of content-free questions.")
 ]
 Public = Annotated[
     str | None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import progress, put, say, say_table
+from sottovoce.cli.console import in_percent, progress, put, say, say_table
 from sottovoce.cli.outputs import NewFile
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _show(summary: Mapping[str, Any]) -> None:
     rows = [["answers", str(summary["answers"])], ["method", summary["method"]], ["model", summary["model"]]]
     if summary["accuracy"] is not None:
         low, high = summary["accuracy_interval_95"]
-        rows.append(["accuracy", f"{summary['accuracy']:.1%} (95 % interval {low:.1%} to {high:.1%})"])
+        rows.append(["accuracy", in_percent(summary["accuracy"], low, high)])
     spent = summary["spent"]
     rows.append(["charged", f"nothing now; epsilon {rounded_up(spent['epsilon'], 6)} by 'sotto fit'"])
     rows.append(["seconds", f"{summary['seconds']:.1f}"])

@@ -1,7 +1,7 @@
 """Rows that a fit leaves, and their certificate: a fit's own, with the task that the rows are of.
 
 A fit that leaves texts can be written as a file of rows, the task's fields and the label on each, for whatever reads
-rows. The certificate lies beside it, is that of the fit, and is for these rows in this order: its hash is that of the
+rows. The certificate is in a file beside it. It is that of the fit, for these rows in this order: its hash is that of the
 texts, their labels, the task and the model.
 """
 

@@ -334,7 +334,7 @@ def _picture_paths(folder: Path) -> Iterator[Path]:
         for path, too_deep in inner:
             if too_deep:
                 raise RecordError(
-                    "a folder lies inside a label's folder",
+                    "there is a folder inside a label's folder",
                     file=_name(folder),
                     hint="Pictures are read from the folder itself and from one folder for each label: move them up.",
                 )
