@@ -41,7 +41,7 @@ FLOORS = (
     {"methods"},
     {"session", "synthesis", "fitting", "release", "sklearn", "planner"},
     {"audits", "benchmarks", "explain", "testing"},
-    {"cli", "server"},
+    {"cli", "server", "__main__"},
 )
 SEPARATE_NEIGHBOURS = (1, 2)
 """Floors whose rooms do not import each other."""

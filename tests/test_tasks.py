@@ -79,8 +79,9 @@ def test_a_field_that_is_no_text_is_named(value, problem):
 
 
 def test_a_missing_field_is_named_by_the_template_not_by_the_row():
-    error = refusal({"Quagga": "Quagga", "label": "fraud"})
+    error = refusal({"body": "Quagga", "label": "fraud"})
     assert (error.field, "missing" in str(error)) == ("text", True)
+    assert "Its columns are body, label." in str(error), "names of columns are public"
 
 
 def test_a_row_without_a_label_has_none_and_says_so():

@@ -6,6 +6,7 @@ Every public name is listed here by hand and loaded on first use.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.deprecated import find_moved, old_arguments, warn
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from sottovoce.records.sealed import PrivateRecords, PublicRecords
     from sottovoce.release import Release
     from sottovoce.session import PrivateICL
+    from sottovoce.sklearn.classifier import PrivateICLClassifier
     from sottovoce.synthesis.config import SynthesisConfig
     from sottovoce.synthesis.synthesizer import Synthesizer
     from sottovoce.tasks import Task, load_task
@@ -40,6 +42,7 @@ __all__ = [
     "Ledger",
     "Partition",
     "PrivateICL",
+    "PrivateICLClassifier",
     "PrivateRecords",
     "PublicRecords",
     "RdpAccountant",
@@ -57,6 +60,9 @@ __all__ = [
     "read_public",
 ]
 
+if find_spec("sklearn") is None:  # then the class cannot be made, and a list of names must not fail
+    __all__.remove("PrivateICLClassifier")
+
 _HOMES = {
     "Adjacency": "privacy.unit",
     "Budget": "privacy.ledger.budget",
@@ -65,6 +71,7 @@ _HOMES = {
     "Partition": "experts.partition",
     "SynthesisConfig": "synthesis.config",
     "PrivateICL": "session",
+    "PrivateICLClassifier": "sklearn.classifier",
     "PrivateRecords": "records.sealed",
     "PublicRecords": "records.sealed",
     "RdpAccountant": "privacy.accounting.accountant",
@@ -78,6 +85,10 @@ _HOMES = {
     "read_private": "records.readers",
     "read_public": "records.readers",
 }
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> Any:

@@ -79,7 +79,7 @@ class ParameterError(InputError):
     """
 
     def __init__(self, name: str, value: object, limit: str) -> None:
-        super().__init__(f"{name} is {value!r}; it must be {limit}.")
+        super().__init__(f"{name} is {value!r}; it must be {limit}" + ("" if limit.endswith("?") else "."))
         self.name, self.value, self.limit = name, value, limit
 
 

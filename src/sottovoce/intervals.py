@@ -22,7 +22,7 @@ class Proportion:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.0%} ({self.low:.0%} to {self.high:.0%})"
+        return f"{100 * self.value:.0f} % ({100 * self.low:.0f} to {100 * self.high:.0f})"
 
 
 def proportion(successes: int, trials: int, confidence: float = 0.95) -> Proportion:
@@ -30,7 +30,7 @@ def proportion(successes: int, trials: int, confidence: float = 0.95) -> Proport
 
     Example:
         >>> print(proportion(8, 10))
-        80% (44% to 97%)
+        80 % (44 to 97)
     """
     tail = (1 - confidence) / 2
     return Proportion(successes / trials, lower_limit(successes, trials, tail), upper_limit(successes, trials, tail))

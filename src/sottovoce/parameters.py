@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, fields, is_dataclass
 from fractions import Fraction
 from functools import cache
@@ -197,7 +198,7 @@ class OneOf:
             ParameterError: It is none of them.
         """
         if not isinstance(value, str) or value not in self.words:
-            raise ParameterError(name, value, self.limit)
+            raise ParameterError(name, value, self.limit + nearest(value, self.words))
         return str(value)
 
 
@@ -389,14 +390,14 @@ def _options_of(cls: Any) -> dict[str, Option]:
     return result
 
 
-def nearest(name: str, known: list[str]) -> str:
+def nearest(name: object, known: Sequence[str]) -> str:
     """The known name that was probably meant, in words; empty where none is near.
 
     Example:
         >>> nearest("clp", ["clip", "noise"])
         "; did you mean 'clip'?"
     """
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

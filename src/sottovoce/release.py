@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import final
 
 from sottovoce.methods.base import Method, Price, Reads
@@ -120,7 +121,7 @@ class Guarantee:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Release:
     """One answer that was paid for.
 
@@ -135,6 +136,31 @@ class Release:
     terms: Guarantee
     release_id: str
     remaining: Balance | None
+
+    def __repr__(self) -> str:
+        return f"Release({self.value!r}, {', '.join(self._price)})"
+
+    def _repr_html_(self) -> str:
+        """The value, its price and its statement, for a notebook."""
+        from sottovoce.terminal import printable
+
+        value, price, statement = (
+            escape(printable(text)) for text in (self.value, ", ".join(self._price), self.statement)
+        )
+        return f"<div><b>{value}</b> <small>({price})</small><br><small>{statement}</small></div>"
+
+    @property
+    def _price(self) -> tuple[str, ...]:
+        """Method, price and adjacency, in words."""
+        method, adjacency = f"method {self.terms.method.name}", f"{self.terms.adjacency.value} adjacency"
+        if not self.terms.is_private or self.terms.epsilon is None:
+            return (method, "no privacy guarantee")
+        if self.terms.method.reads is Reads.NOTHING:
+            return (method, "no private record read")
+        delta = f"delta {rounded_up(self.terms.delta, 6)}" if self.terms.delta else ""
+        return tuple(
+            part for part in (method, f"epsilon {rounded_up(self.terms.epsilon, 6)}", delta, adjacency) if part
+        )
 
     @property
     def event(self) -> DpEvent:

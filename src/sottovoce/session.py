@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import NoneType
-from typing import ClassVar, final
+from typing import ClassVar, Self, final
 
 import numpy as np
 
@@ -49,7 +49,7 @@ NO_CONTENT = ("N/A", "[MASK]", "none")
 
 @final
 class PrivateICL:
-    """Answers questions from private examples, within a budget.
+    """Answers questions from private examples, within a budget. As a context manager it is closed at the end.
 
     Args:
         records: Sealed private records; ``None`` only for methods that read nothing private.
@@ -152,6 +152,12 @@ class PrivateICL:
             if budget and self.method.can_fail and not budget.failure_delta:
                 raise ParameterError("budget", budget, f"one with a share for failures. {self._SHARE}")
             self._account = open_account(self._records, self.adjacency, budget, ledger, caller)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __repr__(self) -> str:
         return f"PrivateICL(method={self.method.name!r}, model={self.model.name!r}, {self.adjacency.value})"
@@ -307,7 +313,7 @@ class PrivateICL:
         if not self.method.private and not allow_non_private:
             raise NonPrivateError(
                 f"The method {self.method.name!r} has no privacy guarantee and is refused on a ledger. If these "
-                "records may be given away, pass --allow-non-private; the ledger will say so for ever."
+                "records may be given away, pass --allow-non-private; the ledger records every such answer permanently."
             )
         require_secure(self._randomness, synthetic=records.synthetic)
         return records.with_public_size() if self.adjacency.size_is_public else records

@@ -18,8 +18,9 @@ from string import Formatter
 from typing import Any, final
 
 from sottovoce.errors import InputError, RecordError, TaskError
-from sottovoce.parameters import Kind, OneOf
+from sottovoce.parameters import Kind, OneOf, nearest
 from sottovoce.records import limits
+from sottovoce.records.columns import there_are
 from sottovoce.records.sealed import Opaque, Row, is_missing
 
 Query = Mapping[str, str]
@@ -125,7 +126,7 @@ class Task:
         Raises:
             RecordError: A field is missing, empty, not a text or not an image; the line is named, the content is not.
         """
-        query = {name: _text(row, name, file) for name in self.fields}
+        query = {name: self._text(row, name, file) for name in self.fields}
         if self.image and not _is_image(query[self.image]):
             raise RecordError(
                 "the field is not a PNG or JPEG image in base64",
@@ -143,8 +144,11 @@ class Task:
             RecordError: It is missing or outside the public label set; the line is named, the label is not.
         """
         value = row.values.get(self.label_field)
+        if self.label_field not in row.values:
+            raise self._absent(row, self.label_field, file)
         if is_missing(value):
-            raise RecordError("the label is missing", file=file, line=row.line, field=self.label_field)
+            hint = "Fill it in, or remove the row."
+            raise RecordError("the label is missing", file=file, line=row.line, field=self.label_field, hint=hint)
         index = _READERS[self.answer](value, self.labels)
         if index is None:
             raise RecordError(
@@ -155,6 +159,30 @@ class Task:
                 hint=f"The task '{self.name}' has {len(self.labels)} labels; correct the row or extend the task.",
             )
         return index
+
+    def _text(self, row: Row, name: str, file: str) -> str:
+        value = row.values.get(name)
+        if name not in row.values:
+            raise self._absent(row, name, file)
+        if is_missing(value):
+            problem, hint = "the field is missing or empty", "Fill it in, or remove the row."
+        elif not isinstance(value, str):
+            problem, hint = "the field is not a text", "Write it in quotes, or remove the row."
+        elif not value.strip():
+            problem, hint = "the field holds only blanks", "Fill it in, or remove the row."
+        else:
+            return value
+        raise RecordError(problem, file=file, line=row.line, field=name, hint=hint)
+
+    def _absent(self, row: Row, name: str, file: str) -> RecordError:
+        """A field that no column holds: which columns there are, and how to name the right one."""
+        flag = {self.label_field: "--label-column"} | (
+            {self.fields[0]: "--text-column"} if len(self.fields) == 1 else {}
+        )
+        cure = f"Name the column that holds it with {flag[name]} COLUMN" if name in flag else "Rename a column"
+        hint = f"{there_are(row.values, file, self.labels)} {cure}, or in Python with columns={{{name!r}: COLUMN}}."
+        problem = "the label is missing" if name == self.label_field else "the field is missing or empty"
+        return RecordError(problem, file=file, line=row.line, field=name, hint=hint)
 
     def has_label(self, row: Row) -> bool:
         """Whether a row carries a label, as queries may for measuring accuracy."""
@@ -183,7 +211,8 @@ def load_task(name_or_path: str) -> Task:
     path = Path(name_or_path)
     if path.suffix != ".toml":
         raise TaskError(
-            f"There is no task {name_or_path!r}. Built in: {', '.join(task_names())}; or name a .toml file."
+            f"There is no task {name_or_path!r}{nearest(name_or_path, task_names()) or '.'} Built in: "
+            f"{', '.join(task_names())}; or name a .toml file."
         )
     try:
         text = limits.read_text(path, "task file", limits.TOML_BYTES)
@@ -249,17 +278,6 @@ def _template_fields(template: str, what: str) -> list[str]:
     if any(spec or conversion for _, _, spec, conversion in parts) or not all(name.isidentifier() for name in names):
         raise TaskError(f"The {what} template may only hold plain fields such as {{text}}; write {{{{ for a brace.")
     return names
-
-
-def _text(row: Row, name: str, file: str) -> str:
-    value = row.values.get(name)
-    if is_missing(value):
-        raise RecordError("the field is missing or empty", file=file, line=row.line, field=name)
-    if not isinstance(value, str):
-        raise RecordError("the field is not a text", file=file, line=row.line, field=name)
-    if not value.strip():
-        raise RecordError("the field holds only blanks", file=file, line=row.line, field=name)
-    return value
 
 
 def _is_image(value: str) -> bool:

@@ -24,9 +24,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
+from sottovoce.errors import InputError
+
 _err: Final = Console(stderr=True, highlight=False)
 PATIENCE_S: Final = 1.0
 """Waiting for less is not spoken of."""
+_WIDE: Final = 100_000
+"""Columns of a table that no terminal shows: nothing in it is cut or wrapped."""
 _NOT_ASCII: Final = re.compile(r"[\x7f-\U0010ffff]")
 
 
@@ -82,14 +86,55 @@ def put_text(text: str) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A small table on stderr."""
-    heading = Text(printable(title), style="bold") if title else None
-    drawn = Table(title=heading, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    """A small table on stdout, as wide as it needs to be where no terminal shows it."""
+    _print_table(title, columns, rows, stderr=False)
+
+
+def say_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """The same on stderr, such as a closing summary."""
+    _print_table(title, columns, rows, stderr=True)
+
+
+def read_line(prompt: str) -> str | None:
+    """A line from stdin, without its end; ``None`` where there is none any more.
+
+    Args:
+        prompt: Shown on stderr where a person types.
+
+    Raises:
+        InputError: It is not text.
+    """
+    if sys.stdin.isatty():
+        sys.stderr.write(printable(prompt))
+        sys.stderr.flush()
+    try:
+        line = sys.stdin.readline()
+    except UnicodeDecodeError:
+        raise InputError("What stdin holds is not UTF-8. Save it as UTF-8, or type the questions.") from None
+    return line.removesuffix("\n") if line else None
+
+
+def _print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, stderr: bool) -> None:
+    console = Console(stderr=stderr, highlight=False)
+    if not console.is_terminal:
+        console = Console(stderr=stderr, highlight=False, width=_WIDE)
+    drawn = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         drawn.add_column(Text(printable(column)))
     for row in rows:
         drawn.add_row(*(Text(printable(cell)) for cell in row))
-    _err.print(drawn)
+    with console.capture() as captured:
+        if title:
+            console.print(Text(printable(title), style="bold"))
+        console.print(drawn)
+    text = captured.get()
+    if console.is_terminal:
+        stream = console.file
+        stream.write(text.encode(console.encoding, "backslashreplace").decode(console.encoding))
+    else:
+        stream = sys.stderr if stderr else sys.stdout
+        stream.write("".join(line.rstrip() + "\n" for line in text.removesuffix("\n").split("\n")))
+    stream.flush()
 
 
 def progress() -> Progress:
@@ -136,7 +181,7 @@ def waiting(words: str) -> Iterator[None]:
 
 @contextmanager
 def gated() -> Iterator[None]:
-    """Meanwhile everything written to stdout and stderr is escaped, by whomever: libraries, warnings, logs."""
+    """Meanwhile everything written to stdout and stderr is escaped, whoever writes it: libraries, warnings, logs."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = _gate(sys.stdout), _gate(sys.stderr)
     try:

@@ -222,8 +222,8 @@ def test_too_few_non_members_are_said_to_be_too_few():
     # 1 of 1000: Clopper and Pearson's upper limit, the root of P(Bin(1000, p) <= 1) = .025, is .00556.
     assert binom.cdf(1, 1000, 0.00556) == pytest.approx(0.025, abs=2e-4)
     assert resolution_note(1000, 0.001) == (
-        "1000 non-members resolve a false-positive rate of 0.1% only just: 1 may be accepted, "
-        "and the true rate may then be up to 0.56% (95% two-sided)."
+        "1000 non-members resolve a false-positive rate of 0.1 % only just: 1 may be accepted, "
+        "and the true rate may then be up to 0.56 % (95 % two-sided)."
     )
     assert "not at all: none may be accepted" in str(resolution_note(999, 0.001))
 

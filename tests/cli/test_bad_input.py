@@ -272,12 +272,12 @@ def test_records_that_cannot_be_used_are_named_by_line_and_field(desk, content, 
     ("more", "problem"),
     [
         (["--private", "absent.jsonl"], "absent.jsonl: there is no such file"),
-        (["--private", "."], "a folder lies inside a label's folder"),
+        (["--private", "."], "there is a folder inside a label's folder"),
         (["--private", "ABSENT"], "--private"),
         (["--private", __file__], "file type '.py' is not known"),
         (["--queries", "absent.jsonl"], "absent.jsonl: there is no such file"),
         (["--unit", "patient"], "field 'patient'"),
-        (["--max-characters", "0"], "max_characters is 0"),
+        (["--max-characters", "0"], "--max-characters is 0"),
     ],
 )
 def test_files_and_columns_that_are_not_there_are_named(desk, more, problem):
@@ -308,7 +308,7 @@ def test_questions_that_cannot_be_used_are_named_before_anything_private_is_open
 @pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "inf", "-inf", "1e999", "abc", "", "1e-9", "2000", "1,5"])
 def test_an_epsilon_that_is_no_price_is_refused(desk, command, epsilon):
     message = desk.refuses("--epsilon", epsilon, command=command)
-    assert message.startswith("ParameterError: epsilon is")
+    assert message.startswith("ParameterError: --epsilon is")
     assert "1e-06 to 1000" in message
     assert not desk.ledger.exists()
 
@@ -316,7 +316,7 @@ def test_an_epsilon_that_is_no_price_is_refused(desk, command, epsilon):
 @pytest.mark.parametrize("delta", ["-1e-6", "1", "nan", "inf", "abc", "1e-300"])
 def test_a_delta_that_is_none_is_refused(desk, delta):
     message = desk.refuses("--delta", delta, "--method", "rnm", "--noise", "gaussian")
-    assert message.startswith("ParameterError: delta is")
+    assert message.startswith("ParameterError: --delta is")
 
 
 @pytest.mark.parametrize(
@@ -340,8 +340,8 @@ def test_a_delta_that_is_none_is_refused(desk, delta):
         (["--clip", "-1"], "clip is -1.0"),
         (["--clip", "nan"], "clip is nan"),
         (["--clip", "1e999"], "clip is inf"),
-        (["-g", "0"], "units_per_expert is 0"),
-        (["-g", "-3"], "units_per_expert is -3"),
+        (["-g", "0"], "--per-expert is 0"),
+        (["-g", "-3"], "--per-expert is -3"),
         (["--capacity", "0", "--adjacency", "add-remove"], "capacity is 0"),
         (["-g", "3", "--adjacency", "add-remove"], "--capacity"),
         (["--capacity", "3", "--adjacency", "add-remove"], "stable id"),
@@ -382,7 +382,7 @@ def test_a_method_without_a_guarantee_is_refused_unless_allowed_and_then_noted(d
 
 
 def test_zero_shot_needs_no_records_and_no_ledger(desk):
-    rows = desk.answers("--method", "zero-shot", "--private", "ABSENT")
+    rows = desk.answers("--method", "zero-shot", "--private", "ABSENT", "--ledger", "ABSENT")
     assert {row["epsilon"] for row in rows} == {0}
     assert not desk.ledger.exists()
 
@@ -724,7 +724,7 @@ def test_a_real_signal_in_the_middle_loses_no_answer_and_half_writes_none(desk, 
 
 
 @pytest.mark.parametrize(
-    "name", ["folder", "absent/answers.jsonl", "/proc/answers.jsonl", "private.jsonl/answers", "pipe"]
+    "name", ["folder", "absent/answers.jsonl", "/proc/answers.jsonl", "private.jsonl/answers.jsonl", "pipe"]
 )
 def test_a_place_that_cannot_be_written_is_refused_before_anything_is_charged(desk, name):
     (desk.folder / "folder").mkdir()
@@ -784,7 +784,7 @@ def test_a_real_process_that_answers_or_refuses_an_option_returns_the_same_codes
     assert set(json.loads(good.stdout)) >= SUMMARY_KEYS
     bad = sotto("classify", *desk.arguments(["--epsilon", "nan"]))
     assert (bad.returncode, bad.stdout) == (INPUT, "")
-    assert bad.stderr.startswith("ParameterError: epsilon is 'nan'")
+    assert bad.stderr.startswith("ParameterError: --epsilon is 'nan'")
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly(desk):

@@ -136,8 +136,8 @@ def test_plan_methods_and_models_speak_json(capsys):
 
 @needs_encoder
 def test_plan_measures_the_floor_on_the_callers_questions(capsys, few):
-    code, _, err = call(
+    code, out, _ = call(
         capsys, "plan", "--records", 100, "--questions", 5, "--task", "tickets", "--queries", few / "new.jsonl"
     )
     assert code == 0
-    assert "your questions" in err
+    assert "your questions" in out

@@ -54,7 +54,7 @@ def fit(capsys, *more):
 def test_a_fit_is_paid_once_and_answers_are_free(place, capsys):
     code, out, err = fit(capsys)
     assert (code, out) == (0, "")
-    assert "8 of 8 epsilon spent" in err
+    assert "epsilon 8 of 8 used" in err
     (ledger,) = (place / "home" / "ledgers").glob("*.db")
     charged = Counter(entry["kind"] for entry in Ledger(str(ledger)).history())
     assert charged == {"open": 1, "reserve": 1, "draw": 1, "release": 1}

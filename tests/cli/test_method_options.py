@@ -105,9 +105,9 @@ def test_a_wrong_option_of_a_decoder_is_named_as_it_was_typed(desk, words, told)
 
 def test_the_methods_are_listed_with_their_options(desk):
     code, out, err = desk("methods")
-    assert (code, out) == (0, "")
+    assert (code, err) == (0, "")
     for words in ("clip=2.3", "prior_weight=0.0", "noise='exponential' (one of", "centre='median'", "release='joint'"):
-        assert words in err
+        assert words in out
     code, out, err = desk("methods", "--json")
     assert (code, err) == (0, "")
     told = json.loads(out)

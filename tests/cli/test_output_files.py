@@ -241,6 +241,7 @@ def test_the_commands_that_write_are_known():
     assert found == {
         "demo": ["write_tickets"],
         "classify": ["out"],
+        "init": ["out"],
         "synthesize": ["out"],
         "ledger export": ["out"],
         "fit": ["out"],

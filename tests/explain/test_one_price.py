@@ -214,7 +214,7 @@ def test_a_new_option_is_one_line_in_one_file(registered, capsys):
     registered("loud", Loud)
     _flags.cache_clear()
     assert run(["methods"]) == 0
-    assert "options: clip=2.0; loudness=3" in capsys.readouterr().err
+    assert "options: clip=2.0; loudness=3" in capsys.readouterr().out
     for words in (["--loudness", "5"], ["-o", "loudness=5"]):
         assert run(["account", "loud", "--epsilon", "1", "--json", *words]) == 0
         assert '"loudness": 5' in capsys.readouterr().out

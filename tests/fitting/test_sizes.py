@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from fitting.worlds_of_fits import TASK, WORDS, fitting, records
 from sottovoce.errors import InputError
+from sottovoce.files.tables import ENDINGS
 from sottovoce.fitting import fitted as fitted_module
 from sottovoce.fitting.fit import Fitting, begin, finish
 from sottovoce.fitting.fitted import Fitted, content_hash
-from sottovoce.fitting.rows import RowsCertificate, lines_of
+from sottovoce.fitting.rows import RowsCertificate, content_of
 from sottovoce.methods.choice import Choice
 from sottovoce.methods.class_means import ClassMeans
 from sottovoce.methods.dp_logistic import DpLogistic
@@ -84,7 +86,8 @@ def test_the_longest_text_in_every_place_stays_within_the_bound(name, text, monk
     if len(text) > 50_000:
         assert one._bounds.size < 1.02 * len(largest.to_bytes()), "room that nothing can need is room for nothing"
     alone = one._certified(DemonstrationSupport(worst.examples), one.new_run_state(), "f" * 64)
-    rows = len(lines_of(alone)) + len(RowsCertificate(alone.certificate, alone.task).text)
+    rows = max(len(content_of(alone, Path("rows" + ending))) for ending in ENDINGS)
+    rows += len(RowsCertificate(alone.certificate, alone.task).text)
     monkeypatch.setattr(one, "_rows", True)
     assert rows <= one._last_room
     monkeypatch.setattr(fitted_module, "MOST_UNCOUNTED", 0)

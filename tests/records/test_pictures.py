@@ -117,12 +117,12 @@ def link(folder, name, target):
 
 ODD = {
     "pipe": (lambda folder: os.mkfifo(folder / "dax" / "secret.png"), r"line 7: the picture is not a file"),
-    "folder with the name of a picture": (lambda folder: (folder / "dax" / "secret.png").mkdir(), "a folder lies"),
+    "folder with the name of a picture": (lambda folder: (folder / "dax" / "secret.png").mkdir(), "there is a folder"),
     "link to nothing": (lambda folder: link(folder, "dax/secret.png", "absent"), r"line 7: .*No such file"),
     "link to itself": (lambda folder: link(folder, "dax/secret.png", "secret.png"), r"line 7: .*(oo many|oop)"),
     "link to a device": (lambda folder: link(folder, "dax/secret.png", os.devnull), r"line 7: .*not a file"),
-    "link to the folder above": (lambda folder: link(folder, "dax/secret", ".."), "a folder lies inside"),
-    "folder in a label's folder": (lambda folder: (folder / "dax" / "secret").mkdir(), "a folder lies inside"),
+    "link to the folder above": (lambda folder: link(folder, "dax/secret", ".."), "there is a folder inside"),
+    "folder in a label's folder": (lambda folder: (folder / "dax" / "secret").mkdir(), "there is a folder inside"),
     "another kind of picture": (lambda folder: (folder / "dax" / "secret.webp").write_bytes(b""), r"kind \.webp"),
 }
 

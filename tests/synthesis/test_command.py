@@ -113,7 +113,7 @@ def test_whatever_is_forged_verify_ends_with_an_error(desk, first):
     [
         (("--method", "poe"), "method is 'poe'"),
         (("--model", "embedded-image"), "one that writes"),
-        (("--per-label", "0"), "per_label is 0"),
+        (("--per-label", "0"), "--per-label is 0"),
         (("--per-label", "3", "--texts-per-batch", "2"), "a divisor of the 3 texts"),
         (("--adjacency", "add-remove"), "--experts"),
         (("--epsilon", "0"), "epsilon"),

@@ -209,7 +209,7 @@ def resolution_note(non_members: int, fpr: float) -> str | None:
 
     Example:
         >>> resolution_note(1000, 0.001)[:70]
-        '1000 non-members resolve a false-positive rate of 0.1% only just: 1 ma'
+        '1000 non-members resolve a false-positive rate of 0.1 % only just: 1 ma'
         >>> resolution_note(1000, 0.01) is None
         True
     """
@@ -220,9 +220,9 @@ def resolution_note(non_members: int, fpr: float) -> str | None:
     highest = upper_limit(allowed, non_members, (1 - CONFIDENCE) / 2)
     verdict, count, then = ("only just", allowed, "then") if allowed else ("not at all", "none", "still")
     return (
-        f"{non_members} non-members resolve a false-positive rate of {100 * fpr:.3g}% {verdict}: "
-        f"{count} may be accepted, and the true rate may {then} be up to {rounded_up(100 * highest, 2)}% "
-        f"({CONFIDENCE:.0%} two-sided)."
+        f"{non_members} non-members resolve a false-positive rate of {100 * fpr:.3g} % {verdict}: "
+        f"{count} may be accepted, and the true rate may {then} be up to {rounded_up(100 * highest, 2)} % "
+        f"({100 * CONFIDENCE:.0f} % two-sided)."
     )
 
 

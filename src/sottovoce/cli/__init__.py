@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import traceback
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from sottovoce.errors import SottoError
-from sottovoce.terminal import gated, say
+from sottovoce.errors import InputError, ParameterError, SottoError
+from sottovoce.terminal import gated, put_text, say
 
 INTERRUPTED = 130
 BROKEN = 1
@@ -19,10 +19,28 @@ app = typer.Typer(
     name="sotto",
     help="Answer from private examples without giving them away.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        put_text(f"sottovoce {sys.modules['sottovoce'].__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    config: Annotated[
+        str | None,
+        typer.Option("--config", envvar="SOTTO_CONFIG", help="Settings for every command [sotto.toml, where it is]."),
+    ] = None,
+) -> None:
+    """Answer from private examples without giving them away."""
 
 
 @cache
@@ -37,22 +55,28 @@ def _build() -> Any:
         classify,
         demo,
         fit,
+        init,
         ledger,
         methods,
         models,
         plan,
         predict,
+        settings,
         synthesize,
         verify,
     )
+    from sottovoce.cli.flags import watch
     from sottovoce.cli.outputs import guard
+    from sottovoce.cli.panels import group
 
-    for module in (demo, fit, predict, classify, ask, synthesize, verify, plan, account, methods, bench):
+    for module in (demo, init, fit, predict, classify, ask, synthesize, verify, plan, account, methods, bench):
         module.add_to(app)
     for module_with_group in (ledger, models):
         module_with_group.add_to(app)
     command = get_command(app)
     guard(command)
+    group(command)
+    watch(command, settings.apply)
     return command
 
 
@@ -77,13 +101,21 @@ def run(arguments: list[str] | None = None) -> int:
 
 def _run(arguments: list[str] | None) -> int | None:
     """The exit code; ``None`` where the reader of the output went away."""
+    from sottovoce.cli.flags import as_typed, running
+    from sottovoce.cli.settings import origin
+
+    running.clear()
     try:
         result = _build()(args=arguments, prog_name="sotto", standalone_mode=False)
         if result == INTERRUPTED:
             say("Interrupted.")
         return result if isinstance(result, int) else 0
     except SottoError as error:
-        say(f"{type(error).__name__}: {error}")
+        told = as_typed(error) if isinstance(error, ParameterError) else error
+        name = getattr(told, "name", None)
+        file = getattr(told, "file", None)
+        where = origin(running[-1], name, str(told), file) if running and isinstance(error, InputError) else ""
+        say(f"{type(error).__name__}: {told}{where}")
         return error.exit_code
     except typer.TyperException as error:
         _say_usage(error)
@@ -107,6 +139,8 @@ def _run(arguments: list[str] | None) -> int | None:
 
 def _say_usage(error: typer.TyperException) -> None:
     """What is wrong with the words of a command, or its help where there were none."""
+    from sottovoce.cli.settings import origin
+
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError" or context is None:
         error.show()  # type: ignore[attr-defined]
@@ -114,4 +148,7 @@ def _say_usage(error: typer.TyperException) -> None:
     for line in context.get_usage().splitlines():
         say(line)
     say(f"Try '{context.command_path} -h' for help.")
-    say(f"Error: {error.format_message()}")
+    near = getattr(error, "possibilities", None)  # the nearest first
+    message = f"{error.message}; did you mean {near[0]}?" if near else error.format_message()
+    where = origin(context, getattr(getattr(error, "param", None), "name", None), message)
+    say(f"Error: {message.removesuffix('.')}.{where}" if where else f"Error: {message}")

@@ -16,7 +16,8 @@ import typer
 from typer.core import TyperCommand
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import put, say, table
+from sottovoce.cli import panels
+from sottovoce.cli.console import put, put_text, table
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.numbers import rounded_up
 
@@ -82,7 +83,10 @@ def _flags() -> list[Any]:
     made.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     commands = typer.Typer(add_completion=False)
     commands.command()(made)
-    return list(typer.main.get_command(commands).params)
+    flags: list[Any] = list(typer.main.get_command(commands).params)
+    for flag in flags:
+        flag.rich_help_panel = panels.OF_METHODS
+    return flags
 
 
 def add_to(app: typer.Typer) -> None:
@@ -177,7 +181,7 @@ def _show(explanation: Explanation) -> None:
     if explanation.paper_epsilon is not None:
         rows.append(["the paper's", *(f"{rounded_up(explanation.paper_epsilon, 5)}" for _ in sides)])
     for line in explanation.lines():
-        say(line)
+        put_text(line)
     table(
         f"{explanation.method}: steps {explanation.steps}, delta {rounded_up(explanation.setting.delta)}",
         ["epsilon by", *(side.adjacency.value for side in sides)],

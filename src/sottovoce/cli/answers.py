@@ -1,6 +1,7 @@
 """Answer rows on their way out: to stdout, or to a file that appears whole or not at all.
 
-While a run lasts, rows are appended to FILE.partial, and each is on the disk before the next batch is charged. FILE.run
+While a run lasts, rows are appended to FILE.partial in JSON Lines, and each is on the disk before the next batch is
+charged; a file of another format is made of it at the end. FILE.run
 says of which run they are: what was asked, of which records, under which ledger. ``--resume`` goes on with that run
 alone, and finds nothing to do where it is finished. Answers that were paid are not thrown away: of the partial file
 only a torn last line is cut off, and any other damage is refused before anything is charged. A batch that was charged,
@@ -21,8 +22,9 @@ from typing import Any, Final, final
 
 from sottovoce.cli.console import put, say
 from sottovoce.errors import InputError
-from sottovoce.files.outputs import refuse_existing, target, write_new
+from sottovoce.files.outputs import new_file, refuse_existing, target, write_new
 from sottovoce.files.partial import PartialFile, is_torn, rows_of
+from sottovoce.files.tables import cell_of, decoded, encoded, is_table
 from sottovoce.store import private_name
 from sottovoce.terminal import json_text
 
@@ -105,7 +107,7 @@ class AnswerSink:
         run: What is asked now.
         ids: Of all questions, in their order.
         fits: Whether a row that is found is a whole answer under the terms of this run.
-        resume: Go on behind the rows of an interrupted run.
+        resume: Resume an interrupted run.
         hold: Keep the rows in memory instead of printing them, for ``--json`` without a file.
 
     Attributes:
@@ -177,7 +179,7 @@ class AnswerSink:
             if kind is None:
                 self._finish(self._file)
             elif not self._file.is_empty:  # whatever is in the list: an interruption may come before it is there
-                say(f"Paid answers are in {self._partial}; run again with --resume to go on.")
+                say(f"Paid answers are in {self._partial}; run again with --resume to continue.")
             elif self._file.is_at(self._partial):
                 # First what says of which run it is: once the partial file is gone, another run may have the name.
                 with suppress(OSError):  # a later run finds both; what ended this one is what is told
@@ -212,7 +214,7 @@ class AnswerSink:
 
     def _drop_second_name(self, file: PartialFile) -> None:
         """Ends a run that was stopped as it gave the whole file its name."""
-        if not file.is_at(self._path):
+        if not file.is_at(self._path) and not self._is_converted(file):
             raise InputError(
                 f"{self._path.name} is there beside {self._partial.name}, which holds paid answers. Move one of "
                 "them away. Nothing was charged."
@@ -220,6 +222,20 @@ class AnswerSink:
         file.remove()
         file.close()
         self._file = None
+
+    def _is_converted(self, file: PartialFile) -> bool:
+        """Whether the file that is there was made of the partial one."""
+        if not is_table(self._path):
+            return False
+        try:
+            rows, torn = self._whole_rows(file.read(), self._partial)
+        except InputError:
+            return False
+        return not torn and decoded(self._path.read_bytes(), self._path) == self._as_written(rows)
+
+    def _as_written(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+        """Rows as they are read back from a table."""
+        return decoded(encoded(rows, self._path, shown=True), self._path)
 
     def _resume(self, file: PartialFile, now: str) -> None:
         content = file.read()
@@ -236,10 +252,20 @@ class AnswerSink:
     def _find_finished(self, now: str) -> None:
         self._require_same(now, self._path)
         content = self._path.read_bytes()
-        rows, torn = self._whole_rows(content, self._path)
+        rows, torn = self._rows_of_table(content) if is_table(self._path) else self._whole_rows(content, self._path)
         if torn or len(rows) != len(self._ids):
             raise InputError(f"{self._path.name} was changed since it was written. Move it away. Nothing was charged.")
         self.rows, self.finished = rows, True
+
+    def _rows_of_table(self, content: bytes) -> tuple[list[dict[str, Any]], bytes]:
+        """The answers in a finished table of this run; none where it is another, or was changed."""
+        rows = decoded(content, self._path) or []
+        for row, row_id in zip(rows, self._ids, strict=False):
+            escapes = self._path.suffix.lower() == ".csv"
+            if row.get("id") != (cell_of(row_id, shown=True) if escapes else row_id):
+                return [], b""
+            row["id"] = row_id
+        return (rows if all(map(self._fits, rows)) else []), b""
 
     def _whole_rows(self, content: bytes, file: Path) -> tuple[list[dict[str, Any]], bytes]:
         """The answers in a file of this run, and a torn line behind them.
@@ -278,7 +304,10 @@ class AnswerSink:
 
     def _finish(self, file: PartialFile) -> None:
         try:
-            file.place(self._path)
+            if is_table(self._path) and file.is_at(self._partial):
+                self._convert(file)
+            else:
+                file.place(self._path)
         except OSError as problem:
             if not file.is_at(self._partial):
                 for row in self.rows:
@@ -292,6 +321,16 @@ class AnswerSink:
                 f"{self._path} cannot be written ({reason}). The answers are whole, in {self._partial}; make room and "
                 "pass --resume."
             ) from None
+
+    def _convert(self, file: PartialFile) -> None:
+        try:
+            with new_file(self._path) as stream:
+                stream.write(encoded(self.rows, self._path, shown=True))
+        except InputError as problem:
+            raise InputError(
+                f"{problem} The answers are whole, in {self._partial}; mend that and pass --resume."
+            ) from None
+        file.remove()
 
     def _close(self) -> None:
         if self._file is not None:

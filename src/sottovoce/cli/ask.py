@@ -1,15 +1,15 @@
-"""``sotto ask``: one question, one private answer."""
+"""``sotto ask``: a question, or several, and a private answer to each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import signature
 from typing import Annotated, Any
 
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import left_in_words, put, put_text, say
+from sottovoce.cli.console import left_in_words, put, put_text, read_line, say
 
 
 def add_to(app: typer.Typer) -> None:
@@ -19,7 +19,14 @@ def add_to(app: typer.Typer) -> None:
 
 def ask(
     context: typer.Context,
-    question: Annotated[str, typer.Argument(help="The question; its text is not protected.")],
+    questions: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[QUESTION]...",
+            help="The questions; their text is not protected. Without any they are read from stdin, one a line.",
+            show_default=False,
+        ),
+    ] = None,
     private: o.Private = None,
     fitted: Annotated[
         str | None, typer.Option("--fitted", help="Answer from a file that 'sotto fit' wrote, for free.")
@@ -30,6 +37,8 @@ def ask(
     epsilon: o.Epsilon = "1",
     delta: o.Delta = None,
     adjacency: o.AdjacencyName = "replace-one",
+    text_column: o.TextColumn = None,
+    label_column: o.LabelColumn = None,
     unit: o.UnitName = None,
     ledger: o.LedgerPath = None,
     caller: o.CallerName = None,
@@ -57,34 +66,54 @@ def ask(
     allow_non_private: o.AllowNonPrivate = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """Answer one question. The label goes to stdout, its price and guarantee to stderr."""
+    """Answer questions, each at the price --epsilon. Labels go to stdout, price and guarantee to stderr.
+
+    Without a question it asks for some, until Ctrl-D. The model and the records are read once.
+    """
+    from sottovoce.errors import ParameterError
     from sottovoce.privacy.parameters import DELTA, EPSILON
 
+    if release_id is not None and len(questions or ()) != 1:
+        raise ParameterError("--release-id", release_id, "given with one question: it names one answer")
     if fitted is not None:
-        _from_fitted(question, fitted, context.params, as_json=as_json)
+        _from_fitted(questions, fitted, context.params, as_json=as_json)
         return
     price, slack = EPSILON.read("epsilon", epsilon), None if delta is None else DELTA.read("delta", delta)
     setup = o.Setup.of(context.params)
-    session = setup.session(setup.load_task(), epsilon=price)
-    release = session.ask(question, epsilon=price, delta=slack, release_id=release_id)
-    balance = release.remaining
-    if as_json:
-        remaining = balance.as_dict() if balance else None
-        put({**release.as_row("1"), "statement": release.statement, "remaining": remaining})
+    session = setup.session(setup.load_task(), epsilon=price, questions=len(questions or [""]))
+    if questions and len(questions) > 1:
+        session.affords(len(questions), epsilon=price, delta=slack)
+    for number, question in enumerate(_asked(questions), 1):
+        release = session.ask(question, epsilon=price, delta=slack, release_id=release_id)
+        balance = release.remaining
+        if as_json:
+            remaining = balance.as_dict() if balance else None
+            put({**release.as_row(str(number)), "statement": release.statement, "remaining": remaining})
+            continue
+        put_text(release.value)
+        if number == 1:
+            say(release.statement)
+            if session.ledger and setup.ledger is None:
+                say(f"Ledger: {session.ledger.path} (none was named; known by the records' fingerprint)")
+        if balance and release.terms.method.private:
+            say(f"Ledger: {left_in_words(balance, release.event)}.")
+
+
+def _asked(questions: Sequence[str] | None) -> Iterator[str]:
+    """The questions that were typed, or those that are typed from now on."""
+    if questions:
+        yield from questions
         return
-    put_text(release.value)
-    say(release.statement)
-    if session.ledger and setup.ledger is None:
-        say(f"Ledger: {session.ledger.path} (none was named; known by the records' fingerprint)")
-    if balance and release.terms.method.private:
-        say(f"Ledger: {left_in_words(balance, release.event)}.")
+    while (line := read_line("Question (Ctrl-D ends): ")) is not None:
+        if line.strip():
+            yield line.strip()
 
 
-OF_A_FITTED_FILE = ("question", "fitted", "model", "device", "dtype", "as_json")
+OF_A_FITTED_FILE = ("questions", "fitted", "model", "device", "dtype", "as_json")
 """What may be given beside a fitted file; everything else was settled when it was made."""
 
 
-def _from_fitted(question: str, file: str, given: Mapping[str, Any], *, as_json: bool) -> None:
+def _from_fitted(questions: Sequence[str] | None, file: str, given: Mapping[str, Any], *, as_json: bool) -> None:
     from sottovoce.cli.predict import load, row_of
     from sottovoce.errors import ParameterError
     from sottovoce.fitting.fitted import question_of
@@ -95,9 +124,11 @@ def _from_fitted(question: str, file: str, given: Mapping[str, Any], *, as_json:
             limit = "left out with --fitted, whose file says it"
             raise ParameterError(f"--{name.replace('_', '-')}", value, limit)
     support = load(file, None if given["model"] == usual["model"] else given["model"], given["device"], given["dtype"])
-    (value,) = support.predict([question_of(support.task, question)])
-    if as_json:
-        put({**row_of(support, "1", value), "statement": support.statement, "remaining": None})
-        return
-    put_text(value)
-    say(support.statement)
+    for number, question in enumerate(_asked(questions), 1):
+        (value,) = support.predict([question_of(support.task, question)])
+        if as_json:
+            put({**row_of(support, str(number), value), "statement": support.statement, "remaining": None})
+            continue
+        put_text(value)
+        if number == 1:
+            say(support.statement)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sottovoce.cli.console import say, table
+from sottovoce.cli import options as o
+from sottovoce.cli.console import put, put_text, say, table
 from sottovoce.cli.outputs import NewFile
 
 PAPER = {
@@ -71,10 +72,14 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(group, name="bench")
 
 
-def list_experiments() -> None:
+def list_experiments(as_json: o.AsJson = False) -> None:
     """List the experiments."""
+    others = {name: what for name, (_, what) in OTHERS.items()}
+    if as_json:
+        put({"papers": PAPER, "others": others})
+        return
     table("Experiments of papers", ["name", "what it measures"], [[name, what] for name, what in PAPER.items()])
-    table("Others", ["name", "what it measures"], [[name, what] for name, (_, what) in OTHERS.items()])
+    table("Others", ["name", "what it measures"], [[name, what] for name, what in others.items()])
 
 
 def run(context: typer.Context, name: Annotated[str, typer.Argument(help="A name from 'sotto bench list'.")]) -> None:
@@ -86,8 +91,13 @@ def run(context: typer.Context, name: Annotated[str, typer.Argument(help="A name
     from importlib import import_module
 
     from sottovoce.errors import ParameterError
+    from sottovoce.parameters import nearest
     from sottovoce.terminal import printable
 
+    if name in ("--help", "-h"):
+        for line in context.get_help().splitlines():
+            put_text(line)
+        return
     if unsafe := [word for word in context.args if printable(word) != word]:
         raise ParameterError("argument", unsafe[0], "without control characters")
     if name in PAPER:
@@ -97,7 +107,8 @@ def run(context: typer.Context, name: Annotated[str, typer.Argument(help="A name
     elif name in OTHERS:
         import_module(f"sottovoce.benchmarks.{OTHERS[name][0]}").main(context.args)
     else:
-        raise ParameterError("experiment", name, f"one of {', '.join([*PAPER, *OTHERS])}")
+        known = [*PAPER, *OTHERS]
+        raise ParameterError("experiment", name, f"one of {', '.join(known)}{nearest(name, known)}")
 
 
 def report(
@@ -110,6 +121,7 @@ def report(
         typer.Option("--figures", parser=NewFile(), help="Folder for PNG and SVG [figures beside the results]."),
     ] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", parser=NewFile(), help="A Markdown page too.")] = None,
+    as_json: o.AsJson = False,
 ) -> None:
     """Make one self-contained HTML page of all results, and every figure as PNG and SVG."""
     from sottovoce.benchmarks.reporting.collect import collect
@@ -117,4 +129,7 @@ def report(
     written = collect(
         results, out or results / "report.html", figures=figures or results / "figures", markdown=markdown
     )
+    if as_json:
+        put({"written": [str(file) for file in written]})
+        return
     say(f"Written: {written[0]} and {len(written) - 1} other files")

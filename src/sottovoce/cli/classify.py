@@ -12,8 +12,9 @@ import typer
 
 from sottovoce.cli import options as o
 from sottovoce.cli.answers import PARTIAL, RUN, AnswerSink, Run, begun_with, hash_of, refuse_taken
-from sottovoce.cli.console import left_in_words, progress, put, say, table
+from sottovoce.cli.console import in_percent, left_in_words, progress, put, say, say_table
 from sottovoce.cli.outputs import NewFile
+from sottovoce.files.tables import require_ending
 
 if TYPE_CHECKING:
     from sottovoce.records.sealed import PublicRecords
@@ -39,6 +40,8 @@ def classify(
     epsilon: o.Epsilon = "1",
     delta: o.Delta = None,
     adjacency: o.AdjacencyName = "replace-one",
+    text_column: o.TextColumn = None,
+    label_column: o.LabelColumn = None,
     unit: o.UnitName = None,
     ledger: o.LedgerPath = None,
     caller: o.CallerName = None,
@@ -61,7 +64,7 @@ def classify(
     allow_non_private: o.AllowNonPrivate = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", parser=NewFile(PARTIAL, RUN), help="Answer rows; without it they go to stdout."),
+        typer.Option("--out", parser=NewFile(PARTIAL, RUN), help="Answer rows: .jsonl, .csv or .parquet [stdout]."),
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Answer only the first questions.")] = None,
     resume: Annotated[
@@ -86,10 +89,14 @@ def classify(
         )
     if out is not None and not resume:
         refuse_taken(out)
+    if out is not None:
+        require_ending(out)
     price, slack = EPSILON.read("epsilon", epsilon), None if delta is None else DELTA.read("delta", delta)
     setup = o.Setup.of(context.params)
     the_task = setup.load_task()
-    questions = read_public(queries, max_characters=setup.longest(the_task), truncate=truncate)
+    questions = read_public(
+        queries, max_characters=setup.longest(the_task), truncate=truncate, columns=setup.columns(the_task)
+    )
     selected = questions.first(limit)
     for rows in (questions, selected):  # a part can be somebody's where the whole is not
         require_public(rows, f"--queries {queries}")
@@ -208,10 +215,10 @@ def _show(summary: dict[str, Any], session: PrivateICL, price: float, delta: flo
     rows = [["answers", str(summary["answers"])], ["method", summary["method"]], ["model", summary["model"]]]
     if summary["accuracy"] is not None:
         low, high = summary["accuracy_interval_95"]
-        rows.append(["accuracy", f"{summary['accuracy']:.1%} (95 % interval {low:.1%} to {high:.1%})"])
+        rows.append(["accuracy", in_percent(summary["accuracy"], low, high)])
     if session.balance:
         fits = terms.method.private
         rows.append(["ledger", left_in_words(session.balance, terms.event) if fits else "no guarantee; noted"])
     rows.append(["seconds", f"{summary['seconds']:.1f}"])
-    table("", ["", ""], rows)
+    say_table("", ["", ""], rows)
     say(terms.statement)

@@ -1,17 +1,34 @@
-"""Writing for people goes to stderr, releases go to stdout, and all of it through the gate of ``terminal``."""
+"""What a command was asked for goes to stdout: ``put``, ``put_text``, ``table``.
+
+Progress, remarks and closing summaries go to stderr: ``progress``, ``say``, ``say_table``. All of it passes the gate of
+``terminal``.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.privacy.numbers import rounded_up
-from sottovoce.terminal import progress, put, put_text, say, table, waiting
+from sottovoce.terminal import progress, put, put_text, read_line, say, say_table, table, waiting
 
 if TYPE_CHECKING:
     from sottovoce.models.base import LabelScorer
     from sottovoce.models.stepper import Stepper
 
-__all__ = ["left_in_words", "load_scorer", "load_stepper", "progress", "put", "put_text", "say", "table"]
+__all__ = [
+    "in_percent",
+    "left_in_words",
+    "load_scorer",
+    "load_stepper",
+    "progress",
+    "put",
+    "put_text",
+    "read_line",
+    "say",
+    "say_table",
+    "table",
+    "used_in_words",
+]
 
 
 def load_scorer(model: str, **options: Any) -> LabelScorer:
@@ -30,11 +47,25 @@ def load_stepper(model: str, **options: Any) -> Stepper:
         return registry.load_stepper(model, **options)
 
 
+def in_percent(share: float, low: float, high: float) -> str:
+    """A share with its 95 % interval.
+
+    Example:
+        >>> in_percent(0.8, 0.444, 0.975)
+        '80.0 % (95 % interval 44.4 to 97.5)'
+    """
+    return f"{100 * share:.1f} % (95 % interval {100 * low:.1f} to {100 * high:.1f})"
+
+
 def left_in_words(balance: Any, event: Any) -> str:
     """The balance in one line, with its adjacency."""
-    spent = f"{rounded_up(balance.spent)} of {rounded_up(balance.cap)} {balance.budget.currency} spent"
+    return f"{used_in_words(balance)}; {balance.answers_left(event):,} more answers fit at this price"
+
+
+def used_in_words(balance: Any) -> str:
+    """What was spent, in the unit that was paid in, with its adjacency."""
+    delta = f" at delta {rounded_up(balance.budget.delta, 6)}" if balance.budget.delta else ""
     return (
-        f"{spent} (budget {balance.budget}, "
-        f"{balance.adjacency.value} adjacency, unit '{balance.unit}'); {balance.answers_left(event)} more answers "
-        "fit at this price"
+        f"epsilon {rounded_up(balance.epsilon_used)} of {rounded_up(balance.budget.epsilon, 6)} used{delta} "
+        f"({balance.adjacency.value} adjacency, unit '{balance.unit}')"
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sottovoce.cli.console import left_in_words, load_scorer, progress, say, table
+from sottovoce.cli.console import left_in_words, load_scorer, progress, put_text, say, table
 from sottovoce.cli.outputs import NewFile
 from sottovoce.privacy.numbers import rounded_up
 
@@ -69,7 +69,7 @@ def demo(
     if as_json:
         put(figures)
     else:
-        say("Next: sotto fit --help, or README.md for your own records.")
+        put_text("Next: sotto fit --help, or README.md for your own records.")
 
 
 def _write_tickets(folder: Path) -> None:
@@ -103,10 +103,10 @@ def _fit(model: LabelScorer, epsilon: float, ledger: str, *, quiet: bool) -> Fit
         doing = bar.add_task("reading", total=fitting.units, rate="")
         fitted = fitting.run(on_units=lambda units: bar.update(doing, advance=units))
     if not quiet:
-        spent, cap = rounded_up(fitting.balance.spent), rounded_up(fitting.balance.cap)
-        say(f"Learned from 440 tickets of 238 customers by {fitted.method}: {spent} of epsilon {cap} spent, once.")
-        say(fitted.statement)
-        say("")
+        used, whole = rounded_up(fitting.balance.epsilon_used), rounded_up(fitting.balance.budget.epsilon)
+        put_text(f"Learned from 440 tickets of 238 customers by {fitted.method}: epsilon {used} of {whole} used, once.")
+        put_text(fitted.statement)
+        put_text("")
     return fitted
 
 
@@ -191,10 +191,10 @@ def _per_answer(model: LabelScorer, ledger: str, *, quiet: bool) -> dict[str, ob
     )
     release = icl.ask(task.query_of(row, "queries"), epsilon=EPSILON_EACH)
     if not quiet and release.remaining:
-        say("Few questions, or records that change: pay for each answer instead (sotto ask, sotto classify).")
-        say(f"  {_short(row)}  ->  {release.value}")
-        say(f"  Ledger: {left_in_words(release.remaining, release.event)}.")
-        say("")
+        put_text("Few questions, or records that change: pay for each answer instead (sotto ask, sotto classify).")
+        put_text(f"  {_short(row)}  ->  {release.value}")
+        put_text(f"  Ledger: {left_in_words(release.remaining, release.event)}.")
+        put_text("")
     return release.as_row(str(row.values["id"]))
 
 
@@ -256,11 +256,11 @@ def _canary(model: LabelScorer, epsilon: float, *, quiet: bool) -> dict[str, obj
             if undefended[True] != undefended[False]
             else "did not tell"
         )
-        say(
-            f"The undefended prompt {outcome}. One private answer at epsilon {rounded_up(epsilon, 6)} lets nobody "
-            f"guess right more often than {rounded_up(100 * _cap(epsilon), 3)} % (a coin: 50 %), whatever they ask."
+        put_text(
+            f"The undefended prompt {outcome}. At epsilon {rounded_up(epsilon, 6)}, no attack on one private answer "
+            f"can guess membership with more than {rounded_up(100 * _cap(epsilon), 3)} % accuracy (chance is 50 %)."
         )
-        say("")
+        put_text("")
     return {
         "undefended": {"present": undefended[True], "absent": undefended[False]},
         "private_share": {"present": share[True].value, "absent": share[False].value, "asked": count},

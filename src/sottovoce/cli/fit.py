@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import load_scorer, load_stepper, progress, put, say, table
+from sottovoce.cli.console import load_scorer, load_stepper, progress, put, say, say_table, table, used_in_words
 from sottovoce.cli.outputs import NewFile
 from sottovoce.privacy.numbers import rounded_up
 
@@ -40,6 +40,8 @@ def fit(
     candidates: o.Candidates = None,
     writer: o.WriterName = None,
     adjacency: o.AdjacencyName = "replace-one",
+    text_column: o.TextColumn = None,
+    label_column: o.LabelColumn = None,
     unit: o.UnitName = None,
     ledger: o.LedgerPath = None,
     caller: o.CallerName = None,
@@ -157,7 +159,12 @@ def fitting_of(
         raise ParameterError("--private", None, "given: a fit learns from private records")
     pool = _pool(setup.public, task, setup) if setup.public is not None else None
     records = read_private(
-        setup.private, unit=setup.unit, max_characters=setup.longest(task), truncate=setup.truncate, stream=True
+        setup.private,
+        unit=setup.unit,
+        max_characters=setup.longest(task),
+        truncate=setup.truncate,
+        stream=True,
+        columns=setup.columns(task),
     )
     if records.held and records.unit != RECORD_UNIT:
         say(f"All rows are held in memory: those of one {records.unit!r} do not stand together. Sort the file by it.")
@@ -214,7 +221,7 @@ def _pool(public: str, task: Task, setup: o.Setup) -> list[Query]:
     from sottovoce.privacy.ledger.known_records import require_public
     from sottovoce.records.readers import read_public
 
-    rows = read_public(public, max_characters=setup.longest(task), truncate=setup.truncate)
+    rows = read_public(public, max_characters=setup.longest(task), truncate=setup.truncate, columns=setup.columns(task))
     require_public(rows, f"--public {public}")
     return [task.query_of(row, rows.source) for row in rows]
 
@@ -268,10 +275,8 @@ def _report(fitting: Fitting, fitted: Fitted, out: Path, seconds: float, *, as_j
         put(summary)
         return
     rows = [[name, str(summary[name])] for name in ("method", "model", "labels")]
-    balance = fitting.balance
-    spent = f"{rounded_up(balance.spent)} of {rounded_up(balance.cap)} {balance.budget.currency} spent"
-    rows.append(["ledger", f"{spent} ({balance.adjacency.value} adjacency, unit '{balance.unit}')"])
+    rows.append(["ledger", used_in_words(fitting.balance)])
     rows.append(["seconds", f"{seconds:.1f}"])
-    table("", ["", ""], rows)
+    say_table("", ["", ""], rows)
     say(certificate.statement)
     say(f"Answers are free from now on: sotto predict {out} --queries FILE")

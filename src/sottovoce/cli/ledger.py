@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import put, say
+from sottovoce.cli.console import put, put_text, say, used_in_words
 from sottovoce.cli.outputs import NewFile
 from sottovoce.privacy.numbers import rounded_down, rounded_up
 
 if TYPE_CHECKING:
+    from sottovoce.privacy.ledger.balance import Balance
     from sottovoce.privacy.ledger.ledger import Ledger
 
 LedgerArgument = Annotated[str | None, typer.Argument(metavar="[LEDGER]", help="The ledger file, or its address.")]
@@ -30,36 +31,45 @@ def add_to(app: typer.Typer) -> None:
 
 
 def show(
-    path: LedgerArgument = None, ledger: o.LedgerPath = None, private: o.Private = None, as_json: o.AsJson = False
+    path: LedgerArgument = None,
+    ledger: o.LedgerPath = None,
+    private: o.Private = None,
+    long: Annotated[
+        bool, typer.Option("--long", help="Add the ledger's own currency, in which charges are added up.")
+    ] = False,
+    as_json: o.AsJson = False,
 ) -> None:
-    """Show every data set's budget, what was spent and what is left, with its adjacency, unit and callers."""
+    """Show how much of every data set's budget is used, with its adjacency, unit and callers."""
     book = existing_ledger(path or ledger, private)
     balances = book.balances()
     if as_json:
         put({"ledger": book.name, "data_sets": [balance.as_dict() for balance in balances]})
         return
-    say(f"Ledger {book.name}")
+    put_text(f"Ledger {book.name}")
     for b in balances:
-        say(f"{b.name}: {b.budget}, {b.adjacency.value} adjacency, unit '{b.unit}'")
-        spent = f"{rounded_up(b.spent, 6)} of {rounded_up(b.cap, 6)} {b.budget.currency} spent"
-        say(f"  {spent}, {rounded_down(b.left, 6)} left; {b.answers} answers charged")
+        put_text(f"{b.name}: {used_in_words(b)}; {b.answers} answers charged")
+        if long:
+            spent = f"{rounded_up(b.spent, 6)} of {rounded_up(b.cap, 6)} {b.budget.currency} spent"
+            put_text(f"  budget {b.budget}: {spent}, {rounded_down(b.left, 6)} left")
         if b.failure_cap:
-            say(f"  {rounded_up(b.failure_spent, 6)} of {rounded_up(b.failure_cap, 6)} failure probability spent")
+            put_text(f"  {rounded_up(b.failure_spent, 6)} of {rounded_up(b.failure_cap, 6)} failure probability spent")
         for cap in b.caps:
-            spent, whole = (rounded_up(amount, 6) for amount in (cap.spent, cap.cap))
             where = f" in {cap.group}" if cap.group else ""
-            say(
-                f"  {cap.kind} {cap.name}{where}: epsilon {rounded_up(cap.epsilon, 6)}, {spent} of {whole} spent, "
-                f"{rounded_down(cap.left, 6)} left; {cap.answers} answers"
-            )
+            used = f"epsilon {rounded_up(b.epsilon_used_by(cap))} of {rounded_up(cap.epsilon, 6)} used"
+            put_text(f"  {cap.kind} {cap.name}{where}: {used}; {cap.answers} answers")
+            if long:
+                spent, whole = (rounded_up(amount, 6) for amount in (cap.spent, cap.cap))
+                put_text(f"    {spent} of {whole} {b.budget.currency} spent, {rounded_down(cap.left, 6)} left")
         if b.caller_required:
-            say("  whoever asks must name a caller")
+            put_text("  whoever asks must name a caller")
         if not b.is_kept:
-            say(f"  without a guarantee: {b.non_private} allowed by name, {b.unverified} with isolation not verified")
+            put_text(
+                f"  without a guarantee: {b.non_private} allowed by name, {b.unverified} with isolation not verified"
+            )
     if all(b.is_kept for b in balances):
-        say("Whatever is asked next, everything released stays within each budget under its adjacency.")
+        put_text("Whatever is asked next, everything released stays within each budget under its adjacency.")
     else:
-        say("The budget does NOT cover the releases without a guarantee; it bounds the others alone.")
+        put_text("The budget does NOT cover the releases without a guarantee; it bounds the others alone.")
 
 
 def verify(
@@ -75,11 +85,11 @@ def verify(
         put({"ledger": book.name, "entries": entries, "intact": not problems, "problems": problems, "notes": notes})
     elif problems:
         for problem in problems:
-            say(f"{book.name}: {problem}")
+            put_text(f"{book.name}: {problem}")
     else:
-        say(f"{book.name}: {entries} entries, chain and balances agree.")
+        put_text(f"{book.name}: {entries} entries, chain and balances agree.")
     for note in notes if not as_json else []:
-        say(f"{book.name}: note: {note}")
+        put_text(f"{book.name}: note: {note}")
     if problems:
         raise typer.Exit(DISAGREES)
 
@@ -105,6 +115,7 @@ def grant(
     ] = None,
     max_characters: o.MaxCharacters = None,
     truncate: o.Truncate = False,
+    as_json: o.AsJson = False,
 ) -> None:
     """The data owner opens a budget, raises one, shares it out, or lets a new version of the records go on with it."""
     from sottovoce.errors import ParameterError
@@ -131,21 +142,34 @@ def grant(
     if require_caller is not None:
         balance = book.require_caller(identity, required=require_caller).balance()
         what = "must name a caller" if require_caller else "need not name a caller"
+        if as_json:
+            _put_grant(book, balance, caller_required=require_caller)
+            return
         say(f"{book.name}: whoever asks of data set '{balance.name}' {what}.")
         return
     if shares and limit is not None:
         balance = book.allot(identity, budget=limit, caller=caller, group=group).balance()
         level, holder = balance.levels[0], f"caller '{caller}'" if caller else f"group '{group}'"
         left = f"; {_left(level)} {balance.budget.currency} left" if caller else ""
+        if as_json:
+            _put_grant(book, balance, caller=caller, group=group, granted=str(limit))
+            return
         say(f"{book.name}: {holder} of data set '{balance.name}' has {limit}, {relation.value} adjacency{left}.")
         return
     account = book.grant(identity, limit, name=name, continues=continues)
     balance = account.balance()
     o.warn_of(book.path, account.conflicting_ledger)
+    if as_json:
+        _put_grant(book, balance)
+        return
     say(
         f"{book.name}: data set '{balance.name}' has {balance.budget}, {balance.adjacency.value} adjacency, unit "
         f"'{balance.unit}'; {rounded_down(balance.left, 6)} {balance.budget.currency} left."
     )
+
+
+def _put_grant(book: Ledger, balance: Balance, **decided: Any) -> None:
+    put({"ledger": book.name, **decided, "data_set": balance.as_dict()})
 
 
 def export(
@@ -153,12 +177,17 @@ def export(
     path: LedgerArgument = None,
     ledger: o.LedgerPath = None,
     private: o.Private = None,
+    as_json: o.AsJson = False,
 ) -> None:
     """Write the history for an auditor: a header, then one entry a line. Nothing of it is private."""
     from sottovoce.privacy.ledger.export import export as write
 
     book = existing_ledger(path or ledger, private)
-    say(f"{book.name}: {write(book, str(out))} entries are in {out}. Check them with 'sotto ledger recompute {out}'.")
+    entries = write(book, str(out))
+    if as_json:
+        put({"ledger": book.name, "entries": entries, "out": str(out)})
+        return
+    say(f"{book.name}: {entries} entries are in {out}. Check them with 'sotto ledger recompute {out}'.")
 
 
 def recompute(
@@ -178,30 +207,35 @@ def recompute(
         put({"accountant": accountant, "entries": entries, "agrees": agrees, "problems": problems, "data_sets": rows})
     else:
         for row in rows:
-            _say_recomputed(row, accountant)
+            _show_recomputed(row, accountant)
         for problem in problems:
-            say(problem)
-        say(f"{entries} entries: the ledger {'agrees' if agrees else 'does NOT agree'} with its events.")
+            put_text(problem)
+        put_text(f"{entries} entries: the ledger {'agrees' if agrees else 'does NOT agree'} with its events.")
     if not agrees:
         raise typer.Exit(DISAGREES)
 
 
-def adopt(path: Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger file.")]) -> None:
+def adopt(
+    path: Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger file.")], as_json: o.AsJson = False
+) -> None:
     """Take a file into use that an older version wrote and closed, on your word that no charge is missing in it."""
     from sottovoce.privacy.ledger.ledger import Ledger
 
     book = Ledger.adopt(_existing_file(path))
     newest = book.history()[-1:]
+    if as_json:
+        put({"ledger": book.name, "entries": book.count(), "newest": newest[0]["at"] if newest else None})
+        return
     until = f", the newest of {newest[0]['at']}" if newest else ""
     say(f"{book.name}: {book.count()} entries{until}. It is in use now; charges after that are not in it.")
 
 
-def _say_recomputed(row: dict[str, Any], accountant: str) -> None:
+def _show_recomputed(row: dict[str, Any], accountant: str) -> None:
     recomputed, kept = (rounded_up(row["spent"][which], 10) for which in ("recomputed", "ledger"))
     answers = f"{row['data_set']}: {row['answers']} answers"
-    say(f"{answers}, {recomputed} {row['currency']} by their events, {kept} in the ledger")
+    put_text(f"{answers}, {recomputed} {row['currency']} by their events, {kept} in the ledger")
     figure = "no figure" if row["epsilon"] is None else _at_delta(row)
-    say(
+    put_text(
         f"  {accountant}: {figure}, {row['adjacency']} adjacency, unit '{row['unit']}' ({row['epsilon_is']}); "
         f"whatever was asked, at most the budget: {_at_delta(row['budget'])}"
     )

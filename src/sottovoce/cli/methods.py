@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import put, say
+from sottovoce.cli.console import put, put_text
 
 WIDE = ("1e+09", "1,000,000,000")
 """Ends of limits that only keep out what is no number."""
@@ -55,20 +55,20 @@ def methods(as_json: o.AsJson = False) -> None:
             }
         )
         return
-    say("For sotto fit: paid once, answers are free; options with -o NAME=VALUE:")
+    put_text("For sotto fit: paid once, answers are free; options with -o NAME=VALUE:")
     for row in fitting:
-        _say(row)
-    say("For sotto classify and sotto ask: every answer is paid; options with -o NAME=VALUE:")
+        _show(row)
+    put_text("For sotto classify and sotto ask: every answer is paid; options with -o NAME=VALUE:")
     for row in rows:
         event = row["event_at_epsilon_1"] if row["guarantee"] else "NO GUARANTEE"
-        _say(row, f"one answer at epsilon 1: {event}")
-    say("For sotto synthesize:")
+        _show(row, f"one answer at epsilon 1: {event}")
+    put_text("For sotto synthesize:")
     for row in writing:
-        _say(row)
-    say("Priced by sotto account alone:")
+        _show(row)
+    put_text("Priced by sotto account alone:")
     for row in priced:
-        _say(row)
-    say(f"Mechanisms: {', '.join(registered())}")
+        _show(row)
+    put_text(f"Mechanisms: {', '.join(registered())}")
 
 
 def _row(name: str, cls: Any) -> dict[str, Any]:
@@ -89,8 +89,8 @@ def _options(cls: type) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _say(row: dict[str, Any], more: str = "") -> None:
-    say(f"{row['method']:<15} {row['summary']} ({row['source']})")
+def _show(row: dict[str, Any], more: str = "") -> None:
+    put_text(f"{row['method']:<15} {row['summary']} ({row['source']})")
     limits = {name: limit for name, limit in row["limits"].items() if not limit.endswith(WIDE)}
     options = "; ".join(
         name + (f" ({limit})" if (limit := limits.get(name.partition("=")[0])) else "") for name in row["options"]
@@ -98,4 +98,4 @@ def _say(row: dict[str, Any], more: str = "") -> None:
     details = [more] if more else []
     details += [f"options: {options}"] if options else []
     if details:
-        say(f"{'':<15} {'; '.join(details)}")
+        put_text(f"{'':<15} {'; '.join(details)}")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import load_scorer, load_stepper, progress, put, say, table
+from sottovoce.cli.console import load_scorer, load_stepper, progress, put, put_text, say, table
 from sottovoce.cli.outputs import NewFile
 
 LONGEST: Final = 8000
@@ -78,11 +78,11 @@ def check(
             for c in checks
         ]
         table(f"Self-test of {named}", ["check", "result", "largest difference", "meaning"], rows)
-        say(f"Isolation, scoring labels: {isolation}")
+        put_text(f"Isolation, scoring labels: {isolation}")
         if writing:
-            say(f"Isolation, writing: {writing['isolation']}")
+            put_text(f"Isolation, writing: {writing['isolation']}")
             for shape in writing["shapes"]:
-                say(f"  tried at {shape}")
+                put_text(f"  tried at {shape}")
     if not report.passed:
         raise ModelError("The self-test failed; releases of this model would be labelled accordingly.")
 

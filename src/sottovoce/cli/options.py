@@ -33,6 +33,14 @@ Delta = Annotated[
     str | None, typer.Option("--delta", help="Delta of one answer, for Gaussian noise; default the budget's.")
 ]
 AdjacencyName = Annotated[str, typer.Option("--adjacency", help="replace-one, add-remove or zero-out.")]
+TextColumn = Annotated[
+    str | None,
+    typer.Option("--text-column", help="The column that holds the text [text]. Public rows may have either name."),
+]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option("--label-column", help="The column that holds the label [label]. Public rows may have either name."),
+]
 UnitName = Annotated[
     str | None, typer.Option("--unit", help="Who is protected: a column, or 'record'. Default: 'group' where present.")
 ]
@@ -98,7 +106,7 @@ Shots = Annotated[
     int | None, typer.Option("--shots", min=1, help="With --demonstrations: show the first so many [all].")
 ]
 Calibrate = Annotated[
-    bool, typer.Option("--calibrate", help="With --demonstrations: take off what is said to questions without content.")
+    bool, typer.Option("--calibrate", help="With --demonstrations: subtract the scores of content-free questions.")
 ]
 Public = Annotated[
     str | None,
@@ -205,8 +213,24 @@ class RecordsChoice:
 
     private: str | None = None
     unit: str | None = None
+    text_column: str | None = None
+    label_column: str | None = None
     max_characters: int | None = None
     truncate: bool = False
+
+    def columns(self, task: Task | None) -> dict[str, str]:
+        """Which columns hold the fields of a task, where they have other names.
+
+        Raises:
+            ParameterError: A column is named that the task has no place for.
+        """
+        if self.text_column is not None and (task is None or len(task.fields) != 1):
+            fields = ", ".join(task.fields) if task else "those of the schema"
+            raise ParameterError("--text-column", self.text_column, f"left out: the fields of the task are {fields}")
+        if self.label_column is not None and task is None:
+            raise ParameterError("--label-column", self.label_column, "left out without --task and --labels")
+        named = {task.fields[0]: self.text_column, task.label_field: self.label_column} if task else {}
+        return {field: column for field, column in named.items() if column is not None}
 
     def longest(self, task: Task) -> int:
         """Characters of the longest field that is read."""
@@ -322,18 +346,25 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
         shown = self._demonstrations(task)
         chosen = not shown and self.method == AUTO
         method = None if chosen else self.load_method("demonstrations" if shown else self.method)
+        if method is not None:
+            require_used(method)
         reads = method is None or method.reads is not Reads.NOTHING
         if reads and self.private is None:
             raise ParameterError("--private", None, f"given: the method {self.method!r} answers from private records")
         records = None
         if reads:
             records = read_private(
-                str(self.private), unit=self.unit, max_characters=self.longest(task), truncate=self.truncate
+                str(self.private),
+                unit=self.unit,
+                max_characters=self.longest(task),
+                truncate=self.truncate,
+                columns=self.columns(task),
             )
         told: list[str] = []
         if method is None and records is not None:
             name, *told = self._chosen(task, records, epsilon, questions, begun)
             method = self.load_method(name)
+            require_used(method)
         model = load_scorer(self.model, **given(device=self.device, dtype=self.dtype))
         session = PrivateICL(
             records=records,
@@ -392,12 +423,73 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
         from sottovoce.privacy.ledger.known_records import require_public
         from sottovoce.records.readers import read_public
 
-        rows = read_public(self.demonstrations, max_characters=self.longest(task), truncate=self.truncate)
+        rows = read_public(
+            self.demonstrations,
+            max_characters=self.longest(task),
+            truncate=self.truncate,
+            columns=self.columns(task),
+        )
         require_public(rows, f"--demonstrations {self.demonstrations}")
         shown = [task.example_of(row, rows.source) for row in rows]
         if self.shots is not None and self.shots > len(shown):
             raise ParameterError("--shots", self.shots, f"from 1 to {len(shown)}, the rows of {rows.source!r}")
         return shown[: self.shots]
+
+
+OF_RECORDS: Final = (
+    "unit", "ledger", "budget", "caller", "release_id", "delta", "per_expert", "capacity", "allow_non_private",
+)  # fmt: skip
+"""Parameters that say nothing to a method that reads no private record."""
+
+
+def require_used(method: Method) -> None:
+    """Refuses an option that was typed and that the method does not use.
+
+    Raises:
+        ParameterError: There is one; the error names it and the methods that use it.
+    """
+    from sottovoce.cli.flags import flag_of_name, is_typed
+    from sottovoce.methods.base import Reads, registered_methods
+
+    kinds = registered_methods()
+    if method.reads is Reads.NOTHING:
+        for name in filter(is_typed, OF_RECORDS):
+            using = ", ".join(kind for kind, cls in kinds.items() if cls.reads is not Reads.NOTHING)
+            limit = f"left out: --method {method.name} reads no private record; it is used by {using}"
+            raise ParameterError(flag_of_name(name), "typed", limit)
+    if method.private and is_typed("delta") and not _uses_delta(method):
+        using = ", ".join(
+            f"{name}{more}" for name in kinds for more in ("", *_noises(name)) if _uses_delta(_made(name, more))
+        )
+        limit = f"left out: --method {method.name} has no delta of its own; it is used by {using}"
+        raise ParameterError("--delta", "typed", limit)
+
+
+def _noises(name: str) -> list[str]:
+    """The noises that a method lets choose, as they are typed."""
+    from sottovoce.methods.base import registered_methods
+    from sottovoce.parameters import limits_of
+
+    limit = limits_of(registered_methods()[name]).get("noise", (None,))[0]
+    return [f" --noise {word}" for word in getattr(limit, "words", ())]
+
+
+def _made(name: str, more: str) -> Method:
+    from sottovoce.methods.base import make_method
+
+    noise = more.rpartition(" ")[2]
+    return make_method(name, **({"noise": noise} if noise else {}))
+
+
+def _uses_delta(method: Method) -> bool:
+    """Whether the delta of an answer changes what it costs."""
+    from sottovoce.methods.base import Price
+    from sottovoce.privacy.unit import Adjacency
+
+    if not method.private or method.can_fail:
+        return method.can_fail
+    first, second = (method.event(Price(1.0, delta), Adjacency.REPLACE_ONE) for delta in (1e-6, 1e-9))
+    return bool(first != second)
 
 
 def warn_of(ledger: str | None, conflicting_ledger: str | None) -> None:

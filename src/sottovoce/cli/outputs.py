@@ -13,8 +13,11 @@ from inspect import unwrap
 from pathlib import Path
 from typing import Any, Final, final, get_args, get_type_hints
 
+from sottovoce.cli.flags import running
+from sottovoce.cli.settings import told
 from sottovoce.files.outputs import refuse_protected
 from sottovoce.privacy.ledger.location import IN_MEMORY, is_address
+from sottovoce.terminal import say
 
 LEDGERS: Final = ("ledger", "path")
 """Parameters that name a ledger, which need not exist yet."""
@@ -59,6 +62,8 @@ def outputs_of(command: Any) -> dict[str, NewFile]:
 def _guarded(callback: Callable[..., Any], outputs: Mapping[str, NewFile]) -> Callable[..., Any]:
     @wraps(callback)
     def checked(**given: Any) -> Any:
+        if running and (settings := told(running[-1])):
+            say(f"Settings: {settings}.")
         refuse(outputs, given)
         return callback(**given)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import load_scorer, progress, put, say, table
+from sottovoce.cli.console import load_scorer, progress, put, put_text, table
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.numbers import rounded_down
 
@@ -35,6 +35,8 @@ def plan(
     queries: Annotated[
         str | None, typer.Option("--queries", help="Labelled public questions: measures the zero-shot floor on them.")
     ] = None,
+    text_column: o.TextColumn = None,
+    label_column: o.LabelColumn = None,
     model: o.ModelName = "embedded",
     made_up: Annotated[
         bool, typer.Option("--made-up-labels", help="The label names mean nothing to the model.")
@@ -55,7 +57,7 @@ def plan(
     from sottovoce.privacy.ledger.budget import Budget
 
     count = _label_count(labels, task)
-    floor = _zero_shot(queries, task, labels, model) if queries else None
+    floor = _zero_shot(queries, task, labels, model, text_column, label_column) if queries else None
     advice = make_plan(
         records=records,
         questions=questions,
@@ -91,12 +93,12 @@ def plan(
         [_row(option) for option in advice.options] + [["zero-shot", "", "", "free", str(advice.zero_shot)]],
     )
     for line in _sources(advice, task, floor is not None):
-        say(line)
+        put_text(line)
     if guide is None:
-        say(advice.advice)
-        say("With --labels NUMBER this is compared with paying once for any number of answers: 'sotto fit'.")
+        put_text(advice.advice)
+        put_text("With --labels NUMBER this is compared with paying once for any number of answers: 'sotto fit'.")
         return
-    say(f"Paid one by one: {advice.advice}")
+    put_text(f"Paid one by one: {advice.advice}")
     _show(guide)
 
 
@@ -135,13 +137,13 @@ def _show(guide: Guide) -> None:
         rows,
     )
     by_set = ", ".join(f"{name} {value:.0f} %" for name, value in guide.advised.by_set.items())
-    say(
+    put_text(
         f"Measured with the model {guide.model} on public sets; 95 % intervals of their "
         f"mean. {guide.advised.method} by set: {by_set}. One more set may well lie outside of the interval."
     )
-    say(guide.reason)
+    put_text(guide.reason)
     for command in guide.commands:
-        say(f"    {command}")
+        put_text(f"    {command}")
 
 
 def _paid(row: Expectation) -> str:
@@ -183,7 +185,9 @@ def _sources(advice: Plan, task: str | None, own_floor: bool) -> list[str]:
     return lines
 
 
-def _zero_shot(queries: str, task: str | None, labels: str | None, model: str) -> Accuracy:
+def _zero_shot(
+    queries: str, task: str | None, labels: str | None, model: str, text_column: str | None, label_column: str | None
+) -> Accuracy:
     from sottovoce.planner.advise import Accuracy
     from sottovoce.privacy.ledger.known_records import require_public
     from sottovoce.records.readers import read_public
@@ -195,7 +199,8 @@ def _zero_shot(queries: str, task: str | None, labels: str | None, model: str) -
     if labels is not None and labels.strip().isdecimal():
         raise ParameterError("--labels", labels, "the names of the labels beside --queries, not their number")
     the_task = load_task(task) if task else Task(labels=str(labels).split(","))
-    rows = read_public(queries)
+    choice = o.RecordsChoice(text_column=text_column, label_column=label_column)
+    rows = read_public(queries, columns=choice.columns(the_task))
     require_public(rows, f"--queries {queries}")
     truth = [the_task.labels[the_task.label_of(row, rows.source)] for row in rows]
     session = PrivateICL(records=None, task=the_task, method="zero-shot", model=load_scorer(model))

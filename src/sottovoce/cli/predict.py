@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import progress, put, say, table
+from sottovoce.cli.console import in_percent, progress, put, say, say_table
 from sottovoce.cli.outputs import NewFile
-from sottovoce.terminal import json_text
 
 if TYPE_CHECKING:
     from sottovoce.fitting.fitted import Fitted
@@ -36,25 +35,36 @@ def predict(
     scores: Annotated[
         bool, typer.Option("--scores", help="Add the probability of every label to the rows; they are public.")
     ] = False,
+    text_column: o.TextColumn = None,
+    label_column: o.LabelColumn = None,
     max_characters: o.MaxCharacters = None,
     truncate: o.Truncate = False,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Answer only the first questions.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", parser=NewFile(), help="Answer rows; without it they go to stdout.")
+        Path | None, typer.Option("--out", parser=NewFile(), help="Answer rows: .jsonl, .csv or .parquet [stdout].")
     ] = None,
     as_json: o.AsJson = False,
 ) -> None:
     """Answer a file of questions from what 'sotto fit' learned. No ledger, no private record, no charge."""
     from sottovoce.cli.classify import read_questions
     from sottovoce.files.outputs import refuse_existing
+    from sottovoce.files.tables import require_ending
     from sottovoce.privacy.ledger.known_records import require_public
     from sottovoce.records.readers import read_public
 
     if out is not None:
         refuse_existing(out)
+        require_ending(out)
     support = load(fitted, model, device, dtype)
-    longest = o.RecordsChoice(max_characters=max_characters, truncate=truncate).longest(support.task)
-    questions = read_public(queries, max_characters=longest, truncate=truncate).first(limit)
+    choice = o.RecordsChoice(
+        text_column=text_column, label_column=label_column, max_characters=max_characters, truncate=truncate
+    )
+    questions = read_public(
+        queries,
+        max_characters=choice.longest(support.task),
+        truncate=truncate,
+        columns=choice.columns(support.task),
+    ).first(limit)
     require_public(questions, f"--queries {queries}")
     truth, fields = read_questions(questions, support.task)
     started = time.perf_counter()
@@ -125,14 +135,14 @@ def _probabilities(log_probabilities: Any) -> Any:
 
 def _hand_over(rows: Sequence[Mapping[str, Any]], out: Path | None, *, hold: bool) -> None:
     from sottovoce.files.outputs import new_file
+    from sottovoce.files.tables import encoded
 
     if out is None:
         for row in () if hold else rows:
             put(row)
         return
     with new_file(out) as stream:
-        for row in rows:
-            stream.write((json_text(row) + "\n").encode("utf-8"))
+        stream.write(encoded(rows, out, shown=True))
 
 
 def _summary(
@@ -164,9 +174,9 @@ def _show(summary: Mapping[str, Any]) -> None:
     rows = [["answers", str(summary["answers"])], ["method", summary["method"]], ["model", summary["model"]]]
     if summary["accuracy"] is not None:
         low, high = summary["accuracy_interval_95"]
-        rows.append(["accuracy", f"{summary['accuracy']:.1%} (95 % interval {low:.1%} to {high:.1%})"])
+        rows.append(["accuracy", in_percent(summary["accuracy"], low, high)])
     spent = summary["spent"]
     rows.append(["charged", f"nothing now; epsilon {rounded_up(spent['epsilon'], 6)} by 'sotto fit'"])
     rows.append(["seconds", f"{summary['seconds']:.1f}"])
-    table("", ["", ""], rows)
+    say_table("", ["", ""], rows)
     say(summary["statement"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import left_in_words, load_stepper, progress, put, say, table
+from sottovoce.cli.console import left_in_words, load_stepper, progress, put, say, say_table, table
 from sottovoce.cli.outputs import NewFile
 from sottovoce.files.checkpoint import CERTIFICATE
+from sottovoce.files.tables import ENDINGS, LINES, require_ending
 from sottovoce.privacy.numbers import rounded_up
 
 if TYPE_CHECKING:
@@ -40,7 +42,9 @@ def synthesize(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", parser=NewFile(".partial", CERTIFICATE), help="The rows; the certificate goes beside them."
+            "--out",
+            parser=NewFile(".partial", CERTIFICATE),
+            help="The rows: .jsonl, .csv or .parquet (with --schema .jsonl). The certificate goes beside them.",
         ),
     ],
     private: o.Private = None,
@@ -63,6 +67,8 @@ def synthesize(
     epsilon: Annotated[str, typer.Option("--epsilon", help="Price of the whole file.")] = "1",
     delta: Annotated[str, typer.Option("--delta", help="Delta of the whole file.")] = "1e-6",
     adjacency: o.AdjacencyName = "replace-one",
+    text_column: o.TextColumn = None,
+    label_column: o.LabelColumn = None,
     unit: o.UnitName = None,
     public: o.Public = None,
     candidates: o.Candidates = None,
@@ -121,6 +127,8 @@ def synthesize(
     price, slack = EPSILON.read("epsilon", epsilon), DELTA.read("delta", delta)
     if without_lost and not resume:
         raise ParameterError("--without-lost", without_lost, "given with --resume: a new run has lost nothing")
+    if not dry_run:
+        require_ending(out, LINES if schema else ENDINGS)
     setup = o.Setup.of(context.params)
     if setup.method in registered_fitters():
         _fit_rows(context, setup, out, price, slack)
@@ -128,6 +136,9 @@ def synthesize(
     for name in ("public", "candidates", "writer"):
         if (value := getattr(setup, name)) is not None:
             raise ParameterError(f"--{name}", value, "left out: it is for --method choice, evolve and label-public")
+    if schema and setup.text_column is not None:
+        limit = "left out with --schema, whose properties are the fields"
+        raise ParameterError("--text-column", setup.text_column, limit)
     if grammar and not schema:
         raise ParameterError("--grammar", grammar, "given with --schema, which it keeps to")
     the_task = setup.load_task() if setup.task or setup.labels or not schema else None
@@ -142,7 +153,7 @@ def synthesize(
         _dry_run(decoder, order, writing, price, slack, setup, as_json)
         return
     synthesizer = _writer(decoder, order, writing, price, slack, setup)
-    _run(synthesizer, out, resume=resume, redraw=not without_lost, as_json=as_json)
+    _run(synthesizer, out, LINES if schema else ENDINGS, resume=resume, redraw=not without_lost, as_json=as_json)
 
 
 def _fit_rows(context: typer.Context, setup: o.Setup, out: Path, price: float, delta: float) -> None:
@@ -189,7 +200,7 @@ def _report_rows(fitting: Fitting, fitted: Fitted, out: Path, seconds: float, *,
         put(summary)
         return
     shown = [["rows", str(rows)], ["method", certificate.method], ["model", certificate.model]]
-    table("", ["", ""], [*shown, ["seconds", f"{seconds:.1f}"]])
+    say_table("", ["", ""], [*shown, ["seconds", f"{seconds:.1f}"]])
     say(certificate.statement)
     say(f"Rows: {out}. Certificate: {proof.name}. To use them: sotto classify --demonstrations {out} ...")
 
@@ -214,7 +225,13 @@ def _writer(
     if setup.private is None:
         raise ParameterError("--private", None, "given: synthetic rows are written from private records")
     longest = setup.longest(writing.task) if writing.task else setup.max_characters
-    records = read_private(setup.private, unit=setup.unit, max_characters=longest, truncate=setup.truncate)
+    records = read_private(
+        setup.private,
+        unit=setup.unit,
+        max_characters=longest,
+        truncate=setup.truncate,
+        columns=setup.columns(writing.task),
+    )
     writer = Synthesizer(
         records,
         writing,
@@ -232,13 +249,13 @@ def _writer(
     return writer
 
 
-def _run(writer: Synthesizer, out: Path, *, resume: bool, redraw: bool, as_json: bool) -> None:
+def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool, redraw: bool, as_json: bool) -> None:
     from sottovoce.files.checkpoint import Checkpoint
 
     started = time.perf_counter()
     if not resume:
         writer.affords()
-    checkpoint = Checkpoint(out, writer.terms, writer.new_run_state(), resume=resume)
+    checkpoint = Checkpoint(out, writer.terms, writer.new_run_state(), resume=resume, endings=endings)
     rows: list[Any] = []
     unreadable = written = 0
     total = writer.order.rounds * len(writer.labels) * writer.order.tokens
@@ -286,7 +303,7 @@ def _run(writer: Synthesizer, out: Path, *, resume: bool, redraw: bool, as_json:
     if as_json:
         put(summary)
         return
-    table(
+    say_table(
         "",
         ["", ""],
         [

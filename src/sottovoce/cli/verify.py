@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import put, say, table
+from sottovoce.cli.console import put, put_text, table
 
 
 def add_to(app: typer.Typer) -> None:
@@ -68,15 +68,16 @@ def certificate(
     else:
         marks = {True: "yes", False: "NO", None: "not looked at"}
         table("", ["", "holds", ""], [[check.what, marks[check.holds], check.told] for check in checks])
-        say(statement)
+        put_text(statement)
     if wrong := [check.what for check in checks if check.holds is False]:
         raise InputError(f"The certificate does not hold: {wrong[0]}.")
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
     """The rows of a file, of which there may be none."""
+    from sottovoce.files.tables import is_without_rows
     from sottovoce.records.readers import read_public
 
-    if file.is_file() and not file.stat().st_size:
+    if file.is_file() and is_without_rows(file):
         return []
     return [dict(row.values) for row in read_public(file, max_characters=10**7)]

@@ -1,4 +1,4 @@
-"""Fresh Poisson samples: for every question and every prompt each unit tosses its own coin.
+"""Fresh Poisson samples: for every question and prompt each unit is sampled independently.
 
 Guarantee   The coins are independent of each other, of all content and of all former coins; no sampled index is kept,
             and a model that keeps something of what it read (``read_once``) reads every unit before the first sample.

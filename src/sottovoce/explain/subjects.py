@@ -18,7 +18,7 @@ from sottovoce.methods.base import Method, Price, Subsampling, registered_method
 from sottovoce.methods.decoding.decoder import Decoder, registered_decoders
 from sottovoce.methods.decoding.decoder import Setting as Batch
 from sottovoce.methods.decoding.plan import Part
-from sottovoce.parameters import Checked, Option, Switch, Whole, limits_of, options_of
+from sottovoce.parameters import Checked, Option, Switch, Whole, limits_of, nearest, options_of
 from sottovoce.privacy.accounting.composition import merge
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import ApproximateDP, DpEvent, NoOpDpEvent
@@ -94,7 +94,8 @@ def make_subject(name: str, **values: object) -> Subject:
     """
     kinds = registered_subjects()
     if name not in kinds:
-        raise ParameterError("method", name, f"one of {', '.join([*kinds, 'events'])}")
+        names = [*kinds, "events"]
+        raise ParameterError("method", name, f"one of {', '.join(names)}{nearest(name, names)}")
     kind = kinds[name]
     if issubclass(kind, CostModel):
         return kind.make(values)

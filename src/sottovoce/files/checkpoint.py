@@ -25,6 +25,7 @@ from typing import Any, Final, final
 
 from sottovoce.errors import InputError
 from sottovoce.files.outputs import place
+from sottovoce.files.tables import ENDINGS, encoded, require_ending
 
 try:
     import fcntl
@@ -43,9 +44,6 @@ _ROOM: Final = "room"
 _LAST_ROOM: Final = "room-out"
 """Takes up room for the output, which is written while the last round still stands."""
 _PIECE: Final = 1 << 20
-ROWS: Final = (".jsonl", ".ndjson", ".json")
-"""Endings of files of rows."""
-ROWS_WHY: Final = "rows are written in JSON Lines, and read by their ending"
 
 
 @final
@@ -53,12 +51,11 @@ class Checkpoint:
     """The folder of one run.
 
     Args:
-        out: The file that the run will write, in JSON Lines. Nothing is overwritten.
+        out: The file that the run will write. Nothing is overwritten.
         terms: What was asked for, in public words. A resume must ask for the same.
         new_run_state: What a new run remembers besides, such as its id. A resume finds it in ``run_state``.
         resume: Go on with a run that was interrupted.
-        endings: What the name of ``out`` may end in.
-        why: What is written under such a name, for the error.
+        endings: What the name of ``out`` may end in, which says the format that it is written in.
 
     Attributes:
         run_state: What the run remembers.
@@ -76,17 +73,16 @@ class Checkpoint:
         new_run_state: Mapping[str, Any],
         *,
         resume: bool,
-        endings: Sequence[str] = ROWS,
-        why: str = ROWS_WHY,
+        endings: Sequence[str] = ENDINGS,
     ) -> None:
         if not out.name:
             raise InputError(f"{str(out)!r} is a folder or a device, not a file. Nothing was charged.")
         self.out, self.folder = out, out.with_name(out.name + ".partial")
         self.proof = out.with_name(out.name + CERTIFICATE)
-        self._endings, self._why = endings, why
+        self._endings = endings
         self._let_go: weakref.finalize[Any, Any] | None = None
         try:
-            require_place(out, resume=resume, endings=self._endings, why=self._why)
+            require_place(out, resume=resume, endings=self._endings)
             if self.folder.exists() and not resume:
                 raise InputError(
                     f"{self.folder.name} holds an interrupted run whose price is paid. Pass --resume to go on with it, "
@@ -208,7 +204,7 @@ class Checkpoint:
         Raises:
             InputError: They cannot be written, or another file has taken their place.
         """
-        files = {self.proof: certificate.encode("utf-8"), self.out: _lines(rows)}
+        files = {self.proof: certificate.encode("utf-8"), self.out: encoded(rows, self.out)}
         self._finish({file: text for file, text in files.items() if text or file == self.out})
 
     def finish_bytes(self, content: bytes, certificate: str = "") -> None:
@@ -327,8 +323,7 @@ def require_place(
     out: Path,
     *,
     resume: bool,
-    endings: Sequence[str] = ROWS,
-    why: str = ROWS_WHY,
+    endings: Sequence[str] = ENDINGS,
 ) -> None:
     """Refuses a place where no output of a run can be; ``Checkpoint`` does so too, once a run has terms.
 
@@ -337,8 +332,7 @@ def require_place(
     """
     if not out.name or _is_other(out):
         raise InputError(f"{str(out)!r} is a folder or a device, not a file. Nothing was charged.")
-    if out.suffix.lower() not in endings:
-        raise InputError(f"{out.name!r} must end in {' or '.join(endings)}: {why}. Nothing was charged.")
+    require_ending(out, endings)
     for file in (out, out.with_name(out.name + CERTIFICATE)):
         if os.path.lexists(file) and not resume:
             raise InputError(

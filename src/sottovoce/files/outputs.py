@@ -60,7 +60,7 @@ def refuse_protected(
         outputs: What else the command writes.
 
     Raises:
-        InputError: It is one of them, a side file of a ledger, or lies in the trusted store.
+        InputError: It is one of them, a side file of a ledger, or in the trusted store.
     """
     for ledger in ledgers:
         if any(_same(file, ledger + end) for end in ("", *SIDE_FILES)):

@@ -33,14 +33,23 @@ from sottovoce.experts.partition import Partition
 from sottovoce.experts.ray_engine import RayEngine
 from sottovoce.experts.reading import bare_scores, of_shape
 from sottovoce.experts.unit_sums import SumRule
-from sottovoce.files.checkpoint import ROWS, ROWS_WHY, Checkpoint, require_place
+from sottovoce.files.checkpoint import Checkpoint, require_place
+from sottovoce.files.tables import ENDINGS
 from sottovoce.fitting.auto import AUTO, resolve
 from sottovoce.fitting.certificate import FitCertificate, note_of
 from sottovoce.fitting.fitted import Bounds, Fitted, content_hash, question_of
 from sottovoce.fitting.progress import KeptSums
-from sottovoce.fitting.rows import RowsCertificate, lines_of, most_bytes_of_rows
+from sottovoce.fitting.rows import RowsCertificate, content_of, most_bytes_of_rows
 from sottovoce.methods.base import Price
-from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter, read_fitter_options
+from sottovoce.methods.fitting.fitter import (
+    FitPlan,
+    FitSetting,
+    Fitter,
+    PublicInputs,
+    make_fitter,
+    read_fitter_options,
+    registered_fitters,
+)
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport
 from sottovoce.methods.fitting.writing import LONGEST, MOST_CANDIDATES, ModelWriter, Writer, once
 from sottovoce.models.base import (
@@ -635,11 +644,11 @@ def begin(fitting: Fitting, out: Path, *, resume: bool) -> Checkpoint:
             resume. No budget was settled.
         BudgetError: The fit cannot be paid for.
     """
-    endings, why = (ROWS, ROWS_WHY) if fitting.leaves_rows else ((ENDING,), "it is read by its ending")
-    require_place(out, resume=resume, endings=endings, why=why)
+    endings = ENDINGS if fitting.leaves_rows else (ENDING,)
+    require_place(out, resume=resume, endings=endings)
     if not resume:
         fitting.affords()
-    return Checkpoint(out, fitting.terms, fitting.new_run_state(), resume=resume, endings=endings, why=why)
+    return Checkpoint(out, fitting.terms, fitting.new_run_state(), resume=resume, endings=endings)
 
 
 def finish(
@@ -649,7 +658,9 @@ def finish(
     try:
         fitted = fitting.run(checkpoint, on_units=on_units)
         if fitting.leaves_rows:
-            checkpoint.finish_bytes(lines_of(fitted), RowsCertificate(fitted.certificate, fitted.task).text)
+            checkpoint.finish_bytes(
+                content_of(fitted, checkpoint.out), RowsCertificate(fitted.certificate, fitted.task).text
+            )
         else:
             checkpoint.finish_bytes(fitted.to_bytes())
     except BaseException:
@@ -715,7 +726,9 @@ def _writer_of(writer: Stepper | str | None, fitter: Fitter, task: Task, candida
     if not fitter.writes and candidates is None:
         if writer is not None:
             name = writer if isinstance(writer, str) else writer.name
-            raise ParameterError("writer", name, f"left out: nothing is written for the method {fitter.name!r}")
+            using = ", ".join(kind for kind, cls in registered_fitters().items() if cls.writes)
+            why = f"left out: nothing is written for {fitter.name!r}; it is used by {using} and for candidates"
+            raise ParameterError("writer", name, why)
         return None
     if task.image:
         what = "candidates" if candidates is not None else "method"

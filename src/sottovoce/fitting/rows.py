@@ -1,8 +1,8 @@
 """Rows that a fit leaves, and their certificate: a fit's own, with the task that the rows are of.
 
 A fit that leaves texts can be written as a file of rows, the task's fields and the label on each, for whatever reads
-rows. The certificate lies beside it, is that of the fit, and is for these rows in this order: its hash is that of the
-texts, their labels, the task and the model.
+rows. The certificate is in a file beside it. It is that of the fit, for these rows in this order: its hash is that of
+the texts, their labels, the task and the model.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, final
 
 from sottovoce.errors import InputError, ParameterError, TaskError
+from sottovoce.files.tables import encoded, is_table
 from sottovoce.fitting.certificate import FitCertificate
 from sottovoce.fitting.fitted import Fitted, content_hash, task_of, words_of
 from sottovoce.methods.fitting.support import DemonstrationSupport
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from sottovoce.records.sealed import PrivateRecords
 
 KIND: Final = "rows of a fit"
-_SLACK: Final = 1024
-"""Bytes that a certificate may be longer than that of a fit that is about to be made: its version's and its run's."""
+_SLACK: Final = 1 << 16
+"""Bytes that a certificate may be longer than that of a fit that is about to be made (its version's and its run's), and
+that a Parquet file of hardly any rows has."""
 _PARTS: Final = {"kind", "task", "certificate"}
 
 
@@ -120,7 +122,9 @@ def rows_of(fitted: Fitted) -> list[dict[str, str]]:
 
 
 def most_bytes_of_rows(head: Fitted, texts: int, longest: int) -> int:
-    """Bytes of a file of rows and its certificate at most, whatever is drawn.
+    """Bytes of a file of rows and its certificate at most, whatever is drawn and in whatever format.
+
+    CSV has the names of columns once. Parquet may hold a text twice: in its dictionary and plain.
 
     Args:
         head: What is fitted, without a text.
@@ -128,9 +132,12 @@ def most_bytes_of_rows(head: Fitted, texts: int, longest: int) -> int:
         longest: Bytes of the longest text's fields, as JSON in plain characters.
     """
     label = max(len(json.dumps({head.task.label_field: label})) for label in head.task.labels)
-    return texts * (longest + label + 1) + len(RowsCertificate(head.certificate, head.task).text) + _SLACK
+    return 2 * texts * (longest + label + 1) + len(RowsCertificate(head.certificate, head.task).text) + _SLACK
 
 
-def lines_of(fitted: Fitted) -> bytes:
-    """The rows in JSON Lines and plain characters, so that no public text fails behind the draw."""
-    return "".join(json.dumps(row) + "\n" for row in rows_of(fitted)).encode("ascii")
+def content_of(fitted: Fitted, out: Path) -> bytes:
+    """The rows in the format of a file's ending, in which no public text fails after the draw."""
+    rows = rows_of(fitted)
+    if is_table(out):
+        return encoded(rows, out)
+    return "".join(json.dumps(row) + "\n" for row in rows).encode("ascii")

@@ -52,7 +52,7 @@ class Demonstrations(ZeroShot):
     """The model with demonstrations that anybody may see, such as those that ``sotto synthesize`` wrote.
 
     Attributes:
-        calibrate: Whether to take off what the model says to questions without content (contextual calibration).
+        calibrate: Whether to subtract the mean scores of content-free questions (contextual calibration).
     """
 
     calibrate: bool = False

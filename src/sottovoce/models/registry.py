@@ -7,6 +7,7 @@ group ``sottovoce.models`` names. Nothing heavy is imported before a model that 
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any, Final, TypeVar, final
 from sottovoce.errors import MissingExtraError, ParameterError
 from sottovoce.models.base import LabelScorer
 from sottovoce.models.stepper import Stepper
-from sottovoce.parameters import Kind
+from sottovoce.parameters import Kind, nearest
 from sottovoce.registry import Registry
 
 M = TypeVar("M")
@@ -137,7 +138,14 @@ def _backend_of(spec: str, capability: str, limit: str) -> tuple[ModelEntry, Bac
         if well_formed and capability in entry.capabilities:
             return entry, backend(), (name,) if name else ()
     known = [entry.spec for entry in model_catalog() if capability in entry.capabilities]
-    raise ParameterError("model", spec, f"{limit} {', '.join(known)}")
+    raise ParameterError("model", spec, f"{limit} {', '.join(known)}{_meant(spec, known)}")
+
+
+def _meant(spec: str, known: list[str]) -> str:
+    """The model that was probably meant, in words: a bare NAME/NAME, or a folder, is one of ``hf:``."""
+    if ":" not in spec and ("/" in spec or os.path.isdir(spec)):
+        return f"; did you mean {'hf:' + spec!r}?"
+    return nearest(spec, known)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final, final
 
 from sottovoce.errors import AssignmentError, ParameterError
+from sottovoce.parameters import nearest
 
 
 class Adjacency(Enum):
@@ -36,7 +37,8 @@ class Adjacency(Enum):
         try:
             return cls(value)
         except ValueError:
-            raise ParameterError("adjacency", value, " or ".join(member.value for member in cls)) from None
+            names = [member.value for member in cls]
+            raise ParameterError("adjacency", value, " or ".join(names) + nearest(value, names)) from None
 
     @property
     def size_is_public(self) -> bool:

@@ -13,7 +13,7 @@ import json
 import os
 import stat
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import NoneType
@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from sottovoce.errors import MissingExtraError, ParameterError, RecordError
 from sottovoce.parameters import COUNT, Kind
 from sottovoce.records import limits
+from sottovoce.records.columns import likely_delimiter, renamed
 from sottovoce.records.rereading import Rereading, is_rereadable
 from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
 
@@ -48,6 +49,7 @@ def read_private(
     truncate: bool = False,
     synthetic: bool = False,
     stream: bool = False,
+    columns: Mapping[str, str] | None = None,
 ) -> PrivateRecords:
     """Reads private records and seals them.
 
@@ -62,6 +64,8 @@ def read_private(
         stream: Read a file again for each use instead of holding its rows, for files that memory has no room for. The
             rows of a unit must stand together, else they are held after all (``PrivateRecords.held``); so are a folder
             of pictures, a data frame and a pipe. The file must not change meanwhile.
+        columns: Which column holds a field, where it has another name: ``{"text": "body"}``. The data set is known by
+            its rows as they are, whatever they are read as.
 
     Raises:
         RecordError: The file cannot be used; it names file, line and field.
@@ -69,13 +73,13 @@ def read_private(
     limit = _limit(source, max_characters)
     Kind((str, NoneType), "the name of a column, or 'record'").read("unit", unit)
     if stream and isinstance(source, str | os.PathLike) and is_rereadable(source):
-        file = Rereading(Path(source), lambda: _both(source, limit, truncate))
+        file = Rereading(Path(source), lambda: _both(source, limit, truncate, columns))
         return PrivateRecords.streamed(
             file, source=_name(source), unit=unit, synthetic=synthetic, check=file.require_unchanged
         )
     rows = list(_rows(source, limit, truncate))
     return PrivateRecords(
-        _checked(rows, _name(source), limit, truncate),
+        _checked(rows, _name(source), limit, truncate, columns, required=True),
         source=_name(source),
         unit=unit,
         synthetic=synthetic,
@@ -88,20 +92,36 @@ def read_public(
     *,
     max_characters: int | None = None,
     truncate: bool = False,
+    columns: Mapping[str, str] | None = None,
 ) -> PublicRecords:
-    """Reads public rows, such as queries. Arguments and errors as for ``read_private``."""
+    """Reads public rows, such as queries. Arguments and errors as for ``read_private``.
+
+    A row without one of ``columns`` keeps the fields that it has.
+    """
     limit = _limit(source, max_characters)
     whole = list(_rows(source, limit, truncate))
-    rows = _checked(whole, _name(source), limit, truncate)
+    rows = _checked(whole, _name(source), limit, truncate, columns, required=False)
     if not rows:
         raise RecordError("there is no row", file=_name(source), hint="Give at least one row.")
     return PublicRecords(rows, _name(source), whole)
 
 
-def _both(source: Any, limit: int, truncate: bool) -> Iterator[tuple[Row, Row]]:
+def column_names(source: str | os.PathLike[str]) -> list[str]:
+    """The columns of a file, as its first row has them. Whether they may be shown: see ``records.columns``.
+
+    Raises:
+        RecordError: The file cannot be read, or has no row.
+    """
+    for row in _rows(source, MAX_PICTURE_CHARACTERS, truncate=True):
+        return list(row.values)
+    raise RecordError("there is no row", file=_name(source), hint="Give at least one row.")
+
+
+def _both(source: Any, limit: int, truncate: bool, columns: Mapping[str, str] | None) -> Iterator[tuple[Row, Row]]:
     """Rows as they are used, each beside itself as it was read."""
     name = _name(source)
-    return ((_within(row, name, limit, truncate), row) for row in _rows(source, limit, truncate))
+    for row in _rows(source, limit, truncate):
+        yield renamed(_within(row, name, limit, truncate), columns or {}, name, required=True), row
 
 
 def _name(source: Any) -> str:
@@ -263,7 +283,10 @@ def _from_csv(path: Path, longest: int) -> Iterator[Row]:
                 continue
             if len(cells) != len(header):
                 raise RecordError(
-                    f"the header names {len(header)} columns and this row has {len(cells)}", file=path.name, line=line
+                    f"the header names {len(header)} column{'s' * (len(header) > 1)} and this row has {len(cells)}",
+                    file=path.name,
+                    line=line,
+                    hint=likely_delimiter(header) or "Quote cells that hold commas, quotes or line breaks.",
                 )
             yield Row(line, dict(zip(header, cells, strict=True)))
     except csv.Error as error:
@@ -276,7 +299,12 @@ def _from_csv(path: Path, longest: int) -> Iterator[Row]:
 
 def _columns(names: list[str], file: str, line: int | None = None) -> list[str]:
     if len(set(names)) != len(names) or "" in names:
-        raise RecordError("column names must be unique and not empty", file=file, line=line)
+        raise RecordError(
+            "column names must be unique and not empty",
+            file=file,
+            line=line,
+            hint="Name every column once, in the first line of a CSV file.",
+        )
     return names
 
 
@@ -306,7 +334,7 @@ def _picture_paths(folder: Path) -> Iterator[Path]:
         for path, too_deep in inner:
             if too_deep:
                 raise RecordError(
-                    "a folder lies inside a label's folder",
+                    "there is a folder inside a label's folder",
                     file=_name(folder),
                     hint="Pictures are read from the folder itself and from one folder for each label: move them up.",
                 )
@@ -418,8 +446,10 @@ def _from_frame(frame: Any) -> Iterator[Row]:
         yield Row(line, dict(zip(columns, values, strict=True)))
 
 
-def _checked(rows: Sequence[Row], file: str, limit: int, truncate: bool) -> list[Row]:
-    return [_within(row, file, limit, truncate) for row in rows]
+def _checked(
+    rows: Sequence[Row], file: str, limit: int, truncate: bool, columns: Mapping[str, str] | None, *, required: bool
+) -> list[Row]:
+    return [renamed(_within(row, file, limit, truncate), columns or {}, file, required=required) for row in rows]
 
 
 def _within(row: Row, file: str, limit: int, truncate: bool) -> Row:

@@ -400,7 +400,7 @@ class Certificate:
         return _History(entries["reserve"], set(entries["draw"]), entries["release"])
 
     def _price_of(self, what: str, ledger: Ledger, paid: Sequence[Mapping[str, Any]]) -> Check:
-        """Whether what was charged is what the certificate says: of whom, for whom, by what, and how much."""
+        """Whether the charge has the records, adjacency, method and price of the certificate."""
         with ledger.rows() as kept:
             sets = {data_set["id"]: data_set for data_set in kept.data_sets}
         holders = {entry["data_set"] for entry in paid}

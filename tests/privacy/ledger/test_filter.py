@@ -316,3 +316,14 @@ def test_a_cap_is_filled_to_its_last_unit_and_no_further():
     assert Cost(3, 0).times_in(Cost(10, 0)) == 3
     assert Cost(3, 2).times_in(Cost(10, 3)) == 1
     assert Cost().times_in(Cost(10, 3)) is None
+
+
+@pytest.mark.parametrize("text", ["8,1e-6", "8,1e-6,failure=5e-7", "8,1e-6,alpha=16", "4", "4,1e-6,failure=1e-6"])
+def test_what_is_used_is_never_below_what_the_charges_amount_to_and_the_whole_cap_is_the_whole_budget(text):
+    budget = Budget.parse(text)
+    used = [budget.epsilon_of(budget.cap * part // 10) for part in range(11)]
+    assert used == sorted(used)
+    assert used[0] == 0
+    assert budget.epsilon * 0.999 < used[-1] <= budget.epsilon
+    # A quarter of a budget in rho is half of it in epsilon for small rho, and never less than a quarter.
+    assert all(value >= budget.epsilon * part / 10 * (1 - 1e-12) for part, value in enumerate(used))

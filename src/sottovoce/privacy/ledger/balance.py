@@ -138,6 +138,15 @@ class Balance:
         """The callers alone."""
         return tuple(cap for cap in self.caps if cap.kind == "caller")
 
+    @property
+    def epsilon_used(self) -> float:
+        """What was spent, as epsilon at the budget's delta (``Budget.epsilon_of``)."""
+        return self.budget.epsilon_of(self.levels[-1].spent.loss)
+
+    def epsilon_used_by(self, cap: CapBalance) -> float:
+        """The same for a caller or a group of this data set; at most what its cap was worked out from."""
+        return min(cap.epsilon, self.budget.epsilon_of(cap.level.spent.loss))
+
     def answers_left(self, event: DpEvent) -> int:
         """How many more releases of this kind fit under every cap of whoever asks."""
         cost = price(event, self.budget.currency)
@@ -157,6 +166,7 @@ class Balance:
                 "failure_delta": self.budget.failure_delta,
                 "alpha": self.budget.alpha,
             },
+            "epsilon_used": self.epsilon_used,
             "currency": self.budget.currency,
             "cap": self.cap,
             "spent": self.spent,

@@ -18,11 +18,13 @@ from functools import lru_cache
 from typing import Any, Final, final
 
 import mpmath
+import numpy as np
 
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.accounting.accountant import rho_of_budget
+from sottovoce.privacy.accounting.renyi import epsilon_of_rdp, epsilon_of_rho
 from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Cost, Currency, price
-from sottovoce.privacy.numbers import exact, rounded_down, rounded_up
+from sottovoce.privacy.numbers import exact, float_above, rounded_down, rounded_up
 from sottovoce.privacy.parameters import DELTA, EPSILON, ORDER
 
 __all__ = ["SCALE", "Budget", "amount_of"]
@@ -112,6 +114,33 @@ class Budget:
         if self.alpha is not None:
             return _renyi_cap(self.epsilon, self._delta_of_loss, self.alpha)
         return math.floor(Fraction(rho_of_budget(self.epsilon, _at_most(self._delta_of_loss))) * SCALE)
+
+    def epsilon_of(self, spent: int) -> float:
+        """The epsilon at the budget's delta that so much of the currency amounts to, rounded up; the budget's at most.
+
+        It shows how much of the budget is used. What is guaranteed, however questions were chosen, is the whole budget.
+
+        Args:
+            spent: In units of 1e-15 of the currency.
+
+        Example:
+            >>> Budget(8).epsilon_of(2 * SCALE)
+            2.0
+            >>> budget = Budget(8, 1e-6)
+            >>> budget.epsilon_of(0), budget.epsilon_of(budget.cap) <= 8, budget.epsilon_of(budget.cap // 4) > 2
+            (0.0, True, True)
+        """
+        amount = Fraction(spent, SCALE)
+        if spent <= 0:
+            return 0.0
+        if self._delta_of_loss == 0:
+            used = float_above(amount)
+        elif self.alpha is not None:
+            delta = _at_most(self._delta_of_loss)
+            used = epsilon_of_rdp(np.array([float_above(amount)]), delta, np.array([self.alpha]))
+        else:
+            used = epsilon_of_rho(float_above(amount), _at_most(self._delta_of_loss))
+        return min(used, self.epsilon)
 
     @classmethod
     def once(cls, epsilon: float, delta: float) -> Budget:

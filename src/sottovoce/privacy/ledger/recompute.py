@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any, Final, final
 
 from sottovoce.errors import InputError, ParameterError, SottoError
+from sottovoce.parameters import nearest
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.event_json import event_to_json
 from sottovoce.privacy.events import DpEvent
@@ -97,7 +98,9 @@ def recompute(history: History, accountant: str) -> tuple[list[Recomputed], list
         ParameterError: No accountant has that name.
     """
     if accountant not in ACCOUNTANTS:
-        raise ParameterError("accountant", accountant, f"one of {', '.join(ACCOUNTANTS)}")
+        raise ParameterError(
+            "accountant", accountant, f"one of {', '.join(ACCOUNTANTS)}{nearest(accountant, [*ACCOUNTANTS])}"
+        )
     events: Events = {}
     count = [0]
     entries = _counted(history, events, count)

@@ -1,0 +1,5 @@
+"""``python -m sottovoce``: the command ``sotto``."""
+
+from sottovoce.cli import main
+
+main()

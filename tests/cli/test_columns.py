@@ -1,0 +1,138 @@
+"""Columns of other names: --text-column and --label-column, and what an error says of a file that lacks one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sottovoce.cli import run
+from sottovoce.errors import RecordError
+from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.records.readers import read_private, read_public
+from sottovoce.tasks import Task
+
+LABELS = "billing,fraud"
+COMMON = ("--labels", LABELS, "--model", "fake", "--ledger", "t.db")
+COLUMNS = ("--text-column", "body", "--label-column", "team")
+TASK = Task(labels=LABELS.split(","))
+
+
+@pytest.fixture
+def desk(tmp_path, capfd, monkeypatch):
+    """Types a command in a folder with records of other columns; returns exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    rows = [{"body": f"note {i}", "team": LABELS.split(",")[i % 2]} for i in range(12)]
+    (tmp_path / "mails.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "mails.csv").write_text("body,team\n" + "".join(f"{r['body']},{r['team']}\n" for r in rows))
+    (tmp_path / "new.jsonl").write_text('{"body": "late?", "team": "fraud"}\n{"text": "lost?", "label": "billing"}\n')
+
+    def typed(*words):
+        capfd.readouterr()
+        code = run([str(word) for word in words])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    typed.folder = tmp_path
+    return typed
+
+
+@pytest.mark.parametrize("file", ["mails.jsonl", "mails.csv"])
+def test_every_command_that_reads_records_takes_columns_of_other_names(desk, file):
+    private = ("--private", file, *COMMON, *COLUMNS)
+    assert desk("ask", "late?", *private, "--method", "poe", "--epsilon", "0.5")[0] == 0
+    code, out, err = desk(
+        "classify", *private, "--queries", "new.jsonl", "--method", "poe", "--epsilon", "0.5", "--json"
+    )
+    assert code == 0, err
+    assert json.loads(out)["accuracy"] is not None
+    fit = ("--method", "class-means", "--ledger", "f.db", "--out", "f.sotto", "--dry-run")
+    assert desk("fit", *private, *fit)[0] == 0
+    order = ("--per-label", "1", "--tokens", "4", "--out", "s.jsonl", "--epsilon", "0.5")
+    assert desk("synthesize", *private, *order)[0] == 0
+    assert (
+        desk("classify", "--demonstrations", file, *COMMON[:4], *COLUMNS, "--queries", "new.jsonl")[0] == 2
+    )  # private
+    plan = ("plan", "--records", 20, "--questions", 5, "--labels", LABELS, "--model", "fake", "--queries", "new.jsonl")
+    code, out, err = desk(*plan, *COLUMNS)
+    assert (code, "your questions" in out) == (0, True), err
+
+
+def test_a_fitted_file_answers_questions_of_other_columns(desk):
+    fit = ("--private", "mails.jsonl", *COMMON, *COLUMNS, "--method", "class-means", "--out", "f.sotto")
+    assert desk("fit", *fit)[0] == 0
+    code, out, _ = desk("predict", "f.sotto", "--queries", "new.jsonl", "--model", "fake", *COLUMNS, "--json")
+    assert (code, json.loads(out)["answers"]) == (0, 2)
+
+
+def test_a_data_set_is_the_same_whatever_its_columns_are_read_as(tmp_path):
+    file = tmp_path / "both.jsonl"
+    rows = [{"text": f"t {i}", "body": f"b {i}", "label": "fraud"} for i in range(5)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    plain, other = read_private(file), read_private(file, columns={"text": "body"})
+    streamed = read_private(file, columns={"text": "body"}, stream=True)
+    assert plain.fingerprint == other.fingerprint == streamed.fingerprint
+
+
+def test_both_ways_of_reading_draw_on_one_budget(desk):
+    rows = [{"text": f"t {i}", "body": f"b {i}", "label": LABELS.split(",")[i % 2]} for i in range(8)]
+    (desk.folder / "both.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ask = ("ask", "late?", "--private", "both.jsonl", *COMMON, "--method", "poe", "--epsilon", "0.5")
+    assert desk(*ask)[0] == desk(*ask, "--text-column", "body")[0] == 0
+    (balance,) = Ledger("t.db").balances()
+    assert balance.answers == 2
+
+
+def problem(file, text, task=TASK, **more):
+    file.write_text(text)
+    with pytest.raises(RecordError) as raised:
+        [task.example_of(row, file.name) for row in read_public(file, **more)]
+    return str(raised.value)
+
+
+def test_a_missing_field_names_the_columns_that_are_there_and_the_cure(tmp_path):
+    told = problem(tmp_path / "a.jsonl", '{"body": "a secret", "team": "fraud"}\n')
+    assert "line 1, field 'text'" in told
+    assert "Its columns are body, team." in told
+    assert "--text-column COLUMN" in told
+    assert "secret" not in told
+    assert "--label-column COLUMN" in problem(tmp_path / "b.jsonl", '{"text": "a", "team": "fraud"}\n')
+    several = Task(labels=["a", "b"], query="{question} {context}", example="{question} {context} {label}")
+    assert "Rename a column" in problem(tmp_path / "c.jsonl", '{"question": "a"}\n', several)
+
+
+@pytest.mark.parametrize(("delimiter", "words"), [(";", "semicolons"), ("\t", "tabs"), ("|", "vertical bars")])
+def test_a_likely_delimiter_is_named(tmp_path, delimiter, words):
+    text = f"text{delimiter}label\na secret{delimiter}fraud\n"
+    told = problem(tmp_path / "a.csv", text)
+    assert f"separated by {words}" in told
+    assert "secret" not in told
+    told = problem(tmp_path / "b.csv", text + f"a secret, and more{delimiter}fraud\n")
+    assert f"separated by {words}" in told
+
+
+@pytest.mark.parametrize("line", ["My card was charged twice,fraud", "secret,fraud", "12345,x", "fraud,secret"])
+def test_the_first_line_of_a_file_without_a_header_is_not_shown(tmp_path, line):
+    told = problem(tmp_path / "a.csv", f"{line}\nmore,billing\n")
+    assert "It has 2 columns" in told
+    assert not any(cell in told for cell in line.split(",") if cell != "x")
+
+
+def test_every_row_that_cannot_be_used_names_the_next_step(tmp_path):
+    for value, step in (
+        ("5", "Write it in quotes"),
+        ('""', "Fill it in"),
+        ('"  "', "Fill it in"),
+        ("null", "Fill it in"),
+    ):
+        told = problem(tmp_path / "a.jsonl", f'{{"text": {value}, "label": "fraud"}}\n')
+        assert step in told
+    assert "Fill it in" in problem(tmp_path / "b.jsonl", '{"text": "a", "label": null}\n')
+
+
+def test_a_column_that_is_not_there_and_one_without_a_place_are_refused(desk):
+    code, _, err = desk("ask", "x", "--private", "mails.jsonl", *COMMON, "--text-column", "mail")
+    assert (code, "there is no column 'mail'. Its columns are body, team." in err) == (2, True)
+    (desk.folder / "t.toml").write_text('labels = ["billing", "fraud"]\nquery = "{a} {b}"\n')
+    code, _, err = desk("ask", "x", "--private", "mails.jsonl", "--task", "t.toml", "--model", "fake", *COLUMNS)
+    assert (code, "--text-column is 'body'" in err, "a, b" in err) == (2, True, True)
