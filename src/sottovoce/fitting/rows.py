@@ -1,8 +1,8 @@
 """Rows that a fit leaves, and their certificate: a fit's own, with the task that the rows are of.
 
 A fit that leaves texts can be written as a file of rows, the task's fields and the label on each, for whatever reads
-rows. The certificate is in a file beside it. It is that of the fit, for these rows in this order: its hash is that of the
-texts, their labels, the task and the model.
+rows. The certificate is in a file beside it. It is that of the fit, for these rows in this order: its hash is that of
+the texts, their labels, the task and the model.
 """
 
 from __future__ import annotations
