@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+import typer
+from typer.main import get_command
 
 from sottovoce.cli import _build, run
-from sottovoce.cli.panels import PANELS
+from sottovoce.cli.panels import PANELS, group
 
 COMMON = ("--labels", "billing,fraud", "--model", "fake")
 
@@ -50,6 +52,18 @@ def test_every_heading_holds_options_that_exist():
     listed = [f"--{key}" for keys in PANELS.values() for key in keys if key != "help"]
     assert len(listed) == len(set(listed))
     assert set(listed) <= found
+
+
+def test_an_option_without_a_heading_stands_among_the_others():
+    command = typer.Typer(add_completion=False)
+
+    @command.command()
+    def made(something_new: str = "") -> None:
+        """Has an option that no heading names."""
+
+    built = get_command(command)
+    group(built)
+    assert [one.rich_help_panel for one in built.params] == ["Options"]
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_a_file_that_is_no_round_is_none(tmp_path):
     assert checkpoint.found(1) == (ROWS, content)
 
 
-@pytest.mark.parametrize("name", ["demos", "demos.csv", "demos.jsonl.gz", "demos.parquet"])
+@pytest.mark.parametrize("name", ["demos", "demos.tsv", "demos.jsonl.gz", "demos.xlsx"])
 def test_an_output_that_would_be_read_as_something_else_is_refused(tmp_path, name):
     with pytest.raises(InputError, match="must end in"):
         Checkpoint(tmp_path / name, TERMS, {}, resume=False)

@@ -28,6 +28,8 @@ PANELS: Final = {
     ),
     "Options": ("help", "version", "config", "install-completion", "show-completion"),
 }  # fmt: skip
+OTHERS: Final = "Options"
+"""The heading of an option that has none of its own."""
 OF_METHODS: Final = "Options of single methods"
 """The heading of options that are made from the registries."""
 
@@ -39,4 +41,4 @@ def group(command: Any) -> None:
     headings = {key: heading for heading, keys in PANELS.items() for key in keys}
     for parameter in command.params:
         if parameter.param_type_name == "option":
-            parameter.rich_help_panel = headings[flag_of(parameter).lstrip("-")]
+            parameter.rich_help_panel = headings.get(flag_of(parameter).lstrip("-"), OTHERS)

@@ -13,8 +13,8 @@ import typer
 from sottovoce.cli import options as o
 from sottovoce.cli.console import left_in_words, load_stepper, progress, put, say, say_table, table
 from sottovoce.cli.outputs import NewFile
-from sottovoce.files.checkpoint import CERTIFICATE
-from sottovoce.files.tables import ENDINGS, LINES, require_ending
+from sottovoce.files.checkpoint import CERTIFICATE, require_place
+from sottovoce.files.tables import ENDINGS, LINES
 from sottovoce.privacy.numbers import rounded_up
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def synthesize(
     if without_lost and not resume:
         raise ParameterError("--without-lost", without_lost, "given with --resume: a new run has lost nothing")
     if not dry_run:
-        require_ending(out, LINES if schema else ENDINGS)
+        require_place(out, resume=resume, endings=LINES if schema else ENDINGS)
     setup = o.Setup.of(context.params)
     if setup.method in registered_fitters():
         _fit_rows(context, setup, out, price, slack)
