@@ -67,8 +67,8 @@ MUTANTS = [
         "numbers-tell",
         "small numbers, which are long as text, make other records known",
         "records/fingerprints.py",
-        "if len(text) < SHORT_TEXT or len(_LETTER.findall(text)) < LETTERS:\n        return False\n    return",
-        "if len(text) < SHORT_TEXT:\n        return False\n    return True or",
+        "if len(text) < SHORT_TEXT or not _LETTERED.search(text):\n        return False\n",
+        "return len(text) >= SHORT_TEXT\n",
         TELLING,
     ),
     Mutant(

@@ -407,7 +407,7 @@ MUTANTS = [
         "the-lock-stays",
         "an error keeps the folder of its run locked",
         FIT,
-        "        checkpoint.close()  # the error keeps it alive, and its lock would keep a resume out\n",
+        "    finally:\n        checkpoint.close()  # an error keeps it alive, and its lock would keep a resume out\n",
         "",
         FITS,
     ),
