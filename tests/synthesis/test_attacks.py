@@ -312,6 +312,15 @@ def test_a_full_disk_at_any_write_is_an_error_in_words_and_loses_nothing_that_le
     assert desk("verify", "certificate", "demos.jsonl.certificate.json", "--ledger", "notes.db")[0] == 0
 
 
+@pytest.fixture
+def no_collector():
+    """What an error's traceback keeps alive stays so."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("where", ["read", "step", "read in a group"])
 def test_an_interrupt_while_the_model_works_keeps_what_is_paid(desk, monkeypatch, where):
     def interrupted(*arguments, **options):

@@ -198,6 +198,14 @@ MUTANTS = [
         (_ATTACKS + "test_a_resume_under_another_ledger_is_refused_and_destroys_nothing",),
     ),
     Mutant(
+        "the-lock-stays-on-texts",
+        "an interrupt keeps the folder of its run locked",
+        "cli/synthesize.py",
+        "    finally:\n        checkpoint.close()  # an error keeps it alive, and its lock would keep a resume out\n",
+        "",
+        (_ATTACKS + "test_an_interrupt_while_the_model_works_keeps_what_is_paid",),
+    ),
+    Mutant(
         "event-not-held-against-the-ledger",
         "a certificate's epsilon is believed, whatever was charged",
         "synthesis/certificate.py",

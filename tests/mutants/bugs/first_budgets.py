@@ -68,7 +68,7 @@ MUTANTS = [
         "small numbers, which are long as text, make other records known",
         "records/fingerprints.py",
         "if len(text) < SHORT_TEXT or not _LETTERED.search(text):\n        return False\n",
-        "if len(text) < SHORT_TEXT:\n        return False\n    return True\n",
+        "return len(text) >= SHORT_TEXT\n",
         TELLING,
     ),
     Mutant(

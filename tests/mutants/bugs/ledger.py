@@ -133,8 +133,8 @@ MUTANTS = [
         "decimals-read-as-binary",
         "a parameter is the binary fraction beside the decimal that was agreed",
         "privacy/numbers.py",
-        "return Fraction(repr(float(value)))",
-        "return Fraction(float(value))",
+        "return Fraction(repr(value))",
+        "return Fraction(value)",
         ADDS_UP,
     ),
     Mutant(

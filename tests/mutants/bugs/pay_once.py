@@ -474,8 +474,8 @@ MUTANTS = [
         "the-lock-stays",
         "an error keeps the folder of its run locked",
         FIT,
-        "        checkpoint.close()  # an error keeps it alive, and its lock would keep a resume out\n",
-        "        pass\n",
+        "    finally:\n        checkpoint.close()  # an error keeps it alive, and its lock would keep a resume out\n",
+        "",
         FITS,
     ),
     # The certificate
