@@ -610,7 +610,8 @@ def test_a_model_is_opened_by_its_name(folder):
 
 
 def test_an_unknown_model_or_option_is_refused_with_what_exists(folder):
-    with pytest.raises(ParameterError, match="embedded, hf:NAME_OR_PATH, embedded-image, vision:NAME_OR_PATH, fake"):
+    known = "embedded, hf:NAME_OR_PATH, embedded-image, encoder:NAME_OR_PATH, vision:NAME_OR_PATH, fake"
+    with pytest.raises(ParameterError, match=known):
         load_scorer("gpt5")
     with pytest.raises(ParameterError, match="hf:NAME"):
         load_scorer("hf:")
@@ -623,6 +624,7 @@ def test_the_catalog_names_every_kind_of_model():
         "embedded",
         "hf:NAME_OR_PATH",
         "embedded-image",
+        "encoder:NAME_OR_PATH",
         "vision:NAME_OR_PATH",
         "fake",
         "vectors:COLUMNS",
