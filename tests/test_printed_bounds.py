@@ -15,19 +15,22 @@ MEASURED = "benchmarks"
 """Its tables print parameters and measured figures; only what it derives from bounds is looked at."""
 
 BOUND_NO_LOSS = {
-    "audits": {"off", "rate", "100 * fpr", "CONFIDENCE", "scores"},
+    "audits": {"off", "rate", "100 * fpr", "CONFIDENCE", "100 * CONFIDENCE", "scores"},
     "cli": {
         "seconds", "summary['seconds']", "summary['accuracy']", "low", "high", "rate", "c['largest_difference']",
         "ratio", "option.clip", "value", "written / seconds", "done / (time.perf_counter() - started)",
         "bar.tasks[0].speed or 0",
-        "row.lead.mean", "lead",
+        "row.lead.mean", "lead", "100 * share", "100 * low", "100 * high", "before", "after",
     },
     "explain": {"value"},
     "fitting": {"best.lead.mean"},
-    "intervals": {"self.value", "self.low", "self.high"},
+    "intervals": {"100 * self.value", "100 * self.low", "100 * self.high"},
     "mechanisms": {"low", "high"},
     "methods": {"self.ceiling", "(SPREAD / (turns * rate) * setting.labels / _units(setting, SUPPOSED)) ** 2"},
-    "models": {"gap", "allowed", "moved", "float(getattr(head, name))", "float(numbers[name])"},
+    "models": {
+        "float(np.mean(one))", "float(np.mean(many))", "gap", "allowed", "moved", "float(getattr(head, name))",
+        "float(numbers[name])",
+    },
     "parameters": {"self.least", "self.most", "value"},
     "planner": {
         "over[0]", "over[1]", "over[2]", "setting.clip", "chooser.grid.prior_weight", "value", "x", "rounded",

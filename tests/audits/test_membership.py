@@ -352,7 +352,7 @@ def test_a_result_says_what_it_measured_and_whether_it_was_released():
     assert {rate: value.value for rate, value in found.tprs.items()} == {r: tpr_at(roc, r) for r in (0.01, 0.001)}
     assert all(value.low <= value.value <= value.high for value in (found.auroc, *found.tprs.values()))
     assert found.notes[0] == NOT_RELEASED
-    assert "resolve a false-positive rate of 0.1% only just" in found.notes[1]
+    assert "resolve a false-positive rate of 0.1 % only just" in found.notes[1]
     written = json.loads(json.dumps(found.as_dict(), allow_nan=False))
     assert written["released"] is False
     assert set(written["tpr_at_fpr"]) == {"0.01", "0.001"}

@@ -328,19 +328,22 @@ def require_place(
     """Refuses a place where no output of a run can be; ``Checkpoint`` does so too, once a run has terms.
 
     Raises:
-        InputError: Something is there and nothing is resumed, or the name ends otherwise.
+        InputError: Something is there and nothing is resumed, the name ends otherwise, or no file can have it.
     """
-    if not out.name or _is_other(out):
-        raise InputError(f"{str(out)!r} is a folder or a device, not a file. Nothing was charged.")
-    require_ending(out, endings)
-    for file in (out, out.with_name(out.name + CERTIFICATE)):
-        if os.path.lexists(file) and not resume:
-            raise InputError(
-                f"{file} exists already, and rows that were paid for are not overwritten. Choose another --out, or "
-                "move it away. Nothing was charged."
-            )
-        with suppress(FileNotFoundError):
-            file.lstat()  # a name that is too long is found out now
+    try:
+        if not out.name or _is_other(out):
+            raise InputError(f"{str(out)!r} is a folder or a device, not a file. Nothing was charged.")
+        require_ending(out, endings)
+        for file in (out, out.with_name(out.name + CERTIFICATE)):
+            if os.path.lexists(file) and not resume:
+                raise InputError(
+                    f"{file} exists already, and rows that were paid for are not overwritten. Choose another --out, or "
+                    "move it away. Nothing was charged."
+                )
+            with suppress(FileNotFoundError):
+                file.lstat()  # a name that is too long is found out now
+    except OSError as error:
+        raise InputError(f"{out} cannot be written ({error.strerror}). Nothing was charged.") from None
 
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
