@@ -8,9 +8,10 @@ import subprocess
 import sys
 
 import pytest
+from rich.text import Text
 
 import sottovoce
-from sottovoce.cli import run
+from sottovoce.cli import _build, run
 
 
 @pytest.fixture
@@ -104,3 +105,18 @@ def test_errors_name_options_as_they_are_typed(desk):
     ):
         code, _, err = desk("ask", "x", *RECORDS, *LABELS, *FAKE, *words)
         assert (code, told in err) == (2, True), err
+
+
+def helps(command, path="sotto"):
+    """Every text that --help prints: its place, and the text."""
+    yield path, command.help or ""
+    for option in command.params:
+        yield f"{path} {option.opts[0]}", getattr(option, "help", None) or ""
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from helps(inner, f"{path} {name}")
+
+
+def test_no_word_of_a_help_text_is_taken_for_markup():
+    texts = dict(helps(_build()))
+    assert len(texts) > 150
+    assert {place: text for place, text in texts.items() if Text.from_markup(text).plain != text} == {}

@@ -339,3 +339,10 @@ def test_an_in_memory_fit_and_one_with_a_file_have_the_same_certificate_but_for_
     first, second = ({k: v for k, v in it.certificate.as_dict.items() if k not in own} for it in (one, other))
     assert first == second
     assert Budget.once(4.0, 1e-6) != ROOMY
+
+
+@pytest.mark.parametrize("method", ["class-means", "auto"])
+def test_a_model_that_reads_numbers_is_shown_no_bundled_text(method):
+    numbers = [Row(i + 1, {"text": f"{i % 2}.0 {i}", "label": list(WORDS)[i % 2]}) for i in range(40)]
+    fitted = fit(PrivateRecords(numbers, source="numbers"), method=method, model="vectors:2", pool=None)
+    assert fitted.certificate.candidates == 0

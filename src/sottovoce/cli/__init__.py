@@ -37,7 +37,9 @@ def _root(
     ] = False,
     config: Annotated[
         str | None,
-        typer.Option("--config", envvar="SOTTO_CONFIG", help="Settings for every command [sotto.toml, where it is]."),
+        typer.Option(
+            "--config", envvar="SOTTO_CONFIG", help="Settings for every command. Default: sotto.toml, where it is."
+        ),
     ] = None,
 ) -> None:
     """Answer from private examples without giving them away."""

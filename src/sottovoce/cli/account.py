@@ -100,21 +100,21 @@ def account(
         str,
         typer.Argument(metavar="METHOD", help="A name that 'sotto methods' lists, or events (with --file)."),
     ],
-    delta: Annotated[Text, _option("--delta", help="Delta of the whole plan [1e-6].")] = None,
-    queries: Annotated[Text, _option("--queries", help="Answers [1].")] = None,
+    delta: Annotated[Text, _option("--delta", help="Delta of the whole plan. Default: 1e-6.")] = None,
+    queries: Annotated[Text, _option("--queries", help="Answers. Default: 1.")] = None,
     epsilon: Annotated[Text, _option("--epsilon", help="Price of one answer: sets the method's noise.")] = None,
     adjacency: Annotated[
         Text, _option("--adjacency", help="The one --epsilon is meant for, or events were worked out for.")
     ] = None,
     units_per_expert: Annotated[
-        Text, _option("--units-per-expert", "-g", help="Units an expert sees [1]; above 1, add-remove is a swap.")
+        Text, _option("--units-per-expert", "-g", help="Units an expert sees (1); above 1, add-remove is a swap.")
     ] = None,
-    slots_per_unit: Annotated[Text, _option("--slots-per-unit", help="Experts one unit may be in [1].")] = None,
+    slots_per_unit: Annotated[Text, _option("--slots-per-unit", help="Experts one unit may be in. Default: 1.")] = None,
     assignment: Annotated[
         Text,
         _option("--assignment", help="own-slot, stable-id, content, chunks, retrieved or retrieved-groups."),
     ] = None,
-    unit: Annotated[Text, _option("--unit", help="Who is protected, for the report [record].")] = None,
+    unit: Annotated[Text, _option("--unit", help="Who is protected, for the report. Default: record.")] = None,
     option: o.Options = None,
     file: Annotated[Text, _option("--file", help="events: a JSON list of events, each with an optional count.")] = None,
     as_json: o.AsJson = False,

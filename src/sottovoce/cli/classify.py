@@ -64,7 +64,9 @@ def classify(
     allow_non_private: o.AllowNonPrivate = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", parser=NewFile(PARTIAL, RUN), help="Answer rows: .jsonl, .csv or .parquet [stdout]."),
+        typer.Option(
+            "--out", parser=NewFile(PARTIAL, RUN), help="Answer rows: .jsonl, .csv or .parquet. Default: stdout."
+        ),
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Answer only the first questions.")] = None,
     resume: Annotated[

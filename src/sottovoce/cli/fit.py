@@ -49,7 +49,7 @@ def fit(
         str | None,
         typer.Option(
             "--budget",
-            help="The whole budget, on first use: EPSILON,DELTA[,failure=DELTA][,alpha=ORDER] [that of this fit].",
+            help="The whole budget, on first use: EPSILON,DELTA[,failure=DELTA][,alpha=ORDER]. Default: this fit's.",
         ),
     ] = None,
     model: o.ModelName = "embedded",
@@ -65,7 +65,8 @@ def fit(
         ),
     ] = "local",
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="With --engine ray: processes, one core each [all cores].")
+        int | None,
+        typer.Option("--workers", min=1, help="With --engine ray: processes, one core each. Default: all cores."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say the price; charge nothing.")] = False,
     resume: Annotated[

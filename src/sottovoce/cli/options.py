@@ -35,11 +35,15 @@ Delta = Annotated[
 AdjacencyName = Annotated[str, typer.Option("--adjacency", help="replace-one, add-remove or zero-out.")]
 TextColumn = Annotated[
     str | None,
-    typer.Option("--text-column", help="The column that holds the text [text]. Public rows may have either name."),
+    typer.Option(
+        "--text-column", help="The column that holds the text. Public rows may have either name. Default: text."
+    ),
 ]
 LabelColumn = Annotated[
     str | None,
-    typer.Option("--label-column", help="The column that holds the label [label]. Public rows may have either name."),
+    typer.Option(
+        "--label-column", help="The column that holds the label. Public rows may have either name. Default: label."
+    ),
 ]
 UnitName = Annotated[
     str | None, typer.Option("--unit", help="Who is protected: a column, or 'record'. Default: 'group' where present.")
@@ -95,7 +99,9 @@ Capacity = Annotated[
 ]
 MaxCharacters = Annotated[
     int | None,
-    typer.Option("--max-characters", help="Longest text of one field [8000; 8000000 where a field is an image]."),
+    typer.Option(
+        "--max-characters", help="Longest text of one field. Default: 8000; 8000000 where a field is an image."
+    ),
 ]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut longer texts instead of refusing them.")]
 ShownRows = Annotated[
@@ -103,7 +109,7 @@ ShownRows = Annotated[
     typer.Option("--demonstrations", help="Public or synthetic rows shown as examples; free. See 'sotto synthesize'."),
 ]
 Shots = Annotated[
-    int | None, typer.Option("--shots", min=1, help="With --demonstrations: show the first so many [all].")
+    int | None, typer.Option("--shots", min=1, help="With --demonstrations: show the first so many. Default: all.")
 ]
 Calibrate = Annotated[
     bool, typer.Option("--calibrate", help="With --demonstrations: subtract the scores of content-free questions.")
@@ -112,7 +118,7 @@ Public = Annotated[
     str | None,
     typer.Option(
         "--public",
-        help="Public texts, .jsonl[.gz], .csv or .parquet; labels are not read [those that ship with the package].",
+        help="Public texts, .jsonl[.gz], .csv or .parquet; labels are not read. Default: bundled ones.",
     ),
 ]
 Candidates = Annotated[
@@ -123,8 +129,8 @@ WriterName = Annotated[
     str | None,
     typer.Option(
         "--writer",
-        help="Writes --candidates, and variations for --method evolve: embedded or hf:NAME_OR_PATH; it sees no record "
-        "[embedded].",
+        help="Writes --candidates, and variations for --method evolve: embedded or hf:NAME_OR_PATH; it sees no record. "
+        "Default: embedded.",
     ),
 ]
 AllowNonPrivate = Annotated[

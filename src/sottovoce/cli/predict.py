@@ -28,7 +28,7 @@ def predict(
         str, typer.Option("--queries", help="Questions: .jsonl[.gz], .csv, .parquet, or a folder of pictures.")
     ],
     model: Annotated[
-        str | None, typer.Option("--model", help="Answer with this model [the one that the file names].")
+        str | None, typer.Option("--model", help="Answer with this model. Default: the one that the file names.")
     ] = None,
     device: o.Device = None,
     dtype: o.Dtype = None,
@@ -41,7 +41,8 @@ def predict(
     truncate: o.Truncate = False,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Answer only the first questions.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", parser=NewFile(), help="Answer rows: .jsonl, .csv or .parquet [stdout].")
+        Path | None,
+        typer.Option("--out", parser=NewFile(), help="Answer rows: .jsonl, .csv or .parquet. Default: stdout."),
     ] = None,
     as_json: o.AsJson = False,
 ) -> None:

@@ -54,7 +54,8 @@ def synthesize(
     per_label: Annotated[int, typer.Option("--per-label", help="Texts of each label.")] = 4,
     tokens: Annotated[int, typer.Option("--tokens", help="Most tokens of a text.")] = 64,
     texts_per_batch: Annotated[
-        int | None, typer.Option("--texts-per-batch", help="Texts each batch of records writes [all of a label's].")
+        int | None,
+        typer.Option("--texts-per-batch", help="Texts each batch of records writes. Default: all of a label's."),
     ] = None,
     experts: Annotated[
         int | None,

@@ -183,7 +183,7 @@ class Fitting:
         elif method != AUTO:
             fitter = _made(method, chosen, self.model)
         else:
-            bundled = _bundled(task) if pool is None and candidates is None else []
+            bundled = _bundled(task, self.model) if pool is None and candidates is None else []
             resolved = resolve(
                 price=price,
                 labels=len(task.labels),
@@ -201,7 +201,7 @@ class Fitting:
         if fitter.gives is LinearSupport:
             self.model = embedding_model(self.model)
         self._rows, self._writer = rows, _writer_of(writer, fitter, task, candidates)
-        self._pool = _pool_of(task, fitter, pool, candidates, self._writer)
+        self._pool = _pool_of(task, self.model, fitter, pool, candidates, self._writer)
         self.embedder = _embedder_of(embedder, self.model, fitter)
         self._encoded = EncodedRecords(self._records, task, self.embedder, self.adjacency)
         setting = self._setting(adds_epsilons=True)
@@ -697,6 +697,7 @@ def _refuse_public(fitter: Fitter, pool: Sequence[str | Query] | None, candidate
 
 def _pool_of(
     task: Task,
+    model: LabelScorer,
     fitter: Fitter,
     pool: Sequence[str | Query] | None,
     candidates: int | None,
@@ -707,12 +708,12 @@ def _pool_of(
         return writer.candidates(candidates)
     if fitter.pool == "unused":
         return []
-    return once(_bundled(task) if pool is None else [question_of(task, query) for query in pool])
+    return once(_bundled(task, model) if pool is None else [question_of(task, query) for query in pool])
 
 
-def _bundled(task: Task) -> list[Query]:
-    """The texts that ship with the package, as questions of the task."""
-    if task.image or len(task.fields) != 1:
+def _bundled(task: Task, model: LabelScorer) -> list[Query]:
+    """The texts that ship with the package, as questions of the task; none for a model that reads numbers."""
+    if task.image or len(task.fields) != 1 or getattr(model, "reads", None) == "numbers":
         return []
     return [{task.fields[0]: str(row.values["text"])} for row in public_pool()]
 

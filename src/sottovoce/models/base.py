@@ -163,7 +163,7 @@ def knows_labels(model: LabelScorer) -> bool:
 
 
 def require_suited(task: Task, model: LabelScorer) -> None:
-    """Refuses a task that the model cannot read, where the model says what it reads (``reads``, texts or images)."""
+    """Refuses a task that the model cannot read, where it says what it reads (``reads``: texts, images or numbers)."""
     kind = getattr(model, "reads", None)
     if kind == "texts":
         require_text(task, model.name)

@@ -73,6 +73,7 @@ class VectorScorer:
     columns: int | None = None
 
     isolation = Isolation.BY_CONSTRUCTION
+    reads = "numbers"
 
     def __post_init__(self) -> None:
         if self.length_scale is not None:
