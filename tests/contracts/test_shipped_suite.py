@@ -58,8 +58,8 @@ def register_writer(name):
 
 def copied(folder: Path, **files: str) -> Path:
     """A copy of the package with more files; ``methods__halved`` is ``methods/halved.py``."""
-    data = shutil.ignore_patterns("data", "__pycache__")
-    shutil.copytree(Path(sottovoce.__file__).parent, folder / "sottovoce", ignore=data)
+    weights = shutil.ignore_patterns("embedded_language_model", "__pycache__")
+    shutil.copytree(Path(sottovoce.__file__).parent, folder / "sottovoce", ignore=weights)
     for name, text in files.items():
         (folder / "sottovoce" / f"{name.replace('__', '/')}.py").write_text(text, "utf-8")
     return folder
