@@ -1,9 +1,11 @@
 r"""The tables behind ``sotto plan`` and ``--method auto``, from results of the frontier.
 
     python -m sottovoce.benchmarks.studies.plan_tables docs/results/frontier.json \
-        docs/results/frontier-further-sets.json --out src/sottovoce/data/plan/frontier.json
+        docs/results/frontier-further-sets.json --instead docs/results/frontier-kept-back.json \
+        --out src/sottovoce/data/plan/frontier.json
 
-The second result is of ``sotto bench run frontier --tasks medical-questions film-genres wanted-genres --seeds 3``.
+The second result is of ``sotto bench run frontier --tasks medical-questions film-genres wanted-genres --seeds 3``, the
+third of the sets that are kept back, with more seeds.
 
 Of every cell mean and standard error over seeds are kept. A set is for advice on any data, or for checks of that advice
 alone (``KEPT``). Either kind has sets that methods were tuned on, where they look better, and others.
@@ -15,7 +17,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,6 +88,12 @@ def tables(frontiers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {**head, "floors": floors, "series": series}
 
 
+def without(frontier: Mapping[str, Any], sets: Collection[str]) -> dict[str, Any]:
+    """A result of the frontier without some of its sets."""
+    labels = {task: labels for task, labels in frontier["labels"].items() if task not in sets}
+    return {**frontier, "labels": labels, "lines": [line for line in frontier["lines"] if line["t"] not in sets]}
+
+
 def _unpriced(line: Mapping[str, Any]) -> dict[str, Any]:
     return {**_place(line), "r": line["r"], "p": [], "v": [[_cell(values)] for values in line["v"]]}
 
@@ -152,9 +160,14 @@ def main(argv: Sequence[str]) -> None:
     """Writes the packaged file."""
     parser = argparse.ArgumentParser(prog="python -m sottovoce.benchmarks.studies.plan_tables")
     parser.add_argument("frontiers", type=Path, nargs="+", help="compact files, as 'frontier_page' writes them")
+    parser.add_argument(
+        "--instead", type=Path, nargs="+", default=[], help="of these, sets count in place of the others'"
+    )
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args(list(argv))
-    text = as_text(tables([json.loads(file.read_text("utf-8")) for file in args.frontiers]))
+    first, last = ([json.loads(file.read_text("utf-8")) for file in files] for files in (args.frontiers, args.instead))
+    replaced = {task for frontier in last for task in frontier["labels"]}
+    text = as_text(tables([*(without(frontier, replaced) for frontier in first), *last]))
     if len(text) > MOST_BYTES:
         raise InputError(f"The tables have {len(text)} bytes; at most {MOST_BYTES} are packaged. Nothing was written.")
     write_new(args.out, text, replaces=_is_tables)
