@@ -480,16 +480,22 @@ def test_a_class_that_refuses_or_answers_leaves_as_an_order_all_the_same(kind, c
 
 
 def test_a_scope_of_anyio_knows_its_own_order():
-    def asks(task, context, query):
-        if context:
-            anyio.from_thread.run(anyio.Event().wait)
-        return one_shot(task, context, query)
-
     async def cancelled():
+        asked = anyio.Event()
+
+        async def never():
+            asked.set()
+            await anyio.sleep_forever()
+
+        def asks(task, context, query):
+            if context:
+                anyio.from_thread.run(never)
+            return one_shot(task, context, query)
+
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(anyio.to_thread.run_sync, lambda: Reading(FakeScorer(asks), TASK, GOOD).score(QUERIES))
-                await anyio.wait_all_tasks_blocked()
+                await asked.wait()
                 scope.cancel()
         return scope.cancelled_caught
 
