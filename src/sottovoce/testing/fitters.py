@@ -88,6 +88,7 @@ class _Fitter:
     def check(self) -> None:
         """Every contract."""
         before = repr(self.fitter)
+        self._says_how_many_texts()
         self._refusals()
         for relation in RELATIONS:
             self._prices(relation)
@@ -102,6 +103,15 @@ class _Fitter:
             sessions.fits(self.fitter, self.subject, self.report)
         if repr(self.fitter) != before:
             raise ContractError("state", self.subject, "its attributes changed while it fitted")
+
+    def _says_how_many_texts(self) -> None:
+        """Without that no fit is made, so that nothing else could be said of it."""
+        plan = self._plan(RELATIONS[0], len(DRAWN_WORLD), PRICES[0], self.candidates[0])
+        if plan is not None:
+            try:
+                plan.fitter.most_texts(plan.setting)
+            except InputError as refusal:
+                raise ContractError("size", self.subject, str(refusal), worlds.shown(DRAWN_WORLD)) from None
 
     # What is charged
 
@@ -403,11 +413,7 @@ def _shape(support: Any) -> Any:
 
 def _too_much(plan: FitPlan, support: Any) -> str:
     """How a support is larger than its fitter says beforehand; empty where it is not."""
-    texts = len(getattr(support, "examples", ()))
-    try:
-        most = plan.fitter.most_texts(plan.setting)
-    except InputError as refusal:
-        return str(refusal)
+    texts, most = len(getattr(support, "examples", ())), plan.fitter.most_texts(plan.setting)
     if texts > most:
         return f"it leaves {texts} texts, and its most_texts says {most}"
     linear = getattr(support, "classifier", None) or (support if hasattr(support, "weights") else None)
