@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast, final
 
@@ -18,10 +19,15 @@ import transformers
 from torch import Tensor
 
 from sottovoce.errors import ModelError, ParameterError
+from sottovoce.models.huggingface.prompts import control_tokens
+from sottovoce.models.huggingface.rounding import allowed_on
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 Loaded = tuple[Any, Any]
 """A tokenizer and a causal language model of the transformers library, already in memory."""
+
+TRIED = 6
+"""Tokens on which a model's head is recognised."""
 
 HeadRows = Callable[[Tensor], Tensor]
 """Features of shape (..., width) to float32 logits of shape (..., tokens)."""
@@ -81,6 +87,21 @@ class CausalModel:
         """Number of tokens that can be read; an id beyond it would break the device for everybody."""
         return int(self.model.get_input_embeddings().weight.shape[0])
 
+    @cached_property
+    def ordinary(self) -> Sequence[int]:
+        """Tokens that texts are made of: all that can be read but control tokens, at which some models shout."""
+        controls = set(control_tokens(self.tokenizer).values())
+        return [token for token in range(self.words) if token not in controls] or [0]
+
+    def made_up(self, count: int, start: int = 0) -> list[int]:
+        """So many ordinary tokens, from all over the vocabulary."""
+        return [self.ordinary[(31 + 317 * (start + place)) % len(self.ordinary)] for place in range(count)]
+
+    def allowed(self, ids: Tensor, difference: float, largest: float) -> float:
+        """How far logits behind these tokens may be off a plain pass: by as much as a plain pass itself rounds."""
+        with self.no_gradient():
+            return allowed_on(self.model, ids, difference, largest)
+
     def features(
         self, ids: Tensor, *, cache: Any = None, positions: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
@@ -138,13 +159,13 @@ class CausalModel:
         if head is None or getattr(head, "weight", None) is None or head.weight.dim() != 2:
             return "the model's output head is not a matrix"
         with self.no_gradient():
-            ids = torch.arange(1, 7, device=self.device)[None, :]
+            ids = torch.tensor([self.made_up(TRIED)], device=self.device)
             truth = self.plain_logits(ids)[0]
             ours = self.head_rows(range(truth.shape[-1]))(self.features(ids)[0])
-        size = float(truth.abs().max())
-        allowed = 1e-4 + 8 * torch.finfo(self.dtype).eps * size
-        if ours.shape == truth.shape and float((ours - truth).abs().max()) <= allowed:
-            return ""
+        if ours.shape == truth.shape:
+            difference = float((ours - truth).abs().max())
+            if difference <= self.allowed(ids, difference, float(truth.abs().max())):
+                return ""
         return "the model's logits are not its hidden states times its output head"
 
     def _check_cache(self) -> None:

@@ -120,9 +120,7 @@ def _equals_plain(engine: Engine[CausalModel], layout: str) -> SelfTestCheck:
     ours = _scores(engine, contexts, layout)
     plain = [[plain_scores(engine, TASK, context, query) for context in contexts] for query in QUERIES]
     gap = _gap(ours, np.asarray([[scores for scores, _ in row] for row in plain]))
-    largest = max(logit for row in plain for _, logit in row)
-    # Logits carry a relative error, so large ones may differ by more; bfloat16 has 8 bits.
-    allowed = (1e-4 if engine.model.dtype == torch.float32 else 5e-2) * max(1.0, 0.4 * largest)
+    allowed = _allowed(engine, contexts[1], gap, max(logit for row in plain for _, logit in row))
     return SelfTestCheck(
         f"plain forward pass, layout {layout}",
         gap <= allowed,
@@ -131,6 +129,15 @@ def _equals_plain(engine: Engine[CausalModel], layout: str) -> SelfTestCheck:
         f"Scores differ from the model's own uncached forward pass by {gap:.1e} nats at most; {allowed:.0e} allowed.",
         layout == engine.layout,
     )
+
+
+def _allowed(engine: Engine[CausalModel], context: Context, gap: float, largest: float) -> float:
+    """How far scores may be apart, in nats: each token of a label adds a difference of two logits."""
+    writer = PromptWriter(engine.model.tokenizer, TASK)
+    path = max(writer.label_paths(), key=len)
+    ids = [*(writer.prefix(context) or ()), *(writer.suffix(QUERIES[0]) or ()), *path]
+    logits = 2 * (len(path) + 1)
+    return logits * engine.model.allowed(torch.tensor([ids], device=engine.model.device), gap / logits, largest)
 
 
 def _isolated(engine: Engine[CausalModel], layout: str) -> SelfTestCheck:
@@ -175,7 +182,8 @@ def _same_whatever_is_asked_beside(engine: Engine[CausalModel]) -> SelfTestCheck
         wording = (
             f"The number and order of (public) questions change scores by up to {gap:.1e} nats; no privacy is lost."
         )
-    allowed = 1e-4 if engine.model.dtype == torch.float32 else 5e-1
+    context = _contexts()[0]
+    allowed = _allowed(engine, context, gap, max(plain_scores(engine, TASK, context, q)[1] for q in QUERIES))
     return SelfTestCheck("questions beside each other", gap <= allowed, gap, equal, wording)
 
 
