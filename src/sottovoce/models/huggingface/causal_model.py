@@ -19,6 +19,7 @@ import transformers
 from torch import Tensor
 
 from sottovoce.errors import ModelError, ParameterError
+from sottovoce.models.gguf.checkpoint import gguf_path, load_gguf
 from sottovoce.models.huggingface.prompts import control_tokens
 from sottovoce.models.huggingface.rounding import allowed_on
 
@@ -38,7 +39,8 @@ class CausalModel:
     """A causal language model and its tokenizer.
 
     Args:
-        name_or_path: A folder, or a name on the hub. Code from the hub is never run.
+        name_or_path: A folder, a name on the hub, or a GGUF file: its path, or ``REPO:FILE.gguf``. Code from the hub is
+            never run.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:i``.
         dtype: ``auto`` (float32 on the CPU, bfloat16 on CUDA), ``float32``, ``bfloat16`` or, on CUDA, ``float16``.
         loaded: A tokenizer and a model to be used as they are, in place of loading; ``auto`` is then the model's own
@@ -211,10 +213,15 @@ def _as_loaded(model: Any, device: str, dtype: str) -> tuple[str, str]:
 
 
 def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any]:
+    if (file := gguf_path(name)) is not None:
+        with quiet():
+            return load_gguf(file, dtype)
     path = Path(name).expanduser()
     local = path.is_dir()
     if not local and (path.exists() or name.startswith((".", "/", "~"))):
-        raise ModelError(f"The model {name!r} is not a folder. Name the folder that holds config.json.")
+        raise ModelError(
+            f"The model {name!r} is not a folder. Name the folder that holds config.json, or a .gguf file."
+        )
     source: dict[str, Any] = {"local_files_only": local, "trust_remote_code": False}
     place = str(path) if local else name
     with quiet():

@@ -47,7 +47,8 @@ class TransformersScorer:
     """Scores labels with a causal language model.
 
     Args:
-        name_or_path: A folder that holds a model and its tokenizer, or a name on the hub. Remote code is never run.
+        name_or_path: A folder that holds a model and its tokenizer, a name on the hub, or a GGUF file (its path, or
+            ``REPO:FILE.gguf``). Remote code is never run.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:i``.
         dtype: ``auto`` (float32 on the CPU, bfloat16 on CUDA), ``float32``, ``bfloat16``; ``float16`` on CUDA only.
         cache_bytes: Cap for the keys and values of prefixes that are kept between questions. What does not fit is read
