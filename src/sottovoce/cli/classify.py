@@ -46,6 +46,7 @@ def classify(
     model: o.ModelName = "embedded",
     device: o.Device = None,
     dtype: o.Dtype = None,
+    chat: o.Chat = None,
     option: o.Options = None,
     clip: o.Clip = None,
     noise: o.Noise = None,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _OF_TOKENS = (
     "tokens", "texts_per_batch", "experts", "max_private_tokens", "max_records", "schema", "grammar", "without_lost",
+    "chat",
 )  # fmt: skip
 """Options of methods that write token by token from records."""
 _FLAGS = {"max_private_tokens": "--inside-tokens"}
@@ -73,6 +74,7 @@ def synthesize(
     model: o.ModelName = "embedded",
     device: o.Device = None,
     dtype: o.Dtype = None,
+    chat: o.Chat = None,
     option: o.Options = None,
     clip: o.Clip = None,
     temperature: o.Temperature = None,
@@ -136,6 +138,8 @@ def synthesize(
         if schema
         else GenerationTemplate.of(setup.load_task())
     )
+    if setup.chat:
+        writing = writing.asking()
     decoder = _decoder(setup)
     order = SynthesisConfig(per_label, tokens, texts_per_batch, experts, max_private_tokens, max_records)
     if dry_run:
@@ -222,7 +226,7 @@ def _writer(
         epsilon=price,
         delta=delta,
         method=decoder,
-        model=load_stepper(setup.model, **o.given(device=setup.device, dtype=setup.dtype)),
+        model=load_stepper(setup.model, **o.given(device=setup.device, dtype=setup.dtype, chat=setup.chat)),
         adjacency=setup.adjacency,
         budget=setup.first_budget(records),
         ledger=setup.ledger,

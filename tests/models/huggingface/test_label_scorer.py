@@ -636,3 +636,14 @@ def test_the_catalog_names_every_kind_of_model():
         "fake",
         "vectors:COLUMNS",
     ]
+
+
+def test_a_model_with_a_chat_template_can_be_asked_without_it(folder):
+    with_template, without, bare = (
+        TransformersScorer(folder("llama", template), chat=chat)
+        for template, chat in ((tiny.CHAT, None), (tiny.CHAT, False), (None, None))
+    )
+    assert scores(without).tobytes() == scores(bare).tobytes() != scores(with_template).tobytes()
+    np.testing.assert_allclose(scores(without), plain(without), atol=1e-4)
+    with pytest.raises(ModelError, match="no chat template"):
+        scores(TransformersScorer(folder("llama"), chat=True))

@@ -154,7 +154,7 @@ def test_many_small_passes_and_blocks_equal_separate_passes():
 
 
 def test_a_chat_template_frames_every_prompt():
-    stepper = fresh(template=tiny.CHAT)
+    stepper = fresh(template=tiny.CHAT, chat=True)
     read = stepper.parts.tokens(prompt("ok"), 40)
     text = stepper.engine.model.tokenizer.decode([*read.prefix, *read.private, *read.suffix])
     expected = f"<|im_start|>user\n{BEFORE}ok{AFTER}<|im_end|>\n<|im_start|>assistant\n"
@@ -166,8 +166,8 @@ def test_a_chat_template_frames_every_prompt():
     ]
 
 
-def test_a_text_for_a_chat_model_can_go_without_its_template():
-    stepper = fresh(template=tiny.CHAT, chat=False)
+def test_a_text_is_continued_by_a_chat_model_too_unless_a_template_is_asked_for():
+    stepper = fresh(template=tiny.CHAT)
     read = stepper.parts.tokens(prompt("ok"), 40)
     assert stepper.engine.model.tokenizer.decode([*read.prefix, *read.private, *read.suffix]) == f"{BEFORE}ok{AFTER}"
     with pytest.raises(ModelError, match="no chat template"):

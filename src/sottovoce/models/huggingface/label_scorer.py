@@ -61,6 +61,7 @@ class TransformersScorer:
             they sum to less than 1.
         layout: ``queries`` (one expert at a time), which ``auto`` is too, or ``experts`` (one expert in each row): it
             is faster for few questions on CUDA, and has no guarantee.
+        chat: Whether questions are turns in the tokenizer's chat template; ``None`` where it has one.
         loaded: A tokenizer and a model that are in memory already, to be used as they are;
             ``name_or_path`` is then its name alone, and ``auto`` its own device and dtype. The model is set to
             evaluation and frozen.
@@ -83,6 +84,7 @@ class TransformersScorer:
         rows: int | None = None,
         score: str = "labels",
         layout: str = "auto",
+        chat: bool | None = None,
         loaded: Loaded | None = None,
     ) -> None:
         OneOf(SCORES).read("score", score)
@@ -95,7 +97,8 @@ class TransformersScorer:
         self.on_cuda = model.device.type == "cuda"
         self.rows = rows or (32 if self.on_cuda else 4)
         self.layout = "queries" if layout == "auto" else layout
-        self.engine = Engine(model, PrefixStore(cache_bytes), reuse_cache, self.rows, score == "labels", self.layout)
+        store = PrefixStore(cache_bytes)
+        self.engine = Engine(model, store, reuse_cache, self.rows, score == "labels", self.layout, chat)
         self.model, self.store = self.engine.model, self.engine.store
         self._name, self._loaded = f"hf:{name_or_path}", loaded
         self._placed = {"device": device, "dtype": dtype}

@@ -75,7 +75,7 @@ def plain_scores(engine: Engine[CausalModel], task: Task, context: Context, quer
         Log-probabilities of the labels, shape (labels,), by the same rule as the scorer's; and the largest logit that
         they rest on.
     """
-    writer = PromptWriter(engine.model.tokenizer, task)
+    writer = PromptWriter(engine.model.tokenizer, task, chat=engine.chat)
     prefix, suffix = writer.prefix(context), writer.suffix(query)
     if prefix is None or suffix is None:
         return np.full(len(task.labels), np.nan), 0.0
@@ -133,7 +133,7 @@ def _equals_plain(engine: Engine[CausalModel], layout: str) -> SelfTestCheck:
 
 def _allowed(engine: Engine[CausalModel], context: Context, gap: float, largest: float) -> float:
     """How far scores may be apart, in nats: each token of a label adds a difference of two logits."""
-    writer = PromptWriter(engine.model.tokenizer, TASK)
+    writer = PromptWriter(engine.model.tokenizer, TASK, chat=engine.chat)
     path = max(writer.label_paths(), key=len)
     ids = [*(writer.prefix(context) or ()), *(writer.suffix(QUERIES[0]) or ()), *path]
     logits = 2 * (len(path) + 1)

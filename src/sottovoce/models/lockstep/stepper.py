@@ -60,7 +60,8 @@ class TransformersStepper:
         cache_bytes: Cap for the keys and values of prompts and texts. What needs more is refused before it is read.
         rows: Rows of every forward pass over experts: prompts times texts side by side. By default 64, and 256 on CUDA.
         layout: ``rows``, ``single`` or ``auto``, as said above.
-        chat: Whether a prompt is a user's turn in the tokenizer's chat template; ``None`` where it has one.
+        chat: Whether a prompt is a user's turn in the tokenizer's chat template; ``None`` where it has one. By
+            default a prompt is a text to be continued: put as a question, an assistant answers it instead.
         loaded: A tokenizer and a model that are in memory already, to be used as they are; ``name_or_path`` is then its
             name alone, and ``auto`` its own device and dtype. The model is set to evaluation and frozen.
         named: What ``name`` says, where it is not ``hf:`` and the name or path.
@@ -86,7 +87,7 @@ class TransformersStepper:
         cache_bytes: int = 4 << 30,
         rows: int | None = None,
         layout: str = "auto",
-        chat: bool | None = None,
+        chat: bool | None = False,
         loaded: Loaded | None = None,
         named: str | None = None,
         packed_bytes: int = MOST_BYTES,
