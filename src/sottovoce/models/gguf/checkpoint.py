@@ -171,7 +171,7 @@ def _refuse_unknown(own: Mapping[str, Any], head: int, named: str) -> None:
 
 def _plain(value: float) -> float:
     """A number as it was written before it became one of 32 bits."""
-    return float(f"{value:.7g}") if isinstance(value, float) else value
+    return float(str(np.float32(value))) if isinstance(value, float) else value
 
 
 def _weights(file: GGUFFile, config: Any) -> list[tuple[str, np.ndarray[Any, np.dtype[np.float32]]]]:

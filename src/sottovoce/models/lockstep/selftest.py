@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, final
@@ -128,6 +129,16 @@ def shape_of(workspace: Workspace, group: GroupRead, texts: int, tokens: int) ->
     family = group.experts
     slots = slots_of(workspace.panel_rows, texts)
     return Shape(workspace.rows, workspace.head_rows, slots, texts, family.shared, group.public.room, tokens)
+
+
+def prefix_digest(group: GroupRead) -> str:
+    """SHA-256 of the keys and values of a group's public prefix: with a shape, all that ``rows_keep_apart`` reads."""
+    digest = hashlib.sha256()
+    for pair in group.experts.prefix:
+        for tensor in pair:
+            digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+            digest.update(tensor.contiguous().view(torch.uint8).cpu().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def rows_keep_apart(workspace: Workspace, group: GroupRead, shape: Shape) -> bool:
