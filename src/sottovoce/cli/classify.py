@@ -13,6 +13,7 @@ import typer
 from sottovoce.cli import options as o
 from sottovoce.cli.answers import PARTIAL, RUN, AnswerSink, Run, begun_with, hash_of, refuse_taken
 from sottovoce.cli.console import left_in_words, progress, put, say, table
+from sottovoce.cli.foresight import say_scoring
 from sottovoce.cli.outputs import NewFile
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def classify(
         else:
             session.affords(len(waiting), epsilon=price, delta=slack)
             _announce(session, setup)
+            say_scoring(session.model, session.public_experts, len(waiting))
         with progress() as bar:
             doing = bar.add_task("answering", total=len(waiting), rate="")
             ids = iter(waiting)

@@ -51,7 +51,6 @@ def check(
     chat: o.Chat = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
-    per_label: Annotated[int, typer.Option("--per-label", help="Texts side by side, as in 'sotto synthesize'.")] = 4,
     tokens: Annotated[int, typer.Option("--tokens", help="Most tokens of a text.")] = 64,
     max_private_tokens: Annotated[
         int, typer.Option("--inside-tokens", help="Room for a unit's records in a prompt.")
@@ -84,7 +83,7 @@ def check(
         _keep(scorer.keep_verdict, report)
     del scorer, test  # a second copy of its weights may not fit beside them
     groups = _groups(labels, task, chat=bool(chat)) if labels or task else []
-    writing = _writing(model, options, groups, per_label, tokens, max_private_tokens)
+    writing = _writing(model, options, groups, tokens, max_private_tokens)
     if as_json:
         put(
             {"model": named, "passed": report.passed, "isolation": isolation, "checks": checks, "writing": writing},
@@ -217,7 +216,7 @@ def _groups(labels: str | None, task: str | None, *, chat: bool) -> list[Group]:
 
 
 def _writing(
-    model: str, options: dict[str, Any], groups: Sequence[Group], texts: int, tokens: int, room: int
+    model: str, options: dict[str, Any], groups: Sequence[Group], tokens: int, room: int
 ) -> dict[str, Any] | None:
     """How a model writes on this machine, and where its rows were compared; ``None`` for one that does not write."""
     from sottovoce.errors import ModelError
@@ -233,7 +232,8 @@ def _writing(
         if groups:
             read = stepper.read(groups, max_private_tokens=room, tokens=tokens)
             try:
-                read.write([group for group in range(len(groups)) for _ in range(texts)], tokens).close()
+                for most in (1, tokens):  # a run rehearses the first token
+                    read.write(range(len(groups)), most).close()
             finally:
                 read.close()
         found = {

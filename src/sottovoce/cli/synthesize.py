@@ -11,6 +11,7 @@ import typer
 
 from sottovoce.cli import options as o
 from sottovoce.cli.console import left_in_words, load_stepper, progress, put, say, table
+from sottovoce.cli.foresight import say_writing
 from sottovoce.cli.outputs import NewFile
 from sottovoce.files.checkpoint import CERTIFICATE
 from sottovoce.privacy.numbers import rounded_up
@@ -242,6 +243,7 @@ def _run(writer: Synthesizer, out: Path, *, resume: bool, redraw: bool, as_json:
     started = time.perf_counter()
     if not resume:
         writer.affords()
+    say_writing(writer)
     checkpoint = Checkpoint(out, writer.terms, writer.new_run_state(), resume=resume)
     rows: list[Any] = []
     unreadable = written = 0

@@ -33,6 +33,7 @@ from sottovoce.models.huggingface.causal_model import CausalModel, Loaded
 from sottovoce.models.huggingface.contexts import HFContexts, prepare
 from sottovoce.models.huggingface.engine import Engine
 from sottovoce.models.huggingface.files import model_digest
+from sottovoce.models.huggingface.foresight import Foresight, foresee
 from sottovoce.models.huggingface.hidden_states import HiddenStates
 from sottovoce.models.huggingface.prefix_cache import PrefixStore
 from sottovoce.models.huggingface.selftest import SelfTestReport, run_self_test
@@ -175,6 +176,11 @@ class TransformersScorer:
         """
         with self.engine.lock:
             return run_self_test(self.engine, quick=quick, told=told)
+
+    def foresight(self) -> Foresight:
+        """What running it will take, from one pass over public tokens."""
+        with self.engine.lock:
+            return foresee(self.engine.model)
 
     @property
     def note(self) -> str:

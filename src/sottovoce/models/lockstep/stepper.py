@@ -29,6 +29,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError(error.name or "transformers", "local") from None
 
 from sottovoce.models.huggingface.causal_model import CausalModel, Loaded, quiet
+from sottovoce.models.huggingface.foresight import Foresight, foresee
 from sottovoce.models.huggingface.token_bytes import token_bytes
 from sottovoce.models.huggingface.verdicts import Verdicts
 from sottovoce.models.lockstep.decoding import GroupRead
@@ -273,6 +274,11 @@ class TransformersStepper:
                 finally:
                     self.workspace.layout = chosen
             return self._report
+
+    def foresight(self) -> Foresight:
+        """What running it will take, from one pass over public tokens."""
+        with self.workspace.lock:
+            return foresee(self.engine.model)
 
     def check(self, told: Callable[[str], None]) -> None:
         """From now on nothing kept is used, and what is tried is told of; ``keep_verdict`` keeps what was found."""
