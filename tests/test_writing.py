@@ -148,3 +148,10 @@ def test_nested_objects_are_shown_and_read():
 
 def test_a_shown_text_cannot_pass_for_two():
     assert PLAIN.show({"text": "one\nText: two\r\nText: three\u2028Text: four"}).count("\n") == 1
+
+
+def test_a_prompt_that_asks_ends_with_what_is_asked_for():
+    assert (PLAIN.ending, RECORD.ending) == ("Text:", "Record:")
+    assert PLAIN.asking().ending == "Write one more text like these, on one line, and nothing else."
+    assert "JSON object on one line" in RECORD.asking().ending
+    assert PLAIN.asking().show({"text": "a"}) == PLAIN.show({"text": "a"})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 NO_LABEL: Final = ""
 """The one kind of texts where rows have no label."""
+ASK_FOR_TEXT: Final = "Write one more text like these, on one line, and nothing else."
+ASK_FOR_OBJECT: Final = "Write one more record like these, as a JSON object on one line, and nothing else."
 
 
 @final
@@ -36,6 +38,8 @@ class GenerationTemplate:
         lead: What stands before every shown text, and at the end of the prompt, where the new one begins.
         schema: JSON schema that a written object must meet; public. ``None`` for any object.
         grammar: Whether tokens are chosen among those that keep to the schema.
+        request: What ends a prompt that is a user's turn in a conversation, asking for one text; see ``asking``. Empty
+            where a prompt is a text to be continued, which ends with the lead.
 
     Raises:
         TaskError: There is no field, or a template is not usable.
@@ -55,6 +59,7 @@ class GenerationTemplate:
     lead: str = "Text:"
     schema: Mapping[str, Any] | None = None
     grammar: bool = False
+    request: str = ""
 
     def __post_init__(self) -> None:
         if self.grammar and self.schema is None:
@@ -104,6 +109,15 @@ class GenerationTemplate:
         writing = GenerationTemplate(tuple(properties), task, before, "Record:", schema, grammar)
         _ = writing._validator
         return writing
+
+    def asking(self) -> GenerationTemplate:
+        """The same with prompts that ask for one text, for models that answer in a conversation."""
+        return replace(self, request=ASK_FOR_OBJECT if self.structured else ASK_FOR_TEXT)
+
+    @property
+    def ending(self) -> str:
+        """The public end of every prompt."""
+        return self.request or self.lead
 
     @property
     def labels(self) -> Sequence[str]:

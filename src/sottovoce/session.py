@@ -163,6 +163,13 @@ class PrivateICL:
         return f"PrivateICL(method={self.method.name!r}, model={self.model.name!r}, {self.adjacency.value})"
 
     @property
+    def public_experts(self) -> int | None:
+        """How many experts there are; ``None`` without records, and where their number is private."""
+        if self._records is None or not self.adjacency.size_is_public:
+            return None
+        return -(-len(self._records.with_public_size()) // self.partition.units_per_expert)
+
+    @property
     def balance(self) -> Balance | None:
         """How the ledger stands; ``None`` where no private record is used."""
         return self._account.balance() if self._account else None

@@ -83,6 +83,17 @@ def llama(**changes: Any) -> Any:
     return _random(transformers.LlamaForCausalLM, config)
 
 
+def loud() -> Any:
+    """States between its layers are as large as those of trained models, and are taken off again before the head."""
+    model = llama(mlp_bias=True)
+    large = 3e4 * torch.linspace(-1, 1, SIZES["hidden_size"])
+    with torch.no_grad():
+        model.model.layers[0].mlp.down_proj.bias += large
+        model.model.layers[1].mlp.down_proj.bias -= large
+        model.lm_head.weight *= 3
+    return model
+
+
 def qwen3() -> Any:
     config = transformers.Qwen3Config(
         **SIZES,

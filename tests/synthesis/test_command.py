@@ -7,6 +7,8 @@ import json
 import pytest
 
 from sottovoce.cli import run
+from sottovoce.cli import synthesize as command
+from sottovoce.models.fake import FakeStepper
 from synthesis.worlds_of_texts import rows
 
 
@@ -139,3 +141,27 @@ def test_no_private_text_is_in_anything_but_the_rows(desk):
     ledger = desk("ledger", "show", "notes.db", "--json")[1]
     proof = (desk.folder / "demos.jsonl.certificate.json").read_text("utf-8")
     assert not any(f"zq{i}xv" in text for i in range(9) for text in (out, err, ledger, proof))
+
+
+@pytest.mark.parametrize(
+    ("flags", "given", "ending"),
+    [
+        ((), {}, "Text:"),
+        (("--no-chat",), {"chat": False}, "Text:"),
+        (("--chat",), {"chat": True}, "Write one more text like these, on one line, and nothing else."),
+    ],
+)
+def test_a_prompt_is_continued_unless_a_conversation_is_asked_for(desk, monkeypatch, flags, given, ending):
+    seen = []
+
+    class Watched(FakeStepper):
+        def read(self, groups, **sizes):
+            seen.extend(prompt for group in groups for prompt in (group.public, *group.experts) if prompt)
+            return super().read(groups, **sizes)
+
+    monkeypatch.setattr(command, "load_stepper", lambda model, **options: asked.append(options) or Watched())
+    asked = []
+    code, _, _ = desk(*COMMAND, *flags)
+    assert (code, asked) == (0, [given])
+    assert {prompt.suffix for prompt in seen} == {ending}
+    assert any(prompt.private_text for prompt in seen)

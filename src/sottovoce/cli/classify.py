@@ -13,6 +13,7 @@ import typer
 from sottovoce.cli import options as o
 from sottovoce.cli.answers import PARTIAL, RUN, AnswerSink, Run, begun_with, hash_of, refuse_taken
 from sottovoce.cli.console import in_percent, left_in_words, progress, put, say, say_table
+from sottovoce.cli.foresight import say_scoring
 from sottovoce.cli.outputs import NewFile
 from sottovoce.files.tables import require_ending
 
@@ -49,6 +50,7 @@ def classify(
     model: o.ModelName = "embedded",
     device: o.Device = None,
     dtype: o.Dtype = None,
+    chat: o.Chat = None,
     option: o.Options = None,
     clip: o.Clip = None,
     noise: o.Noise = None,
@@ -116,6 +118,7 @@ def classify(
         else:
             session.affords(len(waiting), epsilon=price, delta=slack)
             _announce(session, setup)
+            say_scoring(session.model, session.public_experts, len(waiting))
         with progress() as bar:
             doing = bar.add_task("answering", total=len(waiting), rate="")
             ids = iter(waiting)

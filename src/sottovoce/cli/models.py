@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from sottovoce.cli import options as o
 from sottovoce.cli.console import load_scorer, load_stepper, progress, put, put_text, say, table
 from sottovoce.cli.outputs import NewFile
+
+if TYPE_CHECKING:
+    from sottovoce.models.stepper import Group
 
 LONGEST: Final = 8000
 """Characters of a public example that are read."""
@@ -44,25 +48,42 @@ def check(
     model: Annotated[str, typer.Argument(help="Such as hf:NAME_OR_PATH or embedded.")],
     device: o.Device = None,
     dtype: o.Dtype = None,
+    chat: o.Chat = None,
+    labels: o.Labels = None,
+    task: o.TaskName = None,
+    tokens: Annotated[int, typer.Option("--tokens", help="Most tokens of a text.")] = 64,
+    max_private_tokens: Annotated[
+        int, typer.Option("--inside-tokens", help="Room for a unit's records in a prompt.")
+    ] = 96,
+    full: Annotated[
+        bool, typer.Option("--full", help="Try layouts that are not in use, too, and more experts beside each other.")
+    ] = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """Run a model's self-test on public text: cached against plain scores, and isolation of experts, bit for bit."""
+    """Run a model's self-test on public text: cached against plain scores, and isolation of experts, bit for bit.
+
+    With --labels or --task, writing is tried at the shapes that 'sotto synthesize' has with the same options. What is
+    found is kept for runs with the same files, versions and processor.
+    """
     from sottovoce.errors import ModelError, ParameterError
 
-    options = {name: value for name, value in {"device": device, "dtype": dtype}.items() if value is not None}
+    options = o.given(device=device, dtype=dtype, chat=chat)
     scorer = load_scorer(model, **options)
     test = getattr(scorer, "self_test", None)
     if test is None:
         raise ParameterError("model", model, "one with a self-test")
-    report = test()
+    report = test(quick=not full, told=_tell)
     checks = [
         {"check": c.name, "passed": c.passed, "largest_difference": c.largest_difference, "bit_equal": c.bit_equal,
          "meaning": c.wording}
         for c in report.checks
     ]  # fmt: skip
     named, isolation = scorer.name, scorer.isolation.value
+    if hasattr(scorer, "keep_verdict"):
+        _keep(scorer.keep_verdict, report)
     del scorer, test  # a second copy of its weights may not fit beside them
-    writing = _writing(model, options)
+    groups = _groups(labels, task, chat=bool(chat)) if labels or task else []
+    writing = _writing(model, options, groups, tokens, max_private_tokens)
     if as_json:
         put(
             {"model": named, "passed": report.passed, "isolation": isolation, "checks": checks, "writing": writing},
@@ -171,7 +192,32 @@ def _labelled(file: str, text_field: str, label_field: str) -> list[tuple[str, s
     return found
 
 
-def _writing(model: str, options: dict[str, str]) -> dict[str, Any] | None:
+def _tell(line: str) -> None:
+    say(f"  {line} ...")
+
+
+def _keep(keep: Callable[..., None], *found: object) -> None:
+    from sottovoce.errors import ModelError
+
+    try:
+        keep(*found)
+    except (OSError, ModelError) as error:
+        say(f"What was found is not kept for later runs: {error}")
+
+
+def _groups(labels: str | None, task: str | None, *, chat: bool) -> list[Group]:
+    """The public prompts of a run that writes about these labels."""
+    from sottovoce.generation import GenerationTemplate
+    from sottovoce.models.stepper import Group, Prompt
+
+    writing = GenerationTemplate.of(o.TaskChoice(labels=labels, task=task).load_task())
+    writing = writing.asking() if chat else writing
+    return [Group(Prompt(writing.opening(label), "", writing.ending), ()) for label in writing.labels]
+
+
+def _writing(
+    model: str, options: dict[str, Any], groups: Sequence[Group], tokens: int, room: int
+) -> dict[str, Any] | None:
     """How a model writes on this machine, and where its rows were compared; ``None`` for one that does not write."""
     from sottovoce.errors import ModelError
     from sottovoce.models.registry import model_catalog
@@ -180,11 +226,23 @@ def _writing(model: str, options: dict[str, str]) -> dict[str, Any] | None:
     if model.partition(":")[0] not in writes:
         return None
     try:
-        stepper = load_stepper(model, **options)
-        return {
+        stepper: Any = load_stepper(model, **options)
+        if hasattr(stepper, "check"):
+            stepper.check(_tell)
+        if groups:
+            read = stepper.read(groups, max_private_tokens=room, tokens=tokens)
+            try:
+                for most in (1, tokens):  # a run rehearses the first token
+                    read.write(range(len(groups)), most).close()
+            finally:
+                read.close()
+        found = {
             "isolation": stepper.isolation.value,
             "shapes": [str(shape) for shape in getattr(stepper, "shapes", ())],
         }
+        if hasattr(stepper, "keep_verdict"):
+            _keep(stepper.keep_verdict)
+        return found
     except ModelError as error:
         return {"isolation": f"cannot write: {error}", "shapes": []}
 

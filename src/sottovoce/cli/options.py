@@ -74,6 +74,15 @@ ModelName = Annotated[
 ]
 Device = Annotated[str | None, typer.Option("--device", help="For hf: and vision: models: cpu, cuda, cuda:1.")]
 Dtype = Annotated[str | None, typer.Option("--dtype", help="For hf: and vision: models: float32 or bfloat16.")]
+Chat = Annotated[
+    bool | None,
+    typer.Option(
+        "--chat/--no-chat",
+        help="For hf: models: put prompts into the chat template. Default: for labels where there is one, for writing "
+        "never.",
+        show_default=False,
+    ),
+]
 Options = Annotated[
     list[str] | None,
     typer.Option(
@@ -254,6 +263,7 @@ class ModelChoice:
     model: str = "embedded"
     device: str | None = None
     dtype: str | None = None
+    chat: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,7 +381,7 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
             name, *told = self._chosen(task, records, epsilon, questions, begun)
             method = self.load_method(name)
             require_used(method)
-        model = load_scorer(self.model, **given(device=self.device, dtype=self.dtype))
+        model = load_scorer(self.model, **given(device=self.device, dtype=self.dtype, chat=self.chat))
         session = PrivateICL(
             records=records,
             task=task,

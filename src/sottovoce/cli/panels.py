@@ -9,7 +9,7 @@ from sottovoce.cli.flags import flag_of
 PANELS: Final = {
     "Input": (
         "private", "queries", "labels", "task", "demonstrations", "shots", "public", "candidates", "fitted", "schema",
-        "text-column", "label-column", "max-characters", "truncate", "limit", "records", "questions", "made-up-labels",
+        "text-column", "label-column", "text-field", "label-field", "max-characters", "truncate", "limit", "records", "questions", "made-up-labels",
         "pool", "rows", "results", "file",
     ),
     "Privacy and budget": (
@@ -22,9 +22,9 @@ PANELS: Final = {
         "top-k", "calibrate", "per-expert", "capacity", "per-label", "tokens", "texts-per-batch", "experts",
         "inside-tokens", "max-records", "grammar",
     ),
-    "Model": ("model", "writer", "device", "dtype", "engine", "workers"),
+    "Model": ("model", "writer", "device", "dtype", "chat", "encoder", "engine", "workers"),
     "Output": (
-        "out", "json", "scores", "resume", "without-lost", "dry-run", "figures", "markdown", "long",
+        "out", "write-tickets", "json", "scores", "resume", "without-lost", "dry-run", "figures", "markdown", "long",
     ),
     "Options": ("help", "version", "config", "install-completion", "show-completion"),
 }  # fmt: skip

@@ -12,6 +12,7 @@ import typer
 
 from sottovoce.cli import options as o
 from sottovoce.cli.console import left_in_words, load_stepper, progress, put, say, say_table, table
+from sottovoce.cli.foresight import say_writing
 from sottovoce.cli.outputs import NewFile
 from sottovoce.files.checkpoint import CERTIFICATE, require_place
 from sottovoce.files.tables import ENDINGS, LINES
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _OF_TOKENS = (
     "tokens", "texts_per_batch", "experts", "max_private_tokens", "max_records", "schema", "grammar", "without_lost",
+    "chat",
 )  # fmt: skip
 """Options of methods that write token by token from records."""
 _FLAGS = {"max_private_tokens": "--inside-tokens"}
@@ -80,6 +82,7 @@ def synthesize(
     model: o.ModelName = "embedded",
     device: o.Device = None,
     dtype: o.Dtype = None,
+    chat: o.Chat = None,
     option: o.Options = None,
     clip: o.Clip = None,
     temperature: o.Temperature = None,
@@ -148,6 +151,8 @@ def synthesize(
         if schema
         else GenerationTemplate.of(setup.load_task())
     )
+    if setup.chat:
+        writing = writing.asking()
     decoder = _decoder(setup)
     order = SynthesisConfig(per_label, tokens, texts_per_batch, experts, max_private_tokens, max_records)
     if dry_run:
@@ -240,7 +245,7 @@ def _writer(
         epsilon=price,
         delta=delta,
         method=decoder,
-        model=load_stepper(setup.model, **o.given(device=setup.device, dtype=setup.dtype)),
+        model=load_stepper(setup.model, **o.given(device=setup.device, dtype=setup.dtype, chat=setup.chat)),
         adjacency=setup.adjacency,
         budget=setup.first_budget(records),
         ledger=setup.ledger,
@@ -256,6 +261,7 @@ def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool
     started = time.perf_counter()
     if not resume:
         writer.affords()
+    say_writing(writer)
     checkpoint = Checkpoint(out, writer.terms, writer.new_run_state(), resume=resume, endings=endings)
     rows: list[Any] = []
     unreadable = written = 0

@@ -77,7 +77,7 @@ class Batches(Opaque):
 
     def _prompt(self, label: int, unit: Sequence[Row]) -> Prompt:
         before = self._writing.opening(self._writing.labels[label])
-        return Prompt(before, "".join(self._writing.show(row.values) for row in unit), self._writing.lead)
+        return Prompt(before, "".join(self._writing.show(row.values) for row in unit), self._writing.ending)
 
     def _public_face(self) -> str:
         return f"{len(self.labels)} batches, {self.change.name}"

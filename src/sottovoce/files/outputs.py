@@ -102,10 +102,16 @@ def unused(file: str) -> Path:
     """Reads an argument that names a file to be written, where nothing is yet.
 
     Raises:
-        InputError: Something is there, or it must stay as it is.
+        InputError: Something is there, or it must stay as it is; it names a folder, or a file in one that is not there
+            or cannot be written.
     """
     refuse_protected(file)
+    if file.endswith(os.sep):
+        raise InputError(f"{file} cannot be written: it is a folder, not a file. Name a file in it.")
     refuse_existing(Path(file))
+    folder = target(file).parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"{file} cannot be written: {folder} is no folder that can be written to. Create it first.")
     return Path(file)
 
 

@@ -148,6 +148,7 @@ def terms_of(plan: DecodingPlan, order: SynthesisConfig, writing: GenerationTemp
         "lead": writing.lead,
         "schema": writing.schema,
         "grammar": writing.grammar,
+        **({"request": writing.request} if writing.request else {}),
         "per_label": order.per_label,
         "texts_per_batch": order.rounds,
         "tokens": order.tokens,

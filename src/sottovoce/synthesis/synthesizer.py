@@ -426,7 +426,7 @@ class Synthesizer:
             charged: What an error says of the charge.
         """
         public = [
-            Group(Prompt(self.writing.opening(label), "", self.writing.lead), ()) for label in self.writing.labels
+            Group(Prompt(self.writing.opening(label), "", self.writing.ending), ()) for label in self.writing.labels
         ]
         try:
             read = self.model.read(public, max_private_tokens=self.order.max_private_tokens, tokens=self.order.tokens)

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from sottovoce.benchmarks.speed import noise
-from sottovoce.errors import ParameterError
+from sottovoce.errors import InputError, ParameterError
 
 pytest.importorskip("opendp", reason="opendp is a development requirement")
 
@@ -33,3 +33,12 @@ def test_it_prints_a_table_and_writes_every_row(tmp_path, capsys):
 def test_a_run_without_a_spread_or_candidates_is_refused(bad):
     with pytest.raises(ParameterError, match="2 or more"):
         noise.main(bad)
+
+
+@pytest.mark.parametrize("place", ["there", "there/", "new/", "missing/noise.json"])
+def test_a_folder_for_its_file_is_refused_before_anything_is_measured(tmp_path, monkeypatch, place):
+    monkeypatch.setattr(noise, "_OpenDP", None)
+    (tmp_path / "there").mkdir()
+    with pytest.raises(InputError, match="cannot be written"):
+        noise.main(["--out", f"{tmp_path}/{place}"])
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]

@@ -15,6 +15,7 @@ from sottovoce.errors import ModelError, ParameterError  # noqa: E402
 from sottovoce.models.base import Isolation  # noqa: E402
 from sottovoce.models.lockstep import attention  # noqa: E402
 from sottovoce.models.lockstep import model as model_module  # noqa: E402
+from sottovoce.models.lockstep import packed as packed_module  # noqa: E402
 from sottovoce.models.lockstep import prefill as read_module  # noqa: E402
 from sottovoce.models.lockstep.attention import Panel  # noqa: E402
 from sottovoce.models.lockstep.stepper import TransformersStepper  # noqa: E402
@@ -28,7 +29,9 @@ def bert():
     return tiny._random(transformers.BertLMHeadModel, config)
 
 
-MODELS = {name: getattr(tiny, name) for name in ("llama", "qwen3", "gpt2", "gemma2", "mixtral")} | {"bert": bert}
+MODELS = {name: getattr(tiny, name) for name in ("llama", "qwen3", "gpt2", "gemma2", "mixtral", "loud")} | {
+    "bert": bert
+}
 BEFORE, AFTER = "Read the text and answer with its label.\n\nText: ", "\nMore:"
 SECRET = "My card was charged twice for one order."
 TEXTS = (SECRET, "ok", "", "The parcel came late and the box was wet. " * 3, "Close it.")
@@ -151,7 +154,7 @@ def test_many_small_passes_and_blocks_equal_separate_passes():
 
 
 def test_a_chat_template_frames_every_prompt():
-    stepper = fresh(template=tiny.CHAT)
+    stepper = fresh(template=tiny.CHAT, chat=True)
     read = stepper.parts.tokens(prompt("ok"), 40)
     text = stepper.engine.model.tokenizer.decode([*read.prefix, *read.private, *read.suffix])
     expected = f"<|im_start|>user\n{BEFORE}ok{AFTER}<|im_end|>\n<|im_start|>assistant\n"
@@ -163,8 +166,8 @@ def test_a_chat_template_frames_every_prompt():
     ]
 
 
-def test_a_text_for_a_chat_model_can_go_without_its_template():
-    stepper = fresh(template=tiny.CHAT, chat=False)
+def test_a_text_is_continued_by_a_chat_model_too_unless_a_template_is_asked_for():
+    stepper = fresh(template=tiny.CHAT)
     read = stepper.parts.tokens(prompt("ok"), 40)
     assert stepper.engine.model.tokenizer.decode([*read.prefix, *read.private, *read.suffix]) == f"{BEFORE}ok{AFTER}"
     with pytest.raises(ModelError, match="no chat template"):
@@ -278,13 +281,14 @@ def _mask_too_short(self, window):
     return Panel._mask.honest(self, window)
 
 
+@pytest.mark.parametrize("model", ["llama", "loud"])
 @pytest.mark.parametrize(
     ("name", "mistake"), [("move", _shifted_positions), ("_mask", _mask_too_far), ("_mask", _mask_too_short)]
 )
-def test_wrong_positions_or_masks_fail_the_self_test_and_nothing_is_read(monkeypatch, name, mistake):
+def test_wrong_positions_or_masks_fail_the_self_test_and_nothing_is_read(monkeypatch, name, mistake, model):
     mistake.honest = getattr(Panel, name)
     monkeypatch.setattr(Panel, name, mistake)
-    stepper = fresh()
+    stepper = fresh(model)
     assert not stepper.self_test().exact
     with pytest.raises(ModelError, match="does not give its own logits"):
         stepper.read([group()], max_private_tokens=40, tokens=3)
@@ -306,6 +310,35 @@ def test_a_mixture_of_experts_is_never_verified_in_rows(stepper_of, layout, foun
     assert stepper.isolation is found
     if layout == "auto":
         assert_plain(stepper, [group()], [0, 0], written(stepper, [group()], [0, 0]))
+
+
+def test_a_model_with_states_as_large_as_those_of_trained_ones_is_recognised_and_verified(monkeypatch):
+    def other_order(module):  # as another kernel would add up
+        half = module.weight.shape[1] // 2
+        return lambda rows: (
+            rows[..., half:] @ module.weight[:, half:].mT
+            + rows[..., :half] @ module.weight[:, :half].mT
+            + (0 if module.bias is None else module.bias)
+        )
+
+    monkeypatch.setattr(packed_module, "_product", other_order)
+    stepper = fresh("loud")
+    model = stepper.engine.model
+    ids = torch.tensor([model.made_up(6)])
+    with torch.no_grad():
+        states = model.body(ids, output_hidden_states=True).hidden_states
+        truth = model.plain_logits(ids)
+        with stepper.engine._packed():
+            packed = model.plain_logits(ids)
+    assert max(float(state.abs().max()) for state in states) > 1e4
+    assert float((packed - truth).abs().max()) > 1e-4 + 8 * torch.finfo(torch.float32).eps * float(truth.abs().max())
+    assert stepper.self_test().passed
+
+
+def test_control_tokens_are_not_what_a_model_is_tried_with(llama):
+    model = llama.engine.model
+    assert not {*model.ordinary} & {*llama.parts.controls}
+    assert {*model.made_up(2 * model.words)} == {*model.ordinary}
 
 
 def test_rows_that_keep_apart_are_verified(llama):

@@ -1,4 +1,4 @@
-"""Causal language models of the transformers library: ``hf:NAME_OR_PATH``, with ``,layer=N`` as embedders too."""
+"""Causal language models: ``hf:NAME_OR_PATH``, ``hf:FILE.gguf``; with ``,layer=N`` as embedders too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @register_model(
     "hf:NAME_OR_PATH",
     extra="local",
-    summary="Any causal language model of the transformers library; hf:NAME_OR_PATH,layer=N embeds, too.",
+    summary="Any causal language model of transformers, or a GGUF file; hf:NAME_OR_PATH,layer=N embeds, too.",
 )
 class HuggingFace(Backend):
     """What follows the name, such as ``,layer=8,pooling=mean,tokens=512``, says which hidden states it embeds with."""

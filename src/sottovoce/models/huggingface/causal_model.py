@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast, final
 
@@ -18,10 +19,16 @@ import transformers
 from torch import Tensor
 
 from sottovoce.errors import ModelError, ParameterError
+from sottovoce.models.gguf.checkpoint import gguf_path, load_gguf
+from sottovoce.models.huggingface.prompts import control_tokens
+from sottovoce.models.huggingface.rounding import allowed_on
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 Loaded = tuple[Any, Any]
 """A tokenizer and a causal language model of the transformers library, already in memory."""
+
+TRIED = 6
+"""Tokens on which a model's head is recognised."""
 
 HeadRows = Callable[[Tensor], Tensor]
 """Features of shape (..., width) to float32 logits of shape (..., tokens)."""
@@ -32,7 +39,8 @@ class CausalModel:
     """A causal language model and its tokenizer.
 
     Args:
-        name_or_path: A folder, or a name on the hub. Code from the hub is never run.
+        name_or_path: A folder, a name on the hub, or a GGUF file: its path, or ``REPO:FILE.gguf``. Code from the hub is
+            never run.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:i``.
         dtype: ``auto`` (float32 on the CPU, bfloat16 on CUDA), ``float32``, ``bfloat16`` or, on CUDA, ``float16``.
         loaded: A tokenizer and a model to be used as they are, in place of loading; ``auto`` is then the model's own
@@ -80,6 +88,21 @@ class CausalModel:
     def words(self) -> int:
         """Number of tokens that can be read; an id beyond it would break the device for everybody."""
         return int(self.model.get_input_embeddings().weight.shape[0])
+
+    @cached_property
+    def ordinary(self) -> Sequence[int]:
+        """Tokens that texts are made of: all that can be read but control tokens, at which some models shout."""
+        controls = set(control_tokens(self.tokenizer).values())
+        return [token for token in range(self.words) if token not in controls] or [0]
+
+    def made_up(self, count: int, start: int = 0) -> list[int]:
+        """So many ordinary tokens, from all over the vocabulary."""
+        return [self.ordinary[(31 + 317 * (start + place)) % len(self.ordinary)] for place in range(count)]
+
+    def allowed(self, ids: Tensor, difference: float, largest: float) -> float:
+        """How far logits behind these tokens may be off a plain pass: by as much as a plain pass itself rounds."""
+        with self.no_gradient():
+            return allowed_on(self.model, ids, difference, largest)
 
     def features(
         self, ids: Tensor, *, cache: Any = None, positions: Tensor | None = None, mask: Tensor | None = None
@@ -138,13 +161,13 @@ class CausalModel:
         if head is None or getattr(head, "weight", None) is None or head.weight.dim() != 2:
             return "the model's output head is not a matrix"
         with self.no_gradient():
-            ids = torch.arange(1, 7, device=self.device)[None, :]
+            ids = torch.tensor([self.made_up(TRIED)], device=self.device)
             truth = self.plain_logits(ids)[0]
             ours = self.head_rows(range(truth.shape[-1]))(self.features(ids)[0])
-        size = float(truth.abs().max())
-        allowed = 1e-4 + 8 * torch.finfo(self.dtype).eps * size
-        if ours.shape == truth.shape and float((ours - truth).abs().max()) <= allowed:
-            return ""
+        if ours.shape == truth.shape:
+            difference = float((ours - truth).abs().max())
+            if difference <= self.allowed(ids, difference, float(truth.abs().max())):
+                return ""
         return "the model's logits are not its hidden states times its output head"
 
     def _check_cache(self) -> None:
@@ -190,10 +213,15 @@ def _as_loaded(model: Any, device: str, dtype: str) -> tuple[str, str]:
 
 
 def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any]:
+    if (file := gguf_path(name)) is not None:
+        with quiet():
+            return load_gguf(file, dtype)
     path = Path(name).expanduser()
     local = path.is_dir()
     if not local and (path.exists() or name.startswith((".", "/", "~"))):
-        raise ModelError(f"The model {name!r} is not a folder. Name the folder that holds config.json.")
+        raise ModelError(
+            f"The model {name!r} is not a folder. Name the folder that holds config.json, or a .gguf file."
+        )
     source: dict[str, Any] = {"local_files_only": local, "trust_remote_code": False}
     place = str(path) if local else name
     with quiet():

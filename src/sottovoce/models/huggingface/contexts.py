@@ -63,7 +63,7 @@ class HFContexts(Opaque):
 
     def __init__(self, engine: Engine[CausalModel], task: Task, contexts: Sequence[Context], layout: str) -> None:
         self._engine, self._model, self._layout, self._owner = engine, engine.model, layout, engine.new_owner()
-        self._writer = PromptWriter(self._model.tokenizer, task)
+        self._writer = PromptWriter(self._model.tokenizer, task, chat=engine.chat)
         self._labels = len(task.labels)
         self._tree = LabelTree(
             task.labels, self._writer.label_paths(), self._writer.eos_tokens(), restricted=engine.restricted

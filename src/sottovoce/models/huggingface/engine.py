@@ -38,6 +38,7 @@ class Engine(Generic[M]):
         rows: Rows of every forward pass.
         restricted: Whether choices are among labels only.
         layout: How experts share passes: ``queries`` where they do not.
+        chat: Whether questions are turns of a conversation; ``None`` where the tokenizer has a template for one.
         lock: Held while the model runs.
     """
 
@@ -47,6 +48,7 @@ class Engine(Generic[M]):
     rows: int = 1
     restricted: bool = True
     layout: str = "queries"
+    chat: bool | None = None
     lock: Any = field(default_factory=threading.RLock)
     _owners: Iterator[int] = field(default_factory=lambda: count(1), repr=False)
 

@@ -11,7 +11,8 @@ import torch
 from transformers.utils import cached_file
 
 from sottovoce.errors import ModelError
-from sottovoce.models.weights import CONFIG, folder_digest
+from sottovoce.models.gguf.checkpoint import gguf_path
+from sottovoce.models.weights import CONFIG, file_digest, folder_digest
 
 
 def folder_of(name_or_path: str) -> Path:
@@ -36,13 +37,15 @@ def model_digest(name_or_path: str, loaded: tuple[Any, Any] | None = None) -> st
     """SHA-256 of everything that a causal language model is made of.
 
     Args:
-        name_or_path: A folder, or a name on the hub.
+        name_or_path: A folder, a GGUF file, or a name on the hub.
         loaded: A tokenizer and a model in memory, whose numbers are read in place of files.
 
     Raises:
         ModelError: A file is missing.
     """
     if loaded is None:
+        if (file := gguf_path(name_or_path)) is not None:
+            return file_digest(file)
         return folder_digest(folder_of(name_or_path))
     tokenizer, model = loaded
     numbers = sorted(f"{name} {_tensor_digest(tensor)}" for name, tensor in model.state_dict().items())

@@ -166,13 +166,19 @@ class HiddenStates:
         """Public texts likewise."""
         return self.embed_records(task, queries)
 
-    def self_test(self) -> SelfTestReport:
+    def self_test(self, *, quick: bool = False, told: Callable[[str], None] | None = None) -> SelfTestReport:
         """The label scorer's checks, and those of the vectors: equal to a plain pass, in every bit the same whatever
         other texts are read, finite and of length one.
+
+        Args:
+            quick: Of the label scorer's checks, those of the layout in use alone.
+            told: Is given a line before each check.
         """
         with self._engine.lock:
+            if told is not None:
+                told("embedding texts: comparing with a plain forward pass, and with other texts beside")
             checks = (self._equals_plain(), self._isolated(), self._finite())
-            return SelfTestReport((*run_self_test(self._engine).checks, *checks))
+            return SelfTestReport((*run_self_test(self._engine, quick=quick, told=told).checks, *checks))
 
     @cached_property
     def _width(self) -> int:

@@ -14,7 +14,7 @@ Assumes      Labels, templates and questions are public. Time and memory use are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import final
 
@@ -33,9 +33,11 @@ from sottovoce.models.huggingface.causal_model import CausalModel, Loaded
 from sottovoce.models.huggingface.contexts import HFContexts, prepare
 from sottovoce.models.huggingface.engine import Engine
 from sottovoce.models.huggingface.files import model_digest
+from sottovoce.models.huggingface.foresight import Foresight, foresee
 from sottovoce.models.huggingface.hidden_states import HiddenStates
 from sottovoce.models.huggingface.prefix_cache import PrefixStore
 from sottovoce.models.huggingface.selftest import SelfTestReport, run_self_test
+from sottovoce.models.huggingface.verdicts import Verdicts
 from sottovoce.parameters import SIZE, Number, OneOf
 
 LAYOUTS = ("auto", "queries", "experts")
@@ -47,7 +49,8 @@ class TransformersScorer:
     """Scores labels with a causal language model.
 
     Args:
-        name_or_path: A folder that holds a model and its tokenizer, or a name on the hub. Remote code is never run.
+        name_or_path: A folder that holds a model and its tokenizer, a name on the hub, or a GGUF file (its path, or
+            ``REPO:FILE.gguf``). Remote code is never run.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:i``.
         dtype: ``auto`` (float32 on the CPU, bfloat16 on CUDA), ``float32``, ``bfloat16``; ``float16`` on CUDA only.
         cache_bytes: Cap for the keys and values of prefixes that are kept between questions. What does not fit is read
@@ -60,6 +63,7 @@ class TransformersScorer:
             they sum to less than 1.
         layout: ``queries`` (one expert at a time), which ``auto`` is too, or ``experts`` (one expert in each row): it
             is faster for few questions on CUDA, and has no guarantee.
+        chat: Whether questions are turns in the tokenizer's chat template; ``None`` where it has one.
         loaded: A tokenizer and a model that are in memory already, to be used as they are;
             ``name_or_path`` is then its name alone, and ``auto`` its own device and dtype. The model is set to
             evaluation and frozen.
@@ -82,6 +86,7 @@ class TransformersScorer:
         rows: int | None = None,
         score: str = "labels",
         layout: str = "auto",
+        chat: bool | None = None,
         loaded: Loaded | None = None,
     ) -> None:
         OneOf(SCORES).read("score", score)
@@ -94,9 +99,15 @@ class TransformersScorer:
         self.on_cuda = model.device.type == "cuda"
         self.rows = rows or (32 if self.on_cuda else 4)
         self.layout = "queries" if layout == "auto" else layout
-        self.engine = Engine(model, PrefixStore(cache_bytes), reuse_cache, self.rows, score == "labels", self.layout)
+        store = PrefixStore(cache_bytes)
+        self.engine = Engine(model, store, reuse_cache, self.rows, score == "labels", self.layout, chat)
         self.model, self.store = self.engine.model, self.engine.store
         self._name, self._loaded = f"hf:{name_or_path}", loaded
+        arguments = {
+            "dtype": str(model.dtype), "rows": self.rows, "layout": self.layout, "score": score, "chat": chat,
+            "reuse_cache": reuse_cache,
+        }  # fmt: skip
+        self._verdicts = None if loaded else Verdicts(name_or_path, model.device, arguments)
         self._placed = {"device": device, "dtype": dtype}
 
     def __repr__(self) -> str:
@@ -152,12 +163,43 @@ class TransformersScorer:
         """``prepare`` in a given layout."""
         return prepare(self.engine, task, contexts, layout)
 
-    def self_test(self) -> SelfTestReport:
+    def self_test(self, *, quick: bool = False, told: Callable[[str], None] | None = None) -> SelfTestReport:
         """Checks arithmetic of this model on this machine, and which rows keep apart, on made-up public text.
 
         (1) Scores equal a plain forward pass over the same tokens; (2) in both layouts an expert's scores are equal in
         every bit whatever the other experts hold, and the number and order of questions change no bit; (3) all numbers
         are finite. In layout ``experts`` (2) is an observation at the lengths that were tried, and no guarantee.
+
+        Args:
+            quick: Looks at the layout in use alone.
+            told: Is given a line before each check.
         """
         with self.engine.lock:
-            return run_self_test(self.engine)
+            return run_self_test(self.engine, quick=quick, told=told)
+
+    def foresight(self) -> Foresight:
+        """What running it will take, from one pass over public tokens."""
+        with self.engine.lock:
+            return foresee(self.engine.model)
+
+    @property
+    def note(self) -> str:
+        """What a kept self-test found wrong; empty where it passed or none was kept."""
+        kept = (self._verdicts.find("scoring") if self._verdicts else None) or {"failed": []}
+        if not kept["failed"]:
+            return ""
+        return (
+            f"The self-test of {self.name} failed here ({', '.join(kept['failed'])}); repeat it with: "
+            f"sotto models check {self.name}"
+        )
+
+    def keep_verdict(self, report: SelfTestReport) -> None:
+        """Keeps what a self-test found, for runs under the very same conditions; see ``verdicts``.
+
+        Raises:
+            OSError: The store cannot be written.
+            ModelError: A file of the model cannot be read.
+        """
+        failed = [check.name for check in report.checks if check.required and not check.passed]
+        if self._verdicts is not None:
+            self._verdicts.keep("scoring", {"failed": failed})

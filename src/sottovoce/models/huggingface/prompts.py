@@ -32,6 +32,7 @@ class Piece:
     trusted: bool
 
 
+NO_TEMPLATE = "This tokenizer has no chat template. Leave chat (--chat) out, or use a model that has one."
 _CHANGING_TEMPLATE = "The chat template writes a question differently after demonstrations; it cannot be used."
 
 
@@ -42,17 +43,21 @@ class PromptWriter:
     Args:
         tokenizer: Of the transformers library.
         task: Labels and templates.
+        chat: Whether questions are turns in the tokenizer's chat template; ``None`` where it has one.
 
     Attributes:
         nonce: Opens every placeholder; nobody can guess it, so no text can write one.
 
     Raises:
-        ModelError: The chat template cannot hold a conversation of questions and labels.
+        ModelError: The chat template cannot hold a conversation of questions and labels, or there is none.
     """
 
-    def __init__(self, tokenizer: Any, task: Task) -> None:
+    def __init__(self, tokenizer: Any, task: Task, *, chat: bool | None = None) -> None:
         self._tokenizer, self._task = tokenizer, task
-        self._chat = bool(getattr(tokenizer, "chat_template", None))
+        has_template = bool(getattr(tokenizer, "chat_template", None))
+        if chat and not has_template:
+            raise ModelError(NO_TEMPLATE)
+        self._chat = has_template if chat is None else chat
         self.nonce = secrets.token_hex(8)
         self._controls = control_tokens(tokenizer)
         self._control_ids = frozenset(self._controls.values())

@@ -1,7 +1,7 @@
 """What the lockstep engine asks of a language model: read a prefix, read behind it, run rows of one token, give logits.
 
 The model's own layers do all of it. Only hidden states of last positions go through the output head. The head is the
-model's own, found by trying: what gives the model's logits on made-up tokens is it.
+model's own, found by trying: what gives the model's logits on ordinary tokens, before matrices are packed, is it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers.cache_utils import DynamicCache
 
 from sottovoce.errors import ModelError
-from sottovoce.models.huggingface.causal_model import CausalModel, quiet
+from sottovoce.models.huggingface.causal_model import TRIED, CausalModel, quiet
 from sottovoce.models.lockstep.attention import LayerPair, NothingKept, Panel, lockstep
 from sottovoce.models.lockstep.memory import behind, pairs_of
 from sottovoce.models.lockstep.packed import MOST_BYTES, PackedMatrices
@@ -56,13 +56,13 @@ class LockstepModel:
         self.idle = (model.pad + 1) % model.words
         try:
             with quiet(), self.no_gradient():
-                ids = torch.arange(1, 7, device=model.device)[None, :]
+                ids = self._ids([model.made_up(TRIED)])
                 truth = model.plain_logits(ids)[0]
                 cache = DynamicCache()
-                states = self._body(ids, cache)[0]
+                states = self._unpacked(ids, cache)[0]
                 self.vocabulary, self.width = int(truth.shape[-1]), int(states.shape[-1])
                 self._shapes = [(keys.shape[0], keys.shape[2], values.shape[2]) for keys, values in pairs_of(cache, 0)]
-                self.head = self._find_head(states, truth)
+                self.head = self._find_head(ids, states, truth)
         except ModelError:
             raise
         except Exception:
@@ -123,11 +123,14 @@ class LockstepModel:
         return torch.tensor(rows, device=self.model.device)
 
     def _body(self, ids: Tensor, cache: Any, positions: Tensor | None = None) -> Tensor:
+        with self._packed():
+            return self._unpacked(ids, cache, positions)
+
+    def _unpacked(self, ids: Tensor, cache: Any, positions: Tensor | None = None) -> Tensor:
         inputs: dict[str, Any] = {"input_ids": ids, "past_key_values": cache, "use_cache": True}
         if positions is not None:
             inputs["position_ids"] = positions
-        with self._packed():
-            return cast(Tensor, self.model.body(**inputs).last_hidden_state)
+        return cast(Tensor, self.model.body(**inputs).last_hidden_state)
 
     def _called(self, module: Any) -> Head:
         def head(states: Tensor) -> Tensor:
@@ -136,17 +139,20 @@ class LockstepModel:
 
         return head
 
-    def _find_head(self, states: Tensor, truth: Tensor) -> Head:
-        allowed = 1e-4 + 8 * torch.finfo(self.model.dtype).eps * float(truth.abs().max())
+    def _find_head(self, ids: Tensor, states: Tensor, truth: Tensor) -> Head:
         # Families whose head is more than a matrix keep it under one of these names; others scale or cap logits.
         modules = [self.model.model.get_output_embeddings()]
         modules += [getattr(self.model.model, name, None) for name in ("cls", "lm_head", "predictions")]
-        heads = [self._called(module) for module in modules if isinstance(module, torch.nn.Module)]
-        heads += [] if self.model.head_note else [self.model.whole_head]
-        for head in heads:
-            logits = head(states)
-            if logits.shape == truth.shape and float((logits - truth).abs().max()) <= allowed:
-                return head
+        heads: list[tuple[Head, Head]] = [
+            (module, self._called(module)) for module in modules if isinstance(module, torch.nn.Module)
+        ]
+        heads += [] if self.model.head_note else [(self.model.whole_head, self.model.whole_head)]
+        for unpacked, head in heads:
+            logits = unpacked(states).float()
+            if logits.shape == truth.shape:
+                difference = float((logits - truth).abs().max())
+                if difference <= self.model.allowed(ids, difference, float(truth.abs().max())):
+                    return head
         raise ModelError("The model's output head is of a kind that is not known here, so it cannot write in lockstep.")
 
 

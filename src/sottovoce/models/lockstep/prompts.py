@@ -13,7 +13,14 @@ from typing import Any, final
 
 from sottovoce.errors import ModelError
 from sottovoce.models.failures import OwnFailure
-from sottovoce.models.huggingface.prompts import Piece, PromptWriter, Tokens, control_tokens, leading_tokens
+from sottovoce.models.huggingface.prompts import (
+    NO_TEMPLATE,
+    Piece,
+    PromptWriter,
+    Tokens,
+    control_tokens,
+    leading_tokens,
+)
 from sottovoce.models.stepper import Prompt
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Task
@@ -67,7 +74,7 @@ class PromptParts:
     def __init__(self, tokenizer: Any, *, chat: bool | None = None, more_ends: Sequence[int] = ()) -> None:
         has_template = bool(getattr(tokenizer, "chat_template", None))
         if chat and not has_template:
-            raise ModelError("This tokenizer has no chat template. Leave chat out, or use a model that has one.")
+            raise ModelError(NO_TEMPLATE)
         self._tokenizer = tokenizer
         self._writer = PromptWriter(tokenizer, Task(labels=["no", "yes"], name="parts"))
         self._opening, self._closing = self._frame() if (has_template if chat is None else chat) else ("", "")

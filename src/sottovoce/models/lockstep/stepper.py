@@ -13,8 +13,9 @@ Assumes      ``before`` and ``after`` of a prompt are public, the same for all e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final, final
 
 from sottovoce.deprecated import renamed
 from sottovoce.errors import MissingExtraError, ModelError
@@ -28,14 +29,23 @@ except ModuleNotFoundError as error:
     raise MissingExtraError(error.name or "transformers", "local") from None
 
 from sottovoce.models.huggingface.causal_model import CausalModel, Loaded, quiet
+from sottovoce.models.huggingface.foresight import Foresight, foresee
 from sottovoce.models.huggingface.token_bytes import token_bytes
+from sottovoce.models.huggingface.verdicts import Verdicts
 from sottovoce.models.lockstep.decoding import GroupRead
 from sottovoce.models.lockstep.memory import sealed
 from sottovoce.models.lockstep.model import LockstepModel
 from sottovoce.models.lockstep.packed import MOST_BYTES
 from sottovoce.models.lockstep.prefill import LockstepPrompts
 from sottovoce.models.lockstep.prompts import PromptParts
-from sottovoce.models.lockstep.selftest import LockstepReport, Shape, rows_keep_apart, run_self_test, shape_of
+from sottovoce.models.lockstep.selftest import (
+    LockstepReport,
+    Shape,
+    prefix_digest,
+    rows_keep_apart,
+    run_self_test,
+    shape_of,
+)
 from sottovoce.models.lockstep.workspace import Workspace
 from sottovoce.parameters import COUNT, SIZE, Number, OneOf
 
@@ -53,13 +63,15 @@ class TransformersStepper:
     """Writes with a causal language model, many prompts in lockstep.
 
     Args:
-        name_or_path: A folder that holds a model and its tokenizer, or a name on the hub. Remote code is never run.
+        name_or_path: A folder that holds a model and its tokenizer, a name on the hub, or a GGUF file (its path, or
+            ``REPO:FILE.gguf``). Remote code is never run.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:i``.
         dtype: ``auto`` (float32 on the CPU, bfloat16 on CUDA), ``float32``, ``bfloat16``; ``float16`` on CUDA only.
         cache_bytes: Cap for the keys and values of prompts and texts. What needs more is refused before it is read.
         rows: Rows of every forward pass over experts: prompts times texts side by side. By default 64, and 256 on CUDA.
         layout: ``rows``, ``single`` or ``auto``, as said above.
-        chat: Whether a prompt is a user's turn in the tokenizer's chat template; ``None`` where it has one.
+        chat: Whether a prompt is a user's turn in the tokenizer's chat template; ``None`` where it has one. By
+            default a prompt is a text to be continued: put as a question, an assistant answers it instead.
         loaded: A tokenizer and a model that are in memory already, to be used as they are; ``name_or_path`` is then its
             name alone, and ``auto`` its own device and dtype. The model is set to evaluation and frozen.
         named: What ``name`` says, where it is not ``hf:`` and the name or path.
@@ -85,7 +97,7 @@ class TransformersStepper:
         cache_bytes: int = 4 << 30,
         rows: int | None = None,
         layout: str = "auto",
-        chat: bool | None = None,
+        chat: bool | None = False,
         loaded: Loaded | None = None,
         named: str | None = None,
         packed_bytes: int = MOST_BYTES,
@@ -104,6 +116,11 @@ class TransformersStepper:
         self.workspace, self.engine = Workspace(engine, cache_bytes, rows, head_rows, panel_rows), engine
         self._report: LockstepReport | None = None
         self._tried: dict[Shape, bool] = {}
+        self._found: dict[str, bool] = {}
+        self._told: Callable[[str], None] = lambda _: None
+        arguments = {"dtype": str(model.dtype), "rows": rows, "packed": engine.packed, "layout": layout}
+        self._verdicts = None if loaded else Verdicts(name_or_path, model.device, arguments)
+        self._kept: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
         return f"TransformersStepper({self._name!r})"
@@ -232,15 +249,24 @@ class TransformersStepper:
             shape = shape_of(self.workspace, group, texts, tokens)
             if shape in self._tried:
                 continue
-            with self.workspace.unlimited(), sealed(), quiet():
-                self._tried[shape] = rows_keep_apart(self.workspace, group, shape)
+            # Kept verdicts go by all that the comparison is computed from: of the group that is the prefix alone.
+            key = f"{shape} {prefix_digest(group)}"
+            kept = self._kept_verdict().get("shapes", {}).get(key)
+            if kept is None:
+                self._told(f"comparing rows at {shape}")
+                with self.workspace.unlimited(), sealed(), quiet():
+                    kept = rows_keep_apart(self.workspace, group, shape)
+            self._tried[shape] = self._found[key] = kept
             if self._layout == "auto" and not self._tried[shape]:
                 self.workspace.layout = "single"
 
     def self_test(self) -> LockstepReport:
         """Checks exactness and isolation of this model on this machine, on made-up public text; run once."""
         with self.workspace.lock:
+            if self._report is None and (kept := self._kept_verdict().get("report")):
+                self._report = LockstepReport(**{**kept, "shapes": tuple(Shape(**shape) for shape in kept["shapes"])})
             if self._report is None:
+                self._told("comparing logits in lockstep with a plain pass, and rows at two small shapes")
                 chosen, self.workspace.layout = self.workspace.layout, "rows"
                 try:
                     with self.workspace.unlimited(), quiet():
@@ -248,6 +274,30 @@ class TransformersStepper:
                 finally:
                     self.workspace.layout = chosen
             return self._report
+
+    def foresight(self) -> Foresight:
+        """What running it will take, from one pass over public tokens."""
+        with self.workspace.lock:
+            return foresee(self.engine.model)
+
+    def check(self, told: Callable[[str], None]) -> None:
+        """From now on nothing kept is used, and what is tried is told of; ``keep_verdict`` keeps what was found."""
+        self._told, self._kept, self._report = told, {}, None
+
+    def keep_verdict(self) -> None:
+        """Keeps what the self-tests found so far, for runs under the very same conditions; see ``verdicts``.
+
+        Raises:
+            OSError: The store cannot be written.
+            ModelError: A file of the model cannot be read.
+        """
+        if self._verdicts is not None:
+            self._verdicts.keep("writing", {"report": asdict(self.self_test()), "shapes": self._found})
+
+    def _kept_verdict(self) -> Mapping[str, Any]:
+        if self._kept is None:
+            self._kept = (self._verdicts.find("writing") if self._verdicts else None) or {}
+        return self._kept
 
     def _rows_hold(self) -> bool:
         return not self.engine.mixes and self.self_test().isolated

@@ -11,7 +11,7 @@ Assumes      Labels, templates, questions and their pictures are public. Time an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import final
 
 from sottovoce.deprecated import renamed
@@ -108,12 +108,18 @@ class VisionScorer:
         require_images(task, self.name)
         return prepare(self.engine, task, contexts)
 
-    def self_test(self) -> SelfTestReport:
+    def self_test(self, *, quick: bool = False, told: Callable[[str], None] | None = None) -> SelfTestReport:
         """Checks arithmetic and isolation of this model on this machine, on made-up public pictures.
 
         (1) Scores equal the model's own forward pass over the same tokens and pictures at once; (2) an expert's scores
         are equal in every bit whatever the other experts hold, and the number and order of questions change no bit;
         (3) another picture gives other scores, and all numbers are finite.
+
+        Args:
+            quick: Changes nothing: all of this takes a few passes.
+            told: Is given a line before the checks.
         """
         with self.engine.lock:
+            if told is not None:
+                told("scoring labels: comparing with a plain forward pass, and with other experts beside")
             return run_self_test(self.engine)

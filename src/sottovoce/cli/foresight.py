@@ -1,0 +1,51 @@
+"""One line before a run: what it will take, by public numbers alone."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.cli.console import say
+
+if TYPE_CHECKING:
+    from sottovoce.synthesis.synthesizer import Synthesizer
+
+
+def say_writing(writer: Synthesizer) -> None:
+    """For a run that writes from records; models that cannot be foreseen say nothing."""
+    model: Any = writer.model
+    if not hasattr(model, "foresight"):
+        return
+    seen, order, labels = model.foresight(), writer.order, len(writer.labels)
+    groups = labels * order.batches_per_label
+    prompts = groups * math.ceil(writer.plan.setting.experts)
+    room = order.max_private_tokens
+    kept = prompts * (room + order.tokens) * seen.bytes_a_token
+    passes = math.ceil(prompts / model.rows) * model.rows
+    read = prompts * room + order.rounds * order.tokens * (passes + groups)
+    of_them = f"keys and values of {prompts} prompts and their texts up to {_bytes(kept)}"
+    _say(seen.weights, of_them, f"up to {_time(read * seen.seconds_a_token)}")
+
+
+def say_scoring(model: Any, experts: int | None, questions: int) -> None:
+    """For a run that asks experts; their number is ``None`` where it is private."""
+    if not hasattr(model, "foresight"):
+        return
+    seen = model.foresight()
+    whose = f"of each of {experts} experts" if experts is not None else "of an expert"
+    kept = f"100 tokens {whose} take {_bytes(100 * seen.bytes_a_token * (experts or 1))} of keys and values"
+    seconds = 100 * seen.seconds_a_token * (experts or 1) * (1 + questions)
+    asked = f"{questions} questions of 100 tokens{'' if experts else ', for each expert'}"
+    _say(seen.weights, kept, f"about {_time(seconds)} for {asked}")
+
+
+def _say(weights: int, kept: str, takes: str) -> None:
+    say(f"The model's weights take {_bytes(weights)}; {kept}; time: {takes}.")
+
+
+def _bytes(size: int) -> str:
+    return f"{math.ceil(size / 1e6):,} MB"
+
+
+def _time(seconds: float) -> str:
+    return f"{math.ceil(seconds)} s" if seconds < 120 else f"{math.ceil(seconds / 60)} min"

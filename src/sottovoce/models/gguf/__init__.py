@@ -1,0 +1,1 @@
+"""Language models in GGUF files: fields, weights and the file's own tokenizer."""
