@@ -267,7 +267,8 @@ def vocabulary(count, span, sensitivity, seed=2):
 
 @pytest.mark.cases(1)
 @pytest.mark.parametrize(
-    ("count", "span", "sensitivity", "epsilon"), [(40_000, 2_611_200, 20_480, 0.05), (151_936, 76_800, 6144, 1.0)]
+    ("count", "span", "sensitivity", "epsilon"),
+    [pytest.param(40_000, 2_611_200, 20_480, 0.05, marks=pytest.mark.slow), (151_936, 76_800, 6144, 1.0)],
 )
 def test_draws_over_a_vocabulary_fall_into_blocks_as_the_law_says(count, span, sensitivity, epsilon):
     # 2,000 draws in ten bins of levels; false alarm 1e-6. A law 20 % off in epsilon is refuted.

@@ -50,7 +50,9 @@ def goodness_of_fit(variance: Fraction, draws: list[int]) -> float:
 
 
 @pytest.mark.cases(1)
-@pytest.mark.parametrize("variance", [Fraction(1, 3), Fraction(2), Fraction(250, 7)], ids=str)
+@pytest.mark.parametrize(
+    "variance", [Fraction(1, 3), Fraction(2), pytest.param(Fraction(250, 7), marks=pytest.mark.slow)], ids=str
+)
 def test_draws_follow_the_rounded_normal_and_a_wrong_scale_is_rejected(variance):
     # 30,000 draws; false alarm 1e-6. Ten percent less deviation is missed with less than 1e-6.
     source = SeededRandomness(11)

@@ -162,7 +162,11 @@ def test_no_two_neighbours_give_labels_that_differ_by_more_than_the_price(adjace
             assert 0.95 * price.epsilon < worst <= price.epsilon + 1e-9
 
 
-@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE], ids=lambda a: a.value)
+@pytest.mark.parametrize(
+    "adjacency",
+    [pytest.param(Adjacency.ADD_REMOVE, marks=pytest.mark.slow), Adjacency.REPLACE_ONE],
+    ids=lambda a: a.value,
+)
 def test_labels_are_drawn_by_the_law_that_is_charged(adjacency):
     # 4,000 fits of two texts; false alarm 1e-6. Twice the rate is missed with less than 1e-6.
     place = setting(adjacency, candidates=2)

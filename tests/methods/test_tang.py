@@ -206,6 +206,7 @@ def test_the_divisor_is_the_expected_size_of_a_sample():
     ).token_event.eta == pytest.approx(6.0)
 
 
+@pytest.mark.slow
 def test_every_expert_tosses_a_fresh_coin_at_every_token():
     # One expert that is sure of token 1 against a public list that is even; at rate 1/2 the expert has a say in half of
     # the tokens, each time anew: two in a row with .25, not .5. 2,000 pairs; false alarm below 1e-6 (5 deviations).

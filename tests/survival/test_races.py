@@ -52,7 +52,8 @@ def test_sixteen_processes_fill_a_cap_exactly(address, admits, tries):  # noqa: 
     assert_exactly(address, admits, processes=16, tries=tries)
 
 
-@pytest.mark.parametrize(("unit", "tries"), [(7, 20), pytest.param(20, 60, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("unit", "tries"), [(7, 20), (20, 60)])
 def test_nested_caps_hold_while_processes_race(address, unit, tries):  # noqa: F811
     assert_nested_caps_hold(address, unit, processes=8, tries=tries)
 

@@ -107,6 +107,7 @@ def leaky(monkeypatch, stepper):
     monkeypatch.setattr(prism_membership, "plan_of", plan_of)
 
 
+@pytest.mark.slow
 def test_a_record_in_the_prompt_is_told_and_noise_hides_it(copies, tmp_path, monkeypatch):
     found = attacks_of(measured(tmp_path, monkeypatch))
     bare = {one.name: one for one in found if one.key.method == UNDEFENDED}

@@ -61,6 +61,7 @@ def call(capsys, *more, out="head.safetensors"):
     return code, out, err
 
 
+@pytest.mark.slow
 def test_a_head_is_fitted_and_used_behind_its_encoder(place, capsys):
     code, out, err = call(capsys, "--public", "public.jsonl")
     assert (code, out) == (0, "")

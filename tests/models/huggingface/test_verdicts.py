@@ -87,7 +87,7 @@ def _other_threads(folder, monkeypatch):
     "change",
     [
         _other_weights,
-        _other_threads,
+        pytest.param(_other_threads, marks=pytest.mark.slow),
         lambda _, monkeypatch: monkeypatch.setattr(verdicts, "_source", lambda: "another"),
         lambda _, monkeypatch: monkeypatch.setattr(verdicts, "_processor", lambda: ["another"]),
         lambda _, monkeypatch: monkeypatch.setattr(torch.version, "git_version", "0"),

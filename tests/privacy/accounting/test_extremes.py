@@ -236,6 +236,7 @@ def test_samples_too_many_to_compose_are_refused_unless_another_bound_is_known()
     assert math.isfinite(report(PoissonSampledDpEvent(0.01, BoundedRange(0.1)), 10**8).epsilon)
 
 
+@pytest.mark.slow
 def test_a_negligible_sampled_release_still_counts_at_a_tiny_delta():
     # The noise's delta is below the grid's own tail, but a hundred of them are not nothing at any delta.
     event = PoissonSampledDpEvent(0.5, GaussianDpEvent(1e17))
