@@ -86,6 +86,10 @@ def plan(
         put({**advice.as_dict(), "guide": guide.as_dict() if guide else None})
         return
     kind = "the model knows" if advice.labels == KNOWN else "mean nothing to the model"
+    if guide is not None:
+        _show(guide)
+        put_text("")
+        put_text("Each answer paid for by itself, by method. Other sets were measured here: compare within a table.")
     table(
         f"{questions} answers from {records} units within {advice.budget}, {advice.adjacency.value} adjacency, labels "
         f"that {kind}",
@@ -99,7 +103,6 @@ def plan(
         put_text("With --labels NUMBER this is compared with paying once for any number of answers: 'sotto fit'.")
         return
     put_text(f"Paid one by one: {advice.advice}")
-    _show(guide)
 
 
 def _label_count(labels: str | None, task: str | None) -> int | None:
@@ -131,7 +134,7 @@ def _show(guide: Guide) -> None:
         lead = guide.no_privacy.mean - guide.zero_shot.mean
         rows.append(["no privacy", "", str(guide.no_privacy), f"{lead:+.1f}"])
     table(
-        f"The same total, epsilon {rounded_down(asked.epsilon, 6)} and delta {rounded_down(asked.delta, 6)}, for "
+        f"What a total buys: epsilon {rounded_down(asked.epsilon, 6)} and delta {rounded_down(asked.delta, 6)}, for "
         f"{asked.questions:,} questions; {asked.labels} labels, pool: {asked.pool}",
         ["method", "paid", "expected accuracy", "to zero-shot"],
         rows,
