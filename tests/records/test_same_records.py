@@ -229,6 +229,7 @@ TELLING = {
     "14:30 Europe/Anna-Miller/at-home/scan.jpg": PHRASE,
     "9:10 Europe/Anna_Miller": PHRASE,
     "at Europe/Vienna": PHRASE,
+    "note: Europe/Vienna": PHRASE,
     "scan 9:10 asia/anna_miller/portrait": PHRASE,
     "(Anna Miller went home for the first time)": SENTENCE,
     "14:30 (Anna Miller and her bed time)": SENTENCE,
