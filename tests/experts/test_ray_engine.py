@@ -1,4 +1,4 @@
-"""Workers that sum shards, behind a made-up Ray: what is counted, what is refused, what lies in its store.
+"""Workers that sum shards, behind a made-up Ray: what is counted, what is refused, what its store holds.
 
 The real one is started in ``tests/slow/test_ray.py``.
 """
