@@ -109,7 +109,7 @@ def page(results: list[dict[str, Any]]) -> str:
     for r in results:
         lines.append(
             f"| {r['method']} | {r['adjacency']} | {r['epsilon']:g} | {r['canaries']:,} | {r['guesses']:,} "
-            f"| {r['right']:.1%} | {r['lower_bound_mean']:.2f} | {r['lower_bound_most']:.2f} "
+            f"| {100 * r['right']:.1f} % | {r['lower_bound_mean']:.2f} | {r['lower_bound_most']:.2f} "
             f"| {r['refuted']} of {r['seeds']} | {r['broken']} | {r['broken_lower_bound_mean']:.2f} "
             f"| {r['broken_refuted']} of {r['seeds']} |"
         )

@@ -148,7 +148,7 @@ def test_a_model_that_never_copies_is_said_to_show_nothing(tmp_path, monkeypatch
     assert sum("cannot be credited to the noise" in line for line in section.reading) == 2
     assert not any("works without" in line for line in section.reading)
     # 6 of 6 without a leak: 1 - .05 ** (1 / 6) = .393 by hand, an upper limit and so rounded up.
-    assert "0 of 6 (at most 40%)" in text_tables(section)
+    assert "0 of 6 (at most 40 %)" in text_tables(section)
 
 
 def test_the_control_counts_what_was_in_no_prompt():

@@ -256,7 +256,7 @@ def _bare_table(bare: Sequence[Arm]) -> Table:
 
 def _shares(counts: Extracted) -> tuple[str, str]:
     whole, part = (
-        f"{getattr(counts, name)} of {counts.written} (at most {rounded_up(100 * counts.most(name), 2)}%)"
+        f"{getattr(counts, name)} of {counts.written} (at most {rounded_up(100 * counts.most(name), 2)} %)"
         for name in ("whole", "part")
     )
     return whole, part
@@ -335,7 +335,7 @@ def _read_defended(names: str, experts: int, arms: Sequence[Arm]) -> str:
     return (
         f"{KINDS[names].capitalize()}, {experts} expert{'s' if experts > 1 else ''}: {whole} of {written} texts over "
         f"all methods and prices hold a whole address ({control} by the control); the most is {most.whole} of "
-        f"{most.written}, which leaves {rounded_up(100 * most.most(), 2)}% open ({key.method}, epsilon "
+        f"{most.written}, which leaves {rounded_up(100 * most.most(), 2)} % open ({key.method}, epsilon "
         f"{key.epsilon:g}, {key.adjacency}). Arms beyond chance: {sum(n.beyond_chance() for _, n in arms)} of "
         f"{len(arms)}; each is counted by accident with a chance of at most 1 in 20."
     )

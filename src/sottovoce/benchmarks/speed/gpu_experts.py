@@ -470,7 +470,7 @@ def _summary(case: dict[str, Any]) -> str:
         )
         parts.append(
             f"{layout}: {prefill['experts_per_second']['median']:.1f} experts/s read "
-            f"({prefill['teraflops']['median']:.3g} TFLOP/s, {prefill['share_of_peak']['median']:.1%} of peak), "
+            f"({prefill['teraflops']['median']:.3g} TFLOP/s, {100 * prefill['share_of_peak']['median']:.1f} % of peak), "
             f"answers/s by questions a call: {answers}"
         )
     return f"{case['context_tokens']['median']:.0f} tokens, {case['experts']} experts. " + "; ".join(parts)

@@ -160,7 +160,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     for row in rows:
         price = f"{row['adjacency']:>12} epsilon {row['epsilon']:g}" if row["epsilon"] else f"{'no guarantee':>22}"
         price = f"{'nothing read':>22}" if row["method"] == "zero-shot" else price
-        print(f"{row['method']:<24} {price:<24} {row['accuracy']:6.1%}  ({row['low']:.1%} to {row['high']:.1%})")
+        shares = [100 * row[name] for name in ("accuracy", "low", "high")]
+        print(f"{row['method']:<24} {price:<24} {shares[0]:5.1f} %  ({shares[1]:.1f} to {shares[2]:.1f})")
     if options.out:
         about = {"task": task.name, "model": options.model, "records": options.records, "questions": options.limit}
         write_new(options.out, json.dumps({**about, "machine": describe(), "rows": rows}, indent=1) + "\n")
