@@ -465,12 +465,13 @@ def _summary(case: dict[str, Any]) -> str:
     parts = []
     for layout, rates in case["layouts"].items():
         prefill = rates["prefill"]
+        share = 100 * prefill["share_of_peak"]["median"]
         answers = ", ".join(
             f"{rate['answers_per_second']['median']:.0f} at {rate['questions']}" for rate in rates["scoring"]
         )
         parts.append(
             f"{layout}: {prefill['experts_per_second']['median']:.1f} experts/s read "
-            f"({prefill['teraflops']['median']:.3g} TFLOP/s, {100 * prefill['share_of_peak']['median']:.1f} % of peak), "
+            f"({prefill['teraflops']['median']:.3g} TFLOP/s, {share:.1f} % of peak), "
             f"answers/s by questions a call: {answers}"
         )
     return f"{case['context_tokens']['median']:.0f} tokens, {case['experts']} experts. " + "; ".join(parts)

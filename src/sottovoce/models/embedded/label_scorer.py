@@ -35,7 +35,8 @@ from sottovoce.models.base import Context, FloatArray, Isolation, require_text
 from sottovoce.models.embedded.embedding_cache import EmbeddingCache, EmbeddingStore
 from sottovoce.models.embedded.head import Head, load_head
 from sottovoce.models.embedded.recipe import recipe_of
-from sottovoce.models.embedded.sentence_encoder import Encoder, SentenceEncoder, VectorArray
+from sottovoce.models.embedded.sentence_encoder import Encoder, SentenceEncoder
+from sottovoce.models.embedded.text_encoder import VectorArray
 from sottovoce.models.embedded.transformer_encoder import TransformerEncoder, folder_of
 from sottovoce.models.features import CHARGE, NATS
 from sottovoce.models.text_vectors import centre_rule, public_texts

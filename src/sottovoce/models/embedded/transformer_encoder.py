@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import threading
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,12 +19,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-
 from sottovoce.errors import MissingExtraError, ModelError
 from sottovoce.models.embedded.recipe import FILES, Recipe
-from sottovoce.models.embedded.sentence_encoder import VectorArray, dimension_of, package_folder
-from sottovoce.models.failures import is_models, is_shared
+from sottovoce.models.embedded.sentence_encoder import dimension_of, package_folder
+from sottovoce.models.embedded.text_encoder import THREAD_NAMES, Network, TextEncoder, VectorArray, cores
 from sottovoce.models.weights import folder_digest
 from sottovoce.parameters import OneOf
 
@@ -40,7 +36,7 @@ _loaded: dict[tuple[str, str], _Network] = {}
 
 
 @final
-class TransformerEncoder:
+class TransformerEncoder(TextEncoder):
     """Turns texts into unit vectors, each text by itself.
 
     A text is cut, and its last layer pooled and scaled to length one, as the recipe says. Making an encoder reads its
@@ -72,61 +68,32 @@ class TransformerEncoder:
         self.digest = hashlib.sha256(f"{files} {recipe!r}".encode()).hexdigest()
         self.dimension = dimension_of(folder)
 
-    def encode(self, texts: Sequence[str]) -> VectorArray:
-        """Embeds texts, one row each.
-
-        Args:
-            texts: Any number of them. Neither their number nor their order nor the other texts changes a row.
-
-        Returns:
-            Unit vectors, shape (texts, dimension), float32. A row that is not finite could not be computed.
-
-        Raises:
-            ModelError: The encoder cannot be loaded or fails. The message holds nothing of the texts.
-        """
-        cut = [self.cut(text) for text in texts]
-        network = self._network()
-        distinct = list(dict.fromkeys(cut))
-        vectors = dict(zip(distinct, network.embed_all(distinct), strict=True))
-        return np.stack([vectors[text] for text in cut]) if cut else np.empty((0, self.dimension), np.float32)
-
-    def pieces(self, text: str) -> int:
-        """The number of word pieces that the encoder sees of a text; 0 where it can read nothing."""
-        return self._network().pieces(self.cut(text))
-
-    def cut(self, text: str) -> str:
-        """The part of a text that is read; what is not valid Unicode becomes a question mark."""
-        return text[: self.recipe.characters].encode("utf-8", "replace").decode("utf-8")
+    @property
+    def characters(self) -> int:
+        return self.recipe.characters
 
     @property
     def identity(self) -> str:
         """Names everything that the bits of an embedding depend on: files, precision, versions, processor."""
         return f"{self.digest} {self._network().surroundings}"
 
-    def load(self) -> None:
-        """Loads the network now instead of on first use.
-
-        Raises:
-            ModelError: It cannot be loaded.
-        """
-        self._network()
-
     def _network(self) -> _Network:
         key = (self.digest, self._dtype)
         with _loading:
             if key not in _loaded:
-                _loaded[key] = _Network(self._folder, self._dtype, self.recipe)
+                _loaded[key] = _Network(self._folder, self._dtype, self.recipe, self.dimension)
             return _loaded[key]
 
 
 @final
 @dataclass(eq=False)
-class _Network:
+class _Network(Network):
     """The loaded model and its tokenizer, with a pool of single-core threads."""
 
     folder: Path
     dtype: str
     recipe: Recipe
+    dimension: int
     _model: Any = field(init=False, repr=False)
     _tokenizer: Any = field(init=False, repr=False)
     _pool: tuple[int, ThreadPoolExecutor] | None = field(init=False, default=None, repr=False)
@@ -167,24 +134,6 @@ class _Network:
         processor = torch.backends.cpu.get_cpu_capability()
         return f"{self.dtype} {self.recipe.characters}/{self.recipe.pieces} {libraries} {processor}"
 
-    def embed_all(self, texts: Sequence[str]) -> list[VectorArray]:
-        return list(self._threads().map(self._embed_or_none, texts))
-
-    def _embed_or_none(self, text: str) -> VectorArray:
-        """NaN for a text that cannot be embedded: its expert is null, and no other text is touched."""
-        handled = sys.exception()
-        try:
-            return self._embed(text)
-        except BaseException as error:
-            if not is_models(error):
-                raise
-            if is_shared(error, handled):
-                raise ModelError("The machine ran out of memory while a text was embedded.", retryable=True) from None
-            return np.full(dimension_of(self.folder), np.nan, dtype=np.float32)
-
-    def pieces(self, text: str) -> int:
-        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
-
     def _embed(self, text: str) -> VectorArray:
         import torch
 
@@ -197,22 +146,21 @@ class _Network:
         return vector
 
     def _threads(self) -> ThreadPoolExecutor:
-        """One thread a core, each computing on that core alone; made anew after a fork."""
         import torch
 
         with _loading:
             if self._pool is None or self._pool[0] != os.getpid():
                 own = torch.get_num_threads()
-                cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-                ready = threading.Barrier(cores + 1)
+                count = cores()
+                ready = threading.Barrier(count + 1)
 
                 def begin() -> None:
                     torch.get_num_threads()  # a thread's first look takes the global setting; its own must come later
                     torch.set_num_threads(1)
                     ready.wait(timeout=START_S)
 
-                pool = ThreadPoolExecutor(cores, thread_name_prefix="sottovoce-encoder", initializer=begin)
-                for _ in range(cores):
+                pool = ThreadPoolExecutor(count, thread_name_prefix=THREAD_NAMES, initializer=begin)
+                for _ in range(count):
                     pool.submit(int)
                 ready.wait(timeout=START_S)
                 torch.set_num_threads(own)  # the setting is global for threads that start later
