@@ -19,7 +19,7 @@ from sottovoce.experts import encoded
 from sottovoce.experts.encoded import EncodedRecords
 from sottovoce.files import checkpoint as checkpoint_module
 from sottovoce.files.checkpoint import Checkpoint
-from sottovoce.fitting.fit import ENDING, Fitting
+from sottovoce.fitting.fit import ENDING, Fitting, begun, finish
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.class_means import ClassMeans
@@ -267,3 +267,20 @@ def test_resuming_what_never_began_is_refused(place):
     with pytest.raises(InputError, match="There is nothing to resume"):
         fit_at(place, resume=True)
     assert noted(place) == []
+
+
+def test_whatever_ends_a_run_lets_another_process_go_on_and_leaves_no_uncharged_folder(place):
+    def stop(units):
+        raise KeyboardInterrupt
+
+    out, how = place / "support.sotto", {"ledger": str(place / "notes.db"), "budget": ROOMY}
+    with pytest.raises(BrokenPipeError) as early, begun(fitting(records(40), **how), out, resume=False):
+        raise BrokenPipeError
+    assert not out.with_name("support.sotto.partial").exists()
+    one = fitting(records(40), **how)
+    with pytest.raises(KeyboardInterrupt) as late, begun(one, out, resume=False) as checkpoint:
+        finish(one, checkpoint, on_units=stop)
+    fit_at(place, resume=True)  # while the errors, and the folders that they hold, are alive
+    assert isinstance(early.value, BrokenPipeError)
+    assert isinstance(late.value, KeyboardInterrupt)
+    assert noted(place) == ["reserve", "draw", "release"]

@@ -11,7 +11,7 @@ from fitting.worlds_of_fits import TASK, WORDS, fitting, records
 from sottovoce.errors import InputError
 from sottovoce.files.tables import ENDINGS
 from sottovoce.fitting import fitted as fitted_module
-from sottovoce.fitting.fit import Fitting, begin, finish
+from sottovoce.fitting.fit import Fitting, begun, finish
 from sottovoce.fitting.fitted import Fitted, content_hash
 from sottovoce.fitting.rows import RowsCertificate, content_of
 from sottovoce.methods.choice import Choice
@@ -129,7 +129,7 @@ def test_room_for_the_draw_and_for_the_output_is_taken_before_the_draw(tmp_path,
     one = made(METHODS[name], EXTREMES["Chinese"], rows=rows, task=task, data=records(30))
     taken, saved, start = {}, {}, Account.begin
 
-    def begun(account, ids):
+    def drawing(account, ids):
         taken.update({path.name: path.stat().st_size for path in out.with_name(out.name + ".partial").iterdir()})
         return start(account, ids)
 
@@ -138,9 +138,10 @@ def test_room_for_the_draw_and_for_the_output_is_taken_before_the_draw(tmp_path,
         return release(account, *given)
 
     release = Account.mark_released
-    monkeypatch.setattr(Account, "begin", begun)
+    monkeypatch.setattr(Account, "begin", drawing)
     monkeypatch.setattr(Account, "mark_released", left)
-    finish(one, begin(one, out, resume=False))
+    with begun(one, out, resume=False) as checkpoint:
+        finish(one, checkpoint)
     assert saved["round-fit"] <= taken["room"]
     assert saved["room-out"] == taken["room-out"], "the output's room is kept while what was drawn stands"
     written = [path for path in tmp_path.iterdir() if path.name.startswith("demos")]

@@ -15,6 +15,7 @@ from sottovoce.privacy.numbers import rounded_up
 
 if TYPE_CHECKING:
     from sottovoce.experts.encoded import Engine
+    from sottovoce.files.checkpoint import Checkpoint
     from sottovoce.fitting.fit import Fitting
     from sottovoce.fitting.fitted import Fitted
     from sottovoce.methods.fitting.fitter import Fitter
@@ -97,23 +98,14 @@ def fit(
 
 def run(fitting: Fitting, setup: o.Setup, out: Path, *, resume: bool) -> tuple[Fitted, float]:
     """Makes a fit and writes its file; what it left, and the seconds it took."""
-    from sottovoce.fitting.fit import begin, finish
+    from sottovoce.fitting.fit import begun
 
-    checkpoint = begin(fitting, out, resume=resume)
-    o.warn_of(setup.ledger, fitting.conflicting_ledger)
-    _announce(fitting, setup)
-    started = time.perf_counter()
-    with progress() as bar:
-        doing = bar.add_task("reading", total=fitting.units, rate="")
-
-        def advance(units: int) -> None:
-            bar.advance(doing, units)  # what a resumed run has behind it comes first, and is not in the speed
-            bar.update(doing, rate=f"{bar.tasks[0].speed or 0:.0f}/s")
-
+    with begun(fitting, out, resume=resume) as checkpoint:
+        o.warn_of(setup.ledger, fitting.conflicting_ledger)
+        _announce(fitting, setup)
+        started = time.perf_counter()
         try:
-            # A private number of units is not shown: who looks on gets the spinner alone.
-            told = None if fitting.units is None else advance
-            fitted = finish(fitting, checkpoint, on_units=told, resume=resume)
+            return _finished(fitting, checkpoint), time.perf_counter() - started
         except BaseException:
             if fitting.was_charged(checkpoint.run_state):
                 say(
@@ -121,7 +113,21 @@ def run(fitting: Fitting, setup: o.Setup, out: Path, *, resume: bool) -> tuple[F
                     "If it was being drawn and is not whole on the disk, that draw is lost, and a new run is charged."
                 )
             raise
-    return fitted, time.perf_counter() - started
+
+
+def _finished(fitting: Fitting, checkpoint: Checkpoint) -> Fitted:
+    """The fit, made while a bar shows how many units were read."""
+    from sottovoce.fitting.fit import finish
+
+    with progress() as bar:
+        doing = bar.add_task("reading", total=fitting.units, rate="")
+
+        def advance(units: int) -> None:
+            bar.advance(doing, units)  # what a resumed run has behind it comes first, and is not in the speed
+            bar.update(doing, rate=f"{bar.tasks[0].speed or 0:.0f}/s")
+
+        # A private number of units is not shown: who looks on gets the spinner alone.
+        return finish(fitting, checkpoint, on_units=None if fitting.units is None else advance)
 
 
 def _engine(engine: str, workers: int | None) -> Engine | str:

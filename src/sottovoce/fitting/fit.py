@@ -13,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib.metadata import version
@@ -632,12 +633,16 @@ def fit(
         if resume:
             raise ParameterError("resume", resume, "given with 'out': it goes on with a run that left its folder there")
         return fitting.run(on_units=on_units)
-    checkpoint = begin(fitting, Path(out), resume=resume)
-    return finish(fitting, checkpoint, on_units=on_units, resume=resume)
+    with begun(fitting, Path(out), resume=resume) as checkpoint:
+        return finish(fitting, checkpoint, on_units=on_units)
 
 
-def begin(fitting: Fitting, out: Path, *, resume: bool) -> Checkpoint:
+@contextmanager
+def begun(fitting: Fitting, out: Path, *, resume: bool) -> Iterator[Checkpoint]:
     """The folder of a run beside its output, once the place is free and the fit can be paid for.
+
+    However the block ends, another process may go on with the run then. The folder of a new run that was not charged
+    goes.
 
     Raises:
         InputError: The output is there, does not end in ``.sotto`` (for rows in ``.jsonl``), or there is nothing to
@@ -648,27 +653,26 @@ def begin(fitting: Fitting, out: Path, *, resume: bool) -> Checkpoint:
     require_place(out, resume=resume, endings=endings)
     if not resume:
         fitting.affords()
-    return Checkpoint(out, fitting.terms, fitting.new_run_state(), resume=resume, endings=endings)
-
-
-def finish(
-    fitting: Fitting, checkpoint: Checkpoint, *, on_units: Callable[[int], None] | None = None, resume: bool = False
-) -> Fitted:
-    """Makes the fit and writes its file; the folder of a run that was not charged goes."""
+    checkpoint = Checkpoint(out, fitting.terms, fitting.new_run_state(), resume=resume, endings=endings)
     try:
-        fitted = fitting.run(checkpoint, on_units=on_units)
-        if fitting.leaves_rows:
-            checkpoint.finish_bytes(
-                content_of(fitted, checkpoint.out), RowsCertificate(fitted.certificate, fitted.task).text
-            )
-        else:
-            checkpoint.finish_bytes(fitted.to_bytes())
+        yield checkpoint
     except BaseException:
         if not resume and not fitting.was_charged(checkpoint.run_state):
             checkpoint.abandon()
         raise
     finally:
         checkpoint.close()  # an error keeps it alive, and its lock would keep a resume out
+
+
+def finish(fitting: Fitting, checkpoint: Checkpoint, *, on_units: Callable[[int], None] | None = None) -> Fitted:
+    """Makes the fit and writes its file."""
+    fitted = fitting.run(checkpoint, on_units=on_units)
+    if fitting.leaves_rows:
+        checkpoint.finish_bytes(
+            content_of(fitted, checkpoint.out), RowsCertificate(fitted.certificate, fitted.task).text
+        )
+    else:
+        checkpoint.finish_bytes(fitted.to_bytes())
     return fitted
 
 

@@ -239,8 +239,8 @@ MUTANTS = [
         "a-private-number-is-shown",
         "the progress bar counts units whose number is private",
         "cli/fit.py",
-        "told = None if fitting.units is None else advance",
-        "told = advance",
+        "on_units=None if fitting.units is None else advance)",
+        "on_units=advance)",
         SHOWN,
     ),
     # What a plan says
