@@ -133,6 +133,10 @@ def test_every_row_that_cannot_be_used_names_the_next_step(tmp_path):
 def test_a_column_that_is_not_there_and_one_without_a_place_are_refused(desk):
     code, _, err = desk("ask", "x", "--private", "mails.jsonl", *COMMON, "--text-column", "mail")
     assert (code, "there is no column 'mail'. Its columns are body, team." in err) == (2, True)
+    (desk.folder / "h.csv").write_text("hepatitis,fraud\nflu,billing\n")
+    for column in ("--text-column", "--label-column"):
+        code, out, err = desk("ask", "x", "--private", "h.csv", *COMMON, column, "body")
+        assert (code, "hepatitis" in out + err, "It has 2 columns" in err) == (2, False, True)
     (desk.folder / "t.toml").write_text('labels = ["billing", "fraud"]\nquery = "{a} {b}"\n')
     code, _, err = desk("ask", "x", "--private", "mails.jsonl", "--task", "t.toml", "--model", "fake", *COLUMNS)
     assert (code, "--text-column is 'body'" in err, "a, b" in err) == (2, True, True)

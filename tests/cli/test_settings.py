@@ -147,6 +147,69 @@ def test_a_fitted_file_is_answered_from_beside_settings_for_records(desk):
     assert (code, out.strip() in LABELS.split(",")) == (0, True), err
 
 
+def granted(desk, *words):
+    code, out, err = desk("ledger", "grant", "t.db", "--private", "private.jsonl", *words, "--json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+@pytest.mark.parametrize("table", ["", "[ledger-grant]\n"])
+def test_an_owner_types_a_grant_and_no_setting_changes_it(desk, monkeypatch, table):
+    settings = desk.folder / "sotto.toml"
+    settings.unlink()
+    granted(desk, "--budget", "4,1e-6")
+    granted(desk, "--caller", "ann", "--budget", "1,1e-6")
+    settings.write_text(f'{table}caller = "ann"\nbudget = "8,1e-6"\n')
+    if table:
+        code, _, err = desk("ledger", "grant", "t.db", "--private", "private.jsonl", "--require-caller")
+        assert (code, "the command has no such option" in err) == (2, True)
+        return
+    monkeypatch.setenv("SOTTO_CALLER", "bob")
+    assert granted(desk, "--require-caller")["caller_required"]
+    raised = granted(desk, "--budget", "6,1e-6")["data_set"]
+    assert (
+        [cap["epsilon"] for cap in json.loads(desk("ledger", "show", "t.db", "--json")[1])["data_sets"][0]["callers"]],
+        raised["budget"]["epsilon"],
+    ) == ([1.0], 6.0)
+    (desk.folder / "more.jsonl").write_text(
+        (desk.folder / "private.jsonl").read_text() + '{"text": "n", "label": "fraud"}\n'
+    )
+    code, out, err = desk("ledger", "grant", "t.db", "--private", "more.jsonl", "--continues", "data", "--json")
+    assert (code, json.loads(out or "{}").get("data_set", {}).get("budget", {}).get("epsilon")) == (0, 6.0), err
+
+
+def test_records_that_are_typed_name_the_ledger_that_is_looked_at(desk):
+    other = [{"text": f"other {i}", "label": "billing"} for i in range(12)]
+    (desk.folder / "other.jsonl").write_text("".join(json.dumps(row) + "\n" for row in other))
+    granted(desk, "--budget", "4,1e-6")
+    code, _, err = desk("ledger", "grant", "o.db", "--private", "other.jsonl", "--budget", "2,1e-6")
+    assert code == 0, err
+    for command in ("show", "verify"):
+        code, out, err = desk("ledger", command, "--private", "other.jsonl", "--json")
+        assert (code, Path(json.loads(out)["ledger"]).name) == (0, "o.db"), err
+        assert Path(json.loads(desk("ledger", command, "--json")[1])["ledger"]).name == "t.db"
+    assert desk("ledger", "export", "--private", "other.jsonl", "--out", "e.jsonl")[0] == 0
+    assert '"2.0"' in (text := (desk.folder / "e.jsonl").read_text()) or "2.0" in text
+
+
+def test_a_label_with_a_comma_and_an_open_quotation_mark_are_refused(desk, monkeypatch):
+    (desk.folder / "sotto.toml").write_text('labels = ["cards, lost", "fraud"]\nmodel = "fake"\n')
+    code, out, err = desk("ask", "late?", "--method", "zero-shot")
+    assert (code, out, "sotto.toml, key labels: a label holds a comma" in err) == (2, "", True)
+    (desk.folder / "sotto.toml").unlink()
+    monkeypatch.setenv("SOTTO_OPTION", "it's")
+    code, _, err = desk("ask", "late?", "--labels", LABELS, "--method", "zero-shot", "--model", "fake")
+    assert (code, "The environment variable SOTTO_OPTION cannot be divided" in err) == (2, True)
+
+
+def test_init_writes_any_file_name_that_settings_can_hold(desk):
+    for number, name in enumerate(("mails \N{GRINNING FACE}.csv", 'a"b\\c.csv', "a\x7fb.csv", "a\tb.csv")):
+        (desk.folder / name).write_text("body,team\nhello,a\n")
+        code, _, err = desk("init", name, "--out", f"{number}.toml")
+        assert code == 0, err
+        assert tomllib.loads((desk.folder / f"{number}.toml").read_text("utf-8"))["private"] == name
+
+
 def test_a_switch_and_a_repeated_option_come_from_the_environment(desk, monkeypatch):
     monkeypatch.setenv("SOTTO_JSON", "1")
     monkeypatch.setenv("SOTTO_ASK_OPTION", "clip=1.5 prior_weight=0")

@@ -6,6 +6,7 @@ import datetime as dt
 import gzip
 import json
 from decimal import Decimal
+from importlib import resources
 
 import numpy as np
 import pandas as pd
@@ -263,6 +264,16 @@ def test_a_text_tells_by_its_words_and_letters_and_numbers_never_do(text):
     rows = [{"n": i, "x": text if i == 0 else ""} for i in range(3)]
     kinds = marks_of(rows, KEY)[0, 1:] % 4
     assert kinds.tolist() == ([] if TELLING[text] is None else [TELLING[text]])
+
+
+@pytest.mark.parametrize("written", ["{} {}", "{}Z {}", "{}Z[{}]", "{}+01:00 [{}]", "{} PM {}", "{}pm {}"])
+def test_every_zones_name_behind_a_clock_time_says_nothing(written):
+    zones = (resources.files("sottovoce") / "data" / "time_zones.txt").read_text("utf-8").split()
+    named = [zone for zone in zones if "/" in zone]
+    assert len(named) > 500
+    for zone in named:
+        rows = [{"n": i, "x": written.format("2024-01-05 10:30", zone) if i == 0 else ""} for i in range(3)]
+        assert marks_of(rows, KEY).shape == (3, 1), zone
 
 
 def test_what_a_text_is_does_not_hang_on_other_columns():

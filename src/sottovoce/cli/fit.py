@@ -172,6 +172,7 @@ def fitting_of(
         truncate=setup.truncate,
         stream=True,
         columns=setup.columns(task),
+        labels=task.labels,
     )
     if records.held and records.unit != RECORD_UNIT:
         say(f"All rows are held in memory: those of one {records.unit!r} do not stand together. Sort the file by it.")

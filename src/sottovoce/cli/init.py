@@ -66,7 +66,7 @@ def init(
     shown = names if are_words(names) else []
     lines = [HEAD]
     if private is not None:
-        lines.append(f"private = {json.dumps(private)}")
+        lines.append(f"private = {_toml(private)}")
         lines.append(f"# Its columns: {', '.join(shown) if shown else 'their names are not single words'}.")
     for flag, usual, words in (
         ("text-column", TEXTS, "The column that holds the text."),
@@ -75,9 +75,22 @@ def init(
     ):
         column = next((name for name in usual if name in shown), None)
         is_usual = column in (None, usual[0])
-        lines += [f"# {words}", f"{'# ' if is_usual else ''}{flag} = {json.dumps(column or usual[0])}"]
+        lines += [f"# {words}", f"{'# ' if is_usual else ''}{flag} = {_toml(column or usual[0])}"]
     write_new(out, "\n".join([*lines, "", REST]))
     if as_json:
         put({"out": str(out), "columns": shown})
         return
     say(f"Written: {out}. Look at the unit and the columns, and name the labels and the budget.")
+
+
+def _toml(text: str) -> str:
+    """A text as TOML writes it.
+
+    Raises:
+        ParameterError: It is a file's name in bytes that are no characters.
+    """
+    from sottovoce.errors import ParameterError
+
+    if not text.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ParameterError("PRIVATE", text, "a file whose name is valid Unicode: settings hold no other one")
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")

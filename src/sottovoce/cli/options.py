@@ -375,6 +375,7 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
                 max_characters=self.longest(task),
                 truncate=self.truncate,
                 columns=self.columns(task),
+                labels=task.labels,
             )
         told: list[str] = []
         if method is None and records is not None:

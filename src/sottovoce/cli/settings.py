@@ -26,6 +26,13 @@ ORIGINS: Final = "sottovoce.settings"
 _NOT_SET: Final = ("help", "version", "config", "install-completion", "show-completion")
 _ONE_OF: Final = (("task", "labels"), ("private", "demonstrations", "fitted"), ("public", "candidates"))
 """Options of which one is given: the one that wins leaves the others out."""
+_TYPED_ALONE: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
+    ("ledger", "grant"): ("budget", "caller", "group", "name", "continues", "require-caller"),
+    ("verify", "certificate"): ("ledger",),
+}
+"""What is typed each time: an owner's decisions, and what a check is made against."""
+_OF_THE_RECORDS: Final = (("ledger", "show"), ("ledger", "verify"), ("ledger", "export"))
+"""Commands that look at one ledger: the one that is named, or the one of the records that are."""
 _BESIDE_FITTED: Final = ("fitted", "model", "device", "dtype", "json")
 
 
@@ -46,12 +53,17 @@ def apply(context: Any, words: list[str]) -> None:
     found: dict[str, tuple[Any, str]] = {}
     shared = {_key(parameter) for parameter in context.command.params if parameter.param_type_name == "option"}
     for key, parameter in _keys(context.command, context).items():
+        if key in _TYPED_ALONE.get(tuple(path), ()):
+            continue
         names = [f"{PREFIX}{'_'.join([*path, key]).upper().replace('-', '_')}"]
         names += [f"{PREFIX}{key.upper().replace('-', '_')}"] if key in shared else []
         variable = next((name for name in names if name in os.environ), None)
         if variable is not None:
             text = os.environ[variable]
-            found[key] = (shlex.split(text) if parameter.multiple else text), f"the environment variable {variable}"
+            found[key] = (
+                (_words(text, variable) if parameter.multiple else text),
+                f"the environment variable {variable}",
+            )
             continue
         for table, where in ((own, f"[{'-'.join(path)}] {key}"), (top if key in shared else {}, key)):
             if key in table:
@@ -59,6 +71,8 @@ def apply(context: Any, words: list[str]) -> None:
                 found[key] = _value(table[key], parameter, place), place
                 break
     _leave_one(found, typed)
+    if tuple(path) in _OF_THE_RECORDS and "private" in typed and "ledger" not in typed:
+        found.pop("ledger", None)
     names_of = {key: parameter.name for key, parameter in _keys(context.command, context).items()}
     used = {key: value for key, value in found.items() if key not in typed}
     context.default_map = {names_of[key]: value for key, (value, _) in used.items()}
@@ -105,10 +119,20 @@ def _keys(command: Any, context: Any) -> dict[str, Any]:
 def _options_by_command(command: Any, context: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], set[str]]:
     """The options of every command that a function names; those made from registries come with its own table."""
     shared = {_key(one) for one in command.params if one.param_type_name == "option"} - {*_NOT_SET}
-    found = {path: shared if path else set()}
+    found = {path: shared - {*_TYPED_ALONE.get(path, ())} if path else set()}
     for name, inner in getattr(command, "commands", {}).items():
         found |= _options_by_command(inner, context, (*path, name))
     return found
+
+
+def _words(text: str, variable: str) -> list[str]:
+    """The words of a repeated option, as a shell divides them."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise InputError(
+            f"The environment variable {variable} cannot be divided into words ({error}). Close its quotation marks."
+        ) from None
 
 
 def _is_typed(key: str, word: str) -> bool:
@@ -205,6 +229,10 @@ def _value(value: Any, parameter: Any, place: str) -> Any:
         if parameter.multiple:
             return value
         if parameter.name == "labels":
+            if any("," in one for one in value):
+                raise InputError(
+                    f"{place}: a label holds a comma, which divides labels. Name the labels in a file for --task."
+                )
             return ",".join(value)
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         return [str(value)] if parameter.multiple else str(value)

@@ -237,6 +237,7 @@ def _writer(
         max_characters=longest,
         truncate=setup.truncate,
         columns=setup.columns(writing.task),
+        labels=writing.task.labels if writing.task else None,
     )
     writer = Synthesizer(
         records,

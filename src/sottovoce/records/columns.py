@@ -18,7 +18,9 @@ _SHOWN: Final = 12
 _DELIMITERS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
-def renamed(row: Row, columns: Mapping[str, str], file: str, *, required: bool) -> Row:
+def renamed(
+    row: Row, columns: Mapping[str, str], file: str, *, required: bool, labels: Collection[str] | None = None
+) -> Row:
     """The row with each field read from its column; the column stays.
 
     Args:
@@ -26,6 +28,7 @@ def renamed(row: Row, columns: Mapping[str, str], file: str, *, required: bool) 
         columns: Fields to columns.
         file: Its name, for the error.
         required: Whether the columns must be there; else a row without one keeps its own fields.
+        labels: The public label set, by which an error tells a header from a row.
 
     Raises:
         RecordError: A column is missing.
@@ -33,22 +36,24 @@ def renamed(row: Row, columns: Mapping[str, str], file: str, *, required: bool) 
     found = {field: row.values[column] for field, column in columns.items() if column in row.values}
     if required and len(found) < len(columns):
         column = next(column for field, column in columns.items() if field not in found)
-        raise RecordError(f"there is no column {column!r}", file=file, line=row.line, hint=there_are(row.values, file))
+        hint = there_are(row.values, file, labels)
+        raise RecordError(f"there is no column {column!r}", file=file, line=row.line, hint=hint)
     return Row(row.line, {**row.values, **found}) if found else row
 
 
-def there_are(names: Iterable[str], file: str, labels: Collection[str] = ()) -> str:
+def there_are(names: Iterable[str], file: str, labels: Collection[str] | None) -> str:
     """Which columns a row has, in a sentence, and the delimiter that a CSV file seems to have.
 
     Args:
         names: Of its columns.
         file: The name of the file.
-        labels: The public label set: a header that holds one is a row.
+        labels: The public label set: a header that holds one is a row. ``None`` where it is not known: then no name
+            is shown.
 
     Example:
-        >>> there_are(["body", "team"], "mails.csv")
+        >>> there_are(["body", "team"], "mails.csv", ["fraud"])
         'Its columns are body, team.'
-        >>> there_are(["I was charged twice", "fraud"], "mails.csv")
+        >>> there_are(["I was charged twice", "fraud"], "mails.csv", ["fraud"])
         'It has 2 columns, whose names are not single words. If the first line is no header, add one.'
     """
     known = list(names)
@@ -57,9 +62,12 @@ def there_are(names: Iterable[str], file: str, labels: Collection[str] = ()) -> 
     is_csv = file.lower().endswith((".csv", ".csv.gz"))
     if is_csv and (words := likely_delimiter(known)):
         return words
-    if not are_words(known) or not set(known).isdisjoint(labels):
-        header = " If the first line is no header, add one." if is_csv else ""
-        return f"It has {len(known)} column{'s' * (len(known) > 1)}, whose names are not single words.{header}"
+    count, header = f"It has {len(known)} column{'s' * (len(known) > 1)}", " If the first line is no header, add one."
+    header = header if is_csv else ""
+    if not are_words(known):
+        return f"{count}, whose names are not single words.{header}"
+    if labels is None or not set(known).isdisjoint(labels):
+        return f"{count}.{header}"
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     return f"Its columns are {', '.join(known[:_SHOWN])}{more}."
 

@@ -94,7 +94,7 @@ _CALENDAR: Final = re.compile(
 """Days, months, halves of the day, ordinals and short names of time zones, in English. ``WEST`` is a word of street
 names too, and too short to tell by itself."""
 _ZONE: Final = re.compile(
-    r"(?<=\d:\d\d)(?:[.,]\d{1,9})?(?: ?[ap]m)?(?: ?(?:z|utc|gmt))?"
+    r"(?<=\d:\d\d)(?:[.,]\d{1,9})?(?: ?[ap]m(?![a-z]))?(?: ?(?:z|utc|gmt)(?![a-z]))?"
     r"(?:(?: ?[+-]\d\d:?\d\d)? ?\[?(?P<name>[a-z]+(?:/[a-z0-9_+-]+){1,2})\]?"
     r"| ?[+-]\d\d:?\d\d \((?:[\w.-]{1,24} ){1,3}time\))$",
     re.IGNORECASE,

@@ -13,7 +13,7 @@ import json
 import os
 import stat
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import NoneType
@@ -50,6 +50,7 @@ def read_private(
     synthetic: bool = False,
     stream: bool = False,
     columns: Mapping[str, str] | None = None,
+    labels: Collection[str] | None = None,
 ) -> PrivateRecords:
     """Reads private records and seals them.
 
@@ -66,6 +67,8 @@ def read_private(
             of pictures, a data frame and a pipe. The file must not change meanwhile.
         columns: Which column holds a field, where it has another name: ``{"text": "body"}``. The data set is known by
             its rows as they are, whatever they are read as.
+        labels: The public label set. An error about a missing column names those that are there where it is known, and
+            none of them is a label: a first line that is no header would be a record.
 
     Raises:
         RecordError: The file cannot be used; it names file, line and field.
@@ -73,13 +76,13 @@ def read_private(
     limit = _limit(source, max_characters)
     Kind((str, NoneType), "the name of a column, or 'record'").read("unit", unit)
     if stream and isinstance(source, str | os.PathLike) and is_rereadable(source):
-        file = Rereading(Path(source), lambda: _both(source, limit, truncate, columns))
+        file = Rereading(Path(source), lambda: _both(source, limit, truncate, columns, labels))
         return PrivateRecords.streamed(
             file, source=_name(source), unit=unit, synthetic=synthetic, check=file.require_unchanged
         )
     rows = list(_rows(source, limit, truncate))
     return PrivateRecords(
-        _checked(rows, _name(source), limit, truncate, columns, required=True),
+        _checked(rows, _name(source), limit, truncate, columns, required=True, labels=labels),
         source=_name(source),
         unit=unit,
         synthetic=synthetic,
@@ -117,11 +120,14 @@ def column_names(source: str | os.PathLike[str]) -> list[str]:
     raise RecordError("there is no row", file=_name(source), hint="Give at least one row.")
 
 
-def _both(source: Any, limit: int, truncate: bool, columns: Mapping[str, str] | None) -> Iterator[tuple[Row, Row]]:
+def _both(
+    source: Any, limit: int, truncate: bool, columns: Mapping[str, str] | None, labels: Collection[str] | None
+) -> Iterator[tuple[Row, Row]]:
     """Rows as they are used, each beside itself as it was read."""
     name = _name(source)
     for row in _rows(source, limit, truncate):
-        yield renamed(_within(row, name, limit, truncate), columns or {}, name, required=True), row
+        read = _within(row, name, limit, truncate)
+        yield renamed(read, columns or {}, name, required=True, labels=labels), row
 
 
 def _name(source: Any) -> str:
@@ -447,9 +453,17 @@ def _from_frame(frame: Any) -> Iterator[Row]:
 
 
 def _checked(
-    rows: Sequence[Row], file: str, limit: int, truncate: bool, columns: Mapping[str, str] | None, *, required: bool
+    rows: Sequence[Row],
+    file: str,
+    limit: int,
+    truncate: bool,
+    columns: Mapping[str, str] | None,
+    *,
+    required: bool,
+    labels: Collection[str] | None = None,
 ) -> list[Row]:
-    return [renamed(_within(row, file, limit, truncate), columns or {}, file, required=required) for row in rows]
+    within = (_within(row, file, limit, truncate) for row in rows)
+    return [renamed(row, columns or {}, file, required=required, labels=labels) for row in within]
 
 
 def _within(row: Row, file: str, limit: int, truncate: bool) -> Row:
