@@ -29,7 +29,6 @@ from typing import Any, Final, final
 import numpy as np
 
 from sottovoce.audits.roc import (
-    REPLICATES,
     BoolArray,
     Draws,
     FloatArray,
@@ -42,7 +41,7 @@ from sottovoce.audits.roc import (
     tpr_at,
 )
 from sottovoce.errors import ParameterError
-from sottovoce.intervals import Proportion
+from sottovoce.intervals import REPLICATES, Proportion
 from sottovoce.parameters import Number
 
 NOT_RELEASED: Final = "attack on scores that are not released"
