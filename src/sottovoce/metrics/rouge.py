@@ -43,9 +43,9 @@ class Rouge:
         self, answers: Sequence[str], references: References, questions: Sequence[str] | None = None
     ) -> Mapping[str, Statistics]:
         """F1 of each answer against its best reference."""
-        scorer = _scorer()
+        score = _scorer(KINDS[self.kind])
         best = [
-            max(scorer(reference, answer)[KINDS[self.kind]].fmeasure for reference in texts)
+            max(score(reference, answer).fmeasure for reference in texts)
             for answer, texts in zip(answers, references, strict=True)
         ]
         return {self.kind: mean_of(np.array(best, dtype=np.float64))}
@@ -61,13 +61,15 @@ def rouge_l_recall(answer: str, text: str) -> float:
         >>> rouge_l_recall("you said: the cat sat, I think", "The cat sat down")
         0.75
     """
-    return float(_scorer()(text, answer)["rougeL"].recall)
+    return float(_scorer("rougeL")(text, answer).recall)
 
 
 @cache
-def _scorer() -> Callable[[str, str], Mapping[str, Any]]:
+def _scorer(kind: str) -> Callable[[str, str], Any]:
+    """Precision, recall and F1 of a reference and an answer."""
     try:
         from rouge_score import rouge_scorer
     except ImportError:
         raise MissingExtraError("rouge-score", "eval") from None
-    return rouge_scorer.RougeScorer(list(KINDS.values()), use_stemmer=True).score  # type: ignore[no-any-return]
+    scorer = rouge_scorer.RougeScorer([kind], use_stemmer=True)
+    return lambda reference, answer: scorer.score(reference, answer)[kind]
