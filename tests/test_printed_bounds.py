@@ -24,7 +24,9 @@ BOUND_NO_LOSS = {
     },
     "explain": {"value"},
     "fitting": {"best.lead.mean"},
-    "intervals": {"100 * self.value", "100 * self.low", "100 * self.high"},
+    "intervals": {
+        "100 * self.value", "100 * self.low", "100 * self.high", "self.value", "self.low", "self.high",
+    },
     "mechanisms": {"low", "high"},
     "methods": {"self.ceiling", "(SPREAD / (turns * rate) * setting.labels / _units(setting, SUPPOSED)) ** 2"},
     "models": {

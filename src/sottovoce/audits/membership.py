@@ -29,7 +29,6 @@ from typing import Any, Final, final
 import numpy as np
 
 from sottovoce.audits.roc import (
-    REPLICATES,
     BoolArray,
     Draws,
     FloatArray,
@@ -42,7 +41,7 @@ from sottovoce.audits.roc import (
     tpr_at,
 )
 from sottovoce.errors import ParameterError
-from sottovoce.intervals import Proportion
+from sottovoce.intervals import REPLICATES, Proportion
 from sottovoce.parameters import Number
 
 NOT_RELEASED: Final = "attack on scores that are not released"
@@ -292,6 +291,11 @@ class AttackResult:
     notes: tuple[str, ...]
     roc: Roc
 
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether the whole interval of the area is above guessing."""
+        return self.auroc.low > 0.5
+
     def as_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
         return {
@@ -322,20 +326,48 @@ def attack_result(
     Raises:
         ParameterError: As for ``bootstrap_interval``: among others, there is only one candidate.
     """
-    roc = roc_of(scores, is_member)
-    rows, columns = np.meshgrid(*(np.arange(size) for size in np.shape(scores)), indexing="ij")
+    groups = np.meshgrid(*(np.arange(size) for size in np.shape(scores)), indexing="ij")
+    return measured_attack(
+        name, scores, is_member, (groups[0], groups[1]), draws, released=released, replicates=replicates
+    )
+
+
+def measured_attack(
+    name: str,
+    scores: FloatArray,
+    is_member: BoolArray,
+    groups: tuple[IntArray, ...],
+    draws: Draws,
+    *,
+    released: bool,
+    replicates: int = REPLICATES,
+) -> AttackResult:
+    """Measures the scores of an attack that did not score every candidate in every run.
+
+    Args:
+        name: Of the attack.
+        scores: Any shape.
+        is_member: The truth, of the same shape.
+        groups: Crossed groupings of the scores, of the same shape each, such as the run and the candidate.
+        draws: A seeded generator for the resamples.
+        released: As for ``attack_result``.
+        replicates: Resamples.
+
+    Raises:
+        ParameterError: As for ``bootstrap_interval``.
+    """
     members = int(np.sum(is_member))
     non_members = int(np.size(is_member)) - members
     low = {
         rate: bootstrap_interval(
-            scores, is_member, (rows, columns), draws, statistic=partial(tpr_at, fpr=rate), replicates=replicates
+            scores, is_member, groups, draws, statistic=partial(tpr_at, fpr=rate), replicates=replicates
         )
         for rate in LOW_RATES
     }
     notes = [] if released else [NOT_RELEASED]
     notes += [note for rate in LOW_RATES if (note := resolution_note(non_members, rate))]
-    area = bootstrap_interval(scores, is_member, (rows, columns), draws, replicates=replicates)
-    return AttackResult(name, released, area, low, members, non_members, tuple(notes), roc)
+    area = bootstrap_interval(scores, is_member, groups, draws, replicates=replicates)
+    return AttackResult(name, released, area, low, members, non_members, tuple(notes), roc_of(scores, is_member))
 
 
 def _other_seeds(seed: int, seeds: int) -> BoolArray:

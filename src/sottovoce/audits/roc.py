@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import ParameterError
-from sottovoce.intervals import Proportion, proportion, upper_limit
+from sottovoce.intervals import CONFIDENCE, REPLICATES, Proportion, proportion, upper_limit
 from sottovoce.parameters import Number
 from sottovoce.privacy.numbers import rounded_up
 
@@ -29,8 +29,6 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
-CONFIDENCE: Final = 0.95
-REPLICATES: Final = 1_000
 _AREA_STEPS: Final = 20_000
 _SLACK: Final = 1 + 1e-12
 _PART: Final = Number(0, 1, words="from 0 to 1")
