@@ -30,6 +30,7 @@ from sottovoce.methods.dp_logistic import (
     classifier,
 )
 from sottovoce.methods.fitting.fitter import make_fitter
+from sottovoce.methods.fitting.noisy_sums import number_of_units
 from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.accounting.accountant import rho_of_budget
 from sottovoce.privacy.events import GaussianDpEvent
@@ -282,9 +283,10 @@ def test_the_number_of_units_is_noisy_where_it_is_private():
     plan = DpLogistic(iterations=1).plan(PRICE, place)
     block = Block(np.tile([[1.0, 0.0]], (200, 1)), [0, 1] * 100, range(200))
     source = SeededRandomness(4)
-    counts = np.array([plan.fitter._units(place, Blocks([block]), source) for _ in range(400)])
-    assert not rejected((counts - 200) / plan.fitter.count_sigma, 1e-6)
-    assert rejected((counts - 200) / (plan.fitter.count_sigma * 0.8), 1e-6)
+    sigma = plan.fitter.count_sigma
+    counts = np.array([number_of_units(sigma, 1.0, place, Blocks([block]), source) for _ in range(400)])
+    assert not rejected((counts - 200) / sigma, 1e-6)
+    assert rejected((counts - 200) / (sigma * 0.8), 1e-6)
 
 
 def test_nothing_is_divided_by_a_private_number():

@@ -211,4 +211,3 @@ def best_threshold(trials: Trials, delta: float = 0.0, alpha: float = ALPHA) -> 
     if len(tried) > _MOST_TRIED:
         tried = [tried[int(place)] for place in np.linspace(0, len(tried) - 1, _MOST_TRIED)]
     return max(tried, key=lambda threshold: epsilon_of_rates(trials.rates(threshold), delta, alpha))
-

@@ -17,22 +17,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar, Final, Self, final
 
 import numpy as np
 
 from sottovoce.experts.public_map import PublicMap
-from sottovoce.experts.unit_sums import LIMIT, ClassSums, SumRule, UnitCount
+from sottovoce.experts.unit_sums import ClassSums, SumRule, UnitCount
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PrivateSums, PublicInputs, register_fitter
+from sottovoce.methods.fitting.noisy_sums import count_noise, noisy_sum, number_of_units
 from sottovoce.methods.fitting.support import LinearSupport
 from sottovoce.methods.poe import PriorWeight
 from sottovoce.models.base import FloatArray
 from sottovoce.parameters import Positive, Whole
-from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import ComposedDpEvent, DpEvent
 from sottovoce.privacy.step_costs import GaussianStep, step_cost
 from sottovoce.privacy.unit import ChangeType, is_drop
@@ -136,7 +135,7 @@ class ClassMeans(Fitter):
         sums = self._noise(setting).event
         if setting.units is not None:
             return sums
-        return ComposedDpEvent([self._count_noise(setting).event, sums])
+        return ComposedDpEvent([count_noise(self.count_sigma, setting.change).event, sums])
 
     def rules(self, plan: FitPlan, public: PublicInputs) -> list[SumRule] | None:
         if plan.setting.units is not None:
@@ -147,15 +146,11 @@ class ClassMeans(Fitter):
 
     def fit(self, plan: FitPlan, private: PrivateSums, public: PublicInputs, randomness: Randomness) -> LinearSupport:
         setting, sigma = plan.setting, float(self.sigma or 0)
-        units = self._units(setting, private, randomness)
+        least = LEAST_UNITS if setting.units is not None else max(LEAST_UNITS, float(setting.labels))
+        units = number_of_units(self.count_sigma, least, setting, private, randomness)
         rule, variances = self._rule(setting, public, units)
-        summed = VectorSum(
-            private.sum_of(rule),
-            squared_l2=rule.squared_l2(setting.change),
-            adjacency=setting.adjacency,
-            grid_step=Fraction(1, LIMIT),
-        )
-        noisy = self._noise(setting).release(summed, randomness).values
+        squared_l2 = rule.squared_l2(setting.change)
+        noisy = noisy_sum(rule, squared_l2, self._noise(setting), setting, private, randomness)
         split = setting.labels * setting.dimension
         sums = noisy[:split].reshape(setting.labels, setting.dimension)
         counts = noisy[split:] * rule.divisor
@@ -169,25 +164,9 @@ class ClassMeans(Fitter):
             mapped, variances = _concentrating(public.vectors.tobytes(), public.vectors.shape, noise)
         return ClassSums(setting.labels, setting.dimension, _divisor(setting), mapped), variances
 
-    def _units(self, setting: FitSetting, private: PrivateSums, randomness: Randomness) -> float:
-        """The number of units, or a noisy one where it is private."""
-        if setting.units is not None:
-            return _least(setting.units)
-        counted = VectorSum(
-            private.sum_of(UnitCount()),
-            squared_l2=(LIMIT * setting.change.rows) ** 2,
-            adjacency=setting.adjacency,
-            grid_step=Fraction(1, LIMIT),
-        )
-        (noisy,) = self._count_noise(setting).release(counted, randomness).values
-        return max(float(noisy), LEAST_UNITS, float(setting.labels))
-
     def _noise(self, setting: FitSetting) -> RoundedGaussian:
         step = ClassMeansStep(sigma=self.sigma, divisor=_divisor(setting))  # type: ignore[arg-type]
         return RoundedGaussian(float(step.event(setting.change).noise_multiplier))
-
-    def _count_noise(self, setting: FitSetting) -> RoundedGaussian:
-        return RoundedGaussian(float(self.count_sigma or 0) / setting.change.rows)
 
 
 @lru_cache(maxsize=1)

@@ -18,22 +18,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Annotated, ClassVar, Final, Self, final
 
 import numpy as np
 
 from sottovoce.experts.gradient_sums import GradientSums
 from sottovoce.experts.public_map import PublicMap
-from sottovoce.experts.unit_sums import LIMIT, SumRule, UnitCount
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PrivateSums, PublicInputs, register_fitter
+from sottovoce.methods.fitting.noisy_sums import count_noise, noisy_sum, number_of_units
 from sottovoce.methods.fitting.support import LinearSupport
 from sottovoce.methods.poe import PriorWeight
 from sottovoce.models.base import FloatArray
 from sottovoce.parameters import Number, Positive
-from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import ComposedDpEvent, DpEvent, SelfComposedDpEvent
 from sottovoce.privacy.step_costs import GaussianStep, step_cost
 from sottovoce.privacy.unit import ChangeType, is_drop
@@ -147,11 +145,11 @@ class DpLogistic(Fitter):
         descent = SelfComposedDpEvent(self._noise(setting).event, self.iterations)
         if setting.units is not None:
             return descent
-        return ComposedDpEvent([self._count_noise(setting).event, descent])
+        return ComposedDpEvent([count_noise(self.count_sigma, setting.change).event, descent])
 
     def fit(self, plan: FitPlan, private: PrivateSums, public: PublicInputs, randomness: Randomness) -> LinearSupport:
         setting = plan.setting
-        units = self._units(setting, private, randomness)
+        units = number_of_units(self.count_sigma, LEAST_UNITS, setting, private, randomness)
         noise = float(self.sigma or 0) / math.sqrt(self.iterations) * setting.labels / units
         mapped = _map(public.vectors, noise) if len(public.vectors) else None
         reach = min(MOST_REACH, REACH / noise)
@@ -160,28 +158,16 @@ class DpLogistic(Fitter):
         path = [np.zeros((setting.labels, dimension + 1))]
         for _ in range(self.iterations):
             rule = GradientSums(path[-1], self.clip, CONSTANT, mapped)
-            summed = _released(
-                rule, rule.squared_l2(setting.change), self._noise(setting), setting, private, randomness
-            )
+            squared_l2 = rule.squared_l2(setting.change)
+            summed = noisy_sum(rule, squared_l2, self._noise(setting), setting, private, randomness)
             path.append(path[-1] + length * summed.reshape(path[-1].shape))
         weights = np.mean(path[1:][-AVERAGED:], axis=0)
         return classifier(weights, reach * self.clip, noise, mapped, self.prior_weight)
-
-    def _units(self, setting: FitSetting, private: PrivateSums, randomness: Randomness) -> float:
-        """The number of units, or a noisy one where it is private."""
-        if setting.units is not None:
-            return max(float(setting.units), LEAST_UNITS)
-        squared_l2 = (LIMIT * setting.change.rows) ** 2
-        (noisy,) = _released(UnitCount(), squared_l2, self._count_noise(setting), setting, private, randomness)
-        return max(float(noisy), LEAST_UNITS)
 
     def _noise(self, setting: FitSetting) -> RoundedGaussian:
         """Of one iteration."""
         step = DpLogisticStep(sigma=self.sigma, iterations=self.iterations)  # type: ignore[arg-type]
         return RoundedGaussian(float(step.event(setting.change).noise_multiplier))
-
-    def _count_noise(self, setting: FitSetting) -> RoundedGaussian:
-        return RoundedGaussian(float(self.count_sigma or 0) / setting.change.rows)
 
 
 def classifier(
@@ -213,14 +199,3 @@ def _map(pool: FloatArray, noise: float) -> PublicMap:
     if variances.max() == variances.min():
         return mapped
     return PublicMap(mapped.centre, mapped.matrix[-COORDINATES:])
-
-
-def _released(
-    rule: SumRule, squared_l2: int, noise: RoundedGaussian, setting: FitSetting, private: PrivateSums,
-    randomness: Randomness,
-) -> FloatArray:  # fmt: skip
-    """One noisy sum, in units of what one unit adds at most."""
-    summed = VectorSum(
-        private.sum_of(rule), squared_l2=squared_l2, adjacency=setting.adjacency, grid_step=Fraction(1, LIMIT)
-    )
-    return noise.release(summed, randomness).values
