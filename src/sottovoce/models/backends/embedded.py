@@ -28,6 +28,12 @@ class Embedded(Backend):
 
         return partial(TransformersStepper, str(embedded_language_folder()), named="embedded")
 
+    def writer(self) -> partial[TransformersWriter]:
+        from sottovoce.models.embedded.language_model import embedded_language_folder
+        from sottovoce.models.huggingface.writer import TransformersWriter
+
+        return partial(TransformersWriter, str(embedded_language_folder()), named="embedded")
+
 
 @final
 @register_model("embedded-image", extra="images", summary="Small image encoder that learns names in context; offline.")

@@ -5,9 +5,8 @@ Isolation   By construction (specification 9.6, i): one request at a time, one r
 Failures    A request that does not fit into the model, whose texts cannot be kept from acting as control tokens, or
             whose numbers are not finite has no text. Behind a request on which the model fails, and behind the last
             one, the model must read a public text in the same bits as before: else the failure is everybody's.
-Speed       Requests are not put into one pass. Lockstep passes hold prompts that go on by one shared token; answers have
-            a prompt and an end each, so that most rows would stand empty. For the model that ships, one request at a
-            time took half the processor time of a group of one expert each.
+Speed       Requests are not put into one pass. Lockstep passes hold prompts that go on by one shared token; answers
+            have a prompt and an end each, so that most rows would stand empty.
 """
 
 from __future__ import annotations
