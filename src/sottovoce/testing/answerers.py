@@ -255,7 +255,8 @@ class _Answerer:
         if problem := losses.exceed(plan.base, base.delta):
             raise ContractError("composition", self.subject, *problem)
         self.report.kept("composition", losses.pairs, "pairs whose losses stay within the event")
-        self._joint(plan, relation, data, pairs)
+        if experts == SIZES[0]:
+            self._joint(plan, relation, data, pairs)
 
     def _pairs(
         self,
