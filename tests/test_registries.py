@@ -14,7 +14,7 @@ import pytest
 
 import sottovoce
 from sottovoce.errors import ParameterError
-from sottovoce.models.base import LabelScorer
+from sottovoce.models.base import LabelScorer, Writer
 from sottovoce.models.fake import FakeScorer
 from sottovoce.models.registry import GROUP, Backend, load_scorer, model_catalog, register_model
 from sottovoce.models.stepper import Stepper
@@ -111,13 +111,13 @@ def test_a_model_of_a_taken_name_is_refused(spec):
 
 
 def test_a_backend_that_opens_nothing_is_refused():
-    with pytest.raises(ParameterError, match="'scorer', 'stepper' or both"):
+    with pytest.raises(ParameterError, match="'scorer', 'stepper' or 'writer'"):
         register_model("nothing", summary="nothing")(type("Nothing", (Backend,), {}))
 
 
 def test_the_capabilities_of_the_light_model_are_those_that_are_listed():
     [fake] = [entry for entry in model_catalog() if entry.spec == "fake"]
-    assert fake.capabilities == (LabelScorer.__name__, Stepper.__name__)
+    assert fake.capabilities == (LabelScorer.__name__, Stepper.__name__, Writer.__name__)
     assert isinstance(load_scorer("fake"), LabelScorer)
 
 

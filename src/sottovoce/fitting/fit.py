@@ -51,7 +51,7 @@ from sottovoce.methods.fitting.fitter import (
     registered_fitters,
 )
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport
-from sottovoce.methods.fitting.writing import LONGEST, MOST_CANDIDATES, ModelWriter, Writer, once
+from sottovoce.methods.fitting.writing import LONGEST, MOST_CANDIDATES, ModelWriter, VariationWriter, once
 from sottovoce.models.base import (
     Embedder,
     FloatArray,
@@ -494,7 +494,7 @@ class Fitting:
             return shipped
         return of_shape(self.embedder.embed_questions(self.task, texts), (len(texts), self.embedder.dimension))
 
-    def _rehearsed_writer(self) -> Writer | None:
+    def _rehearsed_writer(self) -> VariationWriter | None:
         """The writer, for a method that has texts varied: it is asked once, so that one that cannot write is refused.
 
         Raises:

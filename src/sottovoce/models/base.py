@@ -1,19 +1,20 @@
 """What a language model can be asked. A method names the capability it needs; a model has it or is refused.
 
 ``LabelScorer`` is the capability behind classification: read each expert's demonstrations once, then give the
-log-probability of every label after every question.
+log-probability of every label after every question. ``Writer`` is behind long answers: a text for each prompt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import TaskError
+from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Example, Query, Task
 
 FloatArray = NDArray[np.float64]
@@ -132,6 +133,81 @@ class CompactEmbedder(Embedder, Protocol):
 
     def unfolded(self, vectors: NDArray[np.float32]) -> FloatArray:
         """The vectors, shape as given, row by row."""
+
+
+@final
+class WritingRequest(Opaque):
+    """What a writer is asked for: an answer to a question, after examples. Holds private text; does not print it.
+
+    Two requests are equal where all that they hold is.
+
+    Attributes:
+        instruction: Opens the prompt; public.
+        shots: Examples as (input, output), private or public, in the order in which they are shown.
+        question: The input to be answered; public.
+        names: What inputs and outputs are called in a prompt that a model continues; public.
+
+    Example:
+        >>> WritingRequest("Answer.", [("a private input", "a private output")], "Who called?")
+        WritingRequest(sealed)
+    """
+
+    __slots__ = ("instruction", "names", "question", "shots")
+
+    def __init__(
+        self,
+        instruction: str,
+        shots: Sequence[tuple[str, str]],
+        question: str,
+        names: tuple[str, str] = ("Input", "Output"),
+    ) -> None:
+        self.instruction, self.question, self.names = instruction, question, names
+        self.shots = tuple(shots)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WritingRequest) and self._parts == other._parts
+
+    def __hash__(self) -> int:
+        return hash(self._parts)
+
+    @property
+    def _parts(self) -> tuple[object, ...]:
+        return self.instruction, self.shots, self.question, self.names
+
+
+@runtime_checkable
+class Writer(Protocol):
+    """A model that writes a text after a prompt, each text by itself."""
+
+    @property
+    def name(self) -> str:
+        """As the caller would name it."""
+
+    @property
+    def isolation(self) -> Isolation:
+        """Whether a text depends on its own request alone, as far as was checked or asserted."""
+
+    @property
+    def longest(self) -> int | None:
+        """Tokens of the longest prompt and text together; ``None`` where that is not known."""
+
+    def write(self, requests: Sequence[WritingRequest], *, tokens: int) -> list[str | None]:
+        """One text for each request, in their order.
+
+        A text is a function of its own request (and of ``tokens``): which other requests there are, how many and in
+        which order, changes none. The same request gives the same text where the model itself is deterministic.
+
+        Args:
+            requests: What is asked for; none of them is kept.
+            tokens: Most tokens of a text.
+
+        Returns:
+            A text each, without blanks around it; ``None`` where the model failed on that request by itself, because
+            its prompt does not fit, say, or is refused.
+
+        Raises:
+            ModelError: The model failed for a reason that is no request's own. It quotes none.
+        """
 
 
 class EmbeddingScorer(LabelScorer, Embedder, Protocol):

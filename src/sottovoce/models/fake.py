@@ -1,7 +1,7 @@
 """Models made of Python functions, without weights: for tests and for trying a method.
 
-One scores labels. The other writes; its tokens are pieces of text, single characters unless others are given, and torch
-is used for its rows alone, on use.
+One scores labels. One writes token by token; its tokens are pieces of text, single characters unless others are given,
+and torch is used for its rows alone, on use. One writes whole texts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 
 from sottovoce.errors import MissingExtraError, ModelError, ParameterError
-from sottovoce.models.base import Context, FloatArray, Isolation
+from sottovoce.models.base import Context, FloatArray, Isolation, WritingRequest
 from sottovoce.models.failures import OwnFailure
 from sottovoce.models.stepper import Group, Prompt, Step
 from sottovoce.parameters import COUNT, Number
@@ -24,6 +24,8 @@ from sottovoce.tasks import Query, Task
 
 ScoreFunction = Callable[[Task, Context, Query], Sequence[float]]
 VectorFunction = Callable[[str], Sequence[float]]
+TextFunction = Callable[[WritingRequest], str | None]
+"""A request to its text; ``None`` for a request that cannot be answered."""
 
 
 if TYPE_CHECKING:
@@ -43,6 +45,13 @@ def one_shot(task: Task, context: Context, query: Query) -> list[float]:
     for example in context:
         scores[example.label] += 3.0
     return scores
+
+
+def nearest_output(request: WritingRequest) -> str:
+    """The output of the shot whose input shares the most words with the question; of none, the question itself."""
+    asked = set(request.question.lower().split())
+    shared = [len(asked & set(shown.lower().split())) for shown, _ in request.shots]
+    return request.shots[shared.index(max(shared))][1] if shared else request.question
 
 
 def words_hashed(text: str) -> list[float]:
@@ -110,6 +119,59 @@ class _FakeContexts:
 
     def close(self) -> None:
         self._contexts = ()
+
+
+@final
+class FakeWriter:
+    """Writes texts by a function and counts what it was asked. A token is a word.
+
+    Args:
+        function: The text of a request, cut to the tokens that it may have. By default ``nearest_output``. Where it
+            gives ``None``, or fails for a reason that is the request's own, there is no text; other errors are raised.
+        longest: Most words of prompt and text together; a request that does not fit has no text. ``None``: no limit.
+        name: As the caller would name it.
+        isolation: What ``isolation`` says.
+
+    Attributes:
+        calls: Requests so far, private or not.
+        shots_read: Examples in them.
+
+    Example:
+        >>> shots = [("a lost card", "Block it."), ("a late fee", "Ask for it back.")]
+        >>> FakeWriter().write([WritingRequest("Advise.", shots, "my card is lost")], tokens=5)
+        ['Block it.']
+    """
+
+    def __init__(
+        self,
+        function: TextFunction = nearest_output,
+        *,
+        longest: int | None = None,
+        name: str = "fake",
+        isolation: Isolation = Isolation.BY_CONSTRUCTION,
+    ) -> None:
+        self.function, self.longest, self.name, self.isolation = function, longest, name, isolation
+        self.calls = self.shots_read = 0
+
+    def write(self, requests: Sequence[WritingRequest], *, tokens: int) -> list[str | None]:
+        """A text each; see ``Writer.write``."""
+        COUNT.read("tokens", tokens)
+        return [self._text(request, tokens) for request in requests]
+
+    def _text(self, request: WritingRequest, tokens: int) -> str | None:
+        self.calls += 1
+        self.shots_read += len(request.shots)
+        if self.longest is not None and _words_of(request) + tokens > self.longest:
+            return None
+        with OwnFailure():
+            text = self.function(request)
+            return None if text is None else " ".join(text.split()[:tokens])
+        return None
+
+
+def _words_of(request: WritingRequest) -> int:
+    texts = [request.instruction, *(text for shot in request.shots for text in shot), request.question]
+    return sum(len(text.split()) for text in texts)
 
 
 @final

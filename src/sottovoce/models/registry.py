@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar, final
 
 from sottovoce.errors import MissingExtraError, ParameterError
-from sottovoce.models.base import LabelScorer
+from sottovoce.models.base import LabelScorer, Writer
 from sottovoce.models.stepper import Stepper
 from sottovoce.parameters import Kind, nearest
 from sottovoce.registry import Registry
@@ -23,7 +23,7 @@ M = TypeVar("M")
 
 
 class Backend:
-    """How one kind of model is opened: ``scorer``, ``stepper`` or both. What is heavy is imported inside them."""
+    """How one kind of model is opened: ``scorer``, ``stepper``, ``writer``. What is heavy is imported inside them."""
 
     def scorer(self) -> Callable[..., LabelScorer]:
         """What makes a model that scores labels, such as its class.
@@ -34,6 +34,10 @@ class Backend:
 
     def stepper(self) -> Callable[..., Stepper]:
         """What makes a model that writes token by token; called likewise."""
+        raise NotImplementedError
+
+    def writer(self) -> Callable[..., Writer]:
+        """What makes a model that writes whole texts; called likewise."""
         raise NotImplementedError
 
 
@@ -70,14 +74,18 @@ def register_model(spec: str, *, summary: str, extra: str = "") -> Callable[[B],
         extra: The optional dependencies of this package that it needs, as ``pyproject.toml`` names them.
 
     Raises:
-        ParameterError: The name is taken, or the backend defines neither ``scorer`` nor ``stepper``.
+        ParameterError: The name is taken, or the backend defines none of ``scorer``, ``stepper`` and ``writer``.
     """
 
     def enrol(cls: B) -> B:
-        able = {"LabelScorer": cls.scorer is not Backend.scorer, "Stepper": cls.stepper is not Backend.stepper}
+        able = {
+            "LabelScorer": cls.scorer is not Backend.scorer,
+            "Stepper": cls.stepper is not Backend.stepper,
+            "Writer": cls.writer is not Backend.writer,
+        }
         capabilities = tuple(name for name, has in able.items() if has)
         if not capabilities:
-            raise ParameterError("model", spec, "one whose backend defines 'scorer', 'stepper' or both")
+            raise ParameterError("model", spec, "one whose backend defines 'scorer', 'stepper' or 'writer'")
         _BACKENDS.enter(spec.partition(":")[0], (ModelEntry(spec, capabilities, extra, summary), cls))
         return cls
 
@@ -126,6 +134,27 @@ def load_stepper(spec: str, **options: Any) -> Stepper:
     entry, backend, names = _backend_of(spec, "Stepper", "one that writes:")
     with _missing_extra_named(entry):
         return _open(backend.stepper(), names, options)
+
+
+def load_writer(spec: str, **options: Any) -> Writer:
+    """Opens a model that writes whole texts.
+
+    Args:
+        spec: ``embedded-lm``, ``fake``, or ``hf:`` and a folder or a name on the hub.
+        options: Passed to the model, such as ``chat=False`` for ``hf:``.
+
+    Raises:
+        ParameterError: There is no such model, it cannot write, or it has no such option.
+        MissingExtraError: An optional package is not installed.
+        ModelError: The model cannot be loaded.
+
+    Example:
+        >>> load_writer("fake").name
+        'fake'
+    """
+    entry, backend, names = _backend_of(spec, "Writer", "one that writes texts:")
+    with _missing_extra_named(entry):
+        return _open(backend.writer(), names, options)
 
 
 def _backend_of(spec: str, capability: str, limit: str) -> tuple[ModelEntry, Backend, tuple[str, ...]]:

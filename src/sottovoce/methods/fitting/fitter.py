@@ -20,7 +20,7 @@ from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.unit_sums import SumRule
 from sottovoce.methods.base import Price, make_from, read_options
 from sottovoce.methods.fitting.support import LinearSupport, Support
-from sottovoce.methods.fitting.writing import Writer
+from sottovoce.methods.fitting.writing import VariationWriter
 from sottovoce.models.base import Embedder, FloatArray, LabelScorer
 from sottovoce.parameters import CheckedFloats, options_of
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
@@ -132,7 +132,7 @@ class PublicInputs:
     pool: Sequence[Query]
     vectors: FloatArray
     log_prior: Callable[[Sequence[Query]], FloatArray]
-    writer: Writer | None = None
+    writer: VariationWriter | None = None
 
 
 class Fitter(CheckedFloats, ABC):

@@ -45,7 +45,7 @@ TRIES: Final = 2
 """Texts are asked for so many times as often as they are needed: some come twice or cannot be read."""
 
 
-class Writer(Protocol):
+class VariationWriter(Protocol):
     """What writes variations of public texts. A text that it does not write is missing, and no error."""
 
     def variations(self, shown: Sequence[Example], each: int, tokens: int, turn: int) -> Sequence[Query]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from sottovoce.models.fake import FakeScorer, FakeStepper
+from sottovoce.models.fake import FakeScorer, FakeStepper, FakeWriter
 from sottovoce.models.registry import Backend, register_model
 
 
@@ -16,3 +16,6 @@ class Fake(Backend):
 
     def stepper(self) -> type[FakeStepper]:
         return FakeStepper
+
+    def writer(self) -> type[FakeWriter]:
+        return FakeWriter
