@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sottovoce.mechanisms.clustering import private_clustering
-from sottovoce.mechanisms.clustering.points import PrivatePoints
+from sottovoce.privacy.points import PrivatePoints
 from sottovoce.mechanisms.clustering.private_clustering import DPM
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianVector, NoisyVector

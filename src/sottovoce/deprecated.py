@@ -34,7 +34,7 @@ MODULES: Final = {
     "fingerprints": "records.fingerprints",
     "limits": "records.limits",
     "mechanisms.clustering_nodes": "mechanisms.clustering.tree",
-    "mechanisms.clustering_points": "mechanisms.clustering.points",
+    "mechanisms.clustering_points": "privacy.points",
     "mechanisms.clustering_price": "mechanisms.clustering.price",
     "mechanisms.clustering_projection": "mechanisms.clustering.projection",
     "mechanisms.clustering_release": "mechanisms.clustering.release",

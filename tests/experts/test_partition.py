@@ -20,7 +20,7 @@ from sottovoce.privacy.unit import CHANGE_TYPES, DROP, SWAP, Adjacency, Assignme
 
 AR, RO, ZO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT
 KEY = b"k" * 32
-SHUFFLED = partitions._shuffled
+SHUFFLED = partitions.shuffled
 IDS = ("u1", "u2", "u3", "u4", "u5")
 
 Unit = tuple[str, str]
@@ -76,7 +76,7 @@ SUPPORTED = [
 def order(request, monkeypatch):
     """One secret order, the same for both worlds of a pair: the laws are mixtures over all of them."""
     monkeypatch.setattr(
-        partitions, "_shuffled", lambda count, _: random.Random(request.param).sample(range(count), count)
+        partitions, "shuffled", lambda count, _: random.Random(request.param).sample(range(count), count)
     )
 
 
@@ -160,7 +160,7 @@ def companions(monkeypatch, units):
     """How often each set of slots comes out, over every secret order."""
     seen = Counter()
     for order in every_order(len(units)):
-        monkeypatch.setattr(partitions, "_shuffled", lambda count, _, order=order: list(order))
+        monkeypatch.setattr(partitions, "shuffled", lambda count, _, order=order: list(order))
         seen[frozenset(frozenset(slot) for slot in slots(Partition(units_per_expert=2), RO, units))] += 1
     return seen
 

@@ -159,7 +159,7 @@ def test_units_dealt_out_in_a_secret_order_cost_at_most_the_price_wherever_they_
     def law(texts):
         laws = []
         for order in orders:
-            monkeypatch.setattr(partitions, "_shuffled", lambda count, _, order=order: list(order))
+            monkeypatch.setattr(partitions, "shuffled", lambda count, _, order=order: list(order))
             laws.append(end_to_end(method, price, Partition(units_per_expert=g), RO, texts))
         return [sum(p) / len(laws) for p in zip(*laws, strict=True)]
 

@@ -55,7 +55,7 @@ class Ensemble(Opaque):
         together: bool = False,
     ) -> None:
         examples = examples_of(records, task, blank_allowed=adjacency is Adjacency.ZERO_OUT)
-        ids = [_stable_id(unit, records.unit) for unit in unseal(records)]
+        ids = [stable_id(unit, records.unit) for unit in unseal(records)]
         self._slots = partition.assign(ids, adjacency)
         kept = [unit[: partition.max_records] for unit in examples]
         contexts = [[example for unit in slot for example in kept[unit]] for slot in self._slots.members]
@@ -108,7 +108,8 @@ def examples_in_turn(records: PrivateRecords, task: Task, *, blank_allowed: bool
         yield [task.example_of(row, records.source) for row in unit if not (blank_allowed and _is_blank(row, task))]
 
 
-def _stable_id(unit: Sequence[Row], column: str) -> str | None:
+def stable_id(unit: Sequence[Row], column: str) -> str | None:
+    """The id of a unit that stays for life: its value of the unit's column, or its record's ``id``."""
     value = unit[0].values.get("id" if column == RECORD_UNIT else column)
     return None if is_missing(value) else identity_text(value)
 

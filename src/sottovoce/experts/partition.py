@@ -115,7 +115,7 @@ class Partition:
             members = self._hashed(unit_ids, self.capacity)
         else:
             g = self.units_per_expert
-            order = _shuffled(len(unit_ids), SystemRandomness()) if g > 1 else list(range(len(unit_ids)))
+            order = shuffled(len(unit_ids), SystemRandomness()) if g > 1 else list(range(len(unit_ids)))
             members = [order[start : start + g] for start in range(0, len(order), g)]
         return Slots(members, assignment, change, adjacency)
 
@@ -135,7 +135,7 @@ class Partition:
         return [sorted(slot, key=by_id.__getitem__)[: self.units_per_expert] for slot in members]
 
 
-def _shuffled(count: int, randomness: Randomness) -> list[int]:
+def shuffled(count: int, randomness: Randomness) -> list[int]:
     """A uniform order of 0, ..., count - 1 (Fisher and Yates)."""
     order = list(range(count))
     for last in range(count - 1, 0, -1):

@@ -21,7 +21,7 @@ from typing import TypeVar, final
 import numpy as np
 
 from sottovoce.errors import ModelError
-from sottovoce.models.base import Context, Embedder, FloatArray, LabelScorer, PreparedContexts
+from sottovoce.models.base import Context, Embedder, FloatArray, LabelScorer, PreparedContexts, Writer
 from sottovoce.models.failures import OwnFailure, bare_order, free, is_shared
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
@@ -151,7 +151,7 @@ def bare_scores(scorer: LabelScorer, task: Task, queries: Sequence[Query]) -> Fl
         free(prepared)
 
 
-def withheld(scorer: LabelScorer | Embedder, read: Callable[[], T]) -> T:
+def withheld(scorer: LabelScorer | Embedder | Writer, read: Callable[[], T]) -> T:
     """Lets a model read private examples; what it says of a failure stays here, for it could quote one.
 
     Raises:

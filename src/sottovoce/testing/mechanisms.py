@@ -22,7 +22,7 @@ from typing import Any, Final, final, get_type_hints
 import numpy as np
 
 from sottovoce.mechanisms.base import Mechanism
-from sottovoce.mechanisms.clustering.points import PrivatePoints
+from sottovoce.privacy.points import PrivatePoints
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency
 from sottovoce.randomness import Randomness

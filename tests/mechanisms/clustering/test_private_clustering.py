@@ -14,7 +14,7 @@ import pytest
 from clustering_worlds import Script, play
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.clustering import private_clustering
-from sottovoce.mechanisms.clustering.points import PrivatePoints, grid_rows
+from sottovoce.privacy.points import PrivatePoints, grid_rows
 from sottovoce.mechanisms.clustering.price import Level, split_event
 from sottovoce.mechanisms.clustering.private_clustering import DPM
 from sottovoce.mechanisms.clustering.projection import PublicProjection

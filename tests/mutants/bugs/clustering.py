@@ -119,7 +119,7 @@ MUTANTS = [
     Mutant(
         "rows-shortened-in-floating-point",
         "long rows are scaled in floats and rounded, past the radius",
-        "mechanisms/clustering/points.py",
+        "privacy/points.py",
         "norm = math.isqrt(int(squares[index])) + 1",
         "norm = round(math.sqrt(int(squares[index])))",
         NORMS,

@@ -81,7 +81,7 @@ MUTANTS = [
         "file-order-groups",
         "units are grouped in the order of the file",
         "experts/partition.py",
-        "order = _shuffled(len(unit_ids), SystemRandomness()) if g > 1 else list(range(len(unit_ids)))",
+        "order = shuffled(len(unit_ids), SystemRandomness()) if g > 1 else list(range(len(unit_ids)))",
         "order = list(range(len(unit_ids)))",
         PARTITION,
     ),

@@ -36,7 +36,7 @@ from sottovoce.benchmarks.harness.hardware import describe
 from sottovoce.benchmarks.harness.public_rows import public_records
 from sottovoce.data.bundled import tickets_file
 from sottovoce.files.outputs import unused, write_new
-from sottovoce.mechanisms.clustering.points import PrivatePoints, grid_rows
+from sottovoce.privacy.points import PrivatePoints, grid_rows
 from sottovoce.mechanisms.clustering.private_clustering import DPM
 from sottovoce.mechanisms.clustering.projection import PublicProjection
 from sottovoce.privacy.unit import Adjacency

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
-from sottovoce.mechanisms.clustering.points import GRID_BITS, PrivatePoints, bound_of, grid_rows, require_radius
+from sottovoce.privacy.points import GRID_BITS, PrivatePoints, bound_of, grid_rows, require_radius
 from sottovoce.mechanisms.clustering.price import (
     Level,
     count_sensitivity,

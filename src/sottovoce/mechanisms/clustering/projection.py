@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.errors import ParameterError
-from sottovoce.mechanisms.clustering.points import (
+from sottovoce.privacy.points import (
     GRID_BITS,
     FloatArray,
     as_vectors,

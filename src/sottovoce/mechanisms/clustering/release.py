@@ -12,7 +12,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.mechanisms.clustering.points import FloatArray
+from sottovoce.privacy.points import FloatArray
 from sottovoce.mechanisms.clustering.projection import PublicProjection
 from sottovoce.privacy.aggregates import IntArray
 
