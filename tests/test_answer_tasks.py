@@ -31,8 +31,14 @@ def test_an_example_is_its_input_as_the_template_shows_it_and_its_answer():
 @pytest.mark.parametrize("field", ["dialogue", "summary"])
 @pytest.mark.parametrize(
     ("value", "problem"),
-    [(None, "missing or empty"), ("", "missing or empty"), (" \n", "only blanks"), (3, "not a text"), (["Quagga"], "not a text")],
-)  # fmt: skip
+    [
+        (None, "missing or empty"),
+        ("", "missing or empty"),
+        (" \n", "only blanks"),
+        (3, "not a text"),
+        (["Quagga"], "not a text"),
+    ],
+)
 def test_a_field_that_is_no_text_is_named_and_not_quoted(field, value, problem):
     error = refusal({"dialogue": "Quagga", "summary": "Quagga", field: value})
     assert error.field == field

@@ -39,7 +39,7 @@ FLOORS = (
     {"privacy", "models"},
     {"mechanisms", "experts"},
     {"methods"},
-    {"session", "synthesis", "fitting", "release", "sklearn", "planner"},
+    {"session", "answering", "synthesis", "fitting", "release", "sklearn", "planner"},
     {"audits", "benchmarks", "explain", "testing"},
     {"cli", "server", "__main__"},
 )
@@ -51,6 +51,8 @@ KEYS = (".unseal", ".unseal_units")
 MAY_DRAW = {
     "randomness.py": "the source of noise",
     "session.py": "ids of releases",
+    "answering/session.py": "ids of releases",
+    "answering/run.py": "ids of runs",
     "synthesis/synthesizer.py": "ids of runs",
     "fitting/fit.py": "ids of runs",
     "store.py": "the key of the store's file names",
