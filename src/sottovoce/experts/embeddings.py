@@ -41,7 +41,7 @@ def sum_of_clipped(
 ) -> VectorSum:
     """Sums the experts' vectors, each clipped to Euclidean norm ``bound`` and put on a grid of 2**-grid_bits.
 
-    Embedding-space aggregation (ESA), which is still to come, needs it (specification 5.4).
+    Embedding-space aggregation (``methods.answering.esa``) needs it (specification 5.4).
 
     Args:
         rows: Shape (experts, dimensions); a row that is not finite is a null expert.
@@ -100,7 +100,7 @@ def keyword_counts(
 ) -> VectorSum:
     """Counts for every public keyword the responses that hold it, at most ``keywords_per_response`` of each response.
 
-    Keyword-space aggregation (KSA), which is still to come, needs it (specification 5.5).
+    Keyword-space aggregation (``methods.answering.ksa``) needs it (specification 5.5).
 
     A response with more keeps the first ones of the public list; a row with anything but 0 and 1 is a null expert.
 

@@ -19,21 +19,21 @@ _WORD: Final = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 LONGEST_WORD: Final = 40
 """Longer runs are no words: identifiers, addresses."""
 
-STOP_WORDS: Final = frozenset(
-    """
-    about above after again against all also although always am among an and any are aren't around as at be because
-    been before being below between both but by can can't cannot could couldn't did didn't do does doesn't doing don't
-    down during each either else ever every few for from further get gets getting go goes going got had hadn't has
-    hasn't have haven't having he he'd he'll he's her here here's hers herself him himself his how how's however i'd
-    i'll i'm i've if in into is isn't it it's its itself just let let's like may me might more most much must mustn't
-    my myself neither no nor not of off often on once one only or other others ought our ours ourselves out over own
-    per perhaps quite rather really said same say says shall shan't she she'd she'll she's should shouldn't since so
-    some still such than that that's the their theirs them themselves then there there's these they they'd they'll
-    they're they've this those though through to too under until up upon us very via was wasn't we we'd we'll we're
-    we've well were weren't what what's when when's where where's whether which while who who's whom whose why why's
-    will with within without won't would wouldn't yes yet you you'd you'll you're you've your yours yourself yourselves
-    """.split()
-)
+_STOP: Final = """
+about above after again against all also although always am among an and any are aren't around as at be because
+been before being below between both but by can can't cannot could couldn't did didn't do does doesn't doing
+don't down during each either else ever every few for from further get gets getting go goes going got had hadn't
+has hasn't have haven't having he he'd he'll he's her here here's hers herself him himself his how how's however
+i'd i'll i'm i've if in into is isn't it it's its itself just let let's like may me might more most much must
+mustn't my myself neither no nor not of off often on once one only or other others ought our ours ourselves out
+over own per perhaps quite rather really said same say says shall shan't she she'd she'll she's should shouldn't
+since so some still such than that that's the their theirs them themselves then there there's these they they'd
+they'll they're they've this those though through to too under until up upon us very via was wasn't we we'd
+we'll we're we've well were weren't what what's when when's where where's whether which while who who's whom
+whose why why's will with within without won't would wouldn't yes yet you you'd you'll you're you've your yours
+yourself yourselves
+"""
+STOP_WORDS: Final = frozenset(_STOP.split())
 """Words that are no keywords. Public, and fixed: a list that followed from records would tell of them."""
 
 

@@ -124,11 +124,10 @@ class ExpertSampling:
         """
         if self.experts is None:
             return None if units is None else -(-units // self.shots)
-        if units is not None and adjacency.size_is_public and self.sampling != CATEGORICAL:
-            if self.experts * self.shots > units:
-                raise ParameterError(
-                    "experts", self.experts, f"at most {units // self.shots}: {units} units, {self.shots} an expert"
-                )
+        fits = units is None or self.sampling == CATEGORICAL or self.experts * self.shots <= units
+        if adjacency.size_is_public and not fits:
+            most = (units or 0) // self.shots
+            raise ParameterError("experts", self.experts, f"at most {most}: {units} units, {self.shots} an expert")
         return self.experts
 
     def rate_of(self, units: int | None) -> float | None:
@@ -140,8 +139,9 @@ class ExpertSampling:
         return None
 
     def shared_sample(self, adjacency: Adjacency, units: int | None) -> SharedSample | None:
-        """The sample of one question; ``None`` where nothing is sampled. Everything that is released from it is amplified
-        together, once.
+        """The sample of one question; ``None`` where nothing is sampled.
+
+        Everything that is released from it is amplified together, once.
 
         Args:
             adjacency: What one change is.
@@ -201,7 +201,9 @@ class ExpertSampling:
 
     def _groups(self, order: Sequence[int]) -> list[list[int]]:
         """The first m times k of an order, k by k."""
-        return [list(order[start : start + self.shots]) for start in range(0, (self.experts or 0) * self.shots, self.shots)]
+        return [
+            list(order[start : start + self.shots]) for start in range(0, (self.experts or 0) * self.shots, self.shots)
+        ]
 
     def _partition(self, adjacency: Adjacency) -> Partition:
         capacity = None if adjacency.size_is_public else self.experts

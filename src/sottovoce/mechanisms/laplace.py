@@ -39,7 +39,7 @@ _DEEPEST: Final = Fraction(100)
 class Laplace(Checked, Mechanism):
     """Releases counts with independent noise z of probability proportional to exp(-epsilon * abs(z) / l1).
 
-    Noisy counts of keywords and clusters (KSA, SGA), which are still to come, need it.
+    Noisy counts by pure DP, which no method releases yet, need it.
 
     Attributes:
         epsilon: Privacy loss of one release, in nats.

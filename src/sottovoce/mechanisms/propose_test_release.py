@@ -27,6 +27,8 @@ from sottovoce.privacy.events import WithFailure, ZCDpEvent
 from sottovoce.privacy.numbers import exact
 from sottovoce.randomness import Randomness
 
+LEAST_SIGMA: Final = 0.05
+"""Least deviation of the noise, over the sensitivity."""
 _BITS: Final = 256
 """Fractional bits of the sums that decide the margin."""
 _DEEPEST: Final = Fraction(100)
@@ -40,7 +42,7 @@ _WIDEST: Final = 10**4
 class ProposeTestRelease(Checked, Mechanism):
     """Releases the set of the k largest scores if a noisy gap between the k-th and the next one is large enough.
 
-    Keyword-space aggregation (KSA), which is still to come, needs it (specification 5.5.3).
+    Keyword-space aggregation (``methods.answering.ksa``) needs it (specification 5.5.3).
 
     Attributes:
         sigma: Deviation of the noise on the gap, over the sensitivity.
@@ -60,7 +62,7 @@ class ProposeTestRelease(Checked, Mechanism):
         None
     """
 
-    sigma: Annotated[float, Number(0.05, 1_000, strict=True)]
+    sigma: Annotated[float, Number(LEAST_SIGMA, 1_000, strict=True)]
     failure_delta: Annotated[float, Number(1e-15, 0.1)]
     k: Annotated[int, COUNT]
 

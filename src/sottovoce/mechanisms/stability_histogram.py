@@ -36,7 +36,7 @@ FloatArray = NDArray[np.float64]
 class StabilityHistogram(Checked, Mechanism):
     """Adds discrete Laplace noise to the counts of the items that occur and releases those above a threshold.
 
-    Keyword-space aggregation (KSA), which is still to come, needs it (specification 5.5).
+    For an open universe of items (specification 5.5); the keywords of ``methods.answering.ksa`` are of a public one.
 
     Attributes:
         epsilon: Privacy loss when no item gives itself away, in nats.

@@ -49,7 +49,7 @@ _AT_ONCE: Final = 4096
 class JointTopK(Checked, Mechanism):
     """Selects a list of k different candidates with weight exp(epsilon * utility / (2 * sensitivity)), exactly.
 
-    Keyword-space aggregation (KSA), which is still to come, needs it (specification 5.5).
+    Keyword-space aggregation (``methods.answering.ksa``) needs it (specification 5.5).
 
     Attributes:
         epsilon: Privacy loss of the whole list, in nats.
@@ -199,7 +199,7 @@ def _nth_unused(n: int, used: Sequence[int]) -> int:
 class OneShotTopK(Checked, Mechanism):
     """Selects k different candidates in order, each by an exponential mechanism over those not yet chosen.
 
-    Keyword-space aggregation (KSA), which is still to come, needs it (specification 5.5).
+    Keyword-space aggregation chooses so at a share of its own for every choice (specification 5.5).
 
     Attributes:
         epsilon: Pure privacy loss of the whole list, in nats; every choice has an equal share of it.

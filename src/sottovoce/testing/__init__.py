@@ -1,4 +1,4 @@
-"""Contracts of methods, decoders, fitters and mechanisms, for one's own too; docs/testing.md says what they prove.
+"""Contracts of methods, decoders, answerers, fitters and mechanisms, for one's own too; see docs/testing.md.
 
 Example:
     >>> from sottovoce.methods.rnm import RNM
@@ -8,6 +8,7 @@ Example:
 ``python -m sottovoce.testing`` puts everything that is registered through them.
 """
 
+from sottovoce.testing.answerers import check_answerer
 from sottovoce.testing.decoders import check_decoder
 from sottovoce.testing.fitters import check_fitter
 from sottovoce.testing.mechanisms import check_mechanism
@@ -21,6 +22,7 @@ __all__ = [
     "Effort",
     "Enrolled",
     "Report",
+    "check_answerer",
     "check_decoder",
     "check_fitter",
     "check_mechanism",

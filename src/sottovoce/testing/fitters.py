@@ -225,7 +225,7 @@ class _Fitter:
         for world in data:
             tape, support = self._fit(plan, relation, world, self._replay(released, world))
             where = f"{worlds.shown(data[0])} and {worlds.shown(world)}, {relation}"
-            if problem := _first_difference(first.trace, tape.trace):
+            if problem := first_difference(first.trace, tape.trace):
                 raise ContractError("asks", self.subject, problem, where)
             if worlds.support_marks(support) != worlds.support_marks(made):
                 problem = "of the same releases it makes two supports: something private reaches them without noise"
@@ -335,7 +335,7 @@ class _Fitter:
         plan = self._plan(relation, len(DRAWN_WORLD), PRICES[0], self.candidates[0])
         if plan is None:
             return
-        fits = [self._fit(plan, relation, DRAWN_WORLD, told) for told in (None, *_EXTREMES)]
+        fits = [self._fit(plan, relation, DRAWN_WORLD, told) for told in (None, *EXTREMES)]
         if len({(len(tape.draws), _shape(support)) for tape, support in fits}) > 1:
             problem = "how often it draws, or the shape of its support, depends on what is drawn"
             raise ContractError("draws", self.subject, problem, worlds.shown(DRAWN_WORLD))
@@ -347,7 +347,7 @@ class _Fitter:
         if any(answer is not None and not np.isfinite(answer).all() for answer in answers):
             problem = "its support answers with numbers that are not finite"
             raise ContractError("draws", self.subject, problem, worlds.shown(DRAWN_WORLD))
-        self.report.kept("draws", 1 + len(_EXTREMES), "fits of extreme releases, all of one shape")
+        self.report.kept("draws", 1 + len(EXTREMES), "fits of extreme releases, all of one shape")
 
     def _sampler(self, relation: Relation) -> None:
         """Noise that comes through ``fit`` has the scale that is charged, is independent, and selections their law."""
@@ -357,12 +357,12 @@ class _Fitter:
         pool, noise, source = Pool(), list[FloatArray](), seeded(20261122)
         for _ in range(self.fits):
             tape, _ = self._fit(plan, relation, DRAWN_WORLD, randomness=source)
-            noise += [_noise_of(draw) for draw in tape.draws if isinstance(draw.aggregate, VectorSum)]
+            noise += [noise_of(draw) for draw in tape.draws if isinstance(draw.aggregate, VectorSum)]
             for number, draw in enumerate(tape.draws):
                 if isinstance(draw.aggregate, Scores) and isinstance(draw.mechanism, SelectionMechanism):
                     law = dict(enumerate(np.exp(law_of(draw)).tolist()))
                     pool.add({"draw": number}, law, [draw.outcome], worlds.shown(DRAWN_WORLD))
-        problem = pool.departs()[0] or _not_normal(noise)
+        problem = pool.departs()[0] or not_normal(noise)
         if problem:
             raise ContractError(
                 "sampler", self.subject, f"its draws do not follow their law: {problem}", worlds.shown(DRAWN_WORLD)
@@ -395,7 +395,7 @@ class _NoSelectionError(Exception):
     """A draw has no law that can be written out."""
 
 
-def _first_difference(one: Sequence[tuple[str, Any]], other: Sequence[tuple[str, Any]]) -> str:
+def first_difference(one: Sequence[tuple[str, Any]], other: Sequence[tuple[str, Any]]) -> str:
     """What shows that what is asked for follows private data; empty where nothing does."""
     for (what, content), (twin, same) in zip(one, other, strict=False):
         if what != twin or content != same:
@@ -446,7 +446,7 @@ def _zeros(_: int, draw: Draw) -> Any:
     return NotImplemented
 
 
-_EXTREMES: Final = (
+EXTREMES: Final = (
     _told(lambda _: 40.0),
     _told(lambda _: -40.0),
     _told(lambda at: 40.0 * (-1) ** at),
@@ -456,13 +456,13 @@ _EXTREMES: Final = (
 """Noise far beyond any that comes, to one side, to the other, to both; and none of the data left."""
 
 
-def _noise_of(draw: Draw) -> FloatArray:
+def noise_of(draw: Draw) -> FloatArray:
     """What was added to a vector, in deviations."""
     added = [step - value for step, value in zip(draw.outcome.steps, draw.aggregate.values.tolist(), strict=True)]
     return np.array(added, dtype=np.float64) / math.sqrt(draw.mechanism.noise_variance(draw.aggregate))
 
 
-def _not_normal(noise: Sequence[FloatArray]) -> str:
+def not_normal(noise: Sequence[FloatArray]) -> str:
     """What shows that numbers are not independent and normal with deviation 1; a false alarm has a chance of 1e-9.
 
     The sum of squares has a chi-square law, and the signs of two numbers agree as a fair coin falls.
@@ -474,9 +474,10 @@ def _not_normal(noise: Sequence[FloatArray]) -> str:
     if min(chi2.cdf(square, len(flat)), chi2.sf(square, len(flat))) < level:
         return f"{len(flat)} numbers of noise have a mean square of {square / len(flat):.4g} times the stated variance"
     for what, one, other in (("neighbouring numbers", flat[1:], flat[:-1]), *_repeats(noise)):
-        agree = int((one * other > 0).sum())
-        if 2 * min(binom.cdf(agree, len(one), 0.5), binom.sf(agree - 1, len(one), 0.5)) < level:
-            return f"the noise of {what} has the same sign {agree} times of {len(one)}"
+        products = one * other
+        agree, signed = int((products > 0).sum()), int((products != 0).sum())  # integer noise may be 0
+        if 2 * min(binom.cdf(agree, signed, 0.5), binom.sf(agree - 1, signed, 0.5)) < level:
+            return f"the noise of {what} has the same sign {agree} times of {signed}"
     return ""
 
 

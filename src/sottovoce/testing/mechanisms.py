@@ -22,8 +22,8 @@ from typing import Any, Final, final, get_type_hints
 import numpy as np
 
 from sottovoce.mechanisms.base import Mechanism
-from sottovoce.privacy.points import PrivatePoints
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
+from sottovoce.privacy.points import PrivatePoints
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing.claims import LEAST, Claim, FloatArray, claim_of, excess, log_law

@@ -14,8 +14,10 @@ from typing import Any, Final, final
 
 from sottovoce.mechanisms import base as mechanisms
 from sottovoce.methods import base as methods
+from sottovoce.methods.answering import answerer as answerers
 from sottovoce.methods.decoding import decoder as decoders
 from sottovoce.methods.fitting import fitter as fitters
+from sottovoce.testing.answerers import check_answerer
 from sottovoce.testing.decoders import check_decoder
 from sottovoce.testing.fitters import check_fitter
 from sottovoce.testing.mechanisms import check_mechanism
@@ -65,6 +67,7 @@ REGISTRIES: Final = (
     Enrolled("mechanism", mechanisms.register, mechanisms.registered, _check_mechanism),
     Enrolled("method", methods.register_method, methods.registered_methods, check_method),
     Enrolled("decoder", decoders.register_decoder, decoders.registered_decoders, check_decoder),
+    Enrolled("answerer", answerers.register_answerer, answerers.registered_answerers, check_answerer),
     Enrolled("fitter", fitters.register_fitter, fitters.registered_fitters, check_fitter),
 )
 

@@ -36,9 +36,9 @@ from sottovoce.benchmarks.harness.hardware import describe
 from sottovoce.benchmarks.harness.public_rows import public_records
 from sottovoce.data.bundled import tickets_file
 from sottovoce.files.outputs import unused, write_new
-from sottovoce.privacy.points import PrivatePoints, grid_rows
 from sottovoce.mechanisms.clustering.private_clustering import DPM
 from sottovoce.mechanisms.clustering.projection import PublicProjection
+from sottovoce.privacy.points import PrivatePoints, grid_rows
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records.readers import read_public

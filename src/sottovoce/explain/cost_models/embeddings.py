@@ -10,34 +10,12 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from sottovoce.explain.cost_model import CostModel, register_cost_model
+from sottovoce.methods.answering.esa import EmbeddingMean, published
 from sottovoce.methods.decoding.plan import Part
 from sottovoce.parameters import Positive, Whole
-from sottovoce.privacy.claims import Claim, of_gaussian
-from sottovoce.privacy.step_costs import GaussianStep, NoiseLaw, step_cost
-from sottovoce.privacy.unit import Adjacency, ChangeType, is_drop
-
-
-@final
-@step_cost("esa", law="mean over a fixed number of clipped embeddings + Gaussian noise", source="specification 5.4")
-@dataclass(frozen=True)
-class EmbeddingMean(GaussianStep):
-    """Embedding-space aggregation.
-
-    Attributes:
-        clip: B, the embeddings' largest norm.
-        experts: m, the fixed public denominator.
-        sigma: Deviation per coordinate, on the mean.
-        sampler: ``discrete`` or ``continuous``.
-    """
-
-    clip: Positive
-    experts: Whole
-    sigma: Positive
-    sampler: NoiseLaw = "discrete"
-
-    def norm(self, change: ChangeType) -> float:
-        is_drop(change)
-        return change.widths * self.clip / self.experts
+from sottovoce.privacy.claims import Claim
+from sottovoce.privacy.step_costs import NoiseLaw
+from sottovoce.privacy.unit import Adjacency
 
 
 @final
@@ -56,8 +34,4 @@ class ESA(CostModel):
         return (Part(EmbeddingMean(self.clip, self.experts, self.sigma or 0, self.sampler)),)
 
     def claim(self) -> Claim:
-        mu = self.clip / (self.experts * (self.sigma or 1))
-        return Claim(
-            "Wu et al.: noise for an embedding that vanishes",
-            lambda delta, answers: of_gaussian(mu, answers, delta),
-        )
+        return published(self.clip, self.experts, self.sigma or 1)

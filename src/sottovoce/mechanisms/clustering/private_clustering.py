@@ -26,7 +26,6 @@ from numpy.typing import ArrayLike
 
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import Mechanism, register
-from sottovoce.privacy.points import GRID_BITS, PrivatePoints, bound_of, grid_rows, require_radius
 from sottovoce.mechanisms.clustering.price import (
     Level,
     count_sensitivity,
@@ -44,6 +43,7 @@ from sottovoce.parameters import COUNT, ExactNumber, Kind, Number, OneOf, read_f
 from sottovoce.privacy.aggregates import IntArray, Scores, VectorSum
 from sottovoce.privacy.events import ComposedDpEvent, DpEvent, ZCDpEvent
 from sottovoce.privacy.parameters import RHO
+from sottovoce.privacy.points import GRID_BITS, PrivatePoints, bound_of, grid_rows, require_radius
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 

@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.errors import ParameterError
+from sottovoce.parameters import Number, read_fields
+from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.points import (
     GRID_BITS,
     FloatArray,
@@ -28,8 +30,6 @@ from sottovoce.privacy.points import (
     grid_rows,
     require_radius,
 )
-from sottovoce.parameters import Number, read_fields
-from sottovoce.privacy.aggregates import IntArray
 from sottovoce.randomness import SeededRandomness
 
 AXIS_BITS: Final = 16

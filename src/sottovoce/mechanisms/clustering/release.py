@@ -12,9 +12,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sottovoce.privacy.points import FloatArray
 from sottovoce.mechanisms.clustering.projection import PublicProjection
 from sottovoce.privacy.aggregates import IntArray
+from sottovoce.privacy.points import FloatArray
 
 
 @final
@@ -113,7 +113,7 @@ class Clustering:
         self._descend(node.above, steps, members[~below], assigned)
 
     def to_json(self) -> dict[str, Any]:
-        """The release as plain values, which semantic-group aggregation (SGA), still to come, writes to files."""
+        """The release as plain values."""
         return {
             "projection": self.projection.name,
             "clusters": [

@@ -88,7 +88,7 @@ class AnswerSetting:
         return self.sampling.rate_of(self.units)
 
     def base(self, price: Price) -> Price:
-        """What the release may cost before its sample amplifies it once (T10, T11): the price where nothing is sampled."""
+        """What a release may cost before its sample amplifies it once (T10, T11); the price if nothing is sampled."""
         rate = self.rate
         return price if rate is None else Price(*base_of_sampled(price.epsilon, price.delta, rate))
 
@@ -261,6 +261,11 @@ class Answerer(CheckedFloats, ABC):
         """The answer, from a released outcome and public things alone. It may be repeated."""
 
     @property
+    def open_parameters(self) -> tuple[str, ...]:
+        """Those of ``calibrated_parameters`` that a price settles for these options."""
+        return self.calibrated_parameters
+
+    @property
     def options(self) -> dict[str, Any]:
         """Every public parameter of the method."""
         return {name: getattr(self, name) for name in options_of(type(self))}
@@ -310,12 +315,8 @@ class Answerer(CheckedFloats, ABC):
 
     def _charge(self, event: DpEvent, epsilon: float, price: Price, setting: AnswerSetting) -> DpEvent:
         """The event itself where the ledger's sum prices it within the price, else one point of its profile."""
-        if not self.private:
-            return event
-        if setting.rate is None:
-            if not setting.adds_epsilons or setting.cost(event, 0.0).epsilon <= price.epsilon:
-                return event
-        return ApproximateDP(epsilon, price.delta)
+        summed = not setting.adds_epsilons or setting.cost(event, 0.0).epsilon <= price.epsilon
+        return event if setting.rate is None and summed else ApproximateDP(epsilon, price.delta)
 
 
 _ANSWERERS = Registry[type[Answerer]]("method", "sottovoce.methods")
@@ -326,6 +327,9 @@ def register_answerer(name: str, *, summary: str, source: str) -> Callable[[T], 
     """Enrols an answerer under its published name, for ``sotto answer --method``, ``sotto methods`` and contracts."""
 
     def enrol(cls: T) -> T:
+        if cls.private and cls.reads not in (Reads.NOTHING, Reads.ONE_EXPERT_EACH):
+            limit = "one whose experts hold their own units: one prompt of all records has no change type"
+            raise ParameterError("method", name, limit)
         cls.name, cls.summary, cls.source = name, summary, source
         _ANSWERERS.enter(name, cls)
         return cls

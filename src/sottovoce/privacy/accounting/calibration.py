@@ -100,7 +100,7 @@ def calibrate(
 def base_of_sampled(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
     """The (epsilon, delta) that a release may have before a sample of this rate amplifies it once (T10, T11).
 
-    Semantic-group aggregation (SGA), which is still to come, needs it (specification 5.6.6).
+    Every answer from a fresh sample needs it (``methods.answering``; specification 5.6.6).
 
     Example:
         >>> base, delta = base_of_sampled(6.13, 1e-6, 400 / 2600)

@@ -1,0 +1,183 @@
+"""Small worlds for answerers: what experts wrote, neighbours, settings, and the public side that a draw is given.
+
+A world is one text an expert, ``None`` for a null expert. Texts have keywords and known vectors, so that sums, counts
+and points come from the package's own rules on texts that are known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, final
+
+import numpy as np
+
+from sottovoce.experts.keywords import universe_of
+from sottovoce.experts.sampling import CATEGORICAL, WITHOUT_REPLACEMENT, ExpertSampling
+from sottovoce.experts.written import WrittenOutputs
+from sottovoce.methods.answering.answerer import AnswerSetting, PublicSide
+from sottovoce.models.base import FloatArray, WritingRequest
+from sottovoce.privacy.unit import Adjacency
+
+World = tuple[str | None, ...]
+
+VECTORS: Final[Mapping[str, tuple[float, ...]]] = {
+    "a lost card": (1.0, 0.0, 0.0),
+    "a late fee": (-1.0, 0.0, 0.0),
+    "block the lost card today": (0.0, 1.0, 0.0),
+    "a secret codeword": (0.48, 0.6, 0.64),
+    "fee card codeword today": (3000.0, -4000.0, 50.0),
+    "the of and": (math.nan,) * 3,
+}
+"""What experts may write: unit vectors, opposite ones, one that is far too long, and one that cannot be embedded. Some
+words stand in no public text."""
+TEXTS: Final[tuple[str | None, ...]] = (*VECTORS, None)
+POOL: Final[Mapping[str, tuple[float, ...]]] = {
+    "the card is lost": (0.8, 0.6, 0.0),
+    "a fee is late today": (-0.6, 0.0, 0.8),
+    "block the card": (0.6, 0.0, 0.8),
+    "the fee is refunded, please write to the bank or to its branch": (-0.8, -0.6, 0.0),
+}
+"""Public answers and their vectors."""
+DIMENSION: Final = 3
+SMALL: Final = ("a lost card", "a late fee", "block the lost card today")
+"""Experts beside the one that changes, for laws that are written out."""
+MANY: Final = 48
+"""Experts of a world in which groups can be found."""
+
+
+@final
+@dataclass(frozen=True)
+class Relation:
+    """An adjacency with a sampling, and what one change does.
+
+    Attributes:
+        adjacency: The relation.
+        sampling: How units come to experts, but for the number of experts.
+        counted: Whether the number of experts is public.
+        population: Units for every unit in the sample; 1 where all are used.
+    """
+
+    adjacency: Adjacency
+    sampling: ExpertSampling
+    counted: bool = True
+    population: int = 1
+
+    def __str__(self) -> str:
+        experts = "" if self.counted else ", number of experts private"
+        return f"{self.adjacency.value}, {self.sampling.sampling}, {self.sampling.shots} an expert{experts}"
+
+    def setting(self, experts: int, candidates: int, keywords: int, *, adds_epsilons: bool = True) -> AnswerSetting:
+        """The public side of an answer of so many experts."""
+        sampling = replace(self.sampling, experts=experts if self.counted else None)
+        units = experts * sampling.shots * self.population if self.adjacency.size_is_public else None
+        return AnswerSetting(
+            self.adjacency,
+            sampling,
+            units=units,
+            dimension=DIMENSION,
+            candidates=candidates,
+            keywords=keywords,
+            adds_epsilons=adds_epsilons,
+        )
+
+    def outputs(self, world: World, setting: AnswerSetting) -> WrittenOutputs:
+        """What the experts of a world wrote."""
+        vectors = np.array([vector_of(text) for text in world], dtype=np.float64).reshape(len(world), DIMENSION)
+        slots = len(world) if self.counted else None
+        return WrittenOutputs(world, setting.change, self.adjacency, slots=slots, vectors=vectors)
+
+
+_RO, _AR, _ZO = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT
+RELATIONS: Final = (
+    Relation(_RO, ExpertSampling()),
+    Relation(_AR, ExpertSampling(experts=1)),
+    Relation(_ZO, ExpertSampling(experts=1)),
+    Relation(_AR, ExpertSampling(shots=4, experts=1)),
+    Relation(_AR, ExpertSampling(), counted=False),
+    Relation(_RO, ExpertSampling(shots=2, experts=1, sampling=WITHOUT_REPLACEMENT), population=8),
+    Relation(_AR, ExpertSampling(shots=2, experts=1, sampling=CATEGORICAL, rate=0.25)),
+)
+"""Every adjacency and change type that experts which write can have, and both samplings."""
+
+
+def neighbourhoods(relation: Relation, experts: int) -> tuple[list[World], list[tuple[int, int]]]:
+    """Worlds of so many experts, one of which changes, with the pairs among them that are neighbours.
+
+    Where a text can be replaced, every two are; a change may turn an expert into a null one, too. Where an expert only
+    comes or goes, its neighbour is the world in which it is null, or not there where the number is private.
+    """
+    rest = tuple(SMALL[number % len(SMALL)] for number in range(experts - 1))
+    worlds: list[World] = [(*rest, text) for text in TEXTS]
+    null = len(worlds) - 1
+    if not relation.counted:
+        worlds[null] = rest
+    if relation.setting(experts, 4, 4).change.widths > 1:
+        return worlds, [(i, j) for i in range(len(worlds)) for j in range(i)]
+    return worlds, [(i, null) for i in range(null)]
+
+
+def vector_of(text: str | None) -> Sequence[float]:
+    """What the fake embedder says of a text; of a null expert nothing."""
+    if text is None:
+        return (math.nan,) * DIMENSION
+    return {**VECTORS, **POOL}.get(text, (0.6, 0.8, 0.0))
+
+
+def shown(world: World) -> str:
+    """A world in words."""
+    if len(world) > 8:
+        return f"{{{len(world) - 1} experts, and {world[-1] or 'null'!r}}}"
+    return "{" + ", ".join(repr(text) if text else "null" for text in world) + "}"
+
+
+@final
+class Writing:
+    """The writer of a public side: says which hint it was given, and counts what it was asked.
+
+    Args:
+        silent: Whether it gives no text.
+
+    Attributes:
+        asked: Requests so far.
+    """
+
+    def __init__(self, *, silent: bool = False) -> None:
+        self.silent, self.asked = silent, 0
+
+    def __call__(self, requests: Sequence[WritingRequest]) -> list[str | None]:
+        self.asked += len(requests)
+        return [None if self.silent else f"written: {request.instruction}" for request in requests]
+
+
+def public_side(candidates: int, write: Callable[[Sequence[WritingRequest]], Sequence[str | None]]) -> PublicSide:
+    """The public side, with so many public answers."""
+    answers = list(POOL)[:candidates]
+    vectors: FloatArray = np.array([POOL[text] for text in answers], dtype=np.float64).reshape(-1, DIMENSION)
+
+    def request(shots: Sequence[tuple[str, str]], hint: str) -> WritingRequest:
+        return WritingRequest(f"Answer. {hint}", shots, "What now?")
+
+    return PublicSide(
+        request,
+        zero_shot=answers[0] if answers else "nothing",
+        candidates=answers,
+        vectors=vectors,
+        universe=universe_of(answers),
+        shots=[("a public question", "a public answer")],
+        write=write,
+    )
+
+
+def marks(outcome: Any) -> str:
+    """What an outcome holds, to be compared."""
+    import json
+
+    return json.dumps(outcome.to_json(), sort_keys=True)
+
+
+def settings(relation: Relation, experts: int, public: PublicSide) -> Iterator[AnswerSetting]:
+    """Settings of both kinds of ledger."""
+    for adds in (True, False):
+        yield relation.setting(experts, len(public.candidates), len(public.universe), adds_epsilons=adds)

@@ -1,0 +1,490 @@
+"""The contract of a private long answer, put to any ``Answerer``.
+
+Guarantee   In every small world, for every adjacency, change type and sampling: what a mechanism is given moves by no
+            more than it was told, in whole numbers, also where a change makes an expert null; the losses of all draws
+            together stay within the event that is priced, by their exact law where that can be written out; the
+            outcome is a function of what mechanisms released and of public inputs, and the answer of the outcome alone;
+            the charge covers the event, amplified once where a sample is drawn.
+Assumes     Worlds are small: texts of known words and vectors in three dimensions. A draw's own law is its mechanism's
+            contract. That prompts hold their own units alone is the contract of experts, and driven here once.
+Sources     specification 5.4 to 5.7, 7, T10 to T12.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, final
+
+import numpy as np
+
+from sottovoce.errors import InputError, SottoError
+from sottovoce.mechanisms.base import SelectionMechanism
+from sottovoce.methods.answering.answerer import Answerer, AnswerPlan, AnswerSetting, Outcome, PublicSide
+from sottovoce.methods.base import Price, Reads
+from sottovoce.parameters import options_of
+from sottovoce.privacy.aggregates import Scores, VectorSum
+from sottovoce.privacy.events import ApproximateDP, NonPrivateDpEvent, NoOpDpEvent
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.randomness import Randomness
+from sottovoce.testing import answer_worlds as worlds
+from sottovoce.testing.answer_road import road
+from sottovoce.testing.answer_worlds import RELATIONS, Relation, World, Writing
+from sottovoce.testing.claims import FloatArray, claim_of, excess, is_empty
+from sottovoce.testing.draw_losses import Losses, law_of, loss_of, too_far
+from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, running
+from sottovoce.testing.fitters import EXTREMES, first_difference, noise_of, not_normal
+from sottovoce.testing.label_worlds import seeded
+from sottovoce.testing.options import name_of, settings_of, subject_of
+from sottovoce.testing.pools import Pool
+from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
+
+PRICES: Final = (Price(8.0, 1e-6), Price(1.0, 1e-6), Price(3.0, 1e-4), Price(0.3, 1e-3), Price(16.0, 1e-9))
+EDGES: Final = (Price(3e-6, 1e-9), Price(1_000.0, 1e-6))
+"""Prices near the ends of their range: refused before the charge, or drawn."""
+SIZES: Final = (4, worlds.MANY)
+"""Experts: few, whose laws are written out, and as many as a clustering needs."""
+MOST_LEAVES: Final = 400
+"""Joint laws with more outcomes are not written out."""
+SMALL_NUMBER: Final = 2
+"""Larger whole options, such as how many keywords are released, are tried at this too: laws can be written out then."""
+SLACK: Final = 1e-9
+"""Rounding of figures in floating point."""
+
+
+def check_answerer(
+    answerer: Answerer | type[Answerer], effort: Effort = Effort.QUICK, report: Report | None = None
+) -> Report:
+    """Puts an answerer through its contract.
+
+    Args:
+        answerer: An instance, which is checked as it is; or a class, which is checked at its defaults, with its whole
+            numbers made small, and at every choice that an option accepts.
+        effort: How many worlds are tried.
+        report: To be filled; a new one by default.
+
+    Raises:
+        ContractError: The contract is broken; the message names the check and the world that shows it.
+
+    Example:
+        >>> from sottovoce.methods.answering.ksa import KSA
+        >>> check_answerer(KSA(k=1)).passed
+        True
+    """
+    report = report or Report("answerer", name_of(answerer))
+    every = list(_settings(answerer, effort)) if isinstance(answerer, type) else [answerer]
+    driven = False
+    for number, instance in enumerate(every):
+        if not isinstance(instance, Answerer):
+            problem = "it is no Answerer; subclass sottovoce.methods.answering.answerer.Answerer"
+            raise ContractError("drive", name_of(answerer), problem)
+        checked = _Answerer(instance, effort, report, first=number == 0)
+        driven |= checked.check()
+    if not driven:
+        raise ContractError("drive", name_of(answerer), "it refuses every price in every world that the suite has")
+    return report
+
+
+def _settings(answerer: type[Answerer], effort: Effort) -> Iterator[Any]:
+    """Instances as for every entry: the default one as it is, and all with their whole numbers made small."""
+    seen: list[Any] = []
+    for instance in settings_of(answerer, effort):
+        values = {name: getattr(instance, name) for name in options_of(answerer)} if _is_answerer(instance) else {}
+        large = {name: SMALL_NUMBER for name, value in values.items() if type(value) is int and value > SMALL_NUMBER}
+        small = [replace(instance, **large)] if large else []
+        for other in [instance, *small] if not seen or effort is Effort.FULL or not small else small:
+            if other not in seen:
+                seen.append(other)
+                yield other
+
+
+def _is_answerer(instance: Any) -> bool:
+    return isinstance(instance, Answerer)
+
+
+@final
+class _Answerer:
+    """One setting of an answerer."""
+
+    def __init__(self, answerer: Answerer, effort: Effort, report: Report, *, first: bool) -> None:
+        self.answerer, self.report, self.first = answerer, report, first
+        self.subject, self.full = subject_of(answerer), effort is Effort.FULL
+        self.draws = 300 if self.full else 30 if first else 10
+
+    def check(self) -> bool:
+        """Every contract; whether anything was drawn or is free."""
+        before = repr(self.answerer)
+        if not self.answerer.private or self.answerer.reads is Reads.NOTHING:
+            self._reference()
+            return True
+        self._refusals()
+        driven = False
+        for relation in RELATIONS:
+            driven |= self._prices(relation)
+        for relation in RELATIONS if self.first or self.full else RELATIONS[:4]:
+            for experts in SIZES:
+                self._neighbours(relation, experts)
+        for relation in RELATIONS[:3]:
+            plan, experts = self._drawn_plan(relation)
+            if plan is not None:
+                self._alone(plan, relation, experts)
+                self._whatever_is_drawn(plan, relation, experts)
+                self._sampler(plan, relation, experts)
+            if self.first or self.full:
+                self._at_the_edges(relation)
+        if self.first and driven:
+            road(self.answerer, self.subject, self.report)
+        if repr(self.answerer) != before:
+            raise ContractError("state", self.subject, "its attributes changed while it drew")
+        return driven
+
+    # What is free, and what has no guarantee
+
+    def _reference(self) -> None:
+        """A method that reads nothing charges nothing and is given nothing; one without a guarantee says so."""
+        nothing = self.answerer.reads is Reads.NOTHING
+        for relation in RELATIONS:
+            setting = relation.setting(SIZES[0], len(worlds.POOL), 4)
+            plan = self.answerer.plan(PRICES[0], setting)
+            right = NoOpDpEvent if nothing else NonPrivateDpEvent
+            if not all(isinstance(event, right) for event in (plan.event, plan.charge, plan.base)):
+                raise ContractError("free", self.subject, f"it charges {plan.charge}", str(relation))
+            data = worlds.neighbourhoods(relation, SIZES[0])[0]
+            for world in data:
+                experts = None if nothing else relation.outputs(world, setting)
+                public = worlds.public_side(len(worlds.POOL), Writing())
+                tape = Tape(seeded(7))
+                with must_not_raise("free", self.subject, "its draw", worlds.shown(world)), running(tape):
+                    outcome = self.answerer.draw(setting, experts, public, tape.randomness)
+                    self._finished(outcome, public, worlds.shown(world))
+            self.report.kept("free" if nothing else "consent", len(data), "worlds, without a price")
+
+    # What is charged
+
+    def _refusals(self) -> None:
+        public = worlds.public_side(len(worlds.POOL), Writing())
+        setting = RELATIONS[0].setting(worlds.MANY, len(public.candidates), len(public.universe))
+        lacking = []
+        if self.answerer.needs_delta:
+            lacking.append(("a delta", Price(1.0, 0.0), setting))
+        if "Embedder" in self.answerer.needs:
+            lacking.append(("an embedder", PRICES[0], replace(setting, dimension=0)))
+        if "pool" in self.answerer.needs:
+            lacking.append(("public answers", PRICES[0], replace(setting, candidates=0)))
+        for what, price, without in lacking:
+            try:
+                self.answerer.plan(price, without)
+            except InputError:
+                self.report.kept("refusals", 1, "before anything is charged")
+                continue
+            raise ContractError("refusals", self.subject, f"it needs {what}, and plans without")
+
+    def _prices(self, relation: Relation) -> bool:
+        planned = False
+        public = worlds.public_side(len(worlds.POOL), Writing())
+        for price in PRICES if self.full else PRICES[: 3 if self.first else 1]:
+            for experts in SIZES:
+                for setting in worlds.settings(relation, experts, public):
+                    plan = self._plan(price, setting, relation)
+                    if plan is not None:
+                        planned = True
+                        self._charged(plan, price, f"{relation}, {price}")
+                        self.report.kept("price", 1, "plans from parameters alone, within the price")
+        return planned
+
+    def _plan(self, price: Price, setting: AnswerSetting, relation: Relation) -> AnswerPlan | None:
+        """A plan, or ``None`` where the answerer refuses the price."""
+        with must_not_raise("price", self.subject, "its plan", f"{relation}, {price}"):
+            try:
+                return self.answerer.plan(price, setting)
+            except InputError as refusal:
+                if str(refusal) not in self.report.refused:
+                    self.report.refused.append(str(refusal))
+                return None
+
+    def _charged(self, plan: AnswerPlan, price: Price, world: str) -> None:
+        def broken(problem: str) -> ContractError:
+            return ContractError("price", self.subject, problem, world)
+
+        setting, base = plan.setting, plan.setting.base(price)
+        if any(plan.answerer.options[name] is None for name in plan.answerer.open_parameters):
+            raise broken("a parameter is left open")
+        events = [
+            plan.base,
+            copy.deepcopy(plan.answerer).event(setting),
+            type(plan.answerer)(**plan.parameters).event(setting),
+        ]
+        if any(fingerprint(event) != fingerprint(events[0]) for event in events):
+            raise broken("two equal answerers charge different events")
+        if is_empty(plan.base) or isinstance(plan.base, NoOpDpEvent | NonPrivateDpEvent):
+            raise broken(f"its event {plan.base} promises nothing, or costs nothing")
+        before = setting.cost(plan.base, base.delta).epsilon
+        if before > base.epsilon:
+            raise broken(f"before its sample it costs epsilon {before:.9g}, and {base.epsilon:.9g} is left for that")
+        cost = setting.cost(plan.event, price.delta).epsilon
+        if cost > price.epsilon or plan.report.epsilon < cost:
+            raise broken(f"it costs epsilon {cost:.9g} and reports {plan.report.epsilon:.9g}")
+        if setting.rate is None and fingerprint(plan.event) != fingerprint(plan.base):
+            raise broken("it has an amplified event without a sample")
+        charge = plan.charge
+        if isinstance(charge, ApproximateDP):
+            enough = cost <= charge.epsilon <= price.epsilon and charge.delta <= price.delta
+        else:
+            sum_of = setting.cost(plan.event, 0.0).epsilon
+            enough = charge == plan.event and (not setting.adds_epsilons or sum_of <= price.epsilon)
+        if not enough:
+            raise broken(f"the charge {charge} does not cover the event {plan.event}, or exceeds the price")
+
+    # Worlds one change apart
+
+    def _neighbours(self, relation: Relation, experts: int) -> None:
+        public = worlds.public_side(len(worlds.POOL), Writing())
+        setting = relation.setting(experts, len(public.candidates), len(public.universe))
+        price = PRICES[0]
+        plan = self._plan(price, setting, relation)
+        if plan is None:
+            return
+        data, pairs = worlds.neighbourhoods(relation, experts)
+        losses = Losses(relation.adjacency)
+        for turn in range(4 if self.full else 2 if self.first else 1):
+            self._pairs(plan, relation, data, pairs, losses, seeded(100 + turn))
+        base = plan.setting.base(price)
+        if problem := losses.exceed(plan.base, base.delta):
+            raise ContractError("composition", self.subject, *problem)
+        self.report.kept("composition", losses.pairs, "pairs whose losses stay within the event")
+        self._joint(plan, relation, data, pairs)
+
+    def _pairs(
+        self,
+        plan: AnswerPlan,
+        relation: Relation,
+        data: Sequence[World],
+        pairs: Sequence[tuple[int, int]],
+        losses: Losses,
+        source: Randomness,
+    ) -> None:
+        """The same releases in all of these worlds: what is asked for and what is made of them is the same too."""
+        first, made = self._draw(plan, relation, data[0], randomness=source)
+        released = [draw.outcome for draw in first.draws]
+        if not released:
+            raise ContractError("drive", self.subject, "it draws from no mechanism of the package", str(relation))
+        tapes = []
+        for world in data:
+            where = f"{worlds.shown(data[0])} and {worlds.shown(world)}, {relation}"
+            tape, outcome = self._draw(plan, relation, world, self._replay(released, where))
+            if problem := first_difference(first.trace, tape.trace):
+                raise ContractError("asks", self.subject, problem, where)
+            if worlds.marks(outcome) != worlds.marks(made):
+                problem = "of the same releases it makes two outcomes: something private reaches them without noise"
+                raise ContractError("post-processing", self.subject, problem, where)
+            self._same_in_any_order(plan, relation, world, released, tape)
+            tapes.append(tape)
+        self.report.kept("post-processing", len(data), "worlds with the same outcome of the same releases")
+        for one, other in pairs:
+            where = f"{worlds.shown(data[one])} and {worlds.shown(data[other])}, {relation}"
+            both = list(zip(tapes[one].draws, tapes[other].draws, strict=True))
+            for draw, twin in both:
+                if problem := too_far(draw, twin, _told_of(draw, relation, plan.setting)):
+                    raise ContractError("sensitivity", self.subject, f"{draw.mechanism!r} {problem}", where)
+            losses.add([loss_of(draw, twin) for draw, twin in both], where)
+        self.report.kept("sensitivity", len(pairs), "pairs whose sums move by no more than a mechanism was told")
+
+    def _replay(self, released: Sequence[Any], where: str) -> Teller:
+        def told(number: int, draw: Draw) -> Any:
+            if number >= len(released):
+                problem = f"it draws more than {len(released)} times, and fewer in a neighbouring world"
+                raise ContractError("asks", self.subject, problem, where)
+            return released[number]
+
+        return told
+
+    def _same_in_any_order(
+        self, plan: AnswerPlan, relation: Relation, world: World, released: Sequence[Any], tape: Tape
+    ) -> None:
+        """Experts in another order, and a null one more where their number is private, give the same sums."""
+        others = [tuple(reversed(world))] + ([] if relation.counted else [(*world, None)])
+        for other in others:
+            twin, _ = self._draw(plan, relation, other, self._replay(released, worlds.shown(other)))
+            for draw, same in zip(tape.draws, twin.draws, strict=True):
+                if not np.array_equal(draw.aggregate.values, same.aggregate.values):
+                    problem = "what it adds up depends on the order of experts, or a null expert adds something"
+                    raise ContractError("order", self.subject, problem, worlds.shown(world))
+        self.report.kept("order", len(others), "worlds in another order")
+
+    def _joint(
+        self, plan: AnswerPlan, relation: Relation, data: Sequence[World], pairs: Sequence[tuple[int, int]]
+    ) -> None:
+        """The exact law of everything that is drawn, where that can be written out."""
+        laws = []
+        for world in data:
+            law = self._law(plan, relation, world)
+            if law is None:
+                return
+            laws.append(law)
+        outcomes = list(dict.fromkeys(outcome for law in laws for outcome in law))
+        table = np.array([[law.get(outcome, -math.inf) for outcome in outcomes] for law in laws])
+        claim = claim_of(plan.base, relation.adjacency)
+        broken = excess(claim, table, pairs) if claim is not None else None
+        if broken is not None:
+            where = f"{worlds.shown(data[broken.first])} and {worlds.shown(data[broken.second])}, {relation}"
+            raise ContractError(
+                "neighbours", self.subject, f"its event {plan.base} does not hold: {broken.words}", where
+            )
+        self.report.kept("neighbours", len(pairs), "pairs of exact joint laws")
+
+    def _law(self, plan: AnswerPlan, relation: Relation, world: World) -> dict[Hashable, float] | None:
+        """Natural-log probability of every sequence of releases; ``None`` where that cannot be written out."""
+        law: dict[Hashable, float] = {}
+        left: list[tuple[Hashable, ...]] = [()]
+        while left:
+            path = left.pop()
+            chosen, logs = list[Hashable](), list[float]()
+
+            def told(
+                number: int,
+                draw: Draw,
+                path: tuple[Hashable, ...] = path,
+                chosen: list[Hashable] = chosen,
+                logs: list[float] = logs,
+            ) -> Hashable:
+                chances = _chances(draw)
+                if number >= len(path):
+                    left.extend((*chosen, other) for other in list(chances)[1:])
+                chosen.append(path[number] if number < len(path) else next(iter(chances)))
+                logs.append(chances[chosen[-1]])
+                return chosen[-1]
+
+            try:
+                self._draw(plan, relation, world, told)
+            except _NoLawError:
+                return None
+            law[tuple(chosen)] = math.fsum(logs)
+            if len(law) + len(left) > MOST_LEAVES:
+                return None
+        return law
+
+    # Whatever is drawn
+
+    def _drawn_plan(self, relation: Relation) -> tuple[AnswerPlan | None, int]:
+        public = worlds.public_side(len(worlds.POOL), Writing())
+        for experts in SIZES:
+            setting = relation.setting(experts, len(public.candidates), len(public.universe))
+            plan = self._plan(PRICES[0], setting, relation)
+            if plan is not None:
+                return plan, experts
+        return None, 0
+
+    def _alone(self, plan: AnswerPlan, relation: Relation, experts: int) -> None:
+        """An answer follows from its own draw: nothing is kept from an earlier one, in another world."""
+        data = worlds.neighbourhoods(relation, experts)[0]
+        before = [self._draw(plan, relation, world, randomness=seeded(3))[1] for world in data[:3]]
+        again = [self._draw(plan, relation, world, randomness=seeded(3))[1] for world in reversed(data[:3])]
+        if [worlds.marks(outcome) for outcome in before] != [worlds.marks(outcome) for outcome in reversed(again)]:
+            raise ContractError("state", self.subject, "it keeps state between answers", worlds.shown(data[0]))
+        self.report.kept("state", len(before), "outcomes of the same coins, in another order of worlds")
+
+    def _whatever_is_drawn(self, plan: AnswerPlan, relation: Relation, experts: int) -> None:
+        """Extreme releases, and a writer that says nothing any more, lead to an answer."""
+        world = worlds.neighbourhoods(relation, experts)[0][0]
+        empty: World = (None,) * experts if relation.counted else ()
+        for told in (None, *EXTREMES):
+            for data in (world, empty):
+                self._draw(plan, relation, data, told)
+        self.report.kept("draws", 2 * (1 + len(EXTREMES)), "extreme releases, all with an answer")
+
+    def _sampler(self, plan: AnswerPlan, relation: Relation, experts: int) -> None:
+        """Noise that comes through ``draw`` has the scale that is charged, is independent, and selections their law."""
+        world = worlds.neighbourhoods(relation, experts)[0][0]
+        pool, noise, source = Pool(), list[FloatArray](), seeded(20261122)
+        for _ in range(self.draws):
+            tape, _ = self._draw(plan, relation, world, randomness=source)
+            noise += [noise_of(draw) for draw in tape.draws if isinstance(draw.aggregate, VectorSum)]
+            for number, draw in enumerate(tape.draws):
+                if isinstance(draw.aggregate, Scores) and isinstance(draw.mechanism, SelectionMechanism):
+                    law = dict(enumerate(np.exp(law_of(draw)).tolist()))
+                    pool.add({"draw": number}, law, [draw.outcome], worlds.shown(world))
+        problem = pool.departs()[0] or not_normal(noise)
+        if problem:
+            raise ContractError(
+                "sampler", self.subject, f"its draws do not follow their law: {problem}", worlds.shown(world)
+            )
+        self.report.kept("sampler", pool.draws + sum(map(len, noise)), "numbers drawn that follow their law")
+
+    def _at_the_edges(self, relation: Relation) -> None:
+        """A plan of any price can be drawn: what is refused is refused before it is charged."""
+        public = worlds.public_side(len(worlds.POOL), Writing())
+        for price in EDGES:
+            for experts in SIZES:
+                setting = relation.setting(experts, len(public.candidates), len(public.universe))
+                plan = self._plan(price, setting, relation)
+                if plan is not None:
+                    self._charged(plan, price, f"{relation}, {price}")
+                    self._draw(plan, relation, worlds.neighbourhoods(relation, experts)[0][0])
+                    self.report.kept("edges", 1, "answers at prices as small and as large as any")
+
+    def _draw(
+        self,
+        plan: AnswerPlan,
+        relation: Relation,
+        world: World,
+        told: Teller | None = None,
+        randomness: Randomness | None = None,
+    ) -> tuple[Tape, Outcome]:
+        """One answer, and what was drawn for it."""
+        tape, write = Tape(randomness or seeded(7), told), Writing()
+        public = worlds.public_side(plan.setting.candidates, write)
+        where = f"{worlds.shown(world)}, {relation}"
+        with running(tape):
+            try:
+                experts = relation.outputs(world, plan.setting)
+                outcome = plan.answerer.draw(plan.setting, experts, public, tape.randomness)
+            except WrongDrawError as wrong:
+                raise ContractError("sampler", self.subject, str(wrong), where) from None
+            except (ContractError, _NoLawError):
+                raise
+            except (Exception, SottoError) as error:
+                problem = f"its draw raised {type(error).__name__}: {error}"
+                raise ContractError("draws", self.subject, problem, where) from error
+        if write.asked:
+            problem = "it asks a model while it draws: what fails then is charged and drawn, and has no outcome"
+            raise ContractError("draws", self.subject, problem, where)
+        self._finished(outcome, public, where)
+        return tape, outcome
+
+    def _finished(self, outcome: Outcome, public: PublicSide, where: str) -> None:
+        """The answer follows from the saved outcome, as often as it is finished, also where the writer is silent."""
+        with must_not_raise("finish", self.subject, "finishing", where):
+            saved = Outcome.from_json(json.loads(json.dumps(outcome.to_json())))
+            answers = [self.answerer.finish(each, public) for each in (outcome, outcome, saved)]
+            silent = self.answerer.finish(saved, replace(public, write=Writing(silent=True)))
+        if len(set(answers)) > 1:
+            raise ContractError("finish", self.subject, "an outcome is finished in two ways, or not as saved", where)
+        if not all(isinstance(answer, str) and answer for answer in (*answers, silent)):
+            raise ContractError("finish", self.subject, "an answer is no text", where)
+
+
+class _NoLawError(Exception):
+    """A draw has no law that can be written out."""
+
+
+def _told_of(draw: Draw, relation: Relation, setting: AnswerSetting) -> Adjacency:
+    """The relation that an aggregate must be told: the data's, or replace-one among slots where a text is replaced."""
+    told = draw.aggregate.adjacency
+    return told if told is Adjacency.REPLACE_ONE and setting.change.widths > 1 else relation.adjacency
+
+
+def _chances(draw: Draw) -> Mapping[Hashable, float]:
+    """Natural-log probability of every release of a draw that is possible."""
+    if isinstance(draw.mechanism, SelectionMechanism):
+        logs = law_of(draw)
+        return {index: float(logs[index]) for index in np.flatnonzero(logs > -math.inf).tolist()}
+    if not isinstance(draw.aggregate, Scores) or not hasattr(draw.mechanism, "law"):
+        raise _NoLawError
+    k = int(getattr(draw.mechanism, "k", 1))
+    if math.perm(len(draw.aggregate.values), min(k, len(draw.aggregate.values))) > MOST_LEAVES:
+        raise _NoLawError
+    law: Mapping[Hashable, Any] = draw.mechanism.law(draw.aggregate)
+    return {outcome: math.log(float(p)) for outcome, p in law.items() if p > 0}
