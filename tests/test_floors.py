@@ -59,7 +59,7 @@ MAY_DRAW = {
     "models/huggingface/prompts.py": "a sentinel that no text can hold",
     "fitting/progress.py": "nonces of a cipher",
     "experts/ray_engine.py": "the key and nonces of a cipher",
-    "models/embedded/embedding_cache.py": "keys and nonces of a cipher",
+    "models/encrypted_cache.py": "keys and nonces of a cipher",
     "models/embedded/head_fit.py": "tasks of public examples, from a seed",
     "models/embedded/made_up.py": "names and strings that are made up, from a seed",
 }

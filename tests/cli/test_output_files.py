@@ -260,7 +260,7 @@ MAY_WRITE = {
     "privacy/ledger/registry.py": "the trusted store",
     "privacy/ledger/known_records.py": "the trusted store",
     "privacy/ledger/file.py": "ledgers, which are created and never replaced",
-    "models/embedded/embedding_cache.py": "the trusted store",
+    "models/encrypted_cache.py": "the trusted store",
     "models/embedded/head.py": "training of the packaged weights",
     "models/embedded/image_encoder.py": "training of the packaged weights",
     "synthesis/certificate.py": "a certificate of the library's caller",

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import ParameterError
-from sottovoce.models.embedded import embedding_cache as module
-from sottovoce.models.embedded.embedding_cache import EmbeddingCache
+from sottovoce.models import encrypted_cache as module
+from sottovoce.models.embedded.embedding_cache import EmbeddingCache, default_folder
 
 TEXTS = ["Ana owes 40 euros to the bank in Graz.", "The parcel for Ben is lost.", "çé \U0001f600"]
 
@@ -93,7 +93,7 @@ def test_without_its_secret_a_cache_is_unreadable(filled, folder):
 def test_an_entry_cannot_be_passed_off_as_another_texts_entry(filled, folder):
     # Exchange two values: each is sound by itself, and stands under the wrong name.
     secret = (folder / "embeddings.key").read_bytes()
-    names = [module._name(secret, "encoder 1", text) for text in TEXTS[:2]]
+    names = [module.name_of(secret, "encoder 1", text) for text in TEXTS[:2]]
     with sqlite3.connect(folder / "embeddings.db") as rows:
         values = [rows.execute("SELECT value FROM entry WHERE name = ?", (name,)).fetchone()[0] for name in names]
     for name, value in zip(names, reversed(values), strict=True):
@@ -131,7 +131,7 @@ def test_the_trusted_store_is_where_the_environment_says(tmp_path, monkeypatch):
     EmbeddingCache().keep("encoder 1", TEXTS, vectors_of(TEXTS))
     assert (tmp_path / "elsewhere" / "embeddings" / "embeddings.db").exists()
     monkeypatch.delenv("SOTTOVOCE_HOME")
-    assert "sottovoce" in str(module.default_folder())
+    assert "sottovoce" in str(default_folder())
 
 
 def test_a_store_that_cannot_be_written_is_done_without_and_nothing_is_said(tmp_path, capfd):

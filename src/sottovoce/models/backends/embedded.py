@@ -1,4 +1,4 @@
-"""Models that are downloaded with the package or stand in it: ``embedded`` and ``embedded-image``."""
+"""Models that are downloaded with the package or stand in it: ``embedded``, ``embedded-image``, ``embedded-lm``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sottovoce.models.registry import Backend, register_model
 if TYPE_CHECKING:
     from sottovoce.models.embedded.image_scorer import EmbeddedImageScorer
     from sottovoce.models.embedded.label_scorer import EmbeddedScorer
+    from sottovoce.models.huggingface.writer import TransformersWriter
     from sottovoce.models.lockstep.stepper import TransformersStepper
 
 
@@ -27,6 +28,12 @@ class Embedded(Backend):
 
         return partial(TransformersStepper, str(embedded_language_folder()), named="embedded")
 
+    def writer(self) -> partial[TransformersWriter]:
+        from sottovoce.models.embedded.language_model import embedded_language_folder
+        from sottovoce.models.huggingface.writer import TransformersWriter
+
+        return partial(TransformersWriter, str(embedded_language_folder()), named="embedded")
+
 
 @final
 @register_model("embedded-image", extra="images", summary="Small image encoder that learns names in context; offline.")
@@ -35,3 +42,13 @@ class EmbeddedImage(Backend):
         from sottovoce.models.embedded.image_scorer import EmbeddedImageScorer
 
         return EmbeddedImageScorer
+
+
+@final
+@register_model("embedded-lm", extra="local", summary="Small language model that ships; it writes, poorly; offline.")
+class EmbeddedLanguageModel(Backend):
+    def writer(self) -> partial[TransformersWriter]:
+        from sottovoce.models.embedded.language_model import embedded_language_folder
+        from sottovoce.models.huggingface.writer import TransformersWriter
+
+        return partial(TransformersWriter, str(embedded_language_folder()), named="embedded-lm")

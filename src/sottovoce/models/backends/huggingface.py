@@ -10,6 +10,7 @@ from sottovoce.models.base import LabelScorer
 from sottovoce.models.registry import Backend, register_model
 
 if TYPE_CHECKING:
+    from sottovoce.models.huggingface.writer import TransformersWriter
     from sottovoce.models.lockstep.stepper import TransformersStepper
 
 
@@ -41,5 +42,15 @@ class HuggingFace(Backend):
         @wraps(TransformersStepper, updated=())
         def opened(name: str, **options: Any) -> TransformersStepper:
             return TransformersStepper(read_name(name)[0], **options)
+
+        return opened
+
+    def writer(self) -> Callable[..., TransformersWriter]:
+        from sottovoce.models.huggingface.hidden_states import read_name
+        from sottovoce.models.huggingface.writer import TransformersWriter
+
+        @wraps(TransformersWriter, updated=())
+        def opened(name: str, **options: Any) -> TransformersWriter:
+            return TransformersWriter(read_name(name)[0], **options)
 
         return opened

@@ -149,15 +149,9 @@ class PromptWriter:
         return [*turns, {"role": "user", "content": questions[-1]}]
 
     def _render(self, turns: list[dict[str, str]]) -> str:
-        try:
-            # Models that think before they answer are asked not to: the label must follow at once.
-            return str(
-                self._tokenizer.apply_chat_template(
-                    turns, tokenize=False, add_generation_prompt=True, enable_thinking=False
-                )
-            )
-        except Exception:
-            raise ModelError("The model's chat template cannot hold a conversation of questions and labels.") from None
+        return rendered(
+            self._tokenizer, turns, "The model's chat template cannot hold a conversation of questions and labels."
+        )
 
     def _template_takes_system(self) -> bool:
         if not self._task.instruction:
@@ -215,6 +209,21 @@ class PromptWriter:
         anchor = self._tokens("\n")
         joined = self._tokens("\n" + text)
         return joined[len(anchor) :] if joined[: len(anchor)] == anchor else self._tokens(text)
+
+
+def rendered(tokenizer: Any, turns: Sequence[dict[str, str]], otherwise: str) -> str:
+    """A conversation in the chat template, up to where the answer begins.
+
+    Raises:
+        ModelError: The template cannot hold it; in the words that are given.
+    """
+    try:
+        # Models that think before they answer are asked not to: the answer must follow at once.
+        return str(
+            tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, enable_thinking=False)
+        )
+    except Exception:
+        raise ModelError(otherwise) from None
 
 
 def control_tokens(tokenizer: Any) -> dict[str, int]:
