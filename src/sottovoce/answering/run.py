@@ -19,7 +19,7 @@ from importlib.metadata import version
 from typing import Any, Final, final
 
 from sottovoce.answering.session import Drawn, PrivateAnswers
-from sottovoce.errors import BudgetExhaustedError, InputError
+from sottovoce.errors import BudgetExhaustedError, ModelError
 from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.methods.answering.answerer import AnswerPlan
 from sottovoce.privacy.checks import asked_hash, canonical
@@ -175,7 +175,10 @@ class AnswerRun:
     def _drawn(self, query: Query, place: _Place, asked: str) -> Release:
         """Charges and draws an answer, and makes it."""
         answers = self.answers
-        public = answers.public_side(query)
+        try:
+            public = answers.public_side(query)
+        except ModelError as error:
+            raise ModelError(f"Question {place.charge.number}: {error}", retryable=error.retryable) from error
         plan = answers.plan(self._epsilon, self._delta, public)
         try:
             drawn = answers.draw(query, plan, public, place.release_id, asked=asked, keeper=place)

@@ -16,7 +16,7 @@ from sottovoce.cli.foresight import say_answering
 from sottovoce.cli.outputs import NewFile
 from sottovoce.errors import ParameterError
 from sottovoce.files.checkpoint import Checkpoint, require_place
-from sottovoce.files.tables import ENDINGS, encoded
+from sottovoce.files.tables import encoded
 from sottovoce.privacy.numbers import rounded_up
 
 if TYPE_CHECKING:
