@@ -249,7 +249,12 @@ def test_what_cannot_be_used_is_refused_before_a_ledger_is_opened(tmp_path, opti
 
 @pytest.mark.parametrize(
     ("question", "words"),
-    [("", "not empty"), (3, "a text, or a mapping"), ({"text": "x"}, "field 'question'"), ({"question": " "}, "blanks")],
+    [
+        ("", "not empty"),
+        (3, "a text, or a mapping"),
+        ({"text": "x"}, "field 'question'"),
+        ({"question": " "}, "blanks"),
+    ],
 )
 def test_a_question_that_is_none_is_refused(question, words):
     answers = answers_of()

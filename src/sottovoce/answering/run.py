@@ -119,23 +119,63 @@ class AnswerRun:
         """Whether anything of a run was paid for."""
         return bool(self._standing(run_state["run"]))
 
-    def left(self, checkpoint: Checkpoint | None = None) -> list[int]:
-        """Indices of the questions that are still to be drawn, before any is left out."""
+    def left(self, checkpoint: Checkpoint | None = None, *, redraw: bool = True) -> list[int]:
+        """Indices of the questions that are still to be drawn.
+
+        Args:
+            checkpoint: Of a run that is resumed.
+            redraw: Whether those whose draw was lost are among them.
+        """
         if checkpoint is None:
             return list(range(len(self.questions)))
-        run = checkpoint.run_state["run"]
-        standings = self._standing(run)
+        lost = set() if redraw else set(self.lost_draws(checkpoint))
         return [
-            number - 1
-            for number in range(1, len(self.questions) + 1)
-            if checkpoint.found_bytes(_newest(standings, run, number).name) is None
+            index
+            for index, (charge, _) in enumerate(self._charges(checkpoint))
+            if checkpoint.found_bytes(charge.name) is None and index not in lost
         ]
 
-    def first_plan(self, left: Sequence[int]) -> AnswerPlan | None:
+    def lost_draws(self, checkpoint: Checkpoint) -> list[int]:
+        """Indices of the questions whose draw began and left nothing whole."""
+        return [
+            index
+            for index, (charge, standing) in enumerate(self._charges(checkpoint))
+            if standing is not None and standing.begun and checkpoint.found_bytes(charge.name) is None
+        ]
+
+    def next_plan(self, left: Sequence[int]) -> AnswerPlan | None:
         """What the next answer costs, by which all that are left are priced; ``None`` where none is left."""
         if not left:
             return None
         return self.answers.plan(self._epsilon, self._delta, self.answers.public_side(self.questions[left[0]]))
+
+    def affords(self, plan: AnswerPlan, left: Sequence[int], checkpoint: Checkpoint | None = None) -> None:
+        """Raises what would be raised if all that are left were charged now; charges nothing."""
+        charged = 0
+        if checkpoint is not None:
+            standings = [standing for _, standing in self._charges(checkpoint)]
+            charged = sum(standings[index] is not None and not standings[index].begun for index in left)  # type: ignore[union-attr]
+        lost = 0 if checkpoint is None else len(set(self.lost_draws(checkpoint)) & set(left))
+        try:
+            self.answers.affords(plan, len(left) - charged)
+        except BudgetExhaustedError as error:
+            if not lost:
+                raise
+            raise BudgetExhaustedError(
+                f"The run was interrupted while it drew: {lost} of its answers began to be drawn and left nothing "
+                "whole. A charge covers one draw, so that a new draw is charged anew; --without-lost goes on without "
+                f"them. {error}",
+                asked=error.asked,
+                left=error.left,
+                limit=error.limit,
+            ) from None
+
+    def _charges(self, checkpoint: Checkpoint) -> list[tuple[Charge, Standing | None]]:
+        """The last charge of every question, and how it stands."""
+        run = checkpoint.run_state["run"]
+        standings = self._standing(run)
+        newest = [_newest(standings, run, number) for number in range(1, len(self.questions) + 1)]
+        return [(charge, standings.get(charge.id)) for charge in newest]
 
     def results(
         self, checkpoint: Checkpoint, *, redraw: bool = True, on_answer: Callable[[bool], None] | None = None
@@ -151,11 +191,9 @@ class AnswerRun:
             BudgetExhaustedError: The next one cannot be paid for; what was answered is in the folder.
             ModelError: A model failed; what was charged stands, and the run can be resumed.
         """
-        run = checkpoint.run_state["run"]
-        standings = self._standing(run)
-        for number, query in enumerate(self.questions, 1):
-            charge = _newest(standings, run, number)
-            standing = standings.get(charge.id)
+        for number, (query, (charge, standing)) in enumerate(
+            zip(self.questions, self._charges(checkpoint), strict=True), 1
+        ):
             place = _Place(self, checkpoint, charge)
             saved = place.found(standing)
             if saved is None and standing is not None and (standing.begun or standing.left):
@@ -180,18 +218,7 @@ class AnswerRun:
         except ModelError as error:
             raise ModelError(f"Question {place.charge.number}: {error}", retryable=error.retryable) from error
         plan = answers.plan(self._epsilon, self._delta, public)
-        try:
-            drawn = answers.draw(query, plan, public, place.release_id, asked=asked, keeper=place)
-        except BudgetExhaustedError as error:
-            if place.charge.attempt == 1:
-                raise
-            raise BudgetExhaustedError(
-                "The run was interrupted while it drew this answer, and nothing whole of it is left. A charge covers "
-                f"one draw, so that a new draw is charged anew; --without-lost goes on without it. {error}",
-                asked=error.asked,
-                left=error.left,
-                limit=error.limit,
-            ) from None
+        drawn = answers.draw(query, plan, public, place.release_id, asked=asked, keeper=place)
         if not answers.charges:
             place.save(drawn)
         return self._release(place, drawn, plan)

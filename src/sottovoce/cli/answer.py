@@ -295,16 +295,16 @@ def _run_of(answers: PrivateAnswers, questions: Sequence[Query], price: float, d
     return AnswerRun(answers, questions, epsilon=price, delta=delta)
 
 
-def _announce(run: AnswerRun, left: Sequence[int], command: _Command) -> AnswerPlan | None:
+def _announce(run: AnswerRun, left: Sequence[int], command: _Command, checkpoint: Checkpoint | None = None) -> None:
     """What the answers that are left cost, and how long they take; refuses what cannot be paid for."""
     answers, setup = run.answers, command.setup
     account = answers.account  # before a model works for it
     with progress() as bar:
         bar.add_task("working out the public side", total=None, rate="")
-        plan = run.first_plan(left)
+        plan = run.next_plan(left)
     if plan is None:
-        return None
-    answers.affords(plan, len(left))
+        return
+    run.affords(plan, left, checkpoint)
     if answers.charges and account is not None:
         if setup.ledger is None and answers.ledger is not None:
             say(f"Ledger: {answers.ledger.path} (none was named; known by the records' fingerprint)")
@@ -313,7 +313,6 @@ def _announce(run: AnswerRun, left: Sequence[int], command: _Command) -> AnswerP
             say(f"Budget: {balance.budget} in all for these records (change it on first use with --budget)")
         say(f"Price: {len(left)} answers at {_price_in_words(plan)}; {left_in_words(balance, plan.charge)}.")
     say_answering(answers, len(left))
-    return plan
 
 
 def _price_in_words(plan: AnswerPlan) -> str:
@@ -357,7 +356,7 @@ def _to_file(
     rows: list[dict[str, Any]] = []
     try:
         if resume:
-            _announce(run, run.left(checkpoint), command)
+            _announce(run, run.left(checkpoint, redraw=redraw), command, checkpoint)
         with progress() as bar:
             doing = bar.add_task("answering", total=len(ids), rate="")
             for answered in run.results(checkpoint, redraw=redraw, on_answer=lambda _: bar.advance(doing)):
