@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from sottovoce.mechanisms.clustering import private_clustering
-from sottovoce.privacy.points import PrivatePoints
 from sottovoce.mechanisms.clustering.private_clustering import DPM
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianVector, NoisyVector
 from sottovoce.privacy.aggregates import Scores, VectorSum
+from sottovoce.privacy.points import PrivatePoints
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 

@@ -29,7 +29,15 @@ def _enough_of_a_fitter(kept):
     return needed <= kept.keys() and kept["sensitivity"] > 100 and kept.get("neighbours", 0) + kept["composition"] > 100
 
 
+def _enough_of_an_answerer(kept):
+    if {"free", "consent"} & kept.keys():
+        return min(kept.values()) >= 20
+    needed = {"price", "post-processing", "sensitivity", "order", "state", "draws", "sampler", "road"}
+    return needed <= kept.keys() and kept["sensitivity"] > 300 and kept["composition"] > 300
+
+
 NEEDED = {
+    "answerer": _enough_of_an_answerer,
     "method": _enough_of_a_method,
     "decoder": _enough_of_a_method,
     "mechanism": _enough_of_a_mechanism,

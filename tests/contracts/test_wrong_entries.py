@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from contracts.wrong import decoders, fitters, mechanisms, methods
+from contracts.wrong import answerers, decoders, fitters, mechanisms, methods
 from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
 from sottovoce.methods.base import make_method
 from sottovoce.methods.poe import PoE
-from sottovoce.testing import ContractError, check_decoder, check_fitter, check_mechanism, check_method
+from sottovoce.testing import ContractError, check_answerer, check_decoder, check_fitter, check_mechanism, check_method
 from sottovoce.testing.mechanisms import _Mechanism, _parts_of
 
 NEIGHBOURS = "does not hold"
@@ -113,6 +113,32 @@ MECHANISMS = [
     (mechanisms.EvenNoise(0.05), "sampler", "noise divisible by 2 came"),
     (mechanisms.WithoutLaw(), "drive", "it has no law"),
     (mechanisms.TakesWords(), "drive", "no public method"),
+]
+ANSWERERS = [
+    (answerers.HalvedSensitivity, "sensitivity", "told a sensitivity of 1, and scores move by 2"),
+    (answerers.LongTextsCountMore, "sensitivity", "told a sensitivity of 2"),
+    (answerers.PrivateUniverse, "asks", "tells a mechanism something else"),
+    (answerers.SameSizePrivateUniverse, "sensitivity", "scores move by 3"),
+    (answerers.PrivateRepresentative, "post-processing", "something private reaches them without noise"),
+    (answerers.CheapEvent, "composition", "costs epsilon"),
+    (answerers.CheapForASwap, "composition", "(?s)costs epsilon 15.*replace-one"),
+    (answerers.SaysFree, "price", "costs nothing"),
+    (answerers.TwiceThePrice, "composition", "costs epsilon 15"),
+    (answerers.RepeatsItself, "state", "keeps state"),
+    (answerers.AddsEarlierQuestions, "order", "what it adds up"),
+    (answerers.ReadsTheFirst, "order", "depends on the order"),
+    (answerers.NullsVote, "sensitivity", "(?s)scores move by 2.*add-remove"),
+    (answerers.OwnNoise, "sampler", "another source of noise"),
+    (answerers.WithoutNoise, "drive", "draws from no mechanism"),
+    (answerers.AsksWhileDrawing, "draws", "asks a model while it draws"),
+    (answerers.FailsOnSomeDraws, "draws", "raised ValueError"),
+    (answerers.TellsHowMany, "post-processing", "two outcomes"),
+    (answerers.NoTextWhenSilent, "finish", "is no text"),
+    (answerers.NoiseOfADrop, "sensitivity", "2 times the norm"),
+    (answerers.DividesByThoseWhoWrote, "asks", "tells a mechanism something else"),
+    (answerers.Unclipped, "sensitivity", "its sum moves by"),
+    (answerers.QuietNoise, "composition", "costs epsilon"),
+    (answerers.NeedsArguments, "drive", "without arguments"),
 ]
 FITTERS = [
     (fitters.HalvedSensitivity, "sensitivity", "2 times the norm"),
@@ -227,6 +253,16 @@ def test_a_wrong_fitter_is_noticed(wrong, contract, reason):
 @pytest.mark.parametrize("right", [fitters.Means, fitters.Chosen], ids=name)
 def test_the_fitters_that_the_wrong_ones_are_made_of_keep_the_contract(right):
     assert check_fitter(right).passed
+
+
+@pytest.mark.parametrize(("wrong", "contract", "reason"), ANSWERERS, ids=name)
+def test_a_wrong_answerer_is_noticed(wrong, contract, reason):
+    notice(check_answerer, wrong, contract, reason)
+
+
+@pytest.mark.parametrize("right", [answerers.OneKeyword, answerers.Mean], ids=name)
+def test_the_answerers_that_the_wrong_ones_are_made_of_keep_the_contract(right):
+    assert check_answerer(right).passed
 
 
 def notice(check, wrong, contract: str, reason: str) -> None:

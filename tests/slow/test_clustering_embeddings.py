@@ -11,10 +11,10 @@ import pytest
 
 from sottovoce.benchmarks.studies import clustering
 from sottovoce.benchmarks.studies.clustering import k_means, scores
-from sottovoce.privacy.points import PrivatePoints
 from sottovoce.mechanisms.clustering.private_clustering import DPM
 from sottovoce.mechanisms.clustering.projection import PublicProjection
 from sottovoce.models.embedded.sentence_encoder import SentenceEncoder
+from sottovoce.privacy.points import PrivatePoints
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 

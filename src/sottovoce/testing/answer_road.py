@@ -126,7 +126,7 @@ def _require_own_failure(first: WrittenOutputs, failing: WrittenOutputs, subject
     one, other = first.texts_without_noise(), failing.texts_without_noise()
     if len(one) == len(other) and sum(a != b for a, b in zip(one, other, strict=True)) > 1:
         raise ContractError("road", subject, "a prompt that fails changes what other experts say", where)
-    null = np.isnan(failing.vectors_without_noise()).any(axis=1)
+    null = np.isnan(failing.vectors_without_noise()).max(axis=1, initial=False).tolist()
     if not all(null[index] for index, text in enumerate(other) if text is None):
         raise ContractError("road", subject, "a null expert has a vector", where)
 

@@ -255,7 +255,8 @@ class _Answerer:
         if problem := losses.exceed(plan.base, base.delta):
             raise ContractError("composition", self.subject, *problem)
         self.report.kept("composition", losses.pairs, "pairs whose losses stay within the event")
-        self._joint(plan, relation, data, pairs)
+        if experts == SIZES[0]:
+            self._joint(plan, relation, data, pairs)
 
     def _pairs(
         self,
@@ -379,12 +380,17 @@ class _Answerer:
 
     def _alone(self, plan: AnswerPlan, relation: Relation, experts: int) -> None:
         """An answer follows from its own draw: nothing is kept from an earlier one, in another world."""
-        data = worlds.neighbourhoods(relation, experts)[0]
-        before = [self._draw(plan, relation, world, randomness=seeded(3))[1] for world in data[:3]]
-        again = [self._draw(plan, relation, world, randomness=seeded(3))[1] for world in reversed(data[:3])]
-        if [worlds.marks(outcome) for outcome in before] != [worlds.marks(outcome) for outcome in reversed(again)]:
+        data = worlds.neighbourhoods(relation, experts)[0][:3]
+
+        def told(answerer: Answerer, world: World) -> tuple[str, list[Any]]:
+            tape, outcome = self._draw(replace(plan, answerer=answerer), relation, world, randomness=seeded(3))
+            return worlds.marks(outcome), [draw.aggregate.values.tolist() for draw in tape.draws]
+
+        new = [told(type(plan.answerer)(**plan.parameters), world) for world in data]
+        used = [told(plan.answerer, world) for world in reversed(data)]
+        if new != used[::-1]:
             raise ContractError("state", self.subject, "it keeps state between answers", worlds.shown(data[0]))
-        self.report.kept("state", len(before), "outcomes of the same coins, in another order of worlds")
+        self.report.kept("state", len(data), "answers of the same coins by a new answerer and by one that drew before")
 
     def _whatever_is_drawn(self, plan: AnswerPlan, relation: Relation, experts: int) -> None:
         """Extreme releases, and a writer that says nothing any more, lead to an answer."""

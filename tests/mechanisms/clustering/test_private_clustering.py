@@ -14,7 +14,6 @@ import pytest
 from clustering_worlds import Script, play
 from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.clustering import private_clustering
-from sottovoce.privacy.points import PrivatePoints, grid_rows
 from sottovoce.mechanisms.clustering.price import Level, split_event
 from sottovoce.mechanisms.clustering.private_clustering import DPM
 from sottovoce.mechanisms.clustering.projection import PublicProjection
@@ -27,6 +26,7 @@ from sottovoce.privacy.accounting.bounded_range import epsilon_of_bounded_range
 from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, SelfComposedDpEvent, ZCDpEvent
 from sottovoce.privacy.ledger.budget import Budget, amount_of
+from sottovoce.privacy.points import PrivatePoints, grid_rows
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Final, final
 
 from sottovoce.errors import ParameterError
@@ -132,6 +133,7 @@ def _total(rho: float | None, epsilon: float | None, delta: float | None) -> flo
     return rho_of_budget(EPSILON.read("epsilon", epsilon), NOISE_DELTA.read("delta", delta))
 
 
+@lru_cache(maxsize=256)
 def _kappa(rho: float, score: SplitScore, adjacency: Adjacency, one_axis: bool) -> float:
     """The largest kappa whose level costs at most ``rho``, by bisection from below."""
     low, high = 0.0, 100.0

@@ -229,23 +229,25 @@ class KSA(Answerer):
             if setting.keywords < 2:
                 limit = "below the number of public keywords: give public examples (--public), or a vocabulary"
             raise ParameterError("k", self.k, limit)
-        answerer = self
-        if self.selection == TEST and self.failure_delta is None:
-            answerer = replace(self, failure_delta=price.delta)
-        name = "sigma" if self.selection == TEST else "rate"
-        if getattr(self, name) is not None:
+        lost = price.delta if self.selection == TEST and self.failure_delta is None else self.failure_delta
+        answerer = replace(self, failure_delta=lost)
+        if (self.sigma if self.selection == TEST else self.rate) is not None:
+            answerer._mechanism(setting)
             return answerer
         found = calibrate(
-            lambda value: replace(answerer, **{name: value})._released(setting.change),
+            lambda value: answerer._with_noise(value)._released(setting.change),
             price.epsilon,
             price.delta,
             setting.adjacency,
             increasing=self.selection != TEST,
             bounds=setting.bounds(price.delta),
         )
-        answerer = replace(answerer, **{name: self._within(found.parameter, setting.change)})
+        answerer = answerer._with_noise(self._within(found.parameter, setting.change))
         answerer._mechanism(setting)  # what it cannot draw is refused before it is charged
         return answerer
+
+    def _with_noise(self, value: float) -> Self:
+        return replace(self, sigma=value) if self.selection == TEST else replace(self, rate=value)
 
     def _within(self, value: float, change: ChangeType) -> float:
         """The parameter, or the one of least noise that the mechanism has: a price above it leaves some unused."""

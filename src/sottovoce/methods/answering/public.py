@@ -65,8 +65,8 @@ def public_side(
     if embedder is not None:
         asked: list[Query] = [{"text": text} for text in candidates]
         vectors = embedder.embed_questions(TEXTS, asked) if asked else np.empty((0, embedder.dimension))
-        kept = np.isfinite(vectors).all(axis=1)
-        candidates, vectors = [text for text, fits in zip(candidates, kept, strict=True) if fits], vectors[kept]
+        kept = np.flatnonzero(np.isfinite(vectors).all(axis=1))
+        candidates, vectors = [candidates[index] for index in kept.tolist()], vectors[kept]
     words = universe_of([*candidates, *(answer for _, answer in pool)])
     return PublicSide(
         request=partial(request_of, task, query),

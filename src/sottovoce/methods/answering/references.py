@@ -155,7 +155,7 @@ def _said(experts: WrittenOutputs | None) -> list[str]:
     texts = experts.texts_without_noise()
     if not experts.dimension:
         return [text for text in texts if text is not None]
-    finite = np.isfinite(experts.vectors_without_noise()).all(axis=1)
+    finite = np.isfinite(experts.vectors_without_noise()).min(axis=1).tolist()
     return [str(text) for text, kept in zip(texts, finite, strict=True) if kept]
 
 

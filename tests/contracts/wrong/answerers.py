@@ -1,0 +1,321 @@
+"""Answerers with one mistake each. None is registered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from sottovoce.experts.keywords import keywords_of, universe_of
+from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.mechanisms.gaussian import GaussianVector
+from sottovoce.methods.answering.answerer import Answerer, Outcome
+from sottovoce.parameters import Positive
+from sottovoce.privacy.accounting.renyi import rho_of_budget
+from sottovoce.privacy.aggregates import Scores, VectorSum
+from sottovoce.privacy.events import BoundedRange, NoOpDpEvent, ZCDpEvent
+from sottovoce.randomness import SeededRandomness
+
+
+@dataclass(frozen=True)
+class OneKeyword(Answerer):
+    """One keyword by the exponential mechanism. Nothing is wrong with it."""
+
+    name = "one-keyword"
+    calibrated_parameters = ("eta",)
+    eta: Positive | None = None
+
+    def calibrated(self, price, setting):
+        return self if self.eta is not None else replace(self, eta=price.epsilon)
+
+    def event(self, setting):
+        return BoundedRange(self.eta)
+
+    def draw(self, setting, experts, public, randomness):
+        chosen = Exponential(self.eta).select(self.counts(experts, public), randomness)
+        return self.outcome(public.universe[chosen], experts)
+
+    def counts(self, experts, public):
+        return experts.keyword_counts(public.universe)
+
+    def outcome(self, word, experts):
+        return Outcome(self.name, {"word": word})
+
+    def finish(self, outcome, public):
+        return public.written(f"Use the word {outcome.values['word']}.")
+
+
+@dataclass(frozen=True)
+class HalvedSensitivity(OneKeyword):
+    """Tells half of the sensitivity of a text that is replaced."""
+
+    def counts(self, experts, public):
+        right = experts.keyword_counts(public.universe)
+        return Scores(right.values, sensitivity=max(1, right.sensitivity // 2), adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class LongTextsCountMore(OneKeyword):
+    """Counts a keyword once for every word of the text that has it."""
+
+    def counts(self, experts, public):
+        right = experts.keyword_counts(public.universe)
+        texts = [text or "" for text in experts.texts_without_noise()]
+        counts = [sum(len(text) for text in texts if word in keywords_of(text)) for word in public.universe]
+        return Scores(counts, sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class PrivateUniverse(OneKeyword):
+    """Chooses among the words of private answers."""
+
+    def draw(self, setting, experts, public, randomness):
+        words = universe_of(text for text in experts.texts_without_noise() if text)
+        words = words or public.universe
+        chosen = Exponential(self.eta).select(experts.keyword_counts(words), randomness)
+        return self.outcome(words[chosen], experts)
+
+
+@dataclass(frozen=True)
+class SameSizePrivateUniverse(OneKeyword):
+    """Chooses among words of private answers, filled up so that their number tells nothing."""
+
+    def draw(self, setting, experts, public, randomness):
+        own = universe_of(text for text in experts.texts_without_noise() if text)
+        words = tuple(dict.fromkeys([*own, *public.universe]))[: len(public.universe)]
+        chosen = Exponential(self.eta).select(experts.keyword_counts(words), randomness)
+        return self.outcome(words[chosen], experts)
+
+
+@dataclass(frozen=True)
+class PrivateRepresentative(OneKeyword):
+    """Releases the private answer that has the keyword."""
+
+    def outcome(self, word, experts):
+        texts = [text for text in experts.texts_without_noise() if text and word in keywords_of(text)]
+        return Outcome(self.name, {"word": texts[-1] if texts else word})
+
+
+@dataclass(frozen=True)
+class CheapEvent(OneKeyword):
+    """Charges half of what it draws."""
+
+    def event(self, setting):
+        return BoundedRange(self.eta / 2)
+
+
+@dataclass(frozen=True)
+class CheapForASwap(OneKeyword):
+    """Has less noise than it is charged for where texts are replaced."""
+
+    def draw(self, setting, experts, public, randomness):
+        eta = self.eta * min(2, setting.change.widths)
+        chosen = Exponential(eta).select(self.counts(experts, public), randomness)
+        return self.outcome(public.universe[chosen], experts)
+
+
+@dataclass(frozen=True)
+class SaysFree(OneKeyword):
+    """Charges nothing."""
+
+    def event(self, setting):
+        return NoOpDpEvent()
+
+
+@dataclass(frozen=True)
+class TwiceThePrice(OneKeyword):
+    """Forgets that a budget is shared between two draws."""
+
+    def draw(self, setting, experts, public, randomness):
+        both = [Exponential(self.eta).select(self.counts(experts, public), randomness) for _ in range(2)]
+        return self.outcome(public.universe[both[0]], experts)
+
+
+class _State(OneKeyword):
+    @property
+    def options(self):
+        return {"eta": self.eta}
+
+
+@dataclass(frozen=True)
+class RepeatsItself(_State):
+    """Gives the first word that it chose again."""
+
+    earlier: list = field(default_factory=list, repr=False, compare=False)
+
+    def draw(self, setting, experts, public, randomness):
+        made = super().draw(setting, experts, public, randomness)
+        self.earlier.append(made.values["word"])
+        return Outcome(self.name, {"word": self.earlier[0]})
+
+
+@dataclass(frozen=True)
+class AddsEarlierQuestions(_State):
+    """Adds the counts of the question before."""
+
+    earlier: list = field(default_factory=list, repr=False, compare=False)
+
+    def counts(self, experts, public):
+        right = experts.keyword_counts(public.universe)
+        self.earlier.append(right.values)
+        values = right.values + (self.earlier[-2] if len(self.earlier) > 1 else 0)
+        return Scores(values, sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class ReadsTheFirst(OneKeyword):
+    """Leaves out the last expert."""
+
+    def counts(self, experts, public):
+        right = experts.keyword_counts(public.universe)
+        texts = experts.texts_without_noise()[:1]
+        counts = [sum(word in keywords_of(text or "") for text in texts) for word in public.universe]
+        return Scores(counts, sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class NullsVote(OneKeyword):
+    """Lets every null expert vote for the first keyword."""
+
+    def counts(self, experts, public):
+        right = experts.keyword_counts(public.universe)
+        counts = right.values.copy()
+        counts[0] += sum(text is None for text in experts.texts_without_noise())
+        return Scores(counts, sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class OwnNoise(OneKeyword):
+    """Draws from a source of its own."""
+
+    def draw(self, setting, experts, public, randomness):
+        chosen = Exponential(self.eta).select(self.counts(experts, public), SeededRandomness(1))
+        return self.outcome(public.universe[chosen], experts)
+
+
+@dataclass(frozen=True)
+class WithoutNoise(OneKeyword):
+    """Takes the most common keyword."""
+
+    def draw(self, setting, experts, public, randomness):
+        return self.outcome(public.universe[int(np.argmax(self.counts(experts, public).values))], experts)
+
+
+@dataclass(frozen=True)
+class AsksWhileDrawing(OneKeyword):
+    """Lets the writer answer before the outcome is saved."""
+
+    def draw(self, setting, experts, public, randomness):
+        made = super().draw(setting, experts, public, randomness)
+        public.written("")
+        return made
+
+
+@dataclass(frozen=True)
+class FailsOnSomeDraws(OneKeyword):
+    """Refuses a keyword that it has drawn."""
+
+    def outcome(self, word, experts):
+        if word == "card":
+            raise ValueError("a word that is not wanted")
+        return super().outcome(word, experts)
+
+
+@dataclass(frozen=True)
+class TellsHowMany(OneKeyword):
+    """Releases how many experts wrote."""
+
+    def outcome(self, word, experts):
+        wrote = sum(text is not None for text in experts.texts_without_noise())
+        return Outcome(self.name, {"word": word, "wrote": wrote})
+
+
+@dataclass(frozen=True)
+class NoTextWhenSilent(OneKeyword):
+    """Needs the writer for an answer."""
+
+    def finish(self, outcome, public):
+        return public.write([public.request(public.shots, "")])[0]
+
+
+@dataclass(frozen=True)
+class Mean(Answerer):
+    """The sum of embeddings with noise. Nothing is wrong with it."""
+
+    name = "mean"
+    needs = frozenset({"Embedder"})
+    needs_delta = True
+    calibrated_parameters = ("rho",)
+    rho: Positive | None = None
+
+    def calibrated(self, price, setting):
+        return self if self.rho is not None else replace(self, rho=rho_of_budget(price.epsilon, price.delta))
+
+    def event(self, setting):
+        return ZCDpEvent(self.rho)
+
+    def draw(self, setting, experts, public, randomness):
+        noisy = GaussianVector(self.rho).release(self.summed(experts), randomness).values
+        return Outcome(self.name, {"answer": public.candidates[int(np.argmax(public.vectors @ noisy))]})
+
+    def summed(self, experts):
+        return experts.embedding_sum()
+
+    def finish(self, outcome, public):
+        return outcome.values["answer"]
+
+
+@dataclass(frozen=True)
+class NoiseOfADrop(Mean):
+    """Tells of a replaced text what holds for one that comes or goes, as published."""
+
+    def summed(self, experts):
+        right = experts.embedding_sum()
+        return VectorSum(right.values, squared_l2=(1 << 16) ** 2, adjacency=right.adjacency, grid_step=right.grid_step)
+
+
+@dataclass(frozen=True)
+class DividesByThoseWhoWrote(Mean):
+    """Divides by the number of experts that said something."""
+
+    def summed(self, experts):
+        right = experts.embedding_sum()
+        wrote = max(1, sum(text is not None for text in experts.texts_without_noise()))
+        return VectorSum(
+            right.values,
+            squared_l2=right.squared_l2,
+            adjacency=right.adjacency,
+            grid_step=right.grid_step,
+            denominator=wrote,
+        )
+
+
+@dataclass(frozen=True)
+class Unclipped(Mean):
+    """Adds vectors up as they are."""
+
+    def summed(self, experts):
+        right = experts.embedding_sum()
+        rows = np.nan_to_num(experts.vectors_without_noise())
+        return VectorSum(
+            np.rint(rows.sum(axis=0) * (1 << 16)).astype(np.int64),
+            squared_l2=right.squared_l2,
+            adjacency=right.adjacency,
+            grid_step=right.grid_step,
+        )
+
+
+@dataclass(frozen=True)
+class QuietNoise(Mean):
+    """Has less noise than it is charged for."""
+
+    def draw(self, setting, experts, public, randomness):
+        noisy = GaussianVector(4 * self.rho).release(self.summed(experts), randomness).values
+        return Outcome(self.name, {"answer": public.candidates[int(np.argmax(public.vectors @ noisy))]})
+
+
+class NeedsArguments(OneKeyword):
+    """Cannot be made without arguments."""
+
+    def __init__(self, word):
+        raise TypeError(word)
