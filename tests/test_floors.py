@@ -39,7 +39,7 @@ FLOORS = (
     {"privacy", "models"},
     {"mechanisms", "experts", "metrics"},
     {"methods"},
-    {"session", "synthesis", "fitting", "release", "sklearn", "planner"},
+    {"session", "answering", "synthesis", "fitting", "release", "sklearn", "planner"},
     {"audits", "benchmarks", "explain", "testing"},
     {"cli", "server", "__main__"},
 )
@@ -52,6 +52,8 @@ MAY_DRAW = {
     "randomness.py": "the source of noise",
     "intervals.py": "resamples of what was measured on public rows, from a seed",
     "session.py": "ids of releases",
+    "answering/session.py": "ids of releases",
+    "answering/run.py": "ids of runs",
     "synthesis/synthesizer.py": "ids of runs",
     "fitting/fit.py": "ids of runs",
     "store.py": "the key of the store's file names",

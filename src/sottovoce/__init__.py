@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from sottovoce import errors, methods
+    from sottovoce.answering.session import PrivateAnswers
     from sottovoce.experts.partition import Partition
     from sottovoce.fitting.fit import fit
     from sottovoce.fitting.fitted import Fitted
@@ -33,14 +34,16 @@ if TYPE_CHECKING:
     from sottovoce.sklearn.classifier import PrivateICLClassifier
     from sottovoce.synthesis.config import SynthesisConfig
     from sottovoce.synthesis.synthesizer import Synthesizer
-    from sottovoce.tasks import Task, load_task
+    from sottovoce.tasks import AnswerTask, Task, load_answer_task, load_task
 
 __all__ = [
     "Adjacency",
+    "AnswerTask",
     "Budget",
     "Fitted",
     "Ledger",
     "Partition",
+    "PrivateAnswers",
     "PrivateICL",
     "PrivateICLClassifier",
     "PrivateRecords",
@@ -52,6 +55,7 @@ __all__ = [
     "Task",
     "errors",
     "fit",
+    "load_answer_task",
     "load_scorer",
     "load_task",
     "make_plan",
@@ -65,11 +69,13 @@ if find_spec("sklearn") is None:  # then the class cannot be made, and a list of
 
 _HOMES = {
     "Adjacency": "privacy.unit",
+    "AnswerTask": "tasks",
     "Budget": "privacy.ledger.budget",
     "Fitted": "fitting.fitted",
     "Ledger": "privacy.ledger.ledger",
     "Partition": "experts.partition",
     "SynthesisConfig": "synthesis.config",
+    "PrivateAnswers": "answering.session",
     "PrivateICL": "session",
     "PrivateICLClassifier": "sklearn.classifier",
     "PrivateRecords": "records.sealed",
@@ -79,6 +85,7 @@ _HOMES = {
     "Synthesizer": "synthesis.synthesizer",
     "Task": "tasks",
     "fit": "fitting.fit",
+    "load_answer_task": "tasks",
     "load_scorer": "models.registry",
     "load_task": "tasks",
     "make_plan": "planner.advise",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import final
 
+from sottovoce.methods.answering.answerer import Answerer
 from sottovoce.methods.base import Method, Price, Reads
 from sottovoce.models.base import Isolation
 from sottovoce.privacy.accounting.event_cost import cost_of
@@ -33,9 +34,12 @@ class Guarantee:
         change: The change type; ``None`` where no private record is read.
         isolation: Whether the model was seen to keep experts apart.
         seeded: Whether the noise came from a seeded source, so that nothing is promised.
+        prompts: What the experts' prompts hold, in words; ``None`` where ``units_per_expert`` says it.
+        public: Inputs that are not protected.
+        host: Who runs the model that read private records, where it is not this machine.
     """
 
-    method: type[Method]
+    method: type[Method] | type[Answerer]
     event: DpEvent
     price: Price
     adjacency: Adjacency
@@ -44,6 +48,9 @@ class Guarantee:
     change: ChangeType | None
     isolation: Isolation
     seeded: bool
+    prompts: str | None = None
+    public: tuple[str, ...] = OF_AN_ANSWER
+    host: str = ""
 
     @property
     def epsilon(self) -> float | None:
@@ -89,7 +96,13 @@ class Guarantee:
         """What the claim covers and what it leaves open; empty where nothing is promised or nothing private is read."""
         if self.method.reads is Reads.NOTHING or not self.is_private:
             return ""
-        return scope_of(self.adjacency, self.unit, OF_AN_ANSWER)
+        scope = scope_of(self.adjacency, self.unit, self.public)
+        if not self.host:
+            return scope
+        return (
+            f"{scope} The prompts, with private records in them, were sent to {self.host}; whoever runs it reads them, "
+            "and no epsilon covers that."
+        )
 
     @property
     def claim(self) -> str:
@@ -116,6 +129,8 @@ class Guarantee:
 
     @property
     def _prompts(self) -> str:
+        if self.prompts is not None:
+            return self.prompts
         g = self.units_per_expert
         return "random samples of units in each prompt" if g is None else f"{g} unit{'s' * (g > 1)} an expert"
 
@@ -126,7 +141,7 @@ class Release:
     """One answer that was paid for.
 
     Attributes:
-        value: The label.
+        value: The label, or the text.
         terms: The guarantee behind it.
         release_id: Names the charge in the ledger.
         remaining: How the ledger stands after it; ``None`` where no ledger is kept.

@@ -1,7 +1,8 @@
-"""Tasks: the public part of a prompt, and how a label is read from a row.
+"""Tasks: the public part of a prompt, and how a label or an answer is read from a row.
 
-A task names the labels, an instruction, and two templates. The label set is a public parameter: it is given, never
-collected from private rows. Built-in tasks are the files ``data/tasks/*.toml``; a user's own file has the same keys.
+A ``Task`` names the labels, an instruction, and two templates. The label set is a public parameter: it is given, never
+collected from private rows. An ``AnswerTask`` has no labels: its answers are texts. Built-in tasks are the files
+``data/tasks/*.toml`` and ``data/answer_tasks/*.toml``; a user's own file has the same keys.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from string import Formatter
-from typing import Any, final
+from typing import Any, Final, TypeVar, final
 
 from sottovoce.errors import InputError, RecordError, TaskError
 from sottovoce.parameters import Kind, OneOf, nearest
@@ -26,6 +27,14 @@ from sottovoce.records.sealed import Opaque, Row, is_missing
 Query = Mapping[str, str]
 """The fields of one question: field name to text, an image as base64. Public, and possibly adversarial."""
 
+T = TypeVar("T")
+_LABELS: Final = "tasks"
+_ANSWERS: Final = "answer_tasks"
+_KINDS: Final = {
+    _LABELS: "has labels, and is for 'sotto classify', 'fit' and 'ask'",
+    _ANSWERS: "has texts for answers, and is for 'sotto answer'",
+}
+"""Folders of built-in tasks, and what is said of a task where the other kind was asked for."""
 _IMAGE_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 
 
@@ -161,18 +170,9 @@ class Task:
         return index
 
     def _text(self, row: Row, name: str, file: str) -> str:
-        value = row.values.get(name)
         if name not in row.values:
             raise self._absent(row, name, file)
-        if is_missing(value):
-            problem, hint = "the field is missing or empty", "Fill it in, or remove the row."
-        elif not isinstance(value, str):
-            problem, hint = "the field is not a text", "Write it in quotes, or remove the row."
-        elif not value.strip():
-            problem, hint = "the field holds only blanks", "Fill it in, or remove the row."
-        else:
-            return value
-        raise RecordError(problem, file=file, line=row.line, field=name, hint=hint)
+        return _text_in(row, name, file)
 
     def _absent(self, row: Row, name: str, file: str) -> RecordError:
         """A field that no column holds: which columns there are, and how to name the right one."""
@@ -193,9 +193,125 @@ class Task:
         return Example(self.query_of(row, file), self.label_of(row, file))
 
 
+@final
+class AnswerExample(Opaque):
+    """One input with its answer. It may be private, so it does not print, and it is no data class to be unfolded.
+
+    Attributes:
+        fields: Input fields that the template names.
+        answer: The text that answers them.
+    """
+
+    __slots__ = ("answer", "fields")
+
+    def __init__(self, fields: Mapping[str, str], answer: str) -> None:
+        self.fields, self.answer = fields, answer
+
+
+@final
+@dataclass(frozen=True)
+class AnswerTask:
+    """What is asked where an answer is a text of its own, such as a summary.
+
+    Attributes:
+        query: Template of an input; its fields are columns of the rows, such as ``{dialogue}``.
+        output_field: The column that holds the answer of an example.
+        name: For reports.
+        instruction: Opens every prompt.
+        names: What an input and an answer are called in a prompt.
+        fields: The input fields that the template names.
+
+    Raises:
+        TaskError: The template or the names are not usable.
+
+    Example:
+        >>> task = AnswerTask(query="{mail}", output_field="reply", instruction="Answer the mail.")
+        >>> task.render_query(task.query_of(Row(1, {"mail": "Is it late?"}), "memory"))
+        'Is it late?'
+    """
+
+    query: str = "{text}"
+    output_field: str = "answer"
+    name: str = "custom"
+    instruction: str = "Read the text and answer it."
+    names: tuple[str, str] = ("Input", "Output")
+    fields: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name in ("name", "instruction", "query", "output_field"):
+            Kind(str, "a text").read(name, getattr(self, name))
+        fields = _template_fields(self.query, "query")
+        if not fields or self.output_field in fields:
+            raise TaskError(
+                f"The query template names the fields {fields or 'of no column'}; it needs some, not "
+                f"{self.output_field!r}, which holds the answer."
+            )
+        if not self.output_field.isidentifier():
+            raise TaskError(f"The output field {self.output_field!r} must be a single word, such as 'answer'.")
+        object.__setattr__(self, "names", _checked_names(self.names))
+        object.__setattr__(self, "fields", tuple(dict.fromkeys(fields)))
+
+    def render_query(self, query: Query) -> str:
+        """Fills the query template."""
+        return self.query.format_map(query)
+
+    def shot(self, example: AnswerExample) -> tuple[str, str]:
+        """The input as the template shows it, and the answer. As private as the example."""
+        return self.render_query(example.fields), example.answer
+
+    def query_of(self, row: Row, file: str) -> Query:
+        """Reads an input from a row.
+
+        Raises:
+            RecordError: A field is missing, empty or not a text; the line is named, the content is not.
+        """
+        return {name: self._text(row, name, file) for name in self.fields}
+
+    def answer_of(self, row: Row, file: str) -> str:
+        """Reads the answer of an example from a row; errors as for ``query_of``."""
+        return self._text(row, self.output_field, file)
+
+    def example_of(self, row: Row, file: str) -> AnswerExample:
+        """Reads an example from a row; errors as for ``query_of``."""
+        return AnswerExample(self.query_of(row, file), self.answer_of(row, file))
+
+    def has_answer(self, row: Row) -> bool:
+        """Whether a row carries an answer, as questions may for measuring quality."""
+        return not is_missing(row.values.get(self.output_field))
+
+    def _text(self, row: Row, name: str, file: str) -> str:
+        if name in row.values:
+            return _text_in(row, name, file)
+        flag = {self.output_field: "--answer-column"} | (
+            {self.fields[0]: "--text-column"} if len(self.fields) == 1 else {}
+        )
+        cure = f"Name the column that holds it with {flag[name]} COLUMN" if name in flag else "Rename a column"
+        hint = f"{there_are(row.values, file)} {cure}, or in Python with columns={{{name!r}: COLUMN}}."
+        raise RecordError("the field is missing or empty", file=file, line=row.line, field=name, hint=hint)
+
+
+def _text_in(row: Row, name: str, file: str) -> str:
+    """The text of a field that a row has."""
+    value = row.values[name]
+    if is_missing(value):
+        problem, hint = "the field is missing or empty", "Fill it in, or remove the row."
+    elif not isinstance(value, str):
+        problem, hint = "the field is not a text", "Write it in quotes, or remove the row."
+    elif not value.strip():
+        problem, hint = "the field holds only blanks", "Fill it in, or remove the row."
+    else:
+        return value
+    raise RecordError(problem, file=file, line=row.line, field=name, hint=hint)
+
+
 def task_names() -> list[str]:
-    """The built-in tasks, in alphabetical order."""
-    return sorted(entry.name.removesuffix(".toml") for entry in _built_in().iterdir() if entry.name.endswith(".toml"))
+    """The built-in tasks with labels, in alphabetical order."""
+    return _names_in(_LABELS)
+
+
+def answer_task_names() -> list[str]:
+    """The built-in tasks whose answers are texts, in alphabetical order."""
+    return _names_in(_ANSWERS)
 
 
 def load_task(name_or_path: str) -> Task:
@@ -205,14 +321,32 @@ def load_task(name_or_path: str) -> Task:
         TaskError: There is no such task, or the file is not a task.
         ParameterError: The name is no text.
     """
+    return _loaded(name_or_path, _LABELS, _parse)
+
+
+def load_answer_task(name_or_path: str) -> AnswerTask:
+    """Loads a built-in task whose answers are texts by name, or a user's own ``.toml`` file.
+
+    Raises:
+        TaskError: There is no such task, or the file is not a task of this kind.
+        ParameterError: The name is no text.
+    """
+    return _loaded(name_or_path, _ANSWERS, _parse_answer_task)
+
+
+def _loaded(name_or_path: str, folder: str, parse: Callable[[str, str], T]) -> T:
     Kind(str, "the name of a built-in task, or of a .toml file").read("task", name_or_path)
-    if name_or_path in task_names():
-        return _parse((_built_in() / f"{name_or_path}.toml").read_text("utf-8"), name_or_path)
+    known = _names_in(folder)
+    if name_or_path in known:
+        return parse((_built_in(folder) / f"{name_or_path}.toml").read_text("utf-8"), name_or_path)
     path = Path(name_or_path)
     if path.suffix != ".toml":
+        other = _ANSWERS if folder == _LABELS else _LABELS
+        if name_or_path in _names_in(other):
+            raise TaskError(f"The task {name_or_path!r} {_KINDS[other]}; built in are here: {', '.join(known)}.")
         raise TaskError(
-            f"There is no task {name_or_path!r}{nearest(name_or_path, task_names()) or '.'} Built in: "
-            f"{', '.join(task_names())}; or name a .toml file."
+            f"There is no task {name_or_path!r}{nearest(name_or_path, known) or '.'} Built in: "
+            f"{', '.join(known)}; or name a .toml file."
         )
     try:
         text = limits.read_text(path, "task file", limits.TOML_BYTES)
@@ -220,14 +354,42 @@ def load_task(name_or_path: str) -> Task:
         raise TaskError(
             f"The task file {name_or_path!r} cannot be read. Check the path and that it is UTF-8."
         ) from None
-    return _parse(text, name_or_path)
+    return parse(text, name_or_path)
 
 
-def _built_in() -> Any:
-    return resources.files("sottovoce") / "data" / "tasks"
+def _names_in(folder: str) -> list[str]:
+    names = (entry.name for entry in _built_in(folder).iterdir())
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
+
+
+def _built_in(folder: str) -> Any:
+    return resources.files("sottovoce") / "data" / folder
 
 
 def _parse(text: str, name: str) -> Task:
+    known = ("name", "labels", "instruction", "query", "example", "label_field", "answer", "image")
+    values = _table(text, name, known, lists=("labels",))
+    if "labels" not in values:
+        raise TaskError(f"The task file {name!r} names no labels. The label set is public and must be given.")
+    if "query" in values and "example" not in values:
+        values["example"] = values["query"] + " {label}"
+    return _made(Task, values, name)
+
+
+def _parse_answer_task(text: str, name: str) -> AnswerTask:
+    known = ("name", "instruction", "query", "output_field", "names")
+    return _made(AnswerTask, _table(text, name, known, lists=("names",)), name)
+
+
+def _made(kind: Callable[..., T], values: Mapping[str, Any], name: str) -> T:
+    try:
+        return kind(**{"name": Path(name).stem, **values})
+    except InputError as error:
+        raise TaskError(f"Task file {name!r}: {error}") from None
+
+
+def _table(text: str, name: str, known: Sequence[str], *, lists: Sequence[str]) -> dict[str, Any]:
+    """The keys of a task file, each a text but for the lists."""
     if any(line.count(".") > limits.TOML_DOTS for line in text.split("\n")):
         raise TaskError(
             f"The task file {name!r} has more than {limits.TOML_DOTS} full stops in a line. Break the line."
@@ -235,25 +397,29 @@ def _parse(text: str, name: str) -> Task:
     try:
         values = tomllib.loads(text)
     except RecursionError:
-        raise TaskError(f"The task file {name!r} nests lists or tables too deep; a task has none but labels.") from None
+        raise TaskError(
+            f"The task file {name!r} nests lists or tables too deep; a task has none but {', '.join(lists)}."
+        ) from None
     except ValueError as error:
         raise TaskError(f"The task file {name!r} is not valid TOML: {error}.") from None
-    known = {"name", "labels", "instruction", "query", "example", "label_field", "answer", "image"}
-    if unknown := sorted(set(values) - known):
+    if unknown := sorted(set(values) - set(known)):
         raise TaskError(
             f"The task file {name!r} has the unknown key {unknown[0]!r}. Known: {', '.join(sorted(known))}."
         )
-    if "labels" not in values:
-        raise TaskError(f"The task file {name!r} names no labels. The label set is public and must be given.")
-    if wrong := [key for key in values if key != "labels" and not isinstance(values[key], str)]:
+    if wrong := [key for key in values if key not in lists and not isinstance(values[key], str)]:
         raise TaskError(f"The key {wrong[0]!r} of the task file {name!r} must be a text.")
-    values.setdefault("name", Path(name).stem)
-    if "query" in values and "example" not in values:
-        values["example"] = values["query"] + " {label}"
-    try:
-        return Task(**values)
-    except InputError as error:
-        raise TaskError(f"Task file {name!r}: {error}") from None
+    return values
+
+
+def _checked_names(names: object) -> tuple[str, str]:
+    """What inputs and answers are called."""
+    words = tuple(names) if isinstance(names, list | tuple) else ()
+    if len(words) != 2 or not all(isinstance(word, str) and word.strip() and word.isprintable() for word in words):
+        raise TaskError("The names must be two words, of an input and of an answer, such as Question and Answer.")
+    first, second = (word.strip() for word in words)
+    if first == second:
+        raise TaskError(f"An input and an answer have the same name {first!r}.")
+    return first, second
 
 
 def _checked_labels(labels: object) -> tuple[str, ...]:

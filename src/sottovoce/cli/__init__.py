@@ -52,6 +52,7 @@ def _build() -> Any:
 
     from sottovoce.cli import (
         account,
+        answer,
         ask,
         bench,
         classify,
@@ -71,7 +72,7 @@ def _build() -> Any:
     from sottovoce.cli.outputs import guard
     from sottovoce.cli.panels import group
 
-    for module in (demo, init, fit, predict, classify, ask, synthesize, verify, plan, account, methods, bench):
+    for module in (demo, init, fit, predict, classify, ask, answer, synthesize, verify, plan, account, methods, bench):
         module.add_to(app)
     for module_with_group in (ledger, models):
         module_with_group.add_to(app)

@@ -12,7 +12,7 @@ from sottovoce.privacy.numbers import rounded_up
 from sottovoce.terminal import progress, put, put_text, read_line, say, say_table, table, waiting
 
 if TYPE_CHECKING:
-    from sottovoce.models.base import LabelScorer
+    from sottovoce.models.base import LabelScorer, Writer
     from sottovoce.models.stepper import Stepper
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "left_in_words",
     "load_scorer",
     "load_stepper",
+    "load_writer",
     "progress",
     "put",
     "put_text",
@@ -40,11 +41,19 @@ def load_scorer(model: str, **options: Any) -> LabelScorer:
 
 
 def load_stepper(model: str, **options: Any) -> Stepper:
-    """A model that writes, likewise."""
+    """A model that writes token by token, likewise."""
     from sottovoce.models import registry
 
     with waiting(f"loading {model}"):
         return registry.load_stepper(model, **options)
+
+
+def load_writer(model: str, **options: Any) -> Writer:
+    """A model that writes whole texts, likewise."""
+    from sottovoce.models import registry
+
+    with waiting(f"loading {model}"):
+        return registry.load_writer(model, **options)
 
 
 def in_percent(share: float, low: float, high: float) -> str:

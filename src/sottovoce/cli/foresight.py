@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sottovoce.cli.console import say
 
 if TYPE_CHECKING:
+    from sottovoce.answering.session import PrivateAnswers
     from sottovoce.synthesis.synthesizer import Synthesizer
 
 
@@ -37,6 +38,23 @@ def say_scoring(model: Any, experts: int | None, questions: int) -> None:
     seconds = 100 * seen.seconds_a_token * (experts or 1) * (1 + questions)
     asked = f"{questions} questions of 100 tokens{'' if experts else ', for each expert'}"
     _say(seen.weights, kept, f"about {_time(seconds)} for {asked}")
+
+
+def say_answering(answers: PrivateAnswers, questions: int) -> None:
+    """For a run whose answers are texts, by what the public side of the next answer took."""
+    texts, seconds = answers.texts_an_answer, answers.seconds_a_text
+    if seconds is None or not questions:
+        return
+    several = f"{questions} answer{'s' * (questions != 1)}"
+    if texts is None:
+        say(f"A text takes about {seconds:.2g} s; each of {several} takes one for every expert, of private number.")
+        return
+    experts = answers.experts or 0
+    whose = f", {experts} of them by experts over private records" if experts else ""
+    say(
+        f"Each of {several} takes about {texts} texts{whose}, at {seconds:.2g} s a text; time: about "
+        f"{_time(questions * texts * seconds)}."
+    )
 
 
 def _say(weights: int, kept: str, takes: str) -> None:

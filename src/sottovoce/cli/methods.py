@@ -22,6 +22,7 @@ def methods(as_json: o.AsJson = False) -> None:
     """List the methods with their options, and the noise mechanisms they are built from."""
     from sottovoce.explain import registered_cost_models
     from sottovoce.mechanisms.base import registered
+    from sottovoce.methods.answering.answerer import registered_answerers
     from sottovoce.methods.base import Price, make_method, registered_methods
     from sottovoce.methods.decoding.decoder import registered_decoders
     from sottovoce.methods.fitting.fitter import registered_fitters
@@ -44,11 +45,16 @@ def methods(as_json: o.AsJson = False) -> None:
     fitting, writing, priced = ([_row(name, cls) for name, cls in registry.items()] for registry in (
         registered_fitters(), registered_decoders(), registered_cost_models()
     ))  # fmt: skip
+    answering = [
+        {**_row(name, cls), "guarantee": cls.private, "reads": cls.reads.value, "needs": sorted(cls.needs)}
+        for name, cls in registered_answerers().items()
+    ]
     if as_json:
         put(
             {
                 "fitters": fitting,
                 "methods": rows,
+                "answerers": answering,
                 "decoders": writing,
                 "cost_models": priced,
                 "mechanisms": list(registered()),
@@ -62,6 +68,9 @@ def methods(as_json: o.AsJson = False) -> None:
     for row in rows:
         event = row["event_at_epsilon_1"] if row["guarantee"] else "NO GUARANTEE"
         _show(row, f"one answer at epsilon 1: {event}")
+    put_text("For sotto answer: texts for answers; every answer is paid; options with -o NAME=VALUE:")
+    for row in answering:
+        _show(row, "" if row["guarantee"] else "NO GUARANTEE")
     put_text("For sotto synthesize:")
     for row in writing:
         _show(row)

@@ -9,7 +9,7 @@ from sottovoce.cli.flags import flag_of
 PANELS: Final = {
     "Input": (
         "private", "queries", "labels", "task", "demonstrations", "shots", "public", "candidates", "fitted", "schema",
-        "text-column", "label-column", "text-field", "label-field", "max-characters", "truncate", "limit", "records",
+        "text-column", "label-column", "answer-column", "text-field", "label-field", "max-characters", "truncate", "limit", "records",
         "questions", "made-up-labels",
         "pool", "rows", "results", "file",
     ),
@@ -20,10 +20,10 @@ PANELS: Final = {
     ),
     "Method": (
         "method", "option", "clip", "noise", "prior-weight", "sampling-probability", "subsamples", "temperature",
-        "top-k", "calibrate", "per-expert", "capacity", "per-label", "tokens", "texts-per-batch", "experts",
-        "inside-tokens", "max-records", "grammar",
+        "top-k", "calibrate", "per-expert", "capacity", "per-label", "tokens", "texts-per-batch", "experts", "sampling",
+        "public-experts", "inside-tokens", "max-records", "grammar",
     ),
-    "Model": ("model", "writer", "device", "dtype", "chat", "encoder", "engine", "workers"),
+    "Model": ("model", "writer", "embedder", "device", "dtype", "chat", "encoder", "engine", "workers"),
     "Output": (
         "out", "write-tickets", "json", "scores", "resume", "without-lost", "dry-run", "figures", "markdown", "long",
     ),

@@ -9,12 +9,14 @@ import typer
 
 from sottovoce.cli import options as o
 from sottovoce.cli.console import load_scorer, progress, put, put_text, table
+from sottovoce.cli.flags import flag_of_name, is_typed
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.numbers import rounded_down
 
 if TYPE_CHECKING:
     from sottovoce.planner.advise import Accuracy, Option, Plan
     from sottovoce.planner.guide import Expectation, Guide
+    from sottovoce.privacy.ledger.budget import Budget
 
 
 def add_to(app: typer.Typer) -> None:
@@ -56,6 +58,9 @@ def plan(
     from sottovoce.planner.guide import MADE_UP, OWN, Asked, make_guide
     from sottovoce.privacy.ledger.budget import Budget
 
+    if task is not None and _is_answer_task(task):
+        _plan_answers(task, records, questions, Budget(epsilon, delta), adjacency, as_json=as_json)  # type: ignore[arg-type]
+        return
     count = _label_count(labels, task)
     floor = _zero_shot(queries, task, labels, model, text_column, label_column) if queries else None
     advice = make_plan(
@@ -103,6 +108,55 @@ def plan(
         put_text("With --labels NUMBER this is compared with paying once for any number of answers: 'sotto fit'.")
         return
     put_text(f"Paid one by one: {advice.advice}")
+
+
+def _is_answer_task(task: str) -> bool:
+    """Whether answers to a task are texts: a built-in one, or a file that names no labels."""
+    from sottovoce.errors import TaskError
+    from sottovoce.tasks import answer_task_names, load_answer_task
+
+    if task in answer_task_names():
+        return True
+    try:
+        return task.endswith(".toml") and bool(load_answer_task(task))
+    except TaskError:
+        return False
+
+
+def _plan_answers(task: str, records: int, questions: int, budget: Budget, adjacency: str, *, as_json: bool) -> None:
+    """What a budget buys where answers are texts."""
+    from sottovoce.planner.long_answers import bought, packaged_rule, resolve_long_answer
+    from sottovoce.privacy.unit import Adjacency
+
+    for name in ("labels", "queries", "text_column", "label_column", "model", "made_up", "pool"):
+        if is_typed(name):
+            limit = f"left out: answers to the task {task!r} are texts, and no accuracy is worked out for them"
+            raise ParameterError(flag_of_name(name), "typed", limit)
+    relation = Adjacency.parse(adjacency)
+    rows = bought(records, questions, budget, relation)
+    chosen, rule = resolve_long_answer(questions=questions, public=1), packaged_rule()
+    commands = [
+        f"sotto answer --private FILE --public FILE --queries FILE --task {quote(task)} --method {row.method} "
+        f"--epsilon {rounded_down(row.epsilon, 4)} --out answers.jsonl"
+        for row in rows
+        if row.method == chosen.method and row.epsilon is not None
+    ]
+    if as_json:
+        options = [{"method": row.method, "paid": row.paid, "epsilon": row.epsilon} for row in rows]
+        advised = {"method": chosen.method, "why": chosen.why, "commands": commands}
+        put({"task": task, "options": options, "measured_on": list(rule.measured_on), "advised": advised})
+        return
+    table(
+        f"What a total buys: epsilon {rounded_down(budget.epsilon, 6)} and delta {rounded_down(budget.delta, 6)}, for "
+        f"{questions:,} answers from {records:,} units, {relation.value} adjacency",
+        ["method", "paid", "epsilon"],
+        [[row.method, row.paid, rounded_down(row.epsilon, 4) if row.epsilon else "does not fit"] for row in rows],
+    )
+    if not rule.measured_on:
+        put_text("How good answers are was not measured for these settings, so that methods are not compared by it.")
+    put_text(f"{chosen}.")
+    for command in commands:
+        put_text(f"    {command}")
 
 
 def _label_count(labels: str | None, task: str | None) -> int | None:

@@ -38,6 +38,8 @@ CERTIFICATE: Final = ".certificate.json"
 _HEADER: Final = "run.json"
 _UNSPOKEN: Final = "records and ledger"
 """A term whose value follows from the records: that it differs is said, and nothing else."""
+_HASHED: Final = ("question texts", "public texts")
+"""Terms that are kept as hashes, which would tell nobody anything."""
 _RUN_STATE: Final = {"run": re.compile(r"[0-9a-f]{1,32}"), "version": re.compile(r"\d[0-9A-Za-z.+!-]{0,63}")}
 """Form of what a run remembers."""
 _ROOM: Final = "room"
@@ -282,9 +284,9 @@ class Checkpoint:
                     "another version. Repeat its command as it was, or move the folder away."
                 )
             name = changed[0]
+            differs = f"other {name}" if name in _HASHED else f"{name} {before.get(name)!r}, not {now.get(name)!r}"
             raise InputError(
-                f"The interrupted run in {self.folder.name} has {name} {before.get(name)!r}, not {now.get(name)!r}. "
-                "Repeat its command, or move the folder away."
+                f"The interrupted run in {self.folder.name} has {differs}. Repeat its command, or move the folder away."
             )
         return run_state
 

@@ -15,8 +15,11 @@ OF_AN_ANSWER: Final = ("the set of labels", "the question", "settings and length
 """Public inputs of one answer."""
 OF_A_FILE: Final = ("the labels", "the number of texts", "settings and length limits")
 """Public inputs of a file of synthetic rows."""
-
-
+OF_A_TEXT: Final = (
+    "the question", "public examples and what a model wrote from them", "the number of experts",
+    "settings and length limits",
+)  # fmt: skip
+"""Public inputs of an answer that is a text."""
 OF_A_FIT: Final = ("the labels", "public texts", "settings and length limits")
 """Public inputs of a fit."""
 

@@ -1,0 +1,322 @@
+"""A run: many questions, one charge each, in a folder from which it goes on where it was stopped.
+
+The folder holds what was drawn, whole, before the ledger notes that it leaves; then the answer that was made of it. A
+question whose draw began and left nothing whole is drawn anew under a charge of its own, or left out.
+
+Guarantee   As ``synthesis``: one draw a charge, whatever stops the run.
+Sources     decision 0012; ``files/checkpoint.py``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import Any, Final, final
+
+from sottovoce.answering.session import Drawn, PrivateAnswers
+from sottovoce.errors import BudgetExhaustedError, ModelError
+from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.methods.answering.answerer import AnswerPlan
+from sottovoce.privacy.checks import asked_hash, canonical
+from sottovoce.privacy.ledger.account import Standing
+from sottovoce.release import Guarantee, Release
+from sottovoce.tasks import Query
+
+_SEAL: Final = 64
+"""Characters in front of what was drawn."""
+_LOST: Final = "make room and pass --resume, which charges this answer again: it was drawn"
+
+
+@final
+@dataclass(frozen=True)
+class Charge:
+    """One charge of a run, which is drawn once. A question whose draw was lost has further ones."""
+
+    run: str
+    number: int
+    attempt: int = 1
+
+    @property
+    def name(self) -> str:
+        """Within its run."""
+        return f"{self.number}" if self.attempt == 1 else f"{self.number}.{self.attempt}"
+
+    @property
+    def id(self) -> str:
+        """In the ledger."""
+        return f"{self.run}-{self.name}"
+
+    @property
+    def again(self) -> Charge:
+        """The next one for the same question."""
+        return replace(self, attempt=self.attempt + 1)
+
+
+@final
+@dataclass(frozen=True)
+class Answered:
+    """The answer to one question of a run.
+
+    Attributes:
+        number: Of the question, from 1.
+        release: The answer; ``None`` where its draw was lost and is left out.
+        again: Whether it was drawn before this process began.
+    """
+
+    number: int
+    release: Release | None
+    again: bool
+
+
+@final
+class AnswerRun:
+    """Answers questions in a folder.
+
+    Args:
+        answers: Records, method and ledger.
+        questions: All of them, in their order.
+        epsilon: Price of each answer.
+        delta: Of each answer; by default the budget's.
+
+    Attributes:
+        lost: Questions whose draw was lost and that were left out.
+        last_terms: The guarantee of the last answer that left.
+    """
+
+    def __init__(
+        self, answers: PrivateAnswers, questions: Sequence[Query], *, epsilon: float, delta: float | None = None
+    ) -> None:
+        self.answers, self.questions = answers, list(questions)
+        self._epsilon, self._delta = epsilon, delta
+        self.lost = 0
+        self.last_terms: Guarantee | None = None
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What a resumed run must have in common with the one that was interrupted."""
+        account = self.answers.account
+        terms = self._words
+        if account is not None:
+            terms["caller"] = account.caller
+            terms["records and ledger"] = account.keyed("staging", str(self.answers.fingerprint))
+        for name, texts in (
+            ("public texts", self.answers.public_texts),
+            ("question texts", [dict(question) for question in self.questions]),
+        ):
+            terms[name] = self._hidden(hashlib.sha256(canonical(texts).encode("utf-8")).hexdigest())
+        return terms
+
+    def new_run_state(self) -> dict[str, str]:
+        """What a new run remembers: its id, and the version of sottovoce that is charged for it."""
+        return {"run": secrets.token_hex(8), "version": version("sottovoce")}
+
+    def was_charged(self, run_state: Mapping[str, str]) -> bool:
+        """Whether anything of a run was paid for."""
+        return bool(self._standing(run_state["run"]))
+
+    def left(self, checkpoint: Checkpoint | None = None, *, redraw: bool = True) -> list[int]:
+        """Indices of the questions that are still to be drawn.
+
+        Args:
+            checkpoint: Of a run that is resumed.
+            redraw: Whether those whose draw was lost are among them.
+        """
+        if checkpoint is None:
+            return list(range(len(self.questions)))
+        lost = set() if redraw else set(self.lost_draws(checkpoint))
+        return [
+            index
+            for index, (charge, _) in enumerate(self._charges(checkpoint))
+            if checkpoint.found_bytes(charge.name) is None and index not in lost
+        ]
+
+    def lost_draws(self, checkpoint: Checkpoint) -> list[int]:
+        """Indices of the questions whose draw began and left nothing whole."""
+        return [
+            index
+            for index, (charge, standing) in enumerate(self._charges(checkpoint))
+            if standing is not None and standing.begun and checkpoint.found_bytes(charge.name) is None
+        ]
+
+    def next_plan(self, left: Sequence[int]) -> AnswerPlan | None:
+        """What the next answer costs, by which all that are left are priced; ``None`` where none is left."""
+        if not left:
+            return None
+        return self.answers.plan(self._epsilon, self._delta, self.answers.public_side(self.questions[left[0]]))
+
+    def affords(self, plan: AnswerPlan, left: Sequence[int], checkpoint: Checkpoint | None = None) -> None:
+        """Raises what would be raised if all that are left were charged now; charges nothing."""
+        charged = 0
+        if checkpoint is not None:
+            standings = [standing for _, standing in self._charges(checkpoint)]
+            charged = sum(standings[index] is not None and not standings[index].begun for index in left)  # type: ignore[union-attr]
+        lost = 0 if checkpoint is None else len(set(self.lost_draws(checkpoint)) & set(left))
+        try:
+            self.answers.affords(plan, len(left) - charged)
+        except BudgetExhaustedError as error:
+            if not lost:
+                raise
+            raise BudgetExhaustedError(
+                f"The run was interrupted while it drew: {lost} of its answers began to be drawn and left nothing "
+                "whole. A charge covers one draw, so that a new draw is charged anew; --without-lost goes on without "
+                f"them. {error}",
+                asked=error.asked,
+                left=error.left,
+                limit=error.limit,
+            ) from None
+
+    def _charges(self, checkpoint: Checkpoint) -> list[tuple[Charge, Standing | None]]:
+        """The last charge of every question, and how it stands."""
+        run = checkpoint.run_state["run"]
+        standings = self._standing(run)
+        newest = [_newest(standings, run, number) for number in range(1, len(self.questions) + 1)]
+        return [(charge, standings.get(charge.id)) for charge in newest]
+
+    def results(
+        self, checkpoint: Checkpoint, *, redraw: bool = True, on_answer: Callable[[bool], None] | None = None
+    ) -> Iterator[Answered]:
+        """The answers, in the order of the questions; each is on the disk when it is handed over.
+
+        Args:
+            checkpoint: Where they are saved.
+            redraw: Whether an answer that was cut off while it was drawn is charged again; else it is left out.
+            on_answer: Told of each answer when it is there, and whether it was drawn before.
+
+        Raises:
+            BudgetExhaustedError: The next one cannot be paid for; what was answered is in the folder.
+            ModelError: A model failed; what was charged stands, and the run can be resumed.
+        """
+        for number, (query, (charge, standing)) in enumerate(
+            zip(self.questions, self._charges(checkpoint), strict=True), 1
+        ):
+            place = _Place(self, checkpoint, charge)
+            saved = place.found(standing)
+            if saved is None and standing is not None and (standing.begun or standing.left):
+                if not redraw:
+                    self.lost += 1
+                    yield Answered(number, None, again=True)
+                    continue
+                place = _Place(self, checkpoint, charge.again)
+            if saved is None:
+                release = self._drawn(query, place, asked=self._asked(checkpoint))
+            else:
+                release = self._finished(query, place, saved)
+            if on_answer is not None:
+                on_answer(saved is not None)
+            yield Answered(number, release, again=saved is not None)
+
+    def _drawn(self, query: Query, place: _Place, asked: str) -> Release:
+        """Charges and draws an answer, and makes it."""
+        answers = self.answers
+        try:
+            public = answers.public_side(query)
+        except ModelError as error:
+            raise ModelError(f"Question {place.charge.number}: {error}", retryable=error.retryable) from error
+        plan = answers.plan(self._epsilon, self._delta, public)
+        drawn = answers.draw(query, plan, public, place.release_id, asked=asked, keeper=place)
+        if not answers.charges:
+            place.save(drawn)
+        return self._release(place, drawn, plan)
+
+    def _finished(self, query: Query, place: _Place, saved: Mapping[str, Any]) -> Release:
+        """An answer that was drawn before: it is the draw that leaves."""
+        drawn = self.answers.restored(query, saved)
+        plan = self.answers.plan(self._epsilon, self._delta, drawn.public)
+        return self._release(place, drawn, plan)
+
+    def _release(self, place: _Place, drawn: Drawn, plan: AnswerPlan) -> Release:
+        value = place.answer()
+        if value is None:
+            value = self.answers.finish(drawn)
+            place.keep_answer(value)
+        self.last_terms = terms = self.answers.terms(plan, drawn.isolation)
+        return Release(value, terms, place.release_id, self.answers.balance)
+
+    @property
+    def _words(self) -> dict[str, Any]:
+        return {
+            **self.answers.words,
+            "epsilon": self._epsilon,
+            "delta": self._delta,
+            "questions": len(self.questions),
+        }
+
+    def _asked(self, checkpoint: Checkpoint) -> str:
+        """What every charge of a run commits to."""
+        return asked_hash({**self._words, **checkpoint.run_state})
+
+    def _standing(self, run: str) -> dict[str, Standing]:
+        account = self.answers.account
+        return account.standing(f"{run}-") if account is not None else {}
+
+    def _hidden(self, digest: str) -> str:
+        """A hash that no guess of the texts can be checked with, where a ledger has a key for that."""
+        account = self.answers.account
+        return digest if account is None else account.keyed("staging", digest)
+
+
+@final
+class _Place:
+    """Where the draw of one charge, and the answer that is made of it, are saved."""
+
+    def __init__(self, run: AnswerRun, checkpoint: Checkpoint, charge: Charge) -> None:
+        self._run, self._checkpoint, self.charge = run, checkpoint, charge
+        self.release_id = charge.id if run.answers.charges else f"{charge.id}-{secrets.token_hex(4)}"
+
+    def make_room(self, size: int) -> None:
+        """Whether it can be saved must not follow from what was drawn."""
+        self._checkpoint.make_room(size)
+
+    def save(self, drawn: Drawn) -> str:
+        """Saves what was drawn, and returns its hash."""
+        values = {**drawn.to_json(), "release_id": self.release_id}
+        content = json.dumps(values, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+        self._checkpoint.save_bytes(self.charge.name, self._seal(content) + content, _LOST)
+        return hashlib.sha256(content).hexdigest()
+
+    def found(self, standing: Standing | None) -> dict[str, Any] | None:
+        """What was drawn under this charge and is whole on the disk; that it leaves is noted where it was not."""
+        account = self._run.answers.account
+        if self._run.answers.charges and (standing is None or not standing.begun):
+            return None
+        whole = self._checkpoint.found_bytes(self.charge.name) or b""
+        seal, content = whole[:_SEAL], whole[_SEAL:]
+        if not hmac.compare_digest(seal, self._seal(content)):
+            return None
+        digest = hashlib.sha256(content).hexdigest()
+        if standing is not None and standing.left and standing.content != digest:
+            return None
+        if standing is not None and not standing.left and account is not None:
+            account.mark_released([self.charge.id], {self.charge.id: digest})
+        saved: dict[str, Any] = json.loads(content)
+        self.release_id = saved["release_id"]
+        return saved
+
+    def answer(self) -> str | None:
+        """The answer that was made before."""
+        saved = self._checkpoint.found_bytes(f"{self.charge.name}-answer")
+        return None if saved is None else saved.decode("utf-8")
+
+    def keep_answer(self, value: str) -> None:
+        """Saves the answer; made anew, it could be another one."""
+        self._checkpoint.save_bytes(
+            f"{self.charge.name}-answer", value.encode("utf-8", "replace"), "make room and pass --resume"
+        )
+
+    def _seal(self, content: bytes) -> bytes:
+        """What tells a draw of this charge from any other file, under the data set's own key."""
+        drawn = f"{self.charge.id} {hashlib.sha256(content).hexdigest()}"
+        return self._run._hidden(hashlib.sha256(drawn.encode("ascii")).hexdigest()).encode("ascii")
+
+
+def _newest(standings: Mapping[str, Standing], run: str, number: int) -> Charge:
+    """The last charge of a question; where there is none yet, the one to come."""
+    charge = Charge(run, number)
+    while charge.again.id in standings:
+        charge = charge.again
+    return charge

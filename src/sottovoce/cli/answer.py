@@ -1,0 +1,434 @@
+"""``sotto answer``: private examples and a file of questions in, one text a question out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sottovoce.cli import options as o
+from sottovoce.cli.console import left_in_words, load_writer, progress, put, say, say_table, table, used_in_words
+from sottovoce.cli.flags import flag_of_name, is_typed
+from sottovoce.cli.foresight import say_answering
+from sottovoce.cli.outputs import NewFile
+from sottovoce.errors import ParameterError
+from sottovoce.files.checkpoint import Checkpoint, require_place
+from sottovoce.files.tables import encoded
+from sottovoce.privacy.numbers import rounded_up
+
+if TYPE_CHECKING:
+    from sottovoce.answering.run import AnswerRun
+    from sottovoce.answering.session import PrivateAnswers
+    from sottovoce.methods.answering.answerer import Answerer, AnswerPlan
+    from sottovoce.records.sealed import PrivateRecords, PublicRecords
+    from sottovoce.tasks import AnswerTask, Query
+
+_OF_EXPERTS = ("experts", "sampling", "sampling_probability", "public_experts")
+"""Parameters that say nothing to a method that reads no private record, beside ``options.OF_RECORDS``."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("answer")(answer)
+
+
+def answer(
+    context: typer.Context,
+    queries: Annotated[str, typer.Option("--queries", help="Questions: .jsonl[.gz], .csv or .parquet.")],
+    task: Annotated[
+        str, typer.Option("--task", help="summarize, question, document-question, or your own .toml file.")
+    ],
+    private: o.Private = None,
+    public: Annotated[
+        str | None, typer.Option("--public", help="Public examples with their answers: .jsonl[.gz], .csv or .parquet.")
+    ] = None,
+    method: o.MethodName = "auto",
+    epsilon: o.Epsilon = "1",
+    delta: o.Delta = None,
+    adjacency: o.AdjacencyName = "replace-one",
+    text_column: o.TextColumn = None,
+    answer_column: Annotated[
+        str | None, typer.Option("--answer-column", help="The column that holds the answer of an example.")
+    ] = None,
+    unit: o.UnitName = None,
+    ledger: o.LedgerPath = None,
+    caller: o.CallerName = None,
+    budget: o.BudgetText = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model", help="Writes: embedded-lm, hf:NAME_OR_PATH, openai:MODEL@BASE_URL. See 'sotto models'."
+        ),
+    ] = "embedded-lm",
+    device: o.Device = None,
+    dtype: o.Dtype = None,
+    chat: o.Chat = None,
+    embedder: Annotated[
+        str | None,
+        typer.Option("--embedder", help="Embeds what was written, for methods that compare texts. Default: embedded."),
+    ] = None,
+    option: o.Options = None,
+    experts: Annotated[
+        int | None, typer.Option("--experts", min=1, help="Experts that write. Default: as many as use every unit.")
+    ] = None,
+    shots: Annotated[
+        int | None,
+        typer.Option(
+            "--shots",
+            min=1,
+            help="Units that an expert sees. Default: 4; under add-remove without --experts 1.",
+            show_default=False,
+        ),
+    ] = None,
+    sampling: Annotated[
+        str,
+        typer.Option(
+            "--sampling", help="all, or a fresh sample for every question: without-replacement or categorical."
+        ),
+    ] = "all",
+    sampling_probability: Annotated[
+        float | None,
+        typer.Option("--sampling-probability", help="With --sampling categorical: chance of a unit to be in a sample."),
+    ] = None,
+    public_experts: Annotated[
+        int, typer.Option("--public-experts", min=1, help="Experts that write from --public, at most.")
+    ] = 8,
+    tokens: Annotated[int, typer.Option("--tokens", help="Most tokens of a text.")] = 64,
+    max_characters: o.MaxCharacters = None,
+    truncate: o.Truncate = False,
+    allow_non_private: o.AllowNonPrivate = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", parser=NewFile(".partial"), help="Answer rows: .jsonl, .csv or .parquet. Default: stdout."
+        ),
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Answer only the first questions.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say the price; charge nothing.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Resume an interrupted run. Only an answer that was being drawn is charged again."
+        ),
+    ] = False,
+    without_lost: Annotated[
+        bool, typer.Option("--without-lost", help="With --resume: leave such an answer out instead.")
+    ] = False,
+    as_json: o.AsJson = False,
+) -> None:
+    """Answer a file of questions with texts, such as summaries, from private examples.
+
+    Experts write an answer each from private records; what is released is one answer a question, at the price
+    --epsilon. Output rows hold id, value, method, epsilon, delta, adjacency and release_id.
+    """
+    from sottovoce.privacy.parameters import DELTA, EPSILON
+
+    if resume and out is None:
+        limit_of = "given with --out: it reads what an earlier run left there"
+        raise ParameterError("--resume", resume, limit_of)
+    if without_lost and not resume:
+        raise ParameterError("--without-lost", without_lost, "given with --resume: a new run has lost nothing")
+    if out is not None and not dry_run:
+        require_place(out, resume=resume)
+    price, slack = EPSILON.read("epsilon", epsilon), None if delta is None else DELTA.read("delta", delta)
+    command = _Command(context.params)
+    ids, questions = command.questions()
+    answers = command.answers(len(questions))
+    if answers.advice:
+        say(f"Method {answers.advice}")
+    if dry_run:
+        _say_price(answers, questions, price, slack, as_json=as_json)
+        return
+    run = _run_of(answers, questions, price, slack)
+    o.warn_of(command.setup.ledger if answers.charges else None, answers.conflicting_ledger)
+    started = time.perf_counter()
+    if out is None:
+        rows = _to_stdout(run, ids, price, slack, command, hold=as_json)
+    else:
+        rows = _to_file(run, ids, out, command, resume=resume, redraw=not without_lost)
+    _report(run, rows, time.perf_counter() - started, as_json=as_json, shown=out is None)
+
+
+class _Command:
+    """What was typed, and what it names."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        from sottovoce.tasks import load_answer_task
+
+        self.given = given
+        shared = {name: value for name, value in given.items() if name not in ("sampling_probability", "shots")}
+        self.setup = o.Setup.of(shared)
+        self.task: AnswerTask = load_answer_task(given["task"])
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Which columns hold the fields of the task, where they have other names."""
+        text, answer = self.given["text_column"], self.given["answer_column"]
+        if text is not None and len(self.task.fields) != 1:
+            fields = ", ".join(self.task.fields)
+            raise ParameterError("--text-column", text, f"left out: the fields of the task are {fields}")
+        named = {self.task.fields[0]: text, self.task.output_field: answer}
+        return {field: column for field, column in named.items() if column is not None}
+
+    @property
+    def longest(self) -> int:
+        """Characters of the longest field that is read."""
+        return 8_000 if self.setup.max_characters is None else self.setup.max_characters
+
+    def questions(self) -> tuple[list[str], list[Query]]:
+        """The ids of the questions, and their fields."""
+        from sottovoce.errors import RecordError
+        from sottovoce.privacy.ledger.known_records import require_public
+        from sottovoce.records.sealed import is_missing
+
+        rows = self._public_rows(self.given["queries"])
+        selected = rows.first(self.given["limit"])
+        for part in (rows, selected):  # a part can be somebody's where the whole is not
+            require_public(part, f"--queries {self.given['queries']}")
+        found: dict[str, Query] = {}
+        for row in selected:
+            value = row.values.get("id")
+            row_id = str(row.line if is_missing(value) else value)
+            if row_id in found:
+                raise RecordError("the id is used twice", file=rows.source, line=row.line, field="id")
+            found[row_id] = self.task.query_of(row, rows.source)
+        return list(found), list(found.values())
+
+    def answers(self, questions: int) -> PrivateAnswers:
+        """Reads the records and loads the models; nothing is charged."""
+        from sottovoce.answering.session import PrivateAnswers
+        from sottovoce.methods.base import Reads
+        from sottovoce.privacy.ledger.known_records import require_public
+
+        setup = self.setup
+        shown: PublicRecords | tuple[()] = ()
+        if setup.public is not None:
+            shown = self._public_rows(setup.public)
+            require_public(shown, f"--public {setup.public}")
+        method, advice = self._method(questions, len(shown))
+        _require_used(method)
+        reads = method.reads is not Reads.NOTHING
+        if reads and setup.private is None:
+            raise ParameterError("--private", None, f"given: the method {method.name!r} answers from private records")
+        records = self._records() if reads else None
+        options = o.MethodOptions(setup.option or ())
+        with options.as_typed():
+            answers = PrivateAnswers(
+                records=records,
+                task=self.task,
+                public=shown,
+                method=method,
+                writer=load_writer(setup.model, **o.given(device=setup.device, dtype=setup.dtype, chat=setup.chat)),
+                embedder=self.given["embedder"],
+                adjacency=setup.adjacency,
+                budget=setup.first_budget(records) if records is not None else None,
+                ledger=setup.ledger,
+                caller=setup.caller,
+                experts=self.given["experts"],
+                shots=self.given["shots"],
+                sampling=self.given["sampling"],
+                rate=self.given["sampling_probability"],
+                public_experts=self.given["public_experts"],
+                tokens=self.given["tokens"],
+                allow_non_private=setup.allow_non_private,
+            )
+        answers.advice = advice
+        return answers
+
+    def _method(self, questions: int, public: int) -> tuple[Answerer, str]:
+        """The method with the options that were typed, and why it was chosen where it was not named."""
+        from sottovoce.methods.answering.answerer import make_answerer, read_answerer_options
+        from sottovoce.planner.long_answers import AUTO, resolve_long_answer
+
+        name, advice = self.setup.method, ""
+        if name == AUTO:
+            chosen = resolve_long_answer(questions=questions, public=public, has_records=self.setup.private is not None)
+            name, advice = chosen.method, str(chosen)
+        options = o.MethodOptions(self.setup.option or ())
+        with options.as_typed():
+            return make_answerer(name, **read_answerer_options(name, options.values)), advice
+
+    def _records(self) -> PrivateRecords:
+        from sottovoce.records.readers import read_private
+
+        return read_private(
+            str(self.setup.private),
+            unit=self.setup.unit,
+            max_characters=self.longest,
+            truncate=self.setup.truncate,
+            columns=self.columns,
+        )
+
+    def _public_rows(self, source: str) -> PublicRecords:
+        from sottovoce.records.readers import read_public
+
+        return read_public(source, max_characters=self.longest, truncate=self.setup.truncate, columns=self.columns)
+
+
+def _require_used(method: Answerer) -> None:
+    """Refuses an option that was typed and that the method does not use."""
+    from sottovoce.methods.answering.answerer import registered_answerers
+    from sottovoce.methods.base import Reads
+
+    kinds = registered_answerers()
+    unused: tuple[str, ...] = ()
+    why = ""
+    if method.reads is Reads.NOTHING:
+        unused, why = (*o.OF_RECORDS, *_OF_EXPERTS), "reads no private record"
+    elif method.reads is Reads.EVERYTHING:
+        unused, why = _OF_EXPERTS, "puts every record into one prompt"
+    for name in filter(is_typed, unused):
+        using = ", ".join(kind for kind, cls in kinds.items() if cls.reads is Reads.ONE_EXPERT_EACH)
+        raise ParameterError(
+            flag_of_name(name), "typed", f"left out: --method {method.name} {why}; it is used by {using}"
+        )
+    if is_typed("shots") and method.reads is not Reads.ONE_EXPERT_EACH and "pool" not in method.needs:
+        raise ParameterError("--shots", "typed", f"left out: --method {method.name} shows no groups of examples")
+
+
+def _run_of(answers: PrivateAnswers, questions: Sequence[Query], price: float, delta: float | None) -> AnswerRun:
+    from sottovoce.answering.run import AnswerRun
+
+    return AnswerRun(answers, questions, epsilon=price, delta=delta)
+
+
+def _announce(run: AnswerRun, left: Sequence[int], command: _Command, checkpoint: Checkpoint | None = None) -> None:
+    """What the answers that are left cost, and how long they take; refuses what cannot be paid for."""
+    answers, setup = run.answers, command.setup
+    account = answers.account  # before a model works for it
+    with progress() as bar:
+        bar.add_task("working out the public side", total=None, rate="")
+        plan = run.next_plan(left)
+    if plan is None:
+        return
+    run.affords(plan, left, checkpoint)
+    if answers.charges and account is not None:
+        if setup.ledger is None and answers.ledger is not None:
+            say(f"Ledger: {answers.ledger.path} (none was named; known by the records' fingerprint)")
+        balance = account.balance()
+        if setup.budget is None and balance.answers == 0 and balance.spent == 0:
+            say(f"Budget: {balance.budget} in all for these records (change it on first use with --budget)")
+        say(f"Price: {len(left)} answers at {_price_in_words(plan)}; {left_in_words(balance, plan.charge)}.")
+    say_answering(answers, len(left))
+
+
+def _price_in_words(plan: AnswerPlan) -> str:
+    delta = f", delta {rounded_up(plan.report.delta, 6)}" if plan.report.delta else ""
+    return f"epsilon {rounded_up(plan.epsilon, 6)}{delta} each ({plan.setting.adjacency.value} adjacency)"
+
+
+def _to_stdout(
+    run: AnswerRun, ids: Sequence[str], price: float, delta: float | None, command: _Command, *, hold: bool
+) -> list[dict[str, Any]]:
+    """Answers as they come; what was paid for is printed whatever ends the run."""
+    rows: list[dict[str, Any]] = []
+    _announce(run, run.left(), command)
+    try:
+        with progress() as bar:
+            doing = bar.add_task("answering", total=len(ids), rate="")
+            for row_id, release in zip(
+                ids, run.answers.answers(run.questions, epsilon=price, delta=delta), strict=True
+            ):
+                rows.append(release.as_row(row_id))
+                run.last_terms = release.terms
+                if not hold:
+                    put(rows[-1])
+                bar.update(doing, advance=1)
+    except BaseException:
+        if hold and rows:
+            say(f"{len(rows)} answers were paid before the run ended; they are on stdout, a row a line.")
+            for row in rows:
+                put(row)
+        raise
+    return rows
+
+
+def _to_file(
+    run: AnswerRun, ids: Sequence[str], out: Path, command: _Command, *, resume: bool, redraw: bool
+) -> list[dict[str, Any]]:
+    """Answers in a folder beside the file, which is written when all are there."""
+    if not resume:
+        _announce(run, run.left(), command)
+    checkpoint = Checkpoint(out, run.terms, run.new_run_state(), resume=resume)
+    rows: list[dict[str, Any]] = []
+    try:
+        if resume:
+            _announce(run, run.left(checkpoint, redraw=redraw), command, checkpoint)
+        with progress() as bar:
+            doing = bar.add_task("answering", total=len(ids), rate="")
+            for answered in run.results(checkpoint, redraw=redraw, on_answer=lambda _: bar.advance(doing)):
+                if answered.release is not None:
+                    rows.append(answered.release.as_row(ids[answered.number - 1]))
+        checkpoint.finish_bytes(encoded(rows, out, shown=True))
+    except BaseException:
+        if run.answers.charges and run.was_charged(checkpoint.run_state):
+            say(
+                f"The run is charged and kept in {checkpoint.folder}; repeat the command with --resume to go on. An "
+                "answer that was being drawn is then charged again."
+            )
+        elif not resume:
+            checkpoint.abandon()
+        raise
+    finally:
+        checkpoint.close()  # an error keeps it alive, and its lock would keep a resume out
+    return rows
+
+
+def _report(run: AnswerRun, rows: Sequence[Mapping[str, Any]], seconds: float, *, as_json: bool, shown: bool) -> None:
+    answers = run.answers
+    terms, balance = run.last_terms, answers.balance
+    summary = {
+        "answers": len(rows),
+        "lost": run.lost,
+        "spent": {"epsilon_each": terms.epsilon, "delta_each": terms.delta} if terms else None,
+        "remaining": balance.as_dict() if balance else None,
+        "method": answers.method.name,
+        "model": answers.writer.name,
+        "adjacency": answers.adjacency.value,
+        "experts": answers.experts,
+        "seconds": round(seconds, 3),
+        "isolation": answers.isolation.value,
+        "statement": terms.statement if terms else "",
+    }
+    if as_json:
+        put({**summary, "rows": list(rows)} if shown else summary)
+        return
+    table_rows = [["answers", str(len(rows)) + (f", {run.lost} lost" if run.lost else "")]]
+    table_rows += [["method", answers.method.name], ["model", answers.writer.name]]
+    if balance is not None:
+        table_rows.append(["ledger", used_in_words(balance) if answers.charges else "no guarantee; noted"])
+    table_rows.append(["seconds", f"{seconds:.1f}"])
+    say_table("", ["", ""], table_rows)
+    if terms:
+        say(terms.statement)
+
+
+def _say_price(
+    answers: PrivateAnswers, questions: Sequence[Query], price: float, delta: float | None, *, as_json: bool
+) -> None:
+    """What the answers would cost."""
+    from sottovoce.privacy.events import describe
+
+    plan = answers.plan(price, delta, answers.public_side(questions[0]))
+    values = {
+        "method": plan.answerer.name,
+        "parameters": dict(plan.parameters),
+        "answers": len(questions),
+        "epsilon_each": plan.epsilon,
+        "delta_each": plan.report.delta,
+        "adjacency": plan.setting.adjacency.value,
+        "experts": plan.setting.experts,
+        "event": describe(plan.event),
+        "charge": describe(plan.charge),
+    }
+    if as_json:
+        put(values)
+        return
+    shown = {**values, "epsilon_each": rounded_up(plan.epsilon, 6), "delta_each": rounded_up(plan.report.delta, 6)}
+    shown["parameters"] = ", ".join(f"{name} {value}" for name, value in plan.parameters.items())
+    table("", ["", ""], [[name, str(value)] for name, value in shown.items()])
+    say_answering(answers, len(questions))
+    say("Nothing was charged.")

@@ -1,0 +1,320 @@
+"""kill -9 in a run of ``sotto answer``: what left is charged, a charge is drawn once, and it goes on where it was.
+
+How often something was drawn is counted outside the ledger.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from answering.worlds_of_answers import rows
+from sottovoce.answering.run import Charge, _Place
+from sottovoce.answering.session import PrivateAnswers
+from sottovoce.cli import run
+from sottovoce.experts.written import WrittenEnsemble
+from sottovoce.files import checkpoint as checkpoint_module
+from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.methods.answering.ksa import KSA
+from sottovoce.models.fake import FakeWriter
+from sottovoce.privacy.ledger import account as ledger_account
+from sottovoce.privacy.ledger.ledger import Account, Ledger
+from survival.crashes import Fuse, OnTransaction, die, in_a_child
+
+QUESTIONS = 3
+
+class HalfWritten:
+    """Kills when a file of the folder is written and has not its name yet."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def arm(self):
+        original = checkpoint_module.os.replace
+
+        def replace(part, file):
+            if Path(file).name == self.name:
+                die()
+            original(part, file)
+
+        checkpoint_module.os.replace = replace
+
+
+# The ledger is new: opening the account is its first writing transaction; then charge, draw and note for each answer.
+POINTS = {
+    "before anything": lambda: Fuse(PrivateAnswers, "__init__", after=False),
+    "looked at the budget": lambda: Fuse(Account, "check", after=True),
+    "the folder is made": lambda: Fuse(Checkpoint, "__init__", after=True),
+    "its header is half there": lambda: HalfWritten("run.json"),
+    "the public side is worked out": lambda: Fuse(PrivateAnswers, "public_side", after=True, count=2),
+    "charge half written": lambda: Fuse(ledger_account, "append", after=True),
+    "charge not committed": lambda: OnTransaction("not committed", 2),
+    "charged": lambda: Fuse(Account, "reserve", after=True),
+    "read": lambda: Fuse(WrittenEnsemble, "ask", after=True),
+    "room is made": lambda: Fuse(Checkpoint, "make_room", after=True),
+    "begun, not committed": lambda: OnTransaction("not committed", 3),
+    "begun, nothing drawn": lambda: Fuse(Account, "begin", after=True),
+    "drawn, not saved": lambda: Fuse(_Place, "save", after=False),
+    "half saved": lambda: HalfWritten("round-1"),
+    "saved, not noted": lambda: Fuse(_Place, "save", after=True),
+    "its note is not committed": lambda: OnTransaction("not committed", 4),
+    "its note is committed": lambda: OnTransaction("committed", 4),
+    "noted, not finished": lambda: Fuse(PrivateAnswers, "finish", after=False),
+    "finished, not kept": lambda: Fuse(PrivateAnswers, "finish", after=True),
+    "the answer is kept": lambda: Fuse(_Place, "keep_answer", after=True),
+    "the second is charged": lambda: Fuse(Account, "reserve", after=True, count=2),
+    "the second is drawn, not saved": lambda: Fuse(_Place, "save", after=False, count=2),
+    "the third is saved, not noted": lambda: Fuse(_Place, "save", after=True, count=3),
+    "before the rows are whole": lambda: Fuse(Checkpoint, "finish_bytes", after=False),
+    "the rows are whole, the folder is there": lambda: Fuse(shutil, "rmtree", after=False),
+}
+LOSING = {"begun, nothing drawn", "drawn, not saved", "half saved", "the second is drawn, not saved"}
+"""Points at which a draw began and left nothing whole."""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    draw, reserve = KSA.draw, Account.reserve
+
+    def note(word):
+        with (tmp_path / "happened").open("a") as file:
+            file.write(word + "\n")
+
+    def drawn(*arguments):
+        note("draw")
+        return draw(*arguments)
+
+    def charged(*arguments, **options):
+        reserve(*arguments, **options)
+        note("charge")
+
+    monkeypatch.setattr(KSA, "draw", drawn)
+    monkeypatch.setattr(Account, "reserve", charged)
+    monkeypatch.setenv("SOTTOVOCE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    for kind, count in (("private", 16), ("public", 6)):
+        write(tmp_path / f"{kind}.jsonl", [dict(row.values) for row in rows(count, kind)])
+    asked = [{"id": f"q{number}", "question": f"what of the card {number}?"} for number in range(QUESTIONS)]
+    write(tmp_path / "queries.jsonl", asked)
+    return tmp_path
+
+
+def write(path, values):
+    path.write_text("".join(json.dumps(row) + "\n" for row in values), "utf-8")
+
+
+def command(*more, shots="1"):
+    return [
+        "answer", "--private", "private.jsonl", "--public", "public.jsonl", "--queries", "queries.jsonl", "--task",
+        "question", "--method", "ksa", "-o", "k=2", "--model", "fake", "--shots", shots, "--epsilon", "1", "--ledger",
+        "notes.db", "--budget", "40,1e-5", "--out", "answers.jsonl", *more,
+    ]  # fmt: skip
+
+
+def killed(point, *more, **options):
+    def work():
+        POINTS[point]().arm()
+        assert run(command(*more, **options)) == 0
+
+    return in_a_child(work)
+
+
+def names(kind):
+    """Charges by their names within the run."""
+    entries = Ledger("notes.db").history() if Path("notes.db").exists() else []
+    found = [entry["release_id"].partition("-")[2] for entry in entries if entry["kind"] == kind]
+    assert len(set(found)) == len(found)
+    return set(found)
+
+
+def happened(place, word):
+    return (place / "happened").read_text().split().count(word) if (place / "happened").exists() else 0
+
+
+def saved(place):
+    folder = place / "answers.jsonl.partial"
+    return {file.name.removeprefix("round-"): file.read_bytes() for file in folder.glob("round-[1-9]")}
+
+
+def answers(place):
+    return [json.loads(line) for line in (place / "answers.jsonl").read_text("utf-8").splitlines()]
+
+
+@pytest.mark.cases(5)
+@pytest.mark.parametrize("point", POINTS)
+def test_a_run_that_is_killed_goes_on_and_no_charge_is_drawn_twice(point, place):
+    assert killed(point) == -signal.SIGKILL, "the point was never reached"
+    begun, left, aside = names("draw"), names("release"), saved(place)
+    assert happened(place, "draw") <= len(begun), "something was drawn before it was noted"
+    lost = begun - left - set(aside)
+    assert bool(lost) == (point in LOSING)
+    folder = place / "answers.jsonl.partial"
+    if folder.exists() and not (folder / "run.json").exists():
+        shutil.rmtree(folder)
+    assert run(command(*(["--resume"] if folder.exists() else []))) == 0
+    assert names("reserve") == names("draw")
+    assert happened(place, "draw") <= len(names("draw")), "something was drawn again under its charge"
+    assert len(names("reserve")) == QUESTIONS + len(lost), "what did not begin was charged again"
+    assert len(names("release")) == QUESTIONS
+    assert not names("release") & lost, "what was lost left"
+    assert Ledger("notes.db").verify() == []
+    given = answers(place)
+    assert [row["id"] for row in given] == [f"q{number}" for number in range(QUESTIONS)]
+    assert {row["release_id"].partition("-")[2] for row in given} == names("release")
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("point", ["saved, not noted", "finished, not kept"])
+def test_what_was_whole_on_the_disk_is_what_leaves(point, place, monkeypatch):
+    assert killed(point) == -signal.SIGKILL
+    before = saved(place)["1"]
+    finished = []
+    finish = PrivateAnswers.finish
+
+    def noted(session, drawn):
+        finished.append(drawn.outcome)
+        return finish(session, drawn)
+
+    monkeypatch.setattr(PrivateAnswers, "finish", noted)
+    assert run(command("--resume")) == 0
+    values = json.loads(before[64:])
+    assert finished[0].to_json() == values["outcome"]
+    assert happened(place, "draw") == QUESTIONS
+
+
+def test_an_answer_that_was_kept_is_not_made_again(place, monkeypatch):
+    assert killed("the answer is kept") == -signal.SIGKILL
+    kept = (place / "answers.jsonl.partial" / "round-1-answer").read_text()
+    (place / "answers.jsonl.partial" / "round-1-answer").write_text(kept + ", as it was said first")
+    assert run(command("--resume")) == 0
+    assert answers(place)[0]["value"] == kept + ", as it was said first"
+
+
+def test_the_public_side_that_a_draw_refers_to_is_the_one_of_the_draw(place, monkeypatch):
+    # A writer that says other things after the restart: what was drawn is shown by the texts of then.
+    assert killed("saved, not noted") == -signal.SIGKILL
+    texts = json.loads(saved(place)["1"][64:])["public"]["candidates"]
+    seen = []
+    restored = PrivateAnswers.restored
+
+    def noted(session, query, values):
+        seen.append(restored(session, query, values))
+        return seen[-1]
+
+    monkeypatch.setattr(PrivateAnswers, "restored", noted)
+    monkeypatch.setattr(FakeWriter.__init__, "__defaults__", (lambda request: "something else entirely now",))
+    run(command("--resume"))
+    assert list(seen[0].public.candidates) == texts
+    assert "something else entirely now" not in texts
+
+
+def test_where_coins_deal_records_out_a_charge_that_began_is_not_read_again(place):
+    assert killed("read", shots="2") == -signal.SIGKILL
+    assert names("draw") == {"1"}, "it began before the read"
+    assert run(command("--resume", shots="2")) == 0
+    assert names("reserve") == {"1", "1.2", "2", "3"}
+
+
+def test_every_draw_that_is_cut_off_costs_a_charge_until_the_budget_refuses(place, capfd):
+    small = [word if word != "40,1e-5" else "2.6" for word in command()]
+
+    def work(*more):
+        POINTS["drawn, not saved"]().arm()
+        return run([*small, *more])
+
+    # Three answers ask for 3 of 2.6: the whole run is refused first, so that fewer questions are asked.
+    small += ["--limit", "1"]
+    assert in_a_child(lambda: work()) == -signal.SIGKILL
+    assert in_a_child(lambda: work("--resume")) == -signal.SIGKILL
+    assert names("reserve") == {"1", "1.2"}
+    capfd.readouterr()
+    assert run([*small, "--resume"]) == 3
+    told = capfd.readouterr().err
+    assert "left of 2.6" in told
+    assert "1 of its answers began to be drawn" in told
+    assert run([*small, "--resume", "--without-lost"]) == 0
+    assert answers(place) == []
+    assert names("release") == set()
+
+
+def test_all_is_priced_before_one_is_charged(place, capfd):
+    words = [word if word != "40,1e-5" else "2.6" for word in command()]
+    assert run(words) == 3
+    assert names("reserve") == set()
+    assert not (place / "answers.jsonl.partial").exists()
+
+
+def test_a_file_that_this_run_did_not_seal_is_no_draw(place):
+    assert killed("saved, not noted") == -signal.SIGKILL
+    file = place / "answers.jsonl.partial" / "round-1"
+    values = json.loads(file.read_bytes()[64:])
+    values["outcome"]["values"]["keywords"] = ["planted"]
+    file.write_bytes(file.read_bytes()[:64] + json.dumps(values).encode())
+    assert run(command("--resume")) == 0
+    assert names("reserve") == {"1", "1.2", "2", "3"}
+
+
+def test_a_run_is_resumed_by_its_own_command_alone(place, capfd):
+    assert killed("the second is charged") == -signal.SIGKILL
+    write(place / "other.jsonl", [{"question": f"what else {number}?"} for number in range(QUESTIONS)])
+    for change, words in [
+        (["--epsilon", "0.9"], "epsilon 1.0, not 0.9"),
+        (["--tokens", "9"], "tokens 64, not 9"),
+        (["-o", "selection=one-shot"], "method's selection"),
+        (["--queries", "other.jsonl"], "other question texts"),
+        (["--public", "queries.jsonl", "--answer-column", "question"], "other public texts"),
+        (["--limit", "2"], "questions 3, not 2"),
+    ]:
+        capfd.readouterr()
+        assert run([*command("--resume"), *change]) == 2
+        assert words in capfd.readouterr().err, change
+    assert names("reserve") == {"1", "2"}
+    assert run(command("--resume")) == 0
+
+
+def test_methods_that_are_not_charged_go_on_too(place):
+    free = ["answer", "--queries", "queries.jsonl", "--task", "question", "--method", "zero-shot", "--model", "fake",
+            "--out", "answers.jsonl"]  # fmt: skip
+
+    def work(words):
+        Fuse(_Place, "keep_answer", after=True, count=2).arm()
+        assert run(words) == 0
+
+    shown = ["answer", "--private", "private.jsonl", "--queries", "queries.jsonl", "--task", "question", "--method",
+             "full-context", "--allow-non-private", "--model", "fake", "--ledger", "notes.db", "--out", "answers.jsonl"]  # fmt: skip
+    for words in (free, shown):
+        assert in_a_child(lambda words=words: work(words)) == -signal.SIGKILL
+        kept = [json.loads(file[64:])["release_id"] for _, file in sorted(saved(place).items())]
+        assert run([*words, "--resume"]) == 0
+        assert [row["release_id"] for row in answers(place)][:2] == kept
+        (place / "answers.jsonl").unlink()
+
+
+# Planted mistakes
+
+
+survives = test_a_run_that_is_killed_goes_on_and_no_charge_is_drawn_twice
+
+
+def test_a_second_draw_under_the_same_charge_is_caught(place, monkeypatch):
+    monkeypatch.setattr(Account, "begin", lambda account, ids: None)
+    with pytest.raises(AssertionError):
+        survives("drawn, not saved", place)
+
+
+def test_a_second_draw_of_what_was_whole_on_the_disk_is_caught(place, monkeypatch):
+    monkeypatch.setattr(_Place, "found", lambda self, standing: None)
+    with pytest.raises(AssertionError):
+        survives("saved, not noted", place)
+
+
+def test_a_new_id_on_every_resume_is_caught(place, monkeypatch):
+    original = Charge.id.fget
+    assert killed("charged") == -signal.SIGKILL
+    monkeypatch.setattr(Charge, "id", property(lambda one: f"{original(one)}-again"))
+    assert run(command("--resume")) == 0
+    assert len(names("reserve")) == QUESTIONS + 1, "the mistake charges twice, and the count above shows it"

@@ -1,0 +1,324 @@
+"""The door: public side, charge, read, note, draw, finish; and what every failure costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from answering.worlds_of_answers import BUDGET, TASK, Journal, answers_of, is_private, kinds, rows
+from hunting import hunt, hunt_error, marker, search
+from sottovoce.errors import (
+    AssignmentError,
+    BudgetExhaustedError,
+    InputError,
+    LedgerMismatchError,
+    ModelError,
+    NonPrivateError,
+    ParameterError,
+    TaskError,
+)
+from sottovoce.models.base import Isolation
+from sottovoce.models.fake import FakeScorer, FakeWriter, nearest_output
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.randomness import SeededRandomness
+from sottovoce.records.sealed import PrivateRecords, Row
+
+SAMPLED = {"sampling": "without-replacement", "experts": 3, "budget": Budget(40, 1e-5, 5e-6)}
+
+
+@pytest.fixture
+def journal(monkeypatch):
+    return Journal(monkeypatch)
+
+
+# The order of things
+
+
+def test_an_answer_is_worked_out_charged_read_noted_drawn_and_finished_in_this_order(journal, monkeypatch):
+    answers = answers_of(journal.writer(), shots=1)
+    journal.watch(monkeypatch, answers)
+    release = answers.ask("what of the card?", epsilon=1)
+    # After the private read the writer is asked the bare question once more; finishing asks it public things.
+    assert journal.events == ["public", "charge", "private read", "public", "leaves", "draw", "finish", "public"]
+    assert kinds(answers) == ["reserve", "release"]
+    assert (release.terms.epsilon, release.remaining.answers) == (1.0, 1)
+
+
+@pytest.mark.parametrize("options", [{"shots": 2}, {"experts": 4, "shots": 1}, SAMPLED])
+def test_where_coins_decide_what_is_read_the_draw_begins_before_the_read(journal, monkeypatch, options):
+    answers = answers_of(journal.writer(), **options)
+    journal.watch(monkeypatch, answers)
+    answers.ask("what of the card?", epsilon=1, delta=1e-7)
+    assert journal.events[:4] == ["public", "charge", "leaves", "private read"]
+
+
+def test_an_answer_that_cannot_be_paid_for_lets_the_writer_read_nothing_private(journal):
+    answers = answers_of(journal.writer())
+    with pytest.raises(BudgetExhaustedError, match="Nothing was charged"):
+        answers.ask("what of the card?", epsilon=60)
+    assert "private read" not in journal.events
+    assert kinds(answers) == []
+
+
+def test_the_price_is_what_the_ledger_is_charged():
+    answers = answers_of(budget=Budget(2.0))
+    first = answers.ask("what of the card?", epsilon=1.5)
+    assert first.remaining.spent == pytest.approx(1.5)
+    with pytest.raises(BudgetExhaustedError):
+        answers.ask("what of the card?", epsilon=1.5)
+    assert [answer.terms.delta for answer in answers.answers(["what of the fee?"], epsilon=0.5)] == [0.0]
+
+
+def test_a_fresh_sample_spends_its_delta_from_the_share_for_failures():
+    answers = answers_of(**SAMPLED)
+    with pytest.raises(ParameterError, match="share for failures"):
+        answers.ask("what of the card?", epsilon=1)
+    release = answers.ask("what of the card?", epsilon=1, delta=1e-6)
+    assert (release.terms.epsilon, release.terms.delta) == (1.0, 1e-6)
+    assert "a fresh sample for every answer" in release.statement
+
+
+# Failures
+
+
+def test_what_fails_in_public_is_not_charged(journal):
+    def fails(request):
+        raise ModelError("the server is gone", retryable=True)
+
+    answers = answers_of(fails)
+    with pytest.raises(ModelError, match="Nothing was charged") as caught:
+        answers.ask("what of the card?", epsilon=1)
+    assert (caught.value.retryable, kinds(answers)) == (True, [])
+
+
+def test_a_writer_that_says_nothing_to_the_bare_question_is_refused_before_the_charge():
+    answers = answers_of(lambda request: nearest_output(request) if request.shots else None)
+    with pytest.raises(ModelError, match="wrote nothing .* Nothing was charged"):
+        answers.ask("what of the card?", epsilon=1)
+    assert kinds(answers) == []
+
+
+def test_a_failure_that_experts_share_leaves_the_charge_and_its_name_can_be_used_again():
+    broken, secret = [True], marker("SECRET")
+
+    def write(request):
+        if is_private(request) and broken:
+            raise ModelError(secret, retryable=True)
+        return nearest_output(request)
+
+    answers = answers_of(write, shots=1)
+    error = hunt_error(lambda: answers.ask("what of the card?", epsilon=1, release_id="mine"), [secret])
+    assert isinstance(error, ModelError)
+    assert "What was charged stands" in str(error)
+    assert kinds(answers) == ["reserve"]
+    broken.clear()
+    assert answers.ask("what of the card?", epsilon=1, release_id="mine").release_id == "mine"
+    assert kinds(answers) == ["reserve", "release"]
+
+
+@pytest.mark.parametrize("options", [{"shots": 2}, SAMPLED])
+def test_where_coins_decided_what_was_read_a_name_is_used_once(options):
+    def write(request):
+        if is_private(request):
+            raise ModelError("busy", retryable=True)
+        return nearest_output(request)
+
+    answers = answers_of(write, **options)
+    with pytest.raises(ModelError):
+        answers.ask("what of the card?", epsilon=1, delta=1e-7, release_id="mine")
+    answers.writer.function = nearest_output
+    with pytest.raises(LedgerMismatchError, match="used before"):
+        answers.ask("what of the card?", epsilon=1, delta=1e-7, release_id="mine")
+
+
+def test_an_expert_that_fails_by_itself_is_null_and_nobody_sees_it():
+    def write(request):
+        if "private parcel 1?" in request.shots[0][0] if request.shots else False:
+            raise ValueError("too odd")
+        return nearest_output(request)
+
+    answers = answers_of(write, shots=1)
+    assert answers.ask("what of the card?", epsilon=30).value == "Call the card team, a public one."
+
+
+def test_an_answer_that_could_not_be_finished_is_finished_later_from_what_was_drawn(monkeypatch):
+    answers = answers_of(shots=1)
+    kind, drawn = type(answers.method), []
+    draw, finish = kind.draw, kind.finish
+
+    def counted(*arguments):
+        drawn.append(1)
+        return draw(*arguments)
+
+    def fails(*arguments):
+        raise ModelError("the server is gone")
+
+    monkeypatch.setattr(kind, "draw", counted)
+    monkeypatch.setattr(kind, "finish", fails)
+    with pytest.raises(ModelError, match="what was drawn is used, and nothing more is charged"):
+        answers.ask("what of the card?", epsilon=1, release_id="mine")
+    monkeypatch.setattr(kind, "finish", finish)
+    answers.ask("what of the card?", epsilon=1, release_id="mine")
+    assert (kinds(answers), drawn) == (["reserve", "release"], [1])
+    with pytest.raises(LedgerMismatchError):
+        answers.ask("what of the card?", epsilon=1, release_id="mine")
+
+
+def test_what_was_drawn_for_one_question_answers_no_other(monkeypatch):
+    answers = answers_of(shots=1)
+    kind = type(answers.method)
+    finish = kind.finish
+
+    def fails(*arguments):
+        raise ModelError("the server is gone")
+
+    monkeypatch.setattr(kind, "finish", fails)
+    with pytest.raises(ModelError):
+        answers.ask("what of the card?", epsilon=1, release_id="mine")
+    monkeypatch.setattr(kind, "finish", finish)
+    with pytest.raises(LedgerMismatchError):
+        answers.ask("what of the fee?", epsilon=1, release_id="mine")
+
+
+# What is said
+
+
+def test_the_statement_says_what_is_public_and_who_runs_the_model():
+    class Hosted:
+        name, isolation, longest, host = "openai:m", Isolation.BY_CONSTRUCTION, None, "http://127.0.0.1:9/v1"
+        write = FakeWriter().write
+
+        def __init__(self):
+            self.write = FakeWriter().write
+
+    statement = answers_of(writer=Hosted()).ask("what of the card?", epsilon=1).statement
+    for part in (
+        "epsilon 1, delta 0, replace-one adjacency, unit 'record', 2 units an expert, 12 experts",
+        "public examples and what a model wrote from them",
+        "were sent to http://127.0.0.1:9/v1; whoever runs it reads them",
+    ):
+        assert part in statement
+    assert "were sent to" not in answers_of().ask("what of the card?", epsilon=1).statement
+
+
+def test_a_writer_that_mixes_prompts_has_no_guarantee():
+    release = answers_of(FakeWriter(isolation=Isolation.NOT_VERIFIED)).ask("what of the card?", epsilon=1)
+    assert (release.terms.epsilon, "isolation not verified" in release.statement) == (None, True)
+
+
+def test_nothing_private_is_shown(tmp_path):
+    words = [marker("INPUT"), marker("OUTPUT")]
+    its = [Row(i, {"question": f"{words[0]} private {i}", "answer": words[1]}) for i in range(1, 13)]
+    answers = answers_of(rows=its, ledger=str(tmp_path / "notes.db"))
+    release = answers.ask("what of the card?", epsilon=0.01)
+    hunt(answers, words)
+    for thing in (release.statement, repr(release), str(answers.words), str(answers.ledger.history())):
+        search(thing, words, "what is said")
+    search((tmp_path / "notes.db").read_bytes(), words, "the ledger")
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"records": None}, ParameterError, "answers from private records"),
+        ({"method": "full-context"}, NonPrivateError, "--allow-non-private"),
+        ({"method": "zero-shot"}, ParameterError, "shows no public example"),
+        ({"method": "esa", "public": ()}, ParameterError, "needs public examples"),
+        ({"embedder": "embedded"}, ParameterError, "compares no vectors"),
+        ({"method": "esa", "embedder": FakeWriter()}, ParameterError, "a model that embeds"),
+        ({"sampling": "poisson"}, AssignmentError, "independent coins"),
+        ({"sampling": "categorical", "experts": 3}, ParameterError, "rate"),
+        ({"adjacency": "add-remove"}, AssignmentError, "public number of slots"),
+        ({"experts": 13}, ParameterError, "at most 12"),
+        ({"tokens": 0}, ParameterError, "tokens"),
+        ({"public": ["a text"]}, ParameterError, "AnswerTask.example_of"),
+        ({"writer": FakeScorer()}, ParameterError, "a model that writes"),
+        ({"task": "question"}, ParameterError, "load_answer_task"),
+        ({"method": "no-such"}, ParameterError, "esa"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_before_a_ledger_is_opened(tmp_path, options, error, words):
+    given = {"ledger": str(tmp_path / "notes.db"), **options}
+    with pytest.raises(error, match=words):
+        answers_of(**given).ask("what of the card?", epsilon=1)
+    assert not (tmp_path / "notes.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("", "not empty"),
+        (3, "a text, or a mapping"),
+        ({"text": "x"}, "field 'question'"),
+        ({"question": " "}, "blanks"),
+    ],
+)
+def test_a_question_that_is_none_is_refused(question, words):
+    answers = answers_of()
+    with pytest.raises(InputError, match=words):
+        answers.ask(question, epsilon=1)
+    with pytest.raises(ParameterError, match="several questions"):
+        next(answers.answers("what?", epsilon=1))
+
+
+def test_a_record_that_does_not_suit_the_task_is_named_by_its_line_before_a_ledger_is_opened(tmp_path):
+    word = marker()
+    its = [*rows(6, "private"), Row(9, {"question": word})]
+    path = tmp_path / "notes.db"
+    error = hunt_error(lambda: answers_of(rows=its, ledger=str(path)), [word])
+    assert "line 9, field 'answer'" in str(error)
+    assert not path.exists()
+
+
+def test_private_records_are_not_taken_for_public_examples(tmp_path):
+    its = rows(24, "private")
+    records = PrivateRecords(its, source="notes")
+    with pytest.raises(InputError, match="most of these rows are private records"):
+        answers_of(records=records, public=[TASK.example_of(row, "public") for row in its])
+
+
+def test_a_seeded_source_is_refused_on_real_records_and_promises_nothing():
+    real = PrivateRecords(rows(24, "private"), source="notes")
+    with pytest.raises(ParameterError, match="seeded"):
+        answers_of(records=real, randomness=SeededRandomness(1))
+    release = answers_of(randomness=SeededRandomness(1)).ask("what of the card?", epsilon=1)
+    assert "NO privacy guarantee" in release.statement
+
+
+def test_a_method_without_a_guarantee_is_noted(tmp_path):
+    answers = answers_of(method="full-context", public=(), allow_non_private=True)
+    release = answers.ask("what of the card?", epsilon=1)
+    assert (kinds(answers), release.terms.epsilon) == (["non-private", "release"], None)
+    assert "NO privacy guarantee" in release.statement
+
+
+@pytest.mark.parametrize(("method", "public"), [("zero-shot", ()), ("public-shots", None)])
+def test_what_reads_no_record_opens_no_ledger(tmp_path, method, public):
+    options = {} if public is None else {"public": public}
+    answers = answers_of(method=method, records=None, ledger=str(tmp_path / "notes.db"), **options)
+    assert answers.ask("what of the card?", epsilon=1).terms.epsilon == 0.0
+    assert (answers.balance, answers.ledger, (tmp_path / "notes.db").exists()) == (None, None, False)
+
+
+def test_auto_goes_by_what_there_is():
+    assert answers_of(method="auto", embedder=FakeScorer()).method.name == "esa"
+    assert answers_of(method="auto", public=()).method.name == "ksa"
+    free = answers_of(method="auto", public=(), records=None)
+    assert (free.method.name, "free" in free.advice) == ("zero-shot", True)
+
+
+def test_a_task_with_labels_is_for_another_door():
+    with pytest.raises(TaskError, match="sotto classify"):
+        from sottovoce.tasks import load_answer_task
+
+        load_answer_task("trec")
+
+
+def test_two_sessions_add_up_in_one_ledger(tmp_path):
+    where, its = str(tmp_path / "notes.db"), rows(24, "private")
+    for _ in range(2):
+        answers_of(rows=its, ledger=where, budget=BUDGET).ask("what of the card?", epsilon=1)
+    assert Ledger(where).balances()[0].answers == 2
