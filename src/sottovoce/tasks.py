@@ -286,7 +286,7 @@ class AnswerTask:
             {self.fields[0]: "--text-column"} if len(self.fields) == 1 else {}
         )
         cure = f"Name the column that holds it with {flag[name]} COLUMN" if name in flag else "Rename a column"
-        hint = f"{there_are(row.values, file)} {cure}, or in Python with columns={{{name!r}: COLUMN}}."
+        hint = f"{there_are(row.values, file, ())} {cure}, or in Python with columns={{{name!r}: COLUMN}}."
         raise RecordError("the field is missing or empty", file=file, line=row.line, field=name, hint=hint)
 
 

@@ -9,7 +9,8 @@ from sottovoce.cli.flags import flag_of
 PANELS: Final = {
     "Input": (
         "private", "queries", "labels", "task", "demonstrations", "shots", "public", "candidates", "fitted", "schema",
-        "text-column", "label-column", "answer-column", "text-field", "label-field", "max-characters", "truncate", "limit", "records",
+        "text-column", "label-column", "answer-column", "text-field", "label-field", "max-characters", "truncate",
+        "limit", "records",
         "questions", "made-up-labels",
         "pool", "rows", "results", "file",
     ),
