@@ -95,7 +95,7 @@ class Asker:
                 if isinstance(found, Found):
                     return number
                 failed = failed or found
-                if found.trouble is not Trouble.REFUSED:
+                if found.trouble is Trouble.BUSY:
                     break
         assert failed is not None
         said = failed.said.replace(self._key.text, "[key]") if self._key.text else failed.said
@@ -162,10 +162,11 @@ class Asker:
     async def _tried(self, prompt: Asked[T], *, first: bool = False) -> Found[T] | NoAnswer:
         """A prompt's answer after as many attempts as there may be."""
         url, wait = self._server.url + prompt.path, FIRST_WAIT_S
-        for attempt in range(1 + self._server.retries):
+        most = min(1, self._server.retries) if first else self._server.retries  # what does not suit may fail, too
+        for attempt in range(1 + most):
             answer = await post(url, prompt.body, self._headers, self._server.timeout_s)
             result = self._read(answer, prompt, first=first) if isinstance(answer, Answer) else answer
-            if isinstance(result, Found) or result.trouble is Trouble.REFUSED or attempt == self._server.retries:
+            if isinstance(result, Found) or result.trouble is Trouble.REFUSED or attempt == most:
                 return result
             pause = wait if result.wait_s is None else result.wait_s
             if pause > LONGEST_WAIT_S:
