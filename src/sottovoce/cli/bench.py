@@ -27,6 +27,7 @@ PAPER = {
     "prior-poe": "prior x PoE on tasks that it never met, and on uneven labels",
     "plan-grid": "every method, group and clip at every price: what 'sotto plan' advises from; not part of poetry",
     "frontier": "pay once or pay an answer: every method at one total price, by the number of questions; --quick",
+    "real-checkpoint": "a published checkpoint: the papers' claims, with and without calibration; fits beside",
     "prism": "private synthetic examples: all of the following, one after another",
     "prism-kshot": "synthetic demonstrations by every decoding method: accuracy in context, 1 to 12 shots",
     "prism-records": "synthetic demonstrations by the number of private records",
