@@ -192,9 +192,7 @@ class HiddenStates:
         """
         return self.pooled_states(text, [self.layer], (self.pooling,))[0]
 
-    def pooled_states(
-        self, text: str, layers: Sequence[int], poolings: Sequence[str] = POOLINGS
-    ) -> list[FloatArray]:
+    def pooled_states(self, text: str, layers: Sequence[int], poolings: Sequence[str] = POOLINGS) -> list[FloatArray]:
         """What one pass over a text gives at several layers, each pooled in several ways; layers outermost.
 
         Raises:

@@ -107,13 +107,13 @@ class TransformersScorer:
         store = PrefixStore(cache_bytes)
         self.engine = Engine(
             model, store, reuse_cache, self.rows, score == "labels", self.layout, chat,
-            **({"pass_tokens": PASS_TOKENS, "length_step": LENGTH_STEP} if by_length else {}),
+            pass_tokens=PASS_TOKENS if by_length else None, length_step=LENGTH_STEP if by_length else 8,
         )  # fmt: skip
         self.model, self.store = self.engine.model, self.engine.store
         self._name, self._loaded = f"hf:{name_or_path}", loaded
         arguments = {
-            "dtype": str(model.dtype), "rows": self.rows, "pass_tokens": self.engine.pass_tokens, "layout": self.layout, "score": score, "chat": chat,
-            "reuse_cache": reuse_cache,
+            "dtype": str(model.dtype), "rows": self.rows, "pass_tokens": self.engine.pass_tokens,
+            "layout": self.layout, "score": score, "chat": chat, "reuse_cache": reuse_cache,
         }  # fmt: skip
         self._verdicts = None if loaded else Verdicts(name_or_path, model.device, arguments)
         self._placed = {"device": device, "dtype": dtype}
