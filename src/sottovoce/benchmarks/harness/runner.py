@@ -45,6 +45,7 @@ MODULES: Final = {
     "plan-grid": "studies.plan_grid",
     "frontier": "frontier.measure",
     "real-checkpoint": "studies.real_checkpoint",
+    "checkpoint-fits": "studies.checkpoint_fits",
     "prism-kshot": "prism.kshot",
     "prism-records": "prism.records",
     "prism-knobs": "prism.ablations",
