@@ -1,6 +1,6 @@
-"""Measures the embedded language model on rows that it never met, and prints the tables of its card.
+"""Measures the embedded language model, or another one, on rows that it never met, and prints the tables of its card.
 
-    OMP_NUM_THREADS=1 python scripts/measure_language_model.py [--model FOLDER] [--data FOLDER] [--items N] [--out FILE]
+    OMP_NUM_THREADS=1 python scripts/measure_language_model.py [--model PLACE] [--data FOLDER] [--items N] [--out FILE]
 
 Everything natural is drawn from test rows; generated texts from seeds of their own. AG News, TREC, Subj, the sarcasm
 headlines and the bundled tickets are sets that training never used; generated news and questions bear the names of the
@@ -28,6 +28,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sottovoce.data.bundled import ticket_queries
 from sottovoce.models.embedded.language_model import embedded_language_folder
+from sottovoce.models.gguf.checkpoint import load_gguf
 from sottovoce.tasks import load_task
 
 FOREIGN = rows.FOREIGN
@@ -60,12 +61,22 @@ Maker = Callable[[random.Random], tuple[str, str, Sequence[str]]]
 
 
 class Model:
-    """The model as the transformers library loads it, in float32 on one core."""
+    """A model in float32 on one core: a folder as the transformers library loads it, or a GGUF file.
 
-    def __init__(self, folder: Path) -> None:
-        self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        self.net = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype=torch.float32).eval()
-        self.end = int(self.tokenizer.eos_token_id)
+    A text of the embedded model ends with its end token and begins without a blank. A file's model is one that goes on
+    with the next text: there a line break ends a text, and a blank stands before it.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self.lead = ""
+        if place.suffix == ".gguf":
+            self.tokenizer, self.net = load_gguf(place, torch.float32)
+            [self.end], self.lead = self.ids("\n"), " "
+        else:
+            self.tokenizer = AutoTokenizer.from_pretrained(place, local_files_only=True)
+            self.net = AutoModelForCausalLM.from_pretrained(place, local_files_only=True, dtype=torch.float32)
+            self.end = int(self.tokenizer.eos_token_id)
+        self.net.eval()
 
     def ids(self, prompt: str) -> list[int]:
         """Tokens of a prompt."""
@@ -74,7 +85,7 @@ class Model:
     @torch.inference_mode()
     def scores(self, prompt: str, answers: Sequence[str]) -> np.ndarray:
         """Log-probability of each answer, ended, after the prompt; a prompt that is too long loses its beginning."""
-        ends = [[*self.ids(answer), self.end] for answer in answers]
+        ends = [[*self.ids(self.lead + answer), self.end] for answer in answers]
         longest = max(map(len, ends))
         start = self.ids(prompt)[-(self.net.config.max_position_embeddings - longest) :]
         read = self.net(input_ids=torch.tensor([start]), use_cache=True, logits_to_keep=1)
@@ -289,13 +300,17 @@ def samples(model: Model, data: Path, items: int) -> dict[str, Any]:
     return found
 
 
+PARTS = {what.__name__: what for what in (perplexities, samples, label_scoring)}
+
+
 def main() -> None:
     """Reads the arguments, measures, prints, writes."""
     parser = argparse.ArgumentParser(description="Measures the embedded language model.")
     here = Path(__file__).resolve().parents[1]
-    parser.add_argument("--model", type=Path, help="a folder; the installed model if left out")
+    parser.add_argument("--model", type=Path, help="a folder or a GGUF file; the installed model if left out")
     parser.add_argument("--data", type=Path, default=here.parent / "shared" / "data")
     parser.add_argument("--items", type=int, default=150)
+    parser.add_argument("--parts", nargs="+", default=[*PARTS], choices=[*PARTS], help="what is measured")
     parser.add_argument(
         "--out", type=Path, help="JSON file to write; parts that it holds already are not measured again"
     )
@@ -305,7 +320,7 @@ def main() -> None:
     found: dict[str, Any] = {}
     if arguments.out and arguments.out.exists():
         found = json.loads(arguments.out.read_text("utf-8"))
-    for what in (perplexities, samples, label_scoring):
+    for what in (PARTS[name] for name in arguments.parts):
         if what.__name__ in found:
             continue
         found[what.__name__] = what(model, arguments.data, arguments.items)

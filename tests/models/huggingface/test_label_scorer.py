@@ -49,6 +49,7 @@ NEIGHBOURS = {
         [Example({"text": "far too long for the model " * 200}, 0)],
     ],
 }
+LENGTHS = (1, 8, 9, 17, 29, 93)
 ARCHITECTURES = ["llama", "qwen3", "gpt2", "gemma2", "mixtral"]
 
 
@@ -214,7 +215,7 @@ def test_a_model_whose_rows_share_a_scale_fails_the_self_test(folder):
 
 def test_scores_of_a_model_with_large_states_may_differ_by_what_a_plain_pass_rounds(folder, monkeypatch):
     monkeypatch.setattr(selftest, "QUERIES", selftest.QUERIES[1:])
-    scorer = TransformersScorer(folder("loud"))
+    scorer = TransformersScorer(folder("loud"), rows=4)
     check = selftest._equals_plain(scorer.engine, "queries")
     assert check.passed
     assert check.largest_difference > 1e-5, "as large as those of trained models"
@@ -274,8 +275,27 @@ def test_prefixes_are_read_once_over_many_questions(folder):
     tokens.clear()
     for _ in range(3):
         prepared.score(QUERIES[:1])
-    length = -(-len(writer.suffix(QUERIES[0])) // 8) * 8
-    assert tokens == [scorer.rows * length] * (3 * len(CONTEXTS))
+    length = -(-len(writer.suffix(QUERIES[0])) // 4) * 4
+    assert tokens == [-(-32 // length) * length] * (3 * len(CONTEXTS))
+
+
+def test_a_question_alone_costs_one_row_or_what_makes_up_32_tokens(folder):
+    scorer = TransformersScorer(folder("llama"), device="cpu")
+    shapes = [(scorer.engine.padded(length), scorer.engine.rows_of(scorer.engine.padded(length))) for length in LENGTHS]
+    assert shapes == [(4, 8), (8, 4), (12, 3), (20, 2), (32, 1), (96, 1)]
+    fixed = TransformersScorer(folder("llama"), device="cpu", rows=3).engine
+    assert [(fixed.padded(length), fixed.rows_of(length)) for length in LENGTHS[:3]] == [(8, 3), (8, 3), (16, 3)]
+
+
+@pytest.mark.parametrize("family", ARCHITECTURES[:2])
+def test_questions_of_every_length_are_scored_alike_alone_and_together(folder, family):
+    scorer = TransformersScorer(folder(family), device="cpu")
+    queries = [{"text": "seven " * count + "boats"} for count in (0, 1, 2, 3, 5, 8, 13, 21, 30, 1, 1, 1, 2, 2, 0)]
+    prepared = scorer.prepare(TASK, CONTEXTS)
+    together = prepared.score(queries)
+    alone = np.concatenate([prepared.score([query]) for query in queries])
+    assert together.tobytes() == alone.tobytes()
+    assert prepared.score(queries[::-1])[::-1].tobytes() == alone.tobytes()
 
 
 @pytest.mark.parametrize("layout", ["queries", "experts"])

@@ -262,12 +262,12 @@ def _right_by_regression(drawn: Drawn, records: int, truth: NDArray[np.intp]) ->
     """Percent right by logistic regression without privacy."""
     if (REGRESSION, records) not in drawn.known:
         labels = len(drawn.world.task.labels)
-        scores = _regression(drawn.vectors[:records], drawn.labels[:records], drawn.asked, labels)
+        scores = regression(drawn.vectors[:records], drawn.labels[:records], drawn.asked, labels)
         drawn.known[REGRESSION, records] = scores
     return e.right(e.best_laws(drawn.known[REGRESSION, records]), truth)
 
 
-def _regression(vectors: FloatArray, labels: NDArray[np.intp], questions: FloatArray, count: int) -> FloatArray:
+def regression(vectors: FloatArray, labels: NDArray[np.intp], questions: FloatArray, count: int) -> FloatArray:
     """Log-odds by scikit-learn, shape (questions, labels); a label without a record is never best."""
     from sklearn.linear_model import LogisticRegression
 

@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from sottovoce.benchmarks.harness.checkpoint import CHECKPOINT, installed_checkpoint
 from sottovoce.benchmarks.harness.datasets import DATASETS, default_data
 from sottovoce.benchmarks.harness.experiment import Bench, Cell, Experiment, Key, Piece, Result, Settings, replaceable
 from sottovoce.benchmarks.harness.hardware import describe
@@ -43,6 +44,8 @@ MODULES: Final = {
     "prior-poe": "poetry.prior_poe",
     "plan-grid": "studies.plan_grid",
     "frontier": "frontier.measure",
+    "real-checkpoint": "studies.real_checkpoint",
+    "checkpoint-fits": "studies.checkpoint_fits",
     "prism-kshot": "prism.kshot",
     "prism-records": "prism.records",
     "prism-knobs": "prism.ablations",
@@ -80,7 +83,7 @@ def open_model(spec: str, store: ScoreCache) -> LabelScorer:
         return EmbeddedScorer(store=store, questions=store)
     if spec == "embedded-image":
         return load_scorer(spec, store=store)
-    return load_scorer(spec)
+    return load_scorer(installed_checkpoint() if spec == CHECKPOINT else spec)
 
 
 def run(

@@ -23,24 +23,19 @@ from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
 
 T = TypeVar("T")
-SUFFIX_STEP = 8
 PREFIX_STEP = 64
 
 
 @final
 @dataclass(frozen=True, repr=False)
 class _Item(Opaque):
-    """One row to run: a question with one of the label tree's probes."""
+    """One row to run: a question with one of the label tree's probes, padded to ``bucket`` tokens."""
 
     query: int
     probe: int
     ids: Tokens
     start: int
-
-    @property
-    def bucket(self) -> int:
-        """Length to which the row is padded; depends on the question alone."""
-        return _rounded(len(self.ids), SUFFIX_STEP)
+    bucket: int
 
 
 _Batch = tuple[list[_Item], torch.Tensor, torch.Tensor]
@@ -140,17 +135,18 @@ class HFContexts(Opaque):
                 scores[number] = np.nan
                 continue
             for place, probe in enumerate(self._tree.probes):
-                items.append(_Item(number, place, (*suffix, *probe.path), len(suffix)))
+                ids = (*suffix, *probe.path)
+                items.append(_Item(number, place, ids, len(suffix), self._engine.padded(len(ids))))
         return items
 
     def _fits(self, prefix: Tokens, item: _Item) -> bool:
         return self._model.limit is None or len(prefix) + len(item.ids) <= self._model.limit
 
     def _score_one_by_one(self, items: Sequence[_Item], scores: FloatArray) -> None:
-        rows = self._engine.rows
-        batches = [
-            (chunk, self._ids(chunk, bucket), self._read_at(chunk, rows)) for bucket, chunk in _batches(items, rows)
-        ]
+        batches = []
+        for bucket, chunk in _grouped(items, self._engine.rows_of, lambda item: item.bucket):
+            rows = self._engine.rows_of(bucket)
+            batches.append((chunk, self._ids(chunk, bucket, rows), self._read_at(chunk, rows)))
         for index, prefix in enumerate(self._prefixes):
             if prefix is None:
                 scores[:, index] = np.nan
@@ -158,18 +154,18 @@ class HFContexts(Opaque):
             self._score_context(index, prefix, batches, scores)
 
     def _score_context(self, index: int, prefix: Tokens, batches: Sequence[_Batch], scores: FloatArray) -> None:
-        rows, limit = self._engine.rows, self._model.limit
-        kept = None
+        limit, kept = self._model.limit, None
         if self._engine.reuse_cache:
+            rows = max((ids.shape[0] for _, ids, _ in batches), default=0)
             room = max((ids.shape[1] for _, ids, _ in batches), default=0)
             kept = QuestionRows(self._read(index, prefix), rows, room)
         for chunk, ids, read_at in batches:
             room = ids.shape[1] if limit is None else limit - len(prefix)
             short = ids[:, :room]
             if kept is not None:
-                features = self._model.features(short, cache=kept.fresh())
+                features = self._model.features(short, cache=kept.fresh(len(short)))
             else:
-                start = torch.tensor([prefix], device=self._model.device).expand(rows, -1)
+                start = torch.tensor([prefix], device=self._model.device).expand(len(short), -1)
                 features = self._model.features(torch.cat([start, short], dim=1))[:, len(prefix) :]
             logits = self._logits(features, read_at.clamp(max=short.shape[1] - 1))
             for row, item in enumerate(chunk):
@@ -179,13 +175,13 @@ class HFContexts(Opaque):
         rows, device, limit = self._engine.rows, self._model.device, self._model.limit
         scores[:, [prefix is None for prefix in self._prefixes]] = np.nan
         readable = [(index, prefix) for index, prefix in enumerate(self._prefixes) if prefix is not None]
-        for length, chunk in _grouped(readable, rows, lambda pair: _rounded(len(pair[1]) + 1, PREFIX_STEP)):
+        for length, chunk in _grouped(readable, lambda _: rows, lambda pair: _rounded(len(pair[1]) + 1, PREFIX_STEP)):
             # One place on the left is always padding, so that no row can make the mask, and its kernel, go away.
             kept = stack([self._read(index, prefix) for index, prefix in chunk], rows, length)
             lengths = [len(prefix) for _, prefix in chunk]
             before = left_mask(lengths, rows, length, device)
             for item in items:
-                ids = self._ids([item], item.bucket)[:1].expand(rows, -1)
+                ids = self._ids([item], item.bucket, 1).expand(rows, -1)
                 steps = torch.arange(item.bucket, device=device)
                 positions = torch.tensor([*lengths, *[1] * (rows - len(chunk))], device=device)[:, None] + steps
                 if limit is not None:
@@ -196,9 +192,9 @@ class HFContexts(Opaque):
                 for row, (index, prefix) in enumerate(chunk):
                     self._write(item, index, logits[row], scores, fits=self._fits(prefix, item))
 
-    def _ids(self, items: Sequence[_Item], length: int) -> torch.Tensor:
+    def _ids(self, items: Sequence[_Item], length: int, rows: int) -> torch.Tensor:
         padded = [[*item.ids, *[self._model.pad] * (length - len(item.ids))] for item in items]
-        padded += [[self._model.pad] * length] * (self._engine.rows - len(items))
+        padded += [[self._model.pad] * length] * (rows - len(items))
         return torch.tensor(padded, device=self._model.device)
 
     def _read_at(self, items: Sequence[_Item], rows: int) -> torch.Tensor:
@@ -229,16 +225,15 @@ def _rounded(length: int, step: int) -> int:
     return -(-length // step) * step
 
 
-def _batches(items: Sequence[_Item], rows: int) -> Iterator[tuple[int, list[_Item]]]:
-    return _grouped(items, rows, lambda item: item.bucket)
-
-
-def _grouped(members: Sequence[T], rows: int, key: Callable[[T], int]) -> Iterator[tuple[int, list[T]]]:
-    """Members with equal keys together, at most ``rows`` at a time."""
+def _grouped(
+    members: Sequence[T], rows_of: Callable[[int], int], key: Callable[[T], int]
+) -> Iterator[tuple[int, list[T]]]:
+    """Members with equal keys together, at most as many at a time as there are rows for the key."""
     groups: dict[int, list[T]] = {}
     for member in members:
         groups.setdefault(key(member), []).append(member)
     for value, group in groups.items():
+        rows = rows_of(value)
         for start in range(0, len(group), rows):
             yield value, group[start : start + rows]
 

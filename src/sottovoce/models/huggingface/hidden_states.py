@@ -190,11 +190,19 @@ class HiddenStates:
         Raises:
             ValueError: It is blank, cannot be kept apart from control tokens, or holds a token that the model lacks.
         """
+        return self.pooled_states(text, [self.layer], (self.pooling,))[0]
+
+    def pooled_states(self, text: str, layers: Sequence[int], poolings: Sequence[str] = POOLINGS) -> list[FloatArray]:
+        """What one pass over a text gives at several layers, each pooled in several ways; layers outermost.
+
+        Raises:
+            ValueError: It is blank, cannot be kept apart from control tokens, or holds a token that the model lacks.
+        """
         ids = self._ids(text)
         with quiet():
-            states = self._states([*self._start, *ids])[self.layer][0, len(self._start) :]
-        own = np.asarray(states.double().cpu().numpy())
-        return cast(FloatArray, own.mean(axis=0) if self.pooling == "mean" else own[-1])
+            states = self._states([*self._start, *ids])
+        rows = [np.asarray(states[layer][0, len(self._start) :].double().cpu().numpy()) for layer in layers]
+        return [cast(FloatArray, row.mean(axis=0) if how == "mean" else row[-1]) for row in rows for how in poolings]
 
     def _ids(self, text: str) -> Sequence[int]:
         valid = text.encode("utf-8", "replace").decode("utf-8")

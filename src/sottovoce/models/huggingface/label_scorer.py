@@ -5,10 +5,11 @@ Isolation    Prefixes (instruction and demonstrations) are always read one exper
              computation with another expert's text: isolated by construction (spec 9.6, i). Layout ``experts`` puts
              one expert in each row of a batch. How long its rows are follows from how long the experts' own texts
              are, so its shapes cannot be tried before private texts are read: it has no guarantee (decision 0013).
-Invariance   A batch always has ``rows`` rows, and a question's length is rounded up by itself. Where the kernels of
-             the machine compute rows independently, which the self-test measures, the number of questions and their
-             order then change no bit of any value. Where they do not (mixtures of experts, some kernels), values may
-             differ in the last digits between batches of *public* questions, which costs no privacy.
+Invariance   How many rows a batch has follows from their length alone, and a question's length is rounded up by itself.
+             Where the kernels of the machine compute rows independently, which the self-test measures, the number of
+             questions and their order then change no bit of any value. Where they do not (mixtures of experts, some
+             kernels), values may differ in the last digits between batches of *public* questions, which costs no
+             privacy.
 Assumes      Labels, templates and questions are public. Time and memory use are not protected.
 """
 
@@ -42,6 +43,9 @@ from sottovoce.parameters import SIZE, Number, OneOf
 
 LAYOUTS = ("auto", "queries", "experts")
 SCORES = ("labels", "vocabulary")
+PASS_TOKENS, LENGTH_STEP = 32, 4
+"""Shape of a pass on the CPU: a question alone costs one row or two, and many reach half of a plain pass's speed or
+more at any length (``docs/results/real-checkpoint.md``)."""
 
 
 @final
@@ -56,8 +60,8 @@ class TransformersScorer:
         cache_bytes: Cap for the keys and values of prefixes that are kept between questions. What does not fit is read
             again whenever it is needed.
         reuse_cache: ``False`` reads each prefix again with every question: slow, for comparison only.
-        rows: Rows of every forward pass; by default 4 on the CPU, where more were measured to be no faster, and 32 on
-            CUDA. Rows left over are computed and thrown away.
+        rows: Rows of every forward pass; by default 32 on CUDA, and on the CPU as many as make up 32 tokens: one for
+            all but short questions. Rows left over are computed and thrown away.
         score: ``labels`` chooses among the labels only, token by token, and multiplies only their rows of the output
             head; the labels' probabilities sum to 1. ``vocabulary`` gives each label its probability among all texts;
             they sum to less than 1.
@@ -97,15 +101,19 @@ class TransformersScorer:
         cache_bytes = SIZE.read("cache_bytes", cache_bytes)
         model = CausalModel(name_or_path, device=device, dtype=dtype, loaded=loaded)
         self.on_cuda = model.device.type == "cuda"
-        self.rows = rows or (32 if self.on_cuda else 4)
+        by_length = rows is None and not self.on_cuda
+        self.rows = rows or (32 if self.on_cuda else PASS_TOKENS // LENGTH_STEP)
         self.layout = "queries" if layout == "auto" else layout
         store = PrefixStore(cache_bytes)
-        self.engine = Engine(model, store, reuse_cache, self.rows, score == "labels", self.layout, chat)
+        self.engine = Engine(
+            model, store, reuse_cache, self.rows, score == "labels", self.layout, chat,
+            pass_tokens=PASS_TOKENS if by_length else None, length_step=LENGTH_STEP if by_length else 8,
+        )  # fmt: skip
         self.model, self.store = self.engine.model, self.engine.store
         self._name, self._loaded = f"hf:{name_or_path}", loaded
         arguments = {
-            "dtype": str(model.dtype), "rows": self.rows, "layout": self.layout, "score": score, "chat": chat,
-            "reuse_cache": reuse_cache,
+            "dtype": str(model.dtype), "rows": self.rows, "pass_tokens": self.engine.pass_tokens,
+            "layout": self.layout, "score": score, "chat": chat, "reuse_cache": reuse_cache,
         }  # fmt: skip
         self._verdicts = None if loaded else Verdicts(name_or_path, model.device, arguments)
         self._placed = {"device": device, "dtype": dtype}

@@ -75,21 +75,21 @@ class QuestionRows:
 
     Args:
         cache: A one-row cache; it is not changed.
-        rows: Rows of every batch.
+        rows: Most rows of a batch.
         room: Most tokens that a batch writes behind the prefix.
     """
 
     def __init__(self, cache: Any, rows: int, room: int) -> None:
-        self._cache, self._rows = cache, rows
+        self._cache = cache
         plain = all(type(layer) is DynamicLayer for layer in cache.layers)
         self._layers = [_Behind(layer, rows, room) for layer in cache.layers] if plain else None
 
-    def fresh(self) -> Any:
-        """The cache as the prefix left it, for one batch; it ends the one handed out before."""
+    def fresh(self, rows: int) -> Any:
+        """The cache as the prefix left it, for one batch of so many rows; it ends the one handed out before."""
         if self._layers is None:
-            return spread(self._cache, self._rows)
+            return spread(self._cache, rows)
         wide = copy.copy(self._cache)
-        wide.layers = [layer.rewound() for layer in self._layers]
+        wide.layers = [layer.rewound(rows) for layer in self._layers]
         return wide
 
 
@@ -99,12 +99,13 @@ class _Behind(DynamicLayer):  # type: ignore[misc]
     def __init__(self, source: Any, rows: int, room: int) -> None:
         super().__init__()
         self.dtype, self.device, self.is_initialized = source.keys.dtype, source.keys.device, True
-        self._length = source.keys.shape[-2]
+        self._length, self._rows = source.keys.shape[-2], rows
         self._all_keys, self._all_values = (_with_room(kept, rows, room) for kept in (source.keys, source.values))
-        self.rewound()
+        self.rewound(rows)
 
-    def rewound(self) -> _Behind:
-        """This layer with nothing behind the prefix."""
+    def rewound(self, rows: int) -> _Behind:
+        """This layer with nothing behind the prefix, its first rows alone."""
+        self._rows = rows
         self._show(self._length)
         return self
 
@@ -112,13 +113,14 @@ class _Behind(DynamicLayer):  # type: ignore[misc]
         """Writes keys and values behind what is there, and returns all of them."""
         have = self.keys.shape[-2]
         end = have + key_states.shape[-2]
-        self._all_keys[:, :, have:end] = key_states
-        self._all_values[:, :, have:end] = value_states
+        self._all_keys[: self._rows, :, have:end] = key_states
+        self._all_values[: self._rows, :, have:end] = value_states
         self._show(end)
         return self.keys, self.values
 
     def _show(self, length: int) -> None:
-        self.keys, self.values = self._all_keys[:, :, :length], self._all_values[:, :, :length]
+        self.keys = self._all_keys[: self._rows, :, :length]
+        self.values = self._all_values[: self._rows, :, :length]
 
 
 def _with_room(kept: torch.Tensor, rows: int, room: int) -> torch.Tensor:
