@@ -50,6 +50,10 @@ OTHERS = {
         "studies.clustering",
         "private clustering of embeddings and mixtures: what it finds, in which coordinates",
     ),
+    "audit-power": (
+        "studies.audit_power",
+        "audits on known-broken mechanisms and their sound twins; bounds, power and exact leakage; under five minutes",
+    ),
     "noise": ("speed.noise", "samplers at up to 260,000 candidates, beside OpenDP's: milliseconds a draw"),
     "hf-cache": ("speed.hf_cache", "hf: models, prefixes kept against recomputed: answers a second"),
     "label-rows": ("speed.label_rows", "hf: models, labels by rows a pass, beside a plain pass: tokens a second"),
