@@ -5,21 +5,27 @@ Guarantee   If a mechanism is (epsilon, delta)-DP (or mu-GDP) under the relation
 Assumes     Threshold, attack and canary were chosen on data disjoint from the certifying runs (specification 10.8), and
             the runs are independent.
 Sources     specification 10.1 to 10.5; Nasr et al. (2023) for the GDP audit; Steinke, Nasr and Jagielski (2023) for
-            many canaries in one run.
+            many canaries in one run; Massart (1990) for the band. Proof beside the code: docs/proofs/audits.md.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
+
+from sottovoce.audits.roc import FloatArray
+from sottovoce.audits.tradeoff import TradeOff
 from sottovoce.errors import ParameterError
 from sottovoce.intervals import lower_limit, upper_limit
 from sottovoce.parameters import Number
 
 ALPHA = 0.05
 _STEPS = 60
+_LEAST_P = 1e-300
 _LEVEL = Number(0, 1, above_least=True, below_most=True)
 
 
@@ -125,6 +131,85 @@ def epsilon_of_accuracy(correct: int, runs: int, delta: float = 0.0, alpha: floa
     return max(0.0, math.log((limit - delta) / (1 - limit))) if delta < limit < 1 else 0.0
 
 
+def refutes(rates: Rates, curve: TradeOff, alpha: float = ALPHA) -> bool:
+    """Whether the rates refute a trade-off curve: the claim's own, tighter than any single (epsilon, delta) of it.
+
+    With probability 1 - alpha both limits hold, and then FNR <= b while FNR >= f(FPR) >= f(a).
+
+    Example:
+        A Gaussian release that claims mu .5 and has mu 2.
+
+        >>> refutes(Rates(31, 200, 32, 200), TradeOff.of_mu(0.5))
+        True
+    """
+    a, b = rates.limits(alpha)
+    return float(curve.fnr(a)) > b
+
+
+def p_value_of_rates(rates: Rates, curve: TradeOff) -> float:
+    """The least level at which the rates refute a curve; 1 where no level does.
+
+    Example:
+        >>> round(p_value_of_rates(Rates(3, 200, 120, 200), TradeOff.of_points([(1.0, 0.0)])), 6)
+        1e-05
+    """
+    return least_level(lambda alpha: refutes(rates, curve, alpha))
+
+
+def least_level(refuted: Callable[[float], bool]) -> float:
+    """The least level at which a test refutes, rounded up; 1 where none below it does.
+
+    Args:
+        refuted: Whether the test refutes at a level. Larger levels refute more.
+    """
+    low, high = math.log(_LEAST_P), math.log(1 - 1e-12)
+    if not refuted(math.exp(high)):
+        return 1.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if refuted(math.exp(middle)) else (middle, high)
+    return math.exp(high)
+
+
+def epsilon_of_band(absent: FloatArray, present: FloatArray, delta: float = 0.0, alpha: float = ALPHA) -> float:
+    """The largest epsilon that scores refute at any threshold at once: no threshold has to be fixed beforehand.
+
+    The Dvoretzky-Kiefer-Wolfowitz band with Massart's constant holds at every threshold together, each side with
+    probability alpha / 2. It is wide where rates are small: a threshold fixed on other canaries, with
+    ``epsilon_of_rates``, refutes more.
+
+    Args:
+        absent: Scores where the secret was absent, higher for "present".
+        present: Scores where it was present.
+        delta: Of the claim.
+        alpha: Chance of a bound above the truth.
+
+    Raises:
+        ParameterError: A score is NaN, or one side has none.
+
+    Example:
+        >>> scores = np.arange(1000) / 1000
+        >>> round(epsilon_of_band(scores, scores + 0.9), 4)
+        2.9935
+    """
+    sides = []
+    for name, scores in (("absent", absent), ("present", present)):
+        values = np.sort(np.asarray(scores, dtype=np.float64).ravel())
+        if not values.size or np.isnan(values).any():
+            raise ParameterError(name, f"{values.size} scores", "1 or more, none of them NaN")
+        sides.append(values)
+    out, inside = sides
+    half = _LEVEL.read("alpha", alpha) / 2
+    thresholds = np.unique(np.concatenate([out, inside]))
+    false_positives = 1 - np.searchsorted(out, thresholds, side="left") / out.size
+    false_negatives = np.searchsorted(inside, thresholds, side="left") / inside.size
+    a = np.minimum(1.0, false_positives + math.sqrt(-math.log(half) / (2 * out.size)))
+    b = np.minimum(1.0, false_negatives + math.sqrt(-math.log(half) / (2 * inside.size)))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = np.concatenate([np.log((1 - delta - b) / a), np.log((1 - delta - a) / b)])
+    return max(0.0, float(np.nan_to_num(found, nan=0.0, neginf=0.0).max()))
+
+
 def epsilon_of_one_run(canaries: int, guesses: int, correct: int, delta: float = 0.0, alpha: float = ALPHA) -> float:
     """The largest epsilon that one run with many independently included canaries refutes (specification 10.5).
 
@@ -152,7 +237,6 @@ def epsilon_of_one_run(canaries: int, guesses: int, correct: int, delta: float =
 
 
 def _one_run_p_value(epsilon: float, canaries: int, guesses: int, correct: int, delta: float) -> float:
-    import numpy as np
     from scipy.stats import binom
 
     right = 1 / (1 + math.exp(-epsilon))

@@ -113,12 +113,24 @@ def epsilon_of_plan(events: Iterable[Any], delta: float, adjacency: Adjacency) -
 
 def delta_of_plan(events: Iterable[Any], epsilon: float, adjacency: Adjacency) -> float:
     """The delta of a fixed plan at an ``epsilon`` of 0 or more."""
-    epsilon = Number(0, strict=True).read("epsilon", epsilon)
+    return float(deltas_of_plan(events, np.array([Number(0, strict=True).read("epsilon", epsilon)]), adjacency)[0])
+
+
+def deltas_of_plan(events: Iterable[Any], epsilons: FloatArray, adjacency: Adjacency) -> FloatArray:
+    """The larger delta of the two directions of a fixed plan, at many epsilons of 0 or more, shape (epsilons,).
+
+    Raises:
+        ParameterError: An event has no profile, there are too many of them, or an epsilon is below 0.
+        AssignmentError: A sampled event is not valid for the adjacency.
+    """
+    at = np.asarray(epsilons, dtype=np.float64)
+    if not (at >= 0).all():
+        raise ParameterError("epsilons", "one below 0", "0 or more, each")
     plan = plan_of(merge(events))
-    failure = float(plan.failure) * (1 + FLOAT_MARGIN)
-    at = np.array([epsilon])
-    inner = max((float(losses.delta(at)[0]) for losses in _composed(plan.releases, adjacency)), default=0.0)
-    return min(1.0, max(inner, failure) if plan.exclusive else inner + failure)
+    failure, inner = float(plan.failure) * (1 + FLOAT_MARGIN), np.zeros(at.shape)
+    for losses in _composed(plan.releases, adjacency):
+        inner = np.maximum(inner, losses.delta(at))
+    return np.minimum(1.0, np.maximum(inner, failure) if plan.exclusive else inner + failure)
 
 
 def profile_of(event: DpEvent, adjacency: Adjacency) -> Profile:
