@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -35,7 +36,7 @@ from sottovoce.privacy.accounting.gaussian_dp import epsilon_of_mu
 _LEVEL: Final = Number(0, 1, above_least=True, below_most=True)
 _STEPS: Final = 32
 _LARGEST_MU: Final = 64.0
-_QUANTILES: Final[FloatArray] = np.concatenate(
+QUANTILES: Final[FloatArray] = np.concatenate(
     [np.linspace(0, 1, 4001)[:-1], 1 - np.geomspace(2.5e-4, 1e-9, 61)[1:], [1.0]]
 )
 """Ends of the parts over which the order statistic is integrated; each part counts with its worse end."""
@@ -76,7 +77,9 @@ def curve_refuted(canaries: int, guesses: int, correct: int, curve: TradeOff, al
     wrong = alpha * (guesses - correct) / canaries
     everything = guesses / canaries
     for k in range(correct, 0, -1):
-        more = max(0.0, float(curve.fnr(1 - right)) - wrong)
+        more = float(curve.fnr(1 - right)) - wrong
+        if more <= 0:
+            return False  # neither share can change any more
         wrong += more
         right += more * (k - 1) / (guesses - k + 1)
         if right + wrong > everything:
@@ -103,14 +106,21 @@ def independent_p_value(trials: int, guesses: int, correct: int, curve: TradeOff
         >>> round(independent_p_value(1000, 100, 74, TradeOff.of_mu(0.3)), 4)
         0.0368
     """
-    from scipy.stats import beta, binom
+    from scipy.stats import binom
 
     _counted(trials, guesses, correct)
     if guesses == trials:
         return float(binom.sf(correct - 1, trials, float(curve.confident(np.array(1.0)))))
-    surer = 1 - beta.ppf(_QUANTILES[1:], trials - guesses, guesses + 1)
-    chances = binom.sf(correct - 1, guesses, curve.confident(np.clip(surer, 0.0, 1.0)))
-    return min(1.0, float(chances @ np.diff(_QUANTILES)))
+    chances = binom.sf(correct - 1, guesses, curve.confident(_surer(trials, guesses)))
+    return min(1.0, float(chances @ np.diff(QUANTILES)))
+
+
+@lru_cache(maxsize=64)
+def _surer(trials: int, guesses: int) -> FloatArray:
+    """The share of trials that are surer than the surest one left out, by quantile, each part's least."""
+    from scipy.stats import beta
+
+    return np.asarray(np.clip(1 - beta.ppf(QUANTILES[1:], trials - guesses, guesses + 1), 0.0, 1.0))
 
 
 def mu_of_one_run(canaries: int, guesses: int, correct: int, alpha: float = ALPHA) -> float:

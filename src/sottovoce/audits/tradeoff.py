@@ -37,7 +37,7 @@ from sottovoce.privacy.unit import Adjacency
 
 _RATE: Final = Number(0, 1, words="from 0 to 1")
 _MU: Final = Number(0, below_most=True)
-_POINTS: Final = 2001
+_POINTS: Final = 401
 _FARTHEST: Final = 512.0
 """Largest epsilon of a curve's points: the false positive rates that a larger one speaks of are below 1e-222."""
 _LEAST_DELTA: Final = 1e-12

@@ -1,0 +1,331 @@
+"""What an audit can find: its ceiling at its sample size, and how surely it catches a release that leaks too much.
+
+Guarantee   Powers are exact binomial sums, or lower bounds on them, for a release on the stated curve and the best
+            threshold for it. An audit of a release that leaks in a way its attack does not see has none of this power.
+Assumes     Independent runs, and for canaries of one run that the release treats them independently. The threshold is
+            the best one, as if a large selecting half had found it.
+Sources     specification 10.1 to 10.5, 10.8.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Final, final
+
+import numpy as np
+
+from sottovoce.audits.bounds import ALPHA, Rates, epsilon_of_one_run, epsilon_of_rates
+from sottovoce.audits.one_run import QUANTILES, curve_refuted, independent_p_value
+from sottovoce.audits.roc import FloatArray
+from sottovoce.audits.tradeoff import TradeOff
+from sottovoce.errors import ParameterError
+from sottovoce.parameters import COUNT, Number
+from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.accounting.gaussian_dp import mu_of_budget
+from sottovoce.privacy.events import BoundedRange, DpEvent, GaussianDpEvent, PureDP
+from sottovoce.privacy.unit import Adjacency
+
+FACTORS: Final = (2.0, 4.0)
+POWERS: Final = (0.5, 0.8, 0.95)
+MOST_RUNS: Final = 1_000_000
+"""Runs of each world beyond which none are looked for."""
+_LEVEL: Final = Number(0, 1, above_least=True, below_most=True)
+_FACTOR: Final = Number(1, 1000, above_least=True)
+_RATES: Final[FloatArray] = np.unique(
+    np.concatenate([np.geomspace(1e-6, 0.3, 40), np.linspace(0.02, 0.5, 25), [0.0]]).round(9)
+)
+"""False positive rates that are tried; the mirror image of a curve gives the others."""
+_DEVIATIONS: Final = 6.0
+
+
+def leaking(event: DpEvent, adjacency: Adjacency, factor: float, delta: float = 0.0) -> TradeOff:
+    """The curve of a release that spends ``factor`` times the epsilon that the event costs at ``delta``.
+
+    A selection or pure release has its own parameter times the factor, a Gaussian one the noise that costs as much;
+    any other is on the curve of one (epsilon, delta) pair, the most that such a release can leak.
+
+    Raises:
+        ParameterError: The event costs nothing, or no finite epsilon.
+
+    Example:
+        >>> round(leaking(PureDP(1.0), Adjacency.REPLACE_ONE, 2.0).accuracy, 4)
+        0.8808
+    """
+    factor = _FACTOR.read("factor", factor)
+    if isinstance(event, BoundedRange):
+        return TradeOff.of_event(BoundedRange(event.eta * factor), adjacency)
+    if isinstance(event, PureDP):
+        return TradeOff.of_event(PureDP(event.epsilon * factor), adjacency)
+    epsilon = RdpAccountant(adjacency).compose(event).report(delta).epsilon
+    if not 0 < epsilon < math.inf:
+        raise ParameterError("event", f"one of epsilon {epsilon:g} at delta {delta:g}", "of an epsilon above 0, finite")
+    if isinstance(event, GaussianDpEvent):
+        return TradeOff.of_mu(mu_of_budget(factor * epsilon, delta))
+    return TradeOff.of_points([(factor * epsilon, delta)])
+
+
+EVERYTHING: Final = TradeOff.of_points([(0.0, 1.0)])
+"""The curve of a release that gives the secret away: no false positives and no false negatives."""
+
+
+@final
+@dataclass(frozen=True)
+class Power:
+    """How surely an audit catches a release.
+
+    Attributes:
+        power: Chance that the claim is refuted.
+        false_positive_rate: Of the best threshold; 0 where guesses on the surest canaries were counted.
+    """
+
+    power: float
+    false_positive_rate: float
+
+
+def power_of_rates(absent: int, present: int, claim: TradeOff, truth: TradeOff, alpha: float = ALPHA) -> Power:
+    """The chance that rates refute a claim's curve, for a release on another curve; an exact sum.
+
+    Args:
+        absent: Runs without the secret.
+        present: Runs with it.
+        claim: The curve that is tested.
+        truth: The curve of the release.
+        alpha: Level of the test.
+
+    Example:
+        >>> claim, truth = TradeOff.of_points([(1.0, 0.0)]), TradeOff.of_points([(2.0, 0.0)])
+        >>> round(power_of_rates(50, 50, claim, truth).power, 3)
+        0.86
+    """
+    from scipy.stats import beta, binom
+
+    absent, present = COUNT.read("absent", absent), COUNT.read("present", present)
+    half = _LEVEL.read("alpha", alpha) / 2
+
+    def chance(fpr: float, fnr: float) -> float:
+        positives = _window(absent, fpr)
+        limits = np.where(positives < absent, beta.ppf(1 - half, positives + 1, np.maximum(absent - positives, 1)), 1.0)
+        most = binom.ppf(half, present, claim.fnr(limits)) - 1  # misses whose upper limit is below the curve
+        caught = np.where(most >= 0, binom.cdf(most, present, fnr), 0.0)
+        return float(binom.pmf(positives, absent, fpr) @ caught)
+
+    best = Power(0.0, 0.0)
+    for fpr, fnr in _operating_points(truth):
+        best = max(best, Power(chance(fpr, fnr), fpr), key=lambda found: found.power)
+    return best
+
+
+def power_of_one_run(
+    canaries: int,
+    guesses: int,
+    claim: TradeOff,
+    truth: TradeOff,
+    alpha: float = ALPHA,
+    *,
+    independent: bool = False,
+) -> Power:
+    """The chance that guesses on the surest canaries refute a claim's curve, at least.
+
+    Args:
+        canaries: Coins.
+        guesses: On how many canaries is guessed.
+        claim: The curve that is tested.
+        truth: The curve of the release, which treats canaries independently.
+        alpha: Level of the test.
+        independent: Whether every canary has a trial of its own, so that the tighter test holds.
+
+    Example:
+        >>> round(power_of_one_run(1000, 100, TradeOff.of_mu(0.2), TradeOff.of_mu(0.8)).power, 2)
+        1.0
+    """
+    from scipy.stats import beta, binom
+
+    _LEVEL.read("alpha", alpha)
+
+    def refuted(correct: int) -> bool:
+        if independent:
+            return independent_p_value(canaries, guesses, correct, claim) <= alpha
+        return curve_refuted(canaries, guesses, correct, claim, alpha)
+
+    if not refuted(guesses):
+        return Power(0.0, 0.0)
+    low, least = 0, guesses
+    while low < least:
+        middle = (low + least) // 2
+        low, least = (low, middle) if refuted(middle) else (middle + 1, least)
+    if guesses == canaries:
+        return Power(float(binom.sf(least - 1, guesses, truth.accuracy)), 0.0)
+    surer = np.clip(1 - beta.ppf(QUANTILES[:-1], canaries - guesses, guesses + 1), 0.0, 1.0)
+    chances = binom.sf(least - 1, guesses, truth.confident(surer))
+    return Power(float(chances @ np.diff(QUANTILES)), 0.0)
+
+
+def runs_needed(
+    claim: TradeOff, truth: TradeOff, power: float, alpha: float = ALPHA, most: int = MOST_RUNS
+) -> int | None:
+    """Runs of each world with which rates catch a release with this chance; ``None`` where ``most`` are too few.
+
+    The chance is worked out for the number given. It rises in steps with dips between them, so that somewhat fewer
+    runs can do as well.
+
+    Example:
+        >>> claim, truth = TradeOff.of_points([(1.0, 0.0)]), TradeOff.of_points([(2.0, 0.0)])
+        >>> [runs_needed(claim, truth, power) for power in POWERS]
+        [30, 47, 66]
+    """
+    power = _LEVEL.read("power", power)
+
+    def enough(runs: int) -> bool:
+        return power_of_rates(runs, runs, claim, truth, alpha).power >= power
+
+    return least_runs(enough, most)
+
+
+def least_runs(enough: Callable[[int], bool], most: int = MOST_RUNS) -> int | None:
+    """A number of runs that is enough, found by doubling and halving; ``None`` where ``most`` are not."""
+    high = 1
+    while not enough(high):
+        if high >= most:
+            return None
+        high = min(2 * high, most)
+    low = high // 2
+    while high - low > max(1, high // 256):
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+@final
+@dataclass(frozen=True)
+class Ceiling:
+    """The largest bounds that an audit of this size can report.
+
+    Attributes:
+        perfect: If its attack never erred.
+        on_curve: If the release sits exactly on its curve: what the audit reports in every other run.
+        on_curve_most: The same in one run of twenty, by chance.
+    """
+
+    perfect: float
+    on_curve: float
+    on_curve_most: float
+
+    def as_dict(self) -> dict[str, float]:
+        """For JSON."""
+        return asdict(self)
+
+
+def ceiling_of_rates(
+    absent: int, present: int, curve: TradeOff, delta: float = 0.0, alpha: float = ALPHA
+) -> Ceiling:
+    """What an audit by rates can report at most (``epsilon_of_rates``), at the threshold that is best for the curve.
+
+    Example:
+        >>> ceiling = ceiling_of_rates(500, 500, TradeOff.of_points([(2.0, 0.0)]))
+        >>> round(ceiling.perfect, 4), round(ceiling.on_curve, 2), round(ceiling.on_curve_most, 2)
+        (4.9056, 1.78, 1.95)
+    """
+    from scipy.stats import beta, binom
+
+    perfect = epsilon_of_rates(Rates(0, absent, 0, present), delta, alpha)
+    half = alpha / 2
+    best = (0.0, 0.0)
+    for fpr, fnr in _operating_points(curve):
+        positives, negatives = _window(absent, fpr), _window(present, fnr)
+        a, b = (
+            np.where(count < runs, beta.ppf(1 - half, count + 1, np.maximum(runs - count, 1)), 1.0)
+            for count, runs in ((positives, absent), (negatives, present))
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            first, second = np.log((1 - delta - b) / a[:, None]), np.log((1 - delta - a)[:, None] / b)
+        bounds = np.maximum(0.0, np.fmax(np.nan_to_num(first, nan=0.0), np.nan_to_num(second, nan=0.0))).ravel()
+        weights = np.outer(binom.pmf(positives, absent, fpr), binom.pmf(negatives, present, fnr)).ravel()
+        order = bounds.argsort()
+        cumulated = np.cumsum(weights[order]) / weights.sum()
+        middle, high = (float(bounds[order][int(np.searchsorted(cumulated, share))]) for share in (0.5, 0.95))
+        best = max(best, (middle, high))
+    return Ceiling(perfect, *best)
+
+
+def ceiling_of_one_run(
+    canaries: int, guesses: int, curve: TradeOff, delta: float = 0.0, alpha: float = ALPHA
+) -> Ceiling:
+    """What ``epsilon_of_one_run`` can report at most, if the release treats canaries independently.
+
+    Example:
+        >>> ceiling = ceiling_of_one_run(1000, 100, TradeOff.of_mu(0.5), 1e-5)
+        >>> round(ceiling.perfect, 4), round(ceiling.on_curve, 2)
+        (3.4654, 0.65)
+    """
+    from scipy.stats import beta, binom
+
+    perfect = epsilon_of_one_run(canaries, guesses, guesses, delta, alpha)
+    if guesses == canaries:
+        counts = [float(binom.ppf(share, guesses, curve.accuracy)) for share in (0.5, 0.95)]
+    else:
+        surer = np.clip(1 - beta.ppf(QUANTILES[1:], canaries - guesses, guesses + 1), 0.0, 1.0)
+        right, weight = curve.confident(surer)[:, None], np.diff(QUANTILES)
+        cumulated = weight @ binom.cdf(np.arange(guesses + 1), guesses, right)
+        counts = [float(np.searchsorted(cumulated, share)) for share in (0.5, 0.95)]
+    middle, high = (epsilon_of_one_run(canaries, guesses, min(int(n), guesses), delta, alpha) for n in counts)
+    return Ceiling(perfect, middle, high)
+
+
+@final
+@dataclass(frozen=True)
+class Forecast:
+    """What an audit of a size would find, and what size it would take.
+
+    Attributes:
+        leak: Such as "2 times the epsilon".
+        power: Chance that the planned audit refutes the claim.
+        runs: Runs of each world for each of ``POWERS``; ``None`` where more than ``MOST_RUNS``.
+    """
+
+    leak: str
+    power: float
+    runs: dict[float, int | None]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"leak": self.leak, "power": self.power, "runs": {f"{power:g}": n for power, n in self.runs.items()}}
+
+
+def forecast(
+    event: DpEvent, adjacency: Adjacency, absent: int, present: int, delta: float = 0.0, alpha: float = ALPHA
+) -> list[Forecast]:
+    """The power of an audit by rates against releases that leak twice, four times and all of what is claimed.
+
+    Example:
+        >>> [(row.leak, round(row.power, 2)) for row in forecast(PureDP(1.0), Adjacency.REPLACE_ONE, 30, 30)]
+        [('2 times the epsilon', 0.52), ('4 times the epsilon', 1.0), ('everything', 1.0)]
+    """
+    claim = TradeOff.of_event(event, adjacency)
+    leaks = {f"{factor:g} times the epsilon": leaking(event, adjacency, factor, delta) for factor in FACTORS}
+    return [
+        Forecast(
+            leak,
+            power_of_rates(absent, present, claim, truth, alpha).power,
+            {power: runs_needed(claim, truth, power, alpha) for power in POWERS},
+        )
+        for leak, truth in {**leaks, "everything": EVERYTHING}.items()
+    ]
+
+
+def _operating_points(curve: TradeOff) -> list[tuple[float, float]]:
+    """Error rates of attacks on a curve: on one side of its middle, and their mirror images."""
+    missed = curve.fnr(_RATES)
+    below = _RATES <= missed + 1e-12
+    pairs = [*zip(_RATES[below].tolist(), missed[below].tolist(), strict=True)]
+    middle = 1 - curve.accuracy
+    pairs.append((middle, middle))
+    return [*pairs, *((fnr, fpr) for fpr, fnr in pairs if fpr != fnr)]
+
+
+def _window(runs: int, rate: float) -> FloatArray:
+    """The counts that are likely, as floats; those left out together have a chance below 1e-8."""
+    spread = _DEVIATIONS * math.sqrt(runs * rate * (1 - rate)) + 12
+    low, high = max(0, math.floor(runs * rate - spread)), min(runs, math.ceil(runs * rate + spread))
+    return np.arange(low, high + 1, dtype=np.float64)
