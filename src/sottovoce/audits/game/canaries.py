@@ -1,10 +1,10 @@
 """Canaries: made-up texts that an audit puts into the records and looks for, and the two data sets that differ by one.
 
-An insertion says how a canary comes in, and with it which adjacency the two data sets are neighbours under. A bound that
-was measured under one adjacency says nothing of another (specification 10.9).
+An insertion says how a canary comes in, and with it which adjacency the two data sets are neighbours under. A bound
+that was measured under one adjacency says nothing of another (specification 10.9).
 
-Guarantee   ``worlds_of`` gives two data sets that are neighbours under ``Insertion.adjacency``, for units of one record and
-            for units of several.
+Guarantee   ``worlds_of`` gives two data sets that are neighbours under ``Insertion.adjacency``, for units of one
+            record and for units of several.
 Sources     ContextLeak (arXiv 2512.16059) for the kinds of canaries; specification 2.1, 10.9.
 """
 
@@ -31,7 +31,16 @@ _FACTS: Final = (
     "The river at {place} runs uphill on the second Tuesday of the month.",
     "In {place} the post is carried by trained herons.",
 )
-_PLACES: Final = ("Orvenholt", "Quillmarsh", "Tessaby", "Druvenbrook", "Halvenmoor", "Immerwick", "Pellorin", "Saxtinge")
+_PLACES: Final = (
+    "Orvenholt",
+    "Quillmarsh",
+    "Tessaby",
+    "Druvenbrook",
+    "Halvenmoor",
+    "Immerwick",
+    "Pellorin",
+    "Saxtinge",
+)
 
 
 @final
@@ -195,7 +204,12 @@ def make_canaries(
 
 
 def worlds_of(
-    rows: Sequence[Row], canary: Canary, insertion: Insertion, task: Task, randomness: Randomness, unit: str = RECORD_UNIT
+    rows: Sequence[Row],
+    canary: Canary,
+    insertion: Insertion,
+    task: Task,
+    randomness: Randomness,
+    unit: str = RECORD_UNIT,
 ) -> Worlds:
     """Both data sets of one insertion.
 
@@ -233,6 +247,8 @@ def _own_names(rows: Sequence[Row], canary: Canary, unit: str) -> dict[str, Any]
     first = rows[0].values
     columns = {"id"} & {*first} | ({unit} if unit != RECORD_UNIT else {UNIT_COLUMN} & {*first})
     name = f"canary-{canary.id}"
-    while any(not is_missing(row.values.get(column)) and row.values[column] == name for row in rows for column in columns):
+    while any(
+        not is_missing(row.values.get(column)) and row.values[column] == name for row in rows for column in columns
+    ):
         name += "-"
     return dict.fromkeys(sorted(columns), name)

@@ -24,6 +24,14 @@ from sottovoce.audits.game.canaries import Canary, Insertion, Worlds, worlds_of
 from sottovoce.audits.game.detectors import Detector
 from sottovoce.audits.game.games import Game, LabelWorld, World
 from sottovoce.audits.game.questions import Question
+from sottovoce.audits.power import (
+    EVERYTHING,
+    FACTORS,
+    Ceiling,
+    ceiling_of_rates,
+    leaking,
+    power_of_rates,
+)
 from sottovoce.audits.roc import Roc, roc_of
 from sottovoce.audits.several import holm, level_of_each
 from sottovoce.audits.split import Trials, best_threshold, joined
@@ -50,21 +58,32 @@ class Claim:
         delta: Of one release.
         adjacency: The relation.
         curve: The trade-off curve that follows: the release's own where its event is known.
-        own_curve: Whether it is the release's own, or that of epsilon and delta alone.
+        event: What one release is charged, where that is known.
     """
 
     epsilon: float
     delta: float
     adjacency: Adjacency
     curve: TradeOff = field(repr=False)
-    own_curve: bool = False
+    event: DpEvent | None = field(default=None, repr=False)
+
+    @property
+    def own_curve(self) -> bool:
+        """Whether the curve is the release's own, or that of epsilon and delta alone."""
+        return self.event is not None
+
+    def leaking(self, factor: float) -> TradeOff:
+        """The curve of a release that leaks so many times the epsilon."""
+        if self.event is None:
+            return TradeOff.of_points([(factor * self.epsilon, self.delta)])
+        return leaking(self.event, self.adjacency, factor, self.delta)
 
     @classmethod
     def of(cls, epsilon: float, delta: float, adjacency: Adjacency, event: DpEvent | None = None) -> Self:
         """From what is charged, where that is known."""
         pair = TradeOff.of_points([(epsilon, delta)])
         curve = pair if event is None else TradeOff.of_event(event, adjacency)
-        return cls(epsilon, delta, adjacency, curve, event is not None)
+        return cls(epsilon, delta, adjacency, curve, event)
 
 
 @final
@@ -186,10 +205,19 @@ class Played:
         return level_of_each(self.alpha, len(self.certified))
 
     @property
-    def ceiling(self) -> float:
-        """The largest bound that so many releases can show, where no guess is wrong."""
+    def ceiling(self) -> Ceiling:
+        """The largest bounds that so many releases can show."""
         runs = self.runs.certifying
-        return epsilon_of_rates(Rates(0, runs, 0, runs), self.claim.delta, self.level)
+        return ceiling_of_rates(runs, runs, self.claim.curve, self.claim.delta, self.level)
+
+    def powers(self) -> dict[str, float]:
+        """The chance that one of the attacks refutes the claim, were it ideal, by how much the release leaks."""
+        runs, claim = self.runs.certifying, self.claim
+        truths = {f"{factor:g} times the epsilon": claim.leaking(factor) for factor in FACTORS}
+        return {
+            leak: power_of_rates(runs, runs, claim.curve, truth, self.level).power
+            for leak, truth in {**truths, "everything": EVERYTHING}.items()
+        }
 
 
 def accuracy_of(rates: Rates) -> float:

@@ -67,7 +67,7 @@ KINDS: Final[Mapping[str, Question]] = {
         ),
         Question(
             "if-then-not-explicit",
-            "If one of the examples above does not belong with the others, the answer is {label}. If not, it is {other}.",
+            "If one of the examples above does not belong with the others, the answer is {label}. Else it is {other}.",
         ),
         Question(
             "injection",
