@@ -158,7 +158,7 @@ def of_play(kind: str, subject: str, played: Played, **others: Any) -> Report:
             "delta": claim.delta,
             "adjacency": claim.adjacency.value,
             "own_curve": claim.own_curve,
-            "curve": _points(claim.curve),
+            "curve": curve_points(claim.curve),
         },
         measured,
         attacks=[_attack(attack, played) for attack in played.certified],
@@ -185,7 +185,7 @@ def reason_of(verdict: Verdict, measured: Measured, epsilon: float) -> str:
         return f"{shown} ({share} confidence), more than the {claimed} that is claimed."
     if verdict is Verdict.VIOLATION:
         return (
-            f"{shown}, within the {claimed} that is claimed, but their error rates are lower than the claim's own noise "
+            f"{shown}, within the {claimed} that is claimed, but with fewer errors than the claim's own noise "
             f"allows ({share} confidence)."
         )
     return (
@@ -215,7 +215,8 @@ def _attack(attack: Any, played: Played) -> dict[str, Any]:
     }
 
 
-def _points(curve: TradeOff) -> dict[str, list[float]]:
+def curve_points(curve: TradeOff) -> dict[str, list[float]]:
+    """What a claim allows any attack, at false positive rates from 0.001 to 1, for a figure."""
     return {"false_positive_rates": list(_POINTS), "true_positive_rates": [float(curve.tpr(x)) for x in _POINTS]}
 
 

@@ -53,6 +53,7 @@ def _build() -> Any:
     from sottovoce.cli import (
         account,
         ask,
+        audit,
         bench,
         classify,
         demo,
@@ -73,7 +74,7 @@ def _build() -> Any:
 
     for module in (demo, init, fit, predict, classify, ask, synthesize, verify, plan, account, methods, bench):
         module.add_to(app)
-    for module_with_group in (ledger, models):
+    for module_with_group in (audit, ledger, models):
         module_with_group.add_to(app)
     command = get_command(app)
     guard(command)
