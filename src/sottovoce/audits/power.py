@@ -217,9 +217,7 @@ class Ceiling:
         return asdict(self)
 
 
-def ceiling_of_rates(
-    absent: int, present: int, curve: TradeOff, delta: float = 0.0, alpha: float = ALPHA
-) -> Ceiling:
+def ceiling_of_rates(absent: int, present: int, curve: TradeOff, delta: float = 0.0, alpha: float = ALPHA) -> Ceiling:
     """What an audit by rates can report at most (``epsilon_of_rates``), at the threshold that is best for the curve.
 
     Example:
@@ -317,7 +315,7 @@ def forecast(
 def _operating_points(curve: TradeOff) -> list[tuple[float, float]]:
     """Error rates of attacks on a curve: on one side of its middle, and their mirror images."""
     missed = curve.fnr(_RATES)
-    below = _RATES <= missed + 1e-12
+    below = missed + 1e-12 >= _RATES
     pairs = [*zip(_RATES[below].tolist(), missed[below].tolist(), strict=True)]
     middle = 1 - curve.accuracy
     pairs.append((middle, middle))

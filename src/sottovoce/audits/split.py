@@ -21,6 +21,7 @@ import numpy as np
 
 from sottovoce.audits.bounds import ALPHA, Rates, epsilon_of_rates
 from sottovoce.audits.roc import BoolArray, Draws, FloatArray
+from sottovoce.audits.tradeoff import TradeOff
 from sottovoce.errors import ParameterError
 from sottovoce.parameters import Number
 from sottovoce.records.sealed import Opaque
@@ -28,6 +29,8 @@ from sottovoce.records.sealed import Opaque
 _SHARE: Final = Number(0, 1, above_least=True, below_most=True)
 _MOST_TRIED: Final = 200
 """Thresholds that are tried; of more scores some are left out."""
+_LEVELS: Final = 13
+"""Levels at which thresholds are compared; below, limits are lost to rounding."""
 T = TypeVar("T")
 
 
@@ -206,9 +209,49 @@ def best_threshold(trials: Trials, delta: float = 0.0, alpha: float = ALPHA) -> 
 
     Thresholds lie between two scores that occur, so that certifying trials with the same scores fall on the same side.
     """
+    return max(_thresholds(trials), key=lambda threshold: epsilon_of_rates(trials.rates(threshold), delta, alpha))
+
+
+def threshold_against(trials: Trials, curve: TradeOff, alpha: float = ALPHA) -> float:
+    """The threshold that refutes a curve most surely on the trials that choose.
+
+    It is the one whose limits are furthest below the curve at the least of the levels alpha, alpha / 10, alpha / 100,
+    ... at which any threshold refutes it. It suits a test of the claim's own curve (``bounds.refutes``).
+
+    Raises:
+        ParameterError: The secret was never absent, or never present, among the trials that choose.
+    """
+    from scipy.stats import beta
+
+    tried = np.array(_thresholds(trials))
+    absent, present = np.sort(trials.scores[~trials.present]), np.sort(trials.scores[trials.present])
+    if not absent.size or not present.size:
+        raise ParameterError(
+            "present", f"{present.size} of {len(trials)}", "both, present and absent, among the trials"
+        )
+    positives = absent.size - np.searchsorted(absent, tried, side="left")
+    missed = np.searchsorted(present, tried, side="left")
+
+    def margins(level: float) -> FloatArray:
+        limits = [
+            np.where(count < runs, beta.ppf(1 - level / 2, count + 1.0, np.maximum(runs - count, 1)), 1.0)
+            for count, runs in ((positives, absent.size), (missed, present.size))
+        ]
+        return np.asarray(curve.fnr(limits[0]) - limits[1])
+
+    ahead = margins(alpha)
+    for power in range(1, _LEVELS):
+        sharper = margins(alpha / 10**power)
+        if sharper.max() <= 0:
+            break
+        ahead = sharper
+    return float(tried[int(np.argmax(ahead))])
+
+
+def _thresholds(trials: Trials) -> list[float]:
+    """Between two scores that occur, each; some of them where there are many."""
     distinct = np.unique(trials.scores)
     tried = [float(distinct[0]), *((distinct[1:] + distinct[:-1]) / 2).tolist()]
     if len(tried) > _MOST_TRIED:
         tried = [tried[int(place)] for place in np.linspace(0, len(tried) - 1, _MOST_TRIED)]
-    return max(tried, key=lambda threshold: epsilon_of_rates(trials.rates(threshold), delta, alpha))
-
+    return tried

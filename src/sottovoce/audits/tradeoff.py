@@ -1,8 +1,8 @@
 """The trade-off curve of a release: the least false negative rate that any attack has at each false positive rate.
 
-Guarantee   ``TradeOff.fnr`` is a lower bound on the false negative rate of every attack on the release, so that the caps
-            that follow from it (accuracy, true positive rate, area) are upper bounds. Both directions of a change are
-            covered: the curve is the lower one, and it is its own mirror image.
+Guarantee   ``TradeOff.fnr`` is a lower bound on the false negative rate of every attack on the release, so that the
+            caps that follow from it (accuracy, true positive rate, area) are upper bounds. Both directions of a change
+            are covered: the curve is the lower one, and it is its own mirror image.
 Assumes     The event is valid for the adjacency that the attack tests. Several releases were fixed in advance.
 Sources     Dong, Roth and Su (2022) for trade-off functions; specification T17, 10.1.
 """
