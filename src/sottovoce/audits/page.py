@@ -9,9 +9,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sottovoce.audits.report import INFINITE, Report, Verdict
+from sottovoce.audits.report import NOTHING, Report, Verdict, estimate_in_words, percent
 from sottovoce.files.pages import html_page
 from sottovoce.files.pages import html_text as _text
+from sottovoce.privacy.numbers import rounded_down, rounded_up
 
 MARK: Final = "sotto audit report"
 _STYLE: Final = """
@@ -21,8 +22,9 @@ _STYLE: Final = """
 .heat td { text-align: center; color: #111111; min-width: 6rem; }
 svg { display: block; max-width: 100%; height: auto; background: #ffffff; border: 1px solid var(--rule); }
 """
-_LEFT, _TOP, _WIDE, _HIGH = 64, 16, 420, 320
+_LEFT, _TOP, _WIDE, _HIGH = 128, 32, 840, 640
 _DECADES: Final = 3
+_NAMES: Final = {0: "1", -1: "0.1", -2: "0.01", -3: "0.001"}
 _COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#882255", "#E69F00", "#332288", "#56B4E9", "#6B4A1E")
 _WORDS: Final = (
     (
@@ -81,26 +83,26 @@ def _line(report: Report) -> str:
     told = f"Audit by {report.kind}" + (f", {report.date}" if report.date else "")
     if claim is None:
         return f"{told}."
-    delta = f", delta {claim['delta']:g}" if claim["delta"] else ""
-    return f"{told}. The claim: epsilon {claim['epsilon']:g}{delta}, {claim['adjacency']} adjacency, an answer."
+    delta = f", delta {rounded_up(claim['delta'], 6)}" if claim["delta"] else ""
+    return f"{told}. The claim: epsilon {rounded_up(claim['epsilon'], 6)}{delta}, {claim['adjacency']} adjacency."
 
 
 def _figures(report: Report) -> list[str]:
     measured = report.measured
     if measured is None:
         return []
-    share = f"{100 * measured.confidence:.4g} % confidence"
+    share = f"{percent(measured.confidence)} confidence"
     claimed = report.claim["epsilon"] if report.claim else None
     rows = [
-        ("claimed epsilon", claimed, "what is promised"),
-        ("measured lower bound", measured.bound, f"{share}, over all attacks together"),
-        ("largest loss of these data sets, exact", measured.exact, "from closed forms, without sampling error"),
-        ("ceiling", measured.ceiling, "what this many answers can show at most"),
-        ("usual bound if the proof is tight", measured.ceiling_on_curve, "in every other audit of this size"),
-        ("papers' point estimate", measured.estimate, "no bound: it has no confidence"),
+        ("claimed epsilon", _up(claimed), "what is promised"),
+        ("measured lower bound", _down(measured.bound), f"{share}, over all attacks together"),
+        ("largest loss of these data sets, exact", _down(measured.exact), "from closed forms, without sampling error"),
+        ("ceiling", _up(measured.ceiling), "what this many answers can show at most"),
+        ("usual bound if the proof is tight", _up(measured.ceiling_on_curve), "in every other audit of this size"),
+        ("papers' point estimate", estimate_in_words(measured.estimate), "no bound: it has no confidence"),
     ]
-    lines = _table("measured", ("epsilon", "value", "what it is"), [_row(*row) for row in rows if row[1] is not None])
-    powers = [(leak, f"{100 * power:.1f} %") for leak, power in measured.powers.items()]
+    lines = _table("measured", ("epsilon", "value", "what it is"), [row for row in rows if row[1] != NOTHING])
+    powers = [(leak, f"{rounded_down(100 * power, 3)} %") for leak, power in measured.powers.items()]
     if powers:
         lines += ["<h3>Would it have been found?</h3>"]
         note = "Chance that this audit finds a release which leaks so much, with the best possible attack."
@@ -108,23 +110,19 @@ def _figures(report: Report) -> list[str]:
     if report.utility:
         told = report.utility
         words = (
-            f"Right answers: {100 * told['accuracy']:.1f} % (95 % interval {100 * told['low']:.1f} to "
-            f"{100 * told['high']:.1f}), on {told['questions']} questions with {told['records']} records."
+            f"Right answers: {percent(told['accuracy'])} (95 % interval {percent(told['low'])} to "
+            f"{percent(told['high'])}), on {told['questions']} questions with {told['records']} records."
         )
         lines += ["<h3>What the answers are worth</h3>", f"<p>{_text(words)}</p>"]
     return ['<section id="figures"><h2>Claimed and measured</h2>', *lines, "</section>"]
 
 
-def _row(name: str, value: Any, what: str) -> tuple[str, str, str]:
-    return name, _number(value), what
+def _down(bound: Any) -> str:
+    return NOTHING if bound is None else rounded_down(bound, 3)
 
 
-def _number(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, str) or not math.isfinite(value):
-        return value if isinstance(value, str) else INFINITE if value > 0 else f"-{INFINITE}"
-    return f"{value:.3g}"
+def _up(bound: Any) -> str:
+    return NOTHING if bound is None else rounded_up(bound, 3)
 
 
 def _heat(cells: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -153,7 +151,7 @@ def _cell(cell: Mapping[str, Any] | None) -> str:
         return "<td>-</td>"
     part = min(1.0, max(0.0, 2 * cell["accuracy"] - 1))
     colour = f"rgb({round(255 - 42 * part)},{round(255 - 161 * part)},{round(255 - 255 * part)})"
-    words = f"{100 * cell['accuracy']:.0f} %"
+    words = percent(cell["accuracy"])
     return f'<td style="background:{colour}" title="{_text(cell["detector"])}">{words}</td>'
 
 
@@ -169,9 +167,9 @@ def _attacks(report: Report) -> list[str]:
             attack["detector"],
             f"{attack['false_positives']} of {attack['absent']}",
             f"{attack['false_negatives']} of {attack['present']}",
-            _number(attack["bound"]),
-            _number(attack["exact"]),
-            f"{attack['adjusted_p_value']:.2g}",
+            _down(attack["bound"]),
+            _down(attack["exact"]),
+            rounded_up(attack["adjusted_p_value"], 2),
         )
         for attack in certified
     ]
@@ -186,31 +184,33 @@ def _attacks(report: Report) -> list[str]:
 def _roc(report: Report, attacks: Sequence[Mapping[str, Any]]) -> list[str]:
     """Both axes logarithmic, from 0.001; the claim's cap in grey."""
     lines = [
-        f'<svg viewBox="0 0 {_LEFT + _WIDE + 16} {_TOP + _HIGH + 44}" role="img" aria-label="{_text(_alt(attacks))}">'
+        f'<svg viewBox="0 0 {_LEFT + _WIDE + 32} {_TOP + _HIGH + 88}" role="img" aria-label="{_text(_alt(attacks))}">'
     ]
     for decade in range(-_DECADES, 1):
-        x, y = _x(10.0**decade), _y(10.0**decade)
-        lines.append(f'<path d="M{x:.1f} {_TOP}V{_TOP + _HIGH}M{_LEFT} {y:.1f}H{_LEFT + _WIDE}" stroke="#dddddd"/>')
-        name = f"{10.0**decade:g}"
-        lines.append(f'<text x="{x:.1f}" y="{_TOP + _HIGH + 16}" font-size="11" text-anchor="middle">{name}</text>')
-        lines.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" font-size="11" text-anchor="end">{name}</text>')
-    middle, low = _LEFT + _WIDE / 2, _TOP + _HIGH / 2
+        x, y, name = _x(10.0**decade), _y(10.0**decade), _NAMES[decade]
+        lines.append(f'<path d="M{x} {_TOP}V{_TOP + _HIGH}M{_LEFT} {y}H{_LEFT + _WIDE}" stroke="#dddddd"/>')
+        lines.append(f'<text x="{x}" y="{_TOP + _HIGH + 32}" font-size="22" text-anchor="middle">{name}</text>')
+        lines.append(f'<text x="{_LEFT - 12}" y="{y + 8}" font-size="22" text-anchor="end">{name}</text>')
+    middle, low = _LEFT + _WIDE // 2, _TOP + _HIGH // 2
     lines.append(
-        f'<text x="{middle}" y="{_TOP + _HIGH + 36}" font-size="12" text-anchor="middle">false alarms (share)</text>'
+        f'<text x="{middle}" y="{_TOP + _HIGH + 72}" font-size="24" text-anchor="middle">false alarms (share)</text>'
     )
     lines.append(
-        f'<text x="14" y="{low}" font-size="12" text-anchor="middle" transform="rotate(-90 14 {low})">'
+        f'<text x="28" y="{low}" font-size="24" text-anchor="middle" transform="rotate(-90 28 {low})">'
         "canary found (share)</text>"
     )
     if report.claim and "curve" in report.claim:
         cap = report.claim["curve"]
         points = list(zip(cap["false_positive_rates"], cap["true_positive_rates"], strict=True))
-        lines.append(f'<path d="{_path(points, steps=False)}" fill="none" stroke="#777777" stroke-dasharray="6 3"/>')
+        lines.append(
+            f'<path d="{_path(points, steps=False)}" fill="none" stroke="#777777" stroke-width="3" '
+            'stroke-dasharray="12 6"/>'
+        )
     for place, attack in enumerate(attacks):
         curve = attack["roc"]
         points = list(zip(curve["false_positive_rates"], curve["true_positive_rates"], strict=True))
         colour = _COLOURS[place % len(_COLOURS)]
-        lines.append(f'<path d="{_path(points, steps=True)}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        lines.append(f'<path d="{_path(points, steps=True)}" fill="none" stroke="{colour}" stroke-width="4"/>')
     lines.append("</svg>")
     names = "; ".join(
         f'<span style="color:{_COLOURS[place % len(_COLOURS)]}">&#9632;</span> {_text(str(attack["id"]))}'
@@ -224,12 +224,17 @@ def _alt(attacks: Sequence[Mapping[str, Any]]) -> str:
     return "Operating characteristics in logarithmic scale of " + ", ".join(str(attack["id"]) for attack in attacks)
 
 
-def _x(rate: float) -> float:
-    return _LEFT + _WIDE * (1 + max(-_DECADES, math.log10(rate) if rate > 0 else -_DECADES) / _DECADES)
+def _x(rate: float) -> int:
+    return round(_LEFT + _WIDE * (1 - _decades(rate) / _DECADES))
 
 
-def _y(rate: float) -> float:
-    return _TOP + _HIGH * -max(-_DECADES, math.log10(rate) if rate > 0 else -_DECADES) / _DECADES
+def _y(rate: float) -> int:
+    return round(_TOP + _HIGH * _decades(rate) / _DECADES)
+
+
+def _decades(rate: float) -> float:
+    """How many decades a rate is below 1, at most those that are drawn."""
+    return min(_DECADES, -math.log10(rate)) if rate > 0 else _DECADES
 
 
 def _path(points: Sequence[tuple[float, float]], *, steps: bool) -> str:
@@ -242,8 +247,8 @@ def _path(points: Sequence[tuple[float, float]], *, steps: bool) -> str:
             between = [
                 (last[0] + (x - last[0]) * i / parts, last[1] + (y - last[1]) * i / parts) for i in range(1, parts)
             ]
-            drawn += [f"L{_x(a):.1f} {_y(b):.1f}" for a, b in between]
-        drawn.append(f"{'L' if drawn else 'M'}{_x(x):.1f} {_y(y):.1f}")
+            drawn += [f"L{_x(a)} {_y(b)}" for a, b in between]
+        drawn.append(f"{'L' if drawn else 'M'}{_x(x)} {_y(y)}")
         last = x, y
     return "".join(drawn)
 
@@ -255,9 +260,9 @@ def _defences(report: Report) -> list[str]:
         (
             str(defence["name"]),
             str(defence["summary"]) + (f" ({defence['note']})" if defence.get("note") else ""),
-            "-" if defence["accuracy"] is None else f"{100 * defence['accuracy']:.0f} %",
-            _number(defence["bound"]),
-            "-" if defence["utility"] is None else f"{100 * defence['utility']:.0f} %",
+            percent(defence["accuracy"]),
+            _down(defence["bound"]),
+            percent(defence["utility"]),
         )
         for defence in report.defences
     ]

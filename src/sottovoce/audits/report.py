@@ -16,7 +16,7 @@ from html import escape
 from importlib import resources
 from typing import Any, Final, final
 
-from sottovoce.audits.game.play import Played, log_odds
+from sottovoce.audits.game.play import Played
 from sottovoce.audits.tradeoff import TradeOff
 from sottovoce.privacy.numbers import rounded_down, rounded_up
 from sottovoce.terminal import printable
@@ -24,6 +24,7 @@ from sottovoce.terminal import printable
 FORMAT: Final = "sottovoce-audit-1"
 """Changes where a reader of the JSON would have to."""
 INFINITE: Final = "infinite"
+NOTHING: Final = "-"
 _POINTS: Final = tuple(10.0 ** (exponent / 8) for exponent in range(-24, 1))
 """False positive rates at which the claim's curve is drawn: 0.001 to 1."""
 _SARIF: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -113,7 +114,7 @@ class Report:
         if self.verdict is not Verdict.NONE_FOUND or self.measured is None or not self.measured.powers:
             return self.verdict.value
         leak, power = next(iter(self.measured.powers.items()))
-        return f"{self.verdict.value} (power {_share(power)} against {leak})"
+        return f"{self.verdict.value} (power {rounded_down(100 * power, 3)} % against {leak})"
 
 
 def schema() -> Any:
@@ -179,7 +180,7 @@ def of_play(kind: str, subject: str, played: Played, **others: Any) -> Report:
 
 def reason_of(verdict: Verdict, measured: Measured, epsilon: float) -> str:
     """What a verdict rests on, in a sentence. Lower bounds are rounded down, claims up."""
-    share, claimed = f"{100 * measured.confidence:.4g} %", rounded_up(epsilon, 6)
+    share, claimed = percent(measured.confidence), rounded_up(epsilon, 6)
     shown = f"The answers show an epsilon of at least {rounded_down(measured.bound, 3)}"
     if verdict is Verdict.VIOLATION and measured.bound > epsilon:
         return f"{shown} ({share} confidence), more than the {claimed} that is claimed."
@@ -233,10 +234,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _share(power: float) -> str:
-    return f"{math.floor(1000 * power) / 10:g} %"
-
-
 # For continuous integration
 
 
@@ -282,12 +279,23 @@ def _xml(text: str) -> str:
     return escape(printable(text), quote=True)
 
 
-def estimate_in_words(accuracy: float) -> str:
-    """The papers' point estimate of an accuracy.
+def percent(share: float | None) -> str:
+    """A measured share, to a tenth of a percent.
 
     Example:
-        >>> estimate_in_words(0.75), estimate_in_words(1.0)
-        ('1.10', 'infinite')
+        >>> percent(0.6857), percent(1.0), percent(None)
+        ('68.6 %', '100 %', '-')
     """
-    value = log_odds(accuracy)
-    return INFINITE if value == math.inf else f"{value:.2f}"
+    return NOTHING if share is None else f"{round(1000 * share) / 10:g} %"
+
+
+def estimate_in_words(estimate: float | None) -> str:
+    """The papers' point estimate, which is no bound.
+
+    Example:
+        >>> estimate_in_words(1.0986), estimate_in_words(math.inf), estimate_in_words(None)
+        ('1.10', 'infinite', '-')
+    """
+    if estimate is None:
+        return NOTHING
+    return f"{estimate:.2f}" if math.isfinite(estimate) else INFINITE if estimate > 0 else f"-{INFINITE}"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -15,10 +18,10 @@ from sottovoce.cli import options as o
 from sottovoce.cli.console import progress, put, put_text, say, table
 from sottovoce.cli.outputs import NewFile
 from sottovoce.errors import ParameterError
+from sottovoce.privacy.numbers import rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from sottovoce.audits.game.games import LabelGame
-    from sottovoce.audits.game.play import Claim
     from sottovoce.audits.report import Report
     from sottovoce.methods.base import Method
     from sottovoce.models.base import LabelScorer
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 FITTED: Final = "fitted"
 INJECTIONS: Final = ("injection", "if-then")
 DEFENCES: Final = ("L0", "L1", "L2", "L3")
+DELTA: Final = 1e-6
+"""Of one answer, where the noise needs one and none was named."""
 _UTILITY: Final = 60
 """Labelled questions that utility is measured on, of those that are given."""
 _SEED: Final = 1
@@ -49,7 +54,9 @@ Junit = Annotated[Path | None, typer.Option("--junit", parser=NewFile(), help="T
 Sarif = Annotated[Path | None, typer.Option("--sarif", parser=NewFile(), help="The verdict as SARIF.")]
 Canaries = Annotated[
     list[str] | None,
-    typer.Option("--canary", help="hex, unigram or false-fact; may be repeated. Default: all three.", show_default=False),
+    typer.Option(
+        "--canary", help="hex, unigram or false-fact; may be repeated. Default: all three.", show_default=False
+    ),
 ]
 CanaryTexts = Annotated[
     list[str] | None,
@@ -239,8 +246,8 @@ def membership(
     as_json: o.AsJson = False,
 ) -> int:
     """Ask a record's own text, once or often: was it among the records, or another one in its place?"""
-    from sottovoce.audits.game.audit import RECORDS
-    from sottovoce.audits.game.membership import MembershipAudit, claim_of_answers, seeded
+    from sottovoce.audits.kinds.canary import RECORDS
+    from sottovoce.audits.kinds.membership import MembershipAudit, claim_of_answers, seeded
 
     rows, the_task = _rows_and_task(context.params)
     game = _label_game(context.params, the_task)
@@ -256,9 +263,7 @@ def membership(
 
 def extract(
     context: typer.Context,
-    endpoint: Annotated[
-        str, typer.Option("--endpoint", help="The address of an OpenAI-compatible server, up to /v1.")
-    ],
+    endpoint: Annotated[str, typer.Option("--endpoint", help="The address of an OpenAI-compatible server, up to /v1.")],
     endpoint_model: EndpointModel = "default",
     private: o.Private = None,
     labels: o.Labels = None,
@@ -280,8 +285,8 @@ def extract(
 
     Texts that methods of this package write are attacked by 'sotto bench run prism-extraction'.
     """
-    from sottovoce.audits.game.audit import RECORDS, spread
-    from sottovoce.audits.game.extraction import audit_extraction
+    from sottovoce.audits.kinds.canary import RECORDS, spread
+    from sottovoce.audits.kinds.extract import audit_extraction
     from sottovoce.audits.report import could_not_run
     from sottovoce.errors import ModelError
     from sottovoce.randomness import SeededRandomness
@@ -330,8 +335,8 @@ def exact(
     as_json: o.AsJson = False,
 ) -> int:
     """Work out the largest loss of any single change of the records, in closed form: no sampling, no error of it."""
-    from sottovoce.audits.game.audit import RECORDS, spread
-    from sottovoce.audits.game.exactly import audit_exactly
+    from sottovoce.audits.kinds.canary import RECORDS, spread
+    from sottovoce.audits.kinds.exactly import audit_exactly
 
     rows, the_task = _rows_and_task(context.params)
     game = _label_game(context.params, the_task)
@@ -355,6 +360,7 @@ def plan(
     """Say before an audit what it can find: its ceiling, its power, and how many answers it takes."""
     from sottovoce.audits.bounds import ALPHA
     from sottovoce.audits.power import POWERS, ceiling_of_rates, forecast
+    from sottovoce.audits.report import percent
     from sottovoce.audits.several import level_of_each
     from sottovoce.audits.tradeoff import TradeOff
     from sottovoce.privacy.unit import Adjacency
@@ -371,15 +377,18 @@ def plan(
         put({**told, "runs": runs, "ceiling": ceiling.as_dict(), "forecast": [row.as_dict() for row in rows]})
         return
     put_text(
-        f"{method} at epsilon {price.epsilon:g}, {relation.value} adjacency, {runs:,} answers of each data set, "
-        f"{attacks} attacks at {100 * (1 - ALPHA):.0f} % confidence together"
+        f"{method} at epsilon {rounded_up(price.epsilon, 6)}, {relation.value} adjacency; {runs:,} answers of each "
+        f"data set, {attacks} attacks at {percent(1 - ALPHA)} confidence together"
     )
     put_text(
-        f"Largest bound: {ceiling.perfect:.2f} if no guess is wrong; {ceiling.on_curve:.2f} in every other audit if the "
-        "proof is tight."
+        f"Largest bound: {rounded_up(ceiling.perfect, 3)} if no guess is wrong. If the proof is tight, every other "
+        f"audit gives {rounded_down(ceiling.on_curve, 3)} or more."
     )
-    heads = ["if it leaks", "found with", *(f"answers for {100 * power:.0f} %" for power in POWERS)]
-    shown = [[row.leak, f"{100 * row.power:.1f} %", *(_runs_in_words(n) for n in row.runs.values())] for row in rows]
+    heads = ["if it leaks", "found with", *(f"answers for {percent(power)}" for power in POWERS)]
+    shown = [
+        [row.leak, f"{rounded_down(100 * row.power, 3)} %", *(_runs_in_words(n) for n in row.runs.values())]
+        for row in rows
+    ]
     table("Power, with the best possible attack", heads, shown)
 
 
@@ -397,7 +406,7 @@ def fitted(
 
     'sotto audit support.sotto' is short for it. The file's own records are not read.
     """
-    from sottovoce.audits.game.support import audit_support
+    from sottovoce.audits.kinds.fitted import audit_support
     from sottovoce.fitting.fitted import Fitted
 
     found = audit_support(Fitted.load(file), runs, seed)
@@ -409,18 +418,19 @@ def fitted(
 
 def _canary(kind: str, given: dict[str, Any]) -> int:
     from sottovoce.audits.game import detectors
-    from sottovoce.audits.game.audit import RECORDS, Attacks, Audit
     from sottovoce.audits.game.canaries import KINDS, Insertion
     from sottovoce.audits.game.defences import defences_of
     from sottovoce.audits.game.play import Claim
     from sottovoce.audits.game.questions import KINDS as QUESTIONS
+    from sottovoce.audits.kinds.canary import RECORDS, Attacks, Audit
     from sottovoce.parameters import OneOf
     from sottovoce.privacy.unit import Adjacency
     from sottovoce.randomness import SeededRandomness
 
     compared = defences_of(given["defence"] or [])
     insertions = [
-        Insertion(OneOf([one.value for one in Insertion]).read("insertion", name)) for name in given["insertion"] or []
+        Insertion(OneOf(tuple(one.value for one in Insertion)).read("insertion", name))
+        for name in given["insertion"] or []
     ]
     rows, task = _rows_and_task(given)
     own, wordings = given["canary_text"] or (), given["question_text"] or ()
@@ -511,28 +521,28 @@ def _method_and_price(given: dict[str, Any]) -> tuple[Method, Any]:
     setup = o.Setup.of(given)
     if setup.method == "auto":
         raise ParameterError("--method", "auto", "one method by name; see 'sotto methods'")
-    return setup.load_method(setup.method), _price(given)
+    method, price = setup.load_method(setup.method), _price(given)
+    if given["delta"] is None and (method.can_fail or getattr(method, "noise", "") == "gaussian"):
+        price = replace(price, delta=DELTA)
+    return method, price
 
 
 def _price(given: dict[str, Any]) -> Any:
     from sottovoce.methods.base import Price
-    from sottovoce.privacy.parameters import DELTA, EPSILON
+    from sottovoce.privacy import parameters
 
-    delta = 0.0 if given["delta"] is None else DELTA.read("delta", given["delta"])
-    return Price(EPSILON.read("epsilon", given["epsilon"]), delta)
+    delta = 0.0 if given["delta"] is None else parameters.DELTA.read("delta", given["delta"])
+    return Price(parameters.EPSILON.read("epsilon", given["epsilon"]), delta)
 
 
 def _label_game(given: dict[str, Any], task: Task) -> LabelGame:
     from sottovoce.audits.game.games import LabelGame
     from sottovoce.cli.console import load_scorer
     from sottovoce.experts.partition import Partition
-    from sottovoce.methods.base import Price
     from sottovoce.privacy.unit import Adjacency
     from sottovoce.randomness import SeededRandomness
 
     method, price = _method_and_price(given)
-    if price.delta == 0 and (method.can_fail or getattr(method, "noise", "") == "gaussian"):
-        price = Price(price.epsilon, 1e-6)
     options = o.given(device=given["device"], dtype=given["dtype"], chat=given["chat"])
     return LabelGame(
         method,
@@ -585,8 +595,6 @@ def _labelled(given: dict[str, Any], task: Task) -> list[tuple[Query, int]]:
 
 def _setting(given: dict[str, Any], task: Task) -> dict[str, Any]:
     """What a repetition needs, beside what the audit says of itself."""
-    import sottovoce
-
     shown = {
         "task": task.name,
         "labels": list(task.labels),
@@ -594,13 +602,14 @@ def _setting(given: dict[str, Any], task: Task) -> dict[str, Any]:
     }
     if not given.get("endpoint"):
         shown |= {"model": given["model"], "method": given["method"], "options": given.get("option") or "defaults"}
-    return {**shown, "seed": given.get("seed", _SEED), "version": sottovoce.__version__}
+    return {**shown, "seed": given.get("seed", _SEED), "version": _version()}
+
+
+def _version() -> str:
+    return str(sys.modules["sottovoce"].__version__)
 
 
 def _with(report: Report, setting: dict[str, Any]) -> Report:
-    from dataclasses import replace
-    from datetime import UTC, datetime
-
     date = report.date or datetime.now(UTC).isoformat(timespec="seconds")
     return replace(report, setting={**setting, **report.setting}, date=date)
 
@@ -616,7 +625,6 @@ def _hand_over(report: Report, given: dict[str, Any]) -> int:
     """Writes what was asked for, prints the rest, and returns the exit code."""
     import json
 
-    import sottovoce
     from sottovoce.audits.page import MARK, html_of
     from sottovoce.audits.report import junit, sarif
     from sottovoce.files.outputs import marked, write_new
@@ -626,7 +634,7 @@ def _hand_over(report: Report, given: dict[str, Any]) -> int:
     if given["junit"] is not None:
         write_new(given["junit"], junit(report), replaces=marked("sotto audit"))
     if given["sarif"] is not None:
-        text = json.dumps(sarif(report, sottovoce.__version__), indent=1) + "\n"
+        text = json.dumps(sarif(report, _version()), indent=1) + "\n"
         write_new(given["sarif"], text, replaces=marked("sotto audit"))
     if given["as_json"]:
         put(report.as_dict())
@@ -638,27 +646,31 @@ def _hand_over(report: Report, given: dict[str, Any]) -> int:
 
 
 def _show(report: Report) -> None:
+    from sottovoce.audits.report import NOTHING, estimate_in_words, percent
+
     put_text(f"{report.subject}: {report.headline}")
     put_text(report.reason)
     measured = report.measured
     if measured is not None:
-        rows = [["measured lower bound", f"{measured.bound:.3f}", f"{100 * measured.confidence:.4g} % confidence"]]
+        rows = [["measured lower bound", rounded_down(measured.bound), f"{percent(measured.confidence)} confidence"]]
         if report.claim:
-            rows.insert(0, ["claimed epsilon", f"{report.claim['epsilon']:g}", f"{report.claim['adjacency']} adjacency"])
+            rows.insert(
+                0, ["claimed epsilon", rounded_up(report.claim["epsilon"], 6), f"{report.claim['adjacency']} adjacency"]
+            )
         figures = (
-            ("largest loss of these data sets", measured.exact, "exact"),
-            ("ceiling of this audit", measured.ceiling, "if no guess were wrong"),
-            ("papers' point estimate", measured.estimate, "no bound"),
+            ("largest loss of these data sets", measured.exact and rounded_down(measured.exact), "exact"),
+            ("ceiling of this audit", measured.ceiling and rounded_up(measured.ceiling), "if no guess were wrong"),
+            ("papers' point estimate", measured.estimate and estimate_in_words(measured.estimate), "no bound"),
         )
-        rows += [[name, f"{value:.3f}", what] for name, value, what in figures if value is not None]
+        rows += [[name, str(value), what] for name, value, what in figures if value is not None]
         table("", ["epsilon", "", ""], rows)
     if report.defences:
         shown = [
             [
                 str(row["name"]),
-                "-" if row["accuracy"] is None else f"{100 * row['accuracy']:.0f} %",
-                "-" if row["bound"] is None else f"{row['bound']:.2f}",
-                "-" if row["utility"] is None else f"{100 * row['utility']:.0f} %",
+                percent(row["accuracy"]),
+                NOTHING if row["bound"] is None else rounded_down(row["bound"], 3),
+                percent(row["utility"]),
             ]
             for row in report.defences
         ]

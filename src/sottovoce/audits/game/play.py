@@ -78,6 +78,11 @@ class Claim:
             return TradeOff.of_points([(factor * self.epsilon, self.delta)])
         return leaking(self.event, self.adjacency, factor, self.delta)
 
+    def leaks(self) -> dict[str, TradeOff]:
+        """Curves of releases that leak more than is claimed, by how much."""
+        truths = {f"{factor:g} times the epsilon": self.leaking(factor) for factor in FACTORS}
+        return {**truths, "everything": EVERYTHING}
+
     @classmethod
     def of(cls, epsilon: float, delta: float, adjacency: Adjacency, event: DpEvent | None = None) -> Self:
         """From what is charged, where that is known."""
@@ -213,10 +218,9 @@ class Played:
     def powers(self) -> dict[str, float]:
         """The chance that one of the attacks refutes the claim, were it ideal, by how much the release leaks."""
         runs, claim = self.runs.certifying, self.claim
-        truths = {f"{factor:g} times the epsilon": claim.leaking(factor) for factor in FACTORS}
         return {
             leak: power_of_rates(runs, runs, claim.curve, truth, self.level).power
-            for leak, truth in {**truths, "everything": EVERYTHING}.items()
+            for leak, truth in claim.leaks().items()
         }
 
 

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from sottovoce.audits.extraction import ALPHA, Secrets, extracted
 from sottovoce.audits.game.games import Game
-from sottovoce.audits.report import Report, Verdict
+from sottovoce.audits.report import Report, Verdict, percent
+from sottovoce.privacy.numbers import rounded_up
 from sottovoce.randomness import Randomness
 from sottovoce.records.sealed import Row
 from sottovoce.tasks import Task
@@ -63,9 +64,8 @@ def audit_extraction(
         f"of addresses that stood in no record {count.control_whole} and {count.control_part}."
     )
     if not leaks:
-        reason += (
-            f" A true rate above {100 * count.most():.1f} % would have shown more, with {100 * (1 - ALPHA):.0f} %."
-        )
+        most = rounded_up(100 * count.most(), 3)
+        reason += f" A true rate above {most} % would have shown more ({percent(1 - ALPHA)} confidence)."
     attack = {"id": "addresses", "violation": leaks, "accuracy": rate.value}
     verdict = Verdict.VIOLATION if leaks else Verdict.NONE_FOUND
     return Report("extract", game.name, verdict, reason, attacks=[attack], **others)

@@ -15,7 +15,7 @@ from sottovoce.audits.game.defences import Defence
 from sottovoce.audits.game.detectors import Detector
 from sottovoce.audits.game.games import Game, LabelGame, Repetition
 from sottovoce.audits.game.play import Claim, Played, Runs, play
-from sottovoce.audits.report import Report, could_not_run, of_play
+from sottovoce.audits.report import Report, could_not_run, of_play, percent
 from sottovoce.errors import ModelError, ParameterError, SottoError
 from sottovoce.intervals import Proportion, proportion
 from sottovoce.models.base import LabelScorer
@@ -214,9 +214,11 @@ class Audit:
             "other label": common,
             "insertions": [f"{one.value}: {one.words} ({one.adjacency.value})" for one in insertions],
             "questions": [question.name for question in asked],
-            "releases of each world": f"training {runs.training}, choosing {runs.choosing}, certifying {runs.certifying}",
+            "releases to train detectors": runs.training,
+            "releases to choose": runs.choosing,
+            "releases to certify": runs.certifying,
             "repetition": self.game.repetition.value,
-            "confidence": f"{100 * (1 - self.alpha):.4g} % over all attacks together (Holm)",
+            "confidence": f"{percent(1 - self.alpha)} over all attacks together (Holm)",
         }
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from sottovoce.audits.bounds import ALPHA, Rates, epsilon_of_rates, p_value_of_rates
 from sottovoce.audits.game.games import LabelGame
 from sottovoce.audits.game.play import Claim, accuracy_of, log_odds
-from sottovoce.audits.power import EVERYTHING, FACTORS, ceiling_of_rates, power_of_rates
+from sottovoce.audits.power import ceiling_of_rates, power_of_rates
 from sottovoce.audits.report import Measured, Report, Verdict, curve_points, reason_of
 from sottovoce.audits.roc import Draws, roc_of
 from sottovoce.audits.split import Split, Trials, best_threshold, joined
@@ -151,10 +151,9 @@ def _ceilings(rates: Rates, claim: Claim, alpha: float) -> tuple[float, float]:
 
 
 def _powers(rates: Rates, claim: Claim, alpha: float) -> dict[str, float]:
-    truths = {f"{factor:g} times the epsilon": claim.leaking(factor) for factor in FACTORS}
     return {
         leak: power_of_rates(rates.absent, rates.present, claim.curve, truth, alpha).power
-        for leak, truth in {**truths, "everything": EVERYTHING}.items()
+        for leak, truth in claim.leaks().items()
     }
 
 
