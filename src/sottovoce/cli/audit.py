@@ -114,8 +114,8 @@ class AuditGroup(TyperGroup):
 def add_to(app: typer.Typer) -> None:
     """Adds the group."""
     group = typer.Typer(cls=AuditGroup, no_args_is_help=True, help="How much a method or a system gives away.")
-    group.command("canary")(canary)
-    group.command("injection")(injection)
+    group.command("canary")(put_canaries)
+    group.command("injection")(inject)
     group.command("membership")(membership)
     group.command("extract")(extract)
     group.command("exact")(exact)
@@ -124,7 +124,7 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(group, name="audit")
 
 
-def canary(
+def put_canaries(
     context: typer.Context,
     private: o.Private = None,
     labels: o.Labels = None,
@@ -152,7 +152,7 @@ def canary(
     truncate: o.Truncate = False,
     synthetic: Synthetic = False,
     records: Records = None,
-    canaries: Canaries = None,
+    canary: Canaries = None,
     canary_text: CanaryTexts = None,
     question: Questions = None,
     question_text: Wordings = None,
@@ -178,7 +178,7 @@ def canary(
     return _canary("canary", context.params)
 
 
-def injection(
+def inject(
     context: typer.Context,
     private: o.Private = None,
     labels: o.Labels = None,
@@ -199,7 +199,7 @@ def injection(
     truncate: o.Truncate = False,
     synthetic: Synthetic = False,
     records: Records = None,
-    canaries: Canaries = None,
+    canary: Canaries = None,
     canary_text: CanaryTexts = None,
     question_text: Wordings = None,
     insertion: Insertions = None,
@@ -418,7 +418,7 @@ def fitted(
 
 def _canary(kind: str, given: dict[str, Any]) -> int:
     from sottovoce.audits.game import detectors
-    from sottovoce.audits.game.canaries import KINDS, Insertion
+    from sottovoce.audits.game.canaries import Insertion
     from sottovoce.audits.game.defences import defences_of
     from sottovoce.audits.game.play import Claim
     from sottovoce.audits.game.questions import KINDS as QUESTIONS
@@ -436,7 +436,7 @@ def _canary(kind: str, given: dict[str, Any]) -> int:
     own, wordings = given["canary_text"] or (), given["question_text"] or ()
     count = given["records"] or min(RECORDS, len(list(rows)))
     attacks = Attacks(
-        given["canaries"] or (() if own else tuple(KINDS)),
+        given["canary"] or None,
         own,
         insertions,
         given["question"] or (() if wordings else tuple(QUESTIONS)),

@@ -141,16 +141,21 @@ def hex_canary(rows: Sequence[Row], task: Task, randomness: Randomness, label: s
     return Canary("hex", "hex", f"The reference is {digits}.", digits, label)
 
 
+def rare_words(rows: Sequence[Row], task: Task) -> list[str]:
+    """Words of four letters or more that stand in one record alone, sorted."""
+    seen: Counter[str] = Counter()
+    for row in rows:
+        seen.update(set(_WORD.findall(" ".join(str(row.values.get(name, "")) for name in task.fields).lower())))
+    return sorted(word for word, count in seen.items() if count == 1)
+
+
 def unigram_canary(rows: Sequence[Row], task: Task, randomness: Randomness, label: str) -> Canary:
     """One of the words that stand in a single record: a rare token that the records' own tokenizer has seen.
 
     Raises:
         ParameterError: Every word stands in several records.
     """
-    seen: Counter[str] = Counter()
-    for row in rows:
-        seen.update(set(_WORD.findall(" ".join(str(row.values.get(name, "")) for name in task.fields).lower())))
-    rare = sorted(word for word, count in seen.items() if count == 1)
+    rare = rare_words(rows, task)
     if not rare:
         raise ParameterError("canary", "unigram", "another kind: no word of these records stands in one record alone")
     word = rare[randomness.below(len(rare))]
@@ -184,13 +189,28 @@ KINDS: Final[Mapping[str, Maker]] = {
 
 
 def make_canaries(
-    kinds: Sequence[str], own: Sequence[str], rows: Sequence[Row], task: Task, randomness: Randomness, label: str
+    kinds: Sequence[str] | None,
+    own: Sequence[str],
+    rows: Sequence[Row],
+    task: Task,
+    randomness: Randomness,
+    label: str,
 ) -> list[Canary]:
     """Canaries of the kinds that are named, then those of the caller's own texts.
+
+    Args:
+        kinds: By name. ``None`` where there is no text of the caller's own: every kind that these records allow.
+        own: The caller's texts.
+        rows: Made-up records.
+        task: Names their fields.
+        randomness: Of what is made up.
+        label: Of every canary.
 
     Raises:
         ParameterError: A kind is not known, named twice, or there is no canary at all.
     """
+    if kinds is None:
+        kinds = [] if own else [kind for kind in KINDS if kind != "unigram" or rare_words(rows, task)]
     for kind in kinds:
         if kind not in KINDS:
             raise ParameterError("canary", kind, f"one of {', '.join(KINDS)}{nearest(kind, [*KINDS])}")

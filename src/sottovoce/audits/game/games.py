@@ -95,6 +95,7 @@ class LabelGame:
     partition: Partition = field(default_factory=Partition)
     unit: str | None = None
     randomness: Randomness = field(default_factory=SystemRandomness)
+    _checked: list[bool] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -118,6 +119,12 @@ class LabelGame:
             InputError: As for a session: the method has no guarantee under the adjacency, a row does not suit the task.
         """
         records = PrivateRecords(rows, source=_SOURCE, unit=self.unit, synthetic=True)
+        if not self._checked:
+            self._check(records)
+        return LabelWorld(self, records.with_public_size() if self.adjacency.size_is_public else records)
+
+    def _check(self, records: PrivateRecords) -> None:
+        """Has a session refuse what it would; records of later worlds are checked by the ensemble."""
         with PrivateICL(
             records=records,
             task=self.task,
@@ -131,7 +138,7 @@ class LabelGame:
             allow_non_private=True,
         ) as session:
             session.terms(self.price.epsilon, self.price.delta)
-        return LabelWorld(self, records.with_public_size() if self.adjacency.size_is_public else records)
+        self._checked.append(True)
 
 
 @final

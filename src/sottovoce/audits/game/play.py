@@ -34,7 +34,7 @@ from sottovoce.audits.power import (
 )
 from sottovoce.audits.roc import Roc, roc_of
 from sottovoce.audits.several import holm, level_of_each
-from sottovoce.audits.split import Trials, best_threshold, joined
+from sottovoce.audits.split import Trials, joined
 from sottovoce.audits.tradeoff import TradeOff
 from sottovoce.errors import ParameterError
 from sottovoce.methods.base import Selecting
@@ -46,6 +46,8 @@ from sottovoce.records.sealed import RECORD_UNIT, Row
 from sottovoce.tasks import Task
 
 _LEAST_PROBABILITY: Final = 1e-300
+_MOST_TRIED: Final = 100
+"""Thresholds of a detector."""
 
 
 @final
@@ -282,11 +284,7 @@ def play(
     runs = runs or Runs()
     if not (canaries and insertions and questions):
         raise ParameterError("attacks", 0, "one canary, insertion and question at least")
-    for insertion in insertions:
-        if insertion.adjacency is not claim.adjacency:
-            fitting = ", ".join(other.value for other in Insertion.of(claim.adjacency))
-            limit = f"one that tests {claim.adjacency.value}: {fitting}. It tests {insertion.adjacency.value}"
-            raise ParameterError("insertion", insertion.value, limit)
+    require_adjacency(insertions, claim)
     attacks = len(canaries) * len(insertions)
     cells: list[Cell] = []
     counted: list[tuple[Cell, Trials, float | None]] = []
@@ -321,6 +319,19 @@ def play(
         for place, (cell, trials, exact) in enumerate(counted)
     ]
     return Played(claim, runs, alpha, cells, certified)
+
+
+def require_adjacency(insertions: Sequence[Insertion], claim: Claim) -> None:
+    """Refuses insertions that test another adjacency than the claim's.
+
+    Raises:
+        ParameterError: One does.
+    """
+    for insertion in insertions:
+        if insertion.adjacency is not claim.adjacency:
+            fitting = ", ".join(one.value for one in Insertion.of(claim.adjacency))
+            limit = f"one that tests {claim.adjacency.value}: {fitting}. It tests {insertion.adjacency.value}"
+            raise ParameterError("insertion", insertion.value, limit)
 
 
 def _reopened(game: Game, clean: World | None, rows: Sequence[Row]) -> World:
@@ -386,10 +397,26 @@ def _chosen(
 ) -> tuple[float, Cell, Detector]:
     """The best threshold of a detector, with the bound that it would show."""
     trials = _trials(detector, sides, canary.id)
-    threshold = best_threshold(trials, claim.delta)
+    threshold = max(_thresholds(trials), key=lambda tried: _worth(trials.rates(tried), claim))
     rates = trials.rates(threshold)
     cell = Cell(canary.id, worlds.insertion, question.name, detector.name, threshold, accuracy_of(rates))
     return epsilon_of_rates(rates, claim.delta), cell, detector
+
+
+def _thresholds(trials: Trials) -> list[float]:
+    """Between two scores that occur, evenly spread where there are many."""
+    distinct = np.unique(trials.scores)
+    tried = [float(distinct[0]), *((distinct[1:] + distinct[:-1]) / 2).tolist()]
+    return (
+        [tried[place * len(tried) // _MOST_TRIED] for place in range(_MOST_TRIED)]
+        if len(tried) > _MOST_TRIED
+        else tried
+    )
+
+
+def _worth(rates: Rates, claim: Claim) -> tuple[float, float]:
+    """The bound, and where so few releases show none, the accuracy."""
+    return epsilon_of_rates(rates, claim.delta), accuracy_of(rates)
 
 
 def _largest_loss(game: Game, clean: World, planted: World, question: str) -> float | None:

@@ -14,7 +14,7 @@ from sottovoce.audits.game.canaries import Canary, Insertion
 from sottovoce.audits.game.defences import Defence
 from sottovoce.audits.game.detectors import Detector
 from sottovoce.audits.game.games import Game, LabelGame, Repetition
-from sottovoce.audits.game.play import Claim, Played, Runs, play
+from sottovoce.audits.game.play import Claim, Played, Runs, play, require_adjacency
 from sottovoce.audits.report import Report, could_not_run, of_play, percent
 from sottovoce.errors import ModelError, ParameterError, SottoError
 from sottovoce.intervals import Proportion, proportion
@@ -37,7 +37,7 @@ class Attacks:
     """What is played.
 
     Attributes:
-        kinds: Kinds of canaries that are made up.
+        kinds: Kinds of canaries that are made up; ``None`` for every one, unless there are texts of the caller's own.
         texts: Canaries of the caller's own.
         insertions: How they come in; by default the one that tests the claim's adjacency.
         questions: Kinds of questions.
@@ -46,7 +46,7 @@ class Attacks:
         certifying: Releases of each world that certify; by default as many as the game can afford.
     """
 
-    kinds: Sequence[str] = tuple(c.KINDS)
+    kinds: Sequence[str] | None = None
     texts: Sequence[str] = ()
     insertions: Sequence[Insertion] = ()
     questions: Sequence[str] = tuple(q.KINDS)
@@ -115,11 +115,12 @@ class Audit:
         Returns:
             A report. An audit that broke off, because a model failed, says so in it.
         """
-        few = spread(self.rows, self.attacks.records)
-        rare, common = c.rare_and_common(few, self.task)
-        made = c.make_canaries(self.attacks.kinds, self.attacks.texts, few, self.task, self.randomness, rare)
         asked = q.make_questions(self.attacks.questions, self.attacks.wordings)
         insertions = self.attacks.insertions or Insertion.of(self.claim.adjacency)[-1:]
+        require_adjacency(insertions, self.claim)
+        few = spread(self.rows, self.attacks.records)
+        rare, common = c.rare_and_common(few, self.task)
+        made = c.make_canaries(self.attacks.kinds, self.attacks.texts, self.rows, self.task, self.randomness, rare)
         runs = self.attacks.runs(self.game.repetition)
         others: dict[str, Any] = {
             "setting": self._setting(few, made, insertions, asked, runs, rare, common),

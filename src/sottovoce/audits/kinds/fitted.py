@@ -1,6 +1,7 @@
 """The audit of a fitted file: its method, parameters and price, on made-up records.
 
-Guarantee   A violation is reported of a sound fit with probability ``ALPHA`` at most. It is about the method as it is installed here; the draw that made the file is over.
+Guarantee   A violation is reported of a sound fit with probability ``ALPHA`` at most. It is about the method as it
+            is installed here; the draw that made the file is over.
 Sources     specification 10.5; ``audits.one_run`` for the test against the fit's own curve.
 """
 
