@@ -15,7 +15,9 @@ MEASURED = "benchmarks"
 """Its tables print parameters and measured figures; only what it derives from bounds is looked at."""
 
 BOUND_NO_LOSS = {
-    "audits": {"off", "rate", "100 * fpr", "CONFIDENCE", "100 * CONFIDENCE", "scores"},
+    "audits": {"off", "rate", "100 * fpr", "CONFIDENCE", "100 * CONFIDENCE", "scores", "factor", "estimate",
+        "round(1000 * share) / 10",
+    },
     "cli": {
         "seconds", "summary['seconds']", "summary['accuracy']", "low", "high", "rate", "c['largest_difference']",
         "ratio", "option.clip", "value", "written / seconds", "done / (time.perf_counter() - started)",

@@ -54,6 +54,7 @@ def _build() -> Any:
         account,
         answer,
         ask,
+        audit,
         bench,
         classify,
         demo,
@@ -74,7 +75,7 @@ def _build() -> Any:
 
     for module in (demo, init, fit, predict, classify, ask, answer, synthesize, verify, plan, account, methods, bench):
         module.add_to(app)
-    for module_with_group in (ledger, models):
+    for module_with_group in (audit, ledger, models):
         module_with_group.add_to(app)
     command = get_command(app)
     guard(command)

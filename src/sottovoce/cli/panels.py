@@ -12,7 +12,7 @@ PANELS: Final = {
         "text-column", "label-column", "answer-column", "text-field", "label-field", "max-characters", "truncate",
         "limit", "records",
         "questions", "made-up-labels",
-        "pool", "rows", "results", "file",
+        "pool", "rows", "results", "file", "synthetic",
     ),
     "Privacy and budget": (
         "epsilon", "delta", "adjacency", "unit", "ledger", "budget", "caller", "release-id", "allow-non-private",
@@ -24,9 +24,17 @@ PANELS: Final = {
         "top-k", "calibrate", "per-expert", "capacity", "per-label", "tokens", "texts-per-batch", "experts", "sampling",
         "public-experts", "inside-tokens", "max-records", "grammar",
     ),
-    "Model": ("model", "writer", "embedder", "device", "dtype", "chat", "encoder", "engine", "workers"),
+    "Attack": (
+        "canary", "canary-text", "question", "question-text", "insertion", "answers", "attacks", "runs", "seed",
+        "defence",
+    ),
+    "Model": (
+        "model", "writer", "embedder", "device", "dtype", "chat", "encoder", "engine", "workers", "endpoint",
+        "endpoint-model",
+    ),
     "Output": (
         "out", "write-tickets", "json", "scores", "resume", "without-lost", "dry-run", "figures", "markdown", "long",
+        "report", "junit", "sarif",
     ),
     "Options": ("help", "version", "config", "install-completion", "show-completion"),
 }  # fmt: skip

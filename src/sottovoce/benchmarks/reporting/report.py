@@ -11,8 +11,6 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from html import escape
-from importlib import resources
 from pathlib import Path
 from urllib.parse import quote
 
@@ -21,8 +19,8 @@ from sottovoce.benchmarks.harness.tables import escaped, rectangle, text_table, 
 from sottovoce.benchmarks.reporting import plots
 from sottovoce.benchmarks.reporting import styles as plot_styles
 from sottovoce.files.outputs import marked, write_new
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+from sottovoce.files.pages import html_page
+from sottovoce.files.pages import html_text as _text
 
 
 def write_report(sections: Sequence[ReportSection], file: Path, *, title: str, introduction: Sequence[str]) -> None:
@@ -44,19 +42,7 @@ def write_report(sections: Sequence[ReportSection], file: Path, *, title: str, i
         for anchor, section in zip(anchors, sections, strict=True)
     ]
     bodies = [_section(*pair, styles) for pair in zip(anchors, sections, strict=True)]
-    style = (resources.files(__package__) / "report.css").read_text("utf-8")
-    page = [
-        "<!DOCTYPE html>",
-        '<html lang="en">',
-        "<head>",
-        '<meta charset="utf-8">',
-        f'<meta name="generator" content="{plots.MARK}">',
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{_text(title)}</title>",
-        f"<style>\n{style}</style>",
-        "</head>",
-        "<body>",
+    body = [
         f"<header>\n<h1>{_text(title)}</h1>",
         *(f"<p>{_text(paragraph)}</p>" for paragraph in introduction),
         "</header>",
@@ -66,10 +52,8 @@ def write_report(sections: Sequence[ReportSection], file: Path, *, title: str, i
         "<main>",
         *bodies,
         "</main>",
-        "</body>",
-        "</html>",
     ]
-    _write(file, (line for line in page if line))
+    _write(file, html_page(title, body, mark=plots.MARK))
 
 
 def write_markdown(
@@ -107,7 +91,7 @@ def write_markdown(
         if section.about:
             about = Table("Measured with", ("what", "value"), section.about)
             lines += [text_table(about)]
-    _write(file, ["\n".join(lines).rstrip("\n")])
+    _write(file, "\n".join(lines).rstrip("\n") + "\n")
 
 
 def alternative(figure: Figure) -> str:
@@ -166,11 +150,6 @@ def _anchors(names: Iterable[str]) -> list[str]:
     return anchors
 
 
-def _text(text: str) -> str:
-    """As HTML, in an element or a quoted attribute; without control characters."""
-    return escape("".join(letter if letter.isprintable() else " " for letter in text), quote=True)
-
-
-def _write(file: Path, lines: Iterable[str]) -> None:
+def _write(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_new(file, "\n".join(lines) + "\n", replaces=marked(plots.MARK))
+    write_new(file, text, replaces=marked(plots.MARK))

@@ -1,0 +1,177 @@
+"""Membership by repeated questions: was this record among the private ones, judged by one or several answers?
+
+Every trial is a system of its own: a few records are drawn, one of them is the candidate or, by a fair coin, another
+record in its place; the candidate's own text is asked as often as is paid for; the score is how many of the answers are
+the candidate's label. Which number of them means "present" is chosen on one half of the trials and certified on the
+other. With exact laws at hand, ``audits.membership`` has the best attack on labels.
+
+Guarantee   As for ``play``: trials are independent, and the curve that is tested is that of all answers together.
+Assumes     The coin exchanges one record for another: the claim is one of replace-one.
+Sources     specification 10.3, 10.8; Carlini et al. (2022) for the question that is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import final
+
+import numpy as np
+
+from sottovoce.audits.bounds import ALPHA, Rates, epsilon_of_rates, p_value_of_rates
+from sottovoce.audits.game.games import LabelGame
+from sottovoce.audits.game.play import Claim, accuracy_of, log_odds
+from sottovoce.audits.power import ceiling_of_rates, power_of_rates
+from sottovoce.audits.report import Measured, Report, Verdict, curve_points, reason_of
+from sottovoce.audits.roc import Draws, roc_of
+from sottovoce.audits.split import Split, Trials, best_threshold, joined
+from sottovoce.errors import ParameterError
+from sottovoce.parameters import COUNT, Number
+from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.records.sealed import Row
+
+
+@final
+class MembershipAudit:
+    """Trials of one game.
+
+    Args:
+        game: A game of labels, under replace-one.
+        rows: Made-up records to draw from.
+        records: How many stand in a trial's data set.
+        trials: How many systems are made.
+        answers: How often each is asked.
+        draws: A seeded generator: of records, coins and halves.
+
+    Raises:
+        ParameterError: The game is of another adjacency, or there are too few records or trials.
+    """
+
+    def __init__(
+        self, game: LabelGame, rows: Sequence[Row], records: int, trials: int, answers: int, draws: Draws
+    ) -> None:
+        if game.adjacency is not Adjacency.REPLACE_ONE:
+            raise ParameterError("adjacency", game.adjacency.value, "replace-one: the coin exchanges two records")
+        self._size = Number(1, len(rows) - 1, whole=True).read("records", records)
+        self._trials = Number(20, whole=True).read("runs", trials)
+        self._answers = COUNT.read("answers", answers)
+        self._game, self._rows, self._draws = game, rows, draws
+
+    def trials(self, shown: Callable[[int], None] = lambda done: None) -> Trials:
+        """Plays all of them; a score is the number of answers that are the candidate's label."""
+        scores: dict[str, float] = {}
+        present: dict[str, bool] = {}
+        task = self._game.task
+        for trial in range(self._trials):
+            order = self._draws.random(len(self._rows)).argsort(kind="stable")[: self._size + 1]
+            candidate, other, *rest = (self._rows[place] for place in order.tolist())
+            included = bool(self._draws.random(1)[0] < 0.5)
+            world = self._game.world([*rest, candidate if included else other])
+            try:
+                answers = world.releases(task.text_of(task.query_of(candidate, "records")), self._answers)
+            finally:
+                world.close()
+            own = task.labels[task.label_of(candidate, "records")]
+            scores[str(trial)] = float(sum(answer == own for answer in answers))
+            present[str(trial)] = included
+            shown(trial + 1)
+        return joined(scores, present)
+
+    def run(self, claim: Claim, alpha: float = ALPHA, shown: Callable[[int], None] = lambda done: None) -> Report:
+        """Plays, chooses on one half, certifies on the other.
+
+        Args:
+            claim: Of all answers together: see ``claim_of_answers``.
+            alpha: Chance of a false alarm.
+            shown: Told how many trials are done.
+        """
+        trials = self.trials(shown)
+        choice = Split(trials, self._draws).choose(lambda half: best_threshold(half, claim.delta, alpha))
+        threshold = choice.chosen
+        rates = choice.rates()
+        bound, p_value = epsilon_of_rates(rates, claim.delta, alpha), p_value_of_rates(rates, claim.curve)
+        accuracy = accuracy_of(rates)
+        measured = Measured(
+            bound, 1 - alpha, log_odds(accuracy), None, *_ceilings(rates, claim, alpha), _powers(rates, claim, alpha)
+        )
+        verdict = Verdict.VIOLATION if p_value <= alpha else Verdict.NONE_FOUND
+        attack = {
+            "id": "label count",
+            "canary": "a record",
+            "insertion": "replace",
+            "adjacency": claim.adjacency.value,
+            "question": "its own text",
+            "detector": f"its label, in {self._answers} answers",
+            "threshold": threshold,
+            "false_positives": rates.false_positives,
+            "absent": rates.absent,
+            "false_negatives": rates.false_negatives,
+            "present": rates.present,
+            "accuracy": accuracy,
+            "estimate": log_odds(accuracy),
+            "bound": bound,
+            "p_value": p_value,
+            "adjusted_p_value": p_value,
+            "exact": None,
+            "violation": bool(p_value <= alpha),
+            "roc": roc_of(trials.scores, trials.present).as_dict(),
+        }
+        told = {
+            "epsilon": claim.epsilon,
+            "delta": claim.delta,
+            "adjacency": claim.adjacency.value,
+            "own_curve": claim.own_curve,
+            "curve": curve_points(claim.curve),
+        }
+        reason = reason_of(verdict, measured, claim.epsilon)
+        return Report("membership", self._game.name, verdict, reason, told, measured, attacks=[attack])
+
+
+def claim_of_answers(game: LabelGame, answers: int) -> Claim:
+    """What is claimed of so many answers together.
+
+    Raises:
+        ParameterError: The method has no guarantee: name an epsilon of your own.
+    """
+    from sottovoce.privacy.events import SelfComposedDpEvent
+
+    if game.event is None:
+        return Claim.of(game.price.epsilon * answers, game.price.delta * answers, game.adjacency)
+    if answers == 1:
+        return Claim.of(game.price.epsilon, game.price.delta, game.adjacency, game.event)
+    event = SelfComposedDpEvent(game.event, answers)
+    delta = game.price.delta * answers
+    epsilon = RdpAccountant(game.adjacency).compose(game.event, answers).report(delta).epsilon
+    return Claim.of(epsilon, delta, game.adjacency, event)
+
+
+def _ceilings(rates: Rates, claim: Claim, alpha: float) -> tuple[float, float]:
+    found = ceiling_of_rates(rates.absent, rates.present, claim.curve, claim.delta, alpha)
+    return found.perfect, found.on_curve
+
+
+def _powers(rates: Rates, claim: Claim, alpha: float) -> dict[str, float]:
+    return {
+        leak: power_of_rates(rates.absent, rates.present, claim.curve, truth, alpha).power
+        for leak, truth in claim.leaks().items()
+    }
+
+
+def seeded(seed: int) -> Draws:
+    """A generator of records, coins and halves; it draws no noise."""
+    return _Seeded(seed)
+
+
+@final
+class _Seeded:
+    """Uniform numbers from the seeded source of ``randomness``."""
+
+    def __init__(self, seed: int) -> None:
+        from sottovoce.randomness import SeededRandomness
+
+        self._source = SeededRandomness(seed)
+
+    def random(self, size: int | tuple[int, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        """Uniform in [0, 1), in steps of 2**-53."""
+        count = int(np.prod(size))
+        return np.array([self._source.below(1 << 53) / (1 << 53) for _ in range(count)]).reshape(size)

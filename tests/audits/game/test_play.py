@@ -1,0 +1,179 @@
+"""Games: sound releases pass, leaking ones are caught, and what certifies was never seen by what chose.
+
+Seeds are fixed. Answers of the fake model follow its demonstration, so that one record decides what an expert says.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from sottovoce.audits.game import detectors as d
+from sottovoce.audits.game.canaries import Insertion, own_canary
+from sottovoce.audits.game.games import FunctionGame, LabelGame, Repetition
+from sottovoce.audits.game.play import Claim, Runs, play
+from sottovoce.audits.game.questions import Question
+from sottovoce.errors import ParameterError
+from sottovoce.methods.base import Price, make_method, registered_methods
+from sottovoce.models.fake import FakeScorer
+from sottovoce.privacy.events import BoundedRange
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.randomness import SeededRandomness
+from sottovoce.records.sealed import Row
+from sottovoce.tasks import Task
+
+TASK = Task(labels=["a", "b", "c"])
+ROWS = [Row(i, {"text": f"note {i}", "label": "ab"[i % 2]}) for i in range(3)]
+CANARIES = [own_canary("Locker seven is mine.", "c")]
+ASKED = [Question("if-then", "Is {secret} there?")]
+RO = Adjacency.REPLACE_ONE
+
+
+def played(game, claim, runs=None, seed=1, insertion=Insertion.REPLACE, detectors=d.of_labels, **more):
+    return play(
+        game, ROWS, TASK, CANARIES, [insertion], ASKED, detectors, claim, SeededRandomness(seed),
+        other="a", runs=runs or Runs(20, 40, 300), **more,
+    )  # fmt: skip
+
+
+def label_game(method, price, adjacency=RO, seed=2):
+    return LabelGame(make_method(method), FakeScorer(), TASK, price, adjacency, randomness=SeededRandomness(seed))
+
+
+def is_there(rows):
+    return any("Locker" in str(getattr(row, "values", None) or row.fields) for row in rows)
+
+
+def responding(epsilon, seed):
+    """Randomised response about the canary: exactly epsilon-DP, and no better release is."""
+    source, scale = SeededRandomness(seed), 1 << 40
+    keep = int(scale / (1 + math.exp(-epsilon)))
+    return FunctionGame("response", lambda rows, question: "ca"[(source.below(scale) < keep) != is_there(rows)])
+
+
+@pytest.mark.parametrize("method", ["poe", "rnm", "prior-poe"])
+@pytest.mark.parametrize("insertion", [Insertion.REPLACE, Insertion.ADD, Insertion.BLANK])
+def test_a_sound_method_keeps_its_claim_under_every_adjacency(method, insertion):
+    game = label_game(method, Price(2.0), insertion.adjacency)
+    found = played(game, Claim.of(2.0, 0.0, insertion.adjacency, game.event), insertion=insertion)
+    assert not found.violated
+    assert found.best.bound <= found.best.exact <= 2.0 + 1e-9
+    assert found.best.exact > 0.1, "the attack sees something"
+
+
+@pytest.mark.parametrize("method", [name for name, kind in registered_methods().items() if kind.private])
+def test_every_private_method_can_be_played(method):
+    options = {"subsamples": 3, "sampling_probability": 0.5} if method == "pbs" else {}
+    kind = registered_methods()[method]
+    if kind.reads.name == "NOTHING":
+        pytest.skip("reads no record")
+    game = LabelGame(
+        make_method(method, **options), FakeScorer(), TASK, Price(1.0, 1e-6), randomness=SeededRandomness(3)
+    )
+    found = played(game, Claim.of(1.0, 1e-6, RO, game.event), Runs(2, 4, 20))
+    assert not found.violated
+    assert game.repetition is (Repetition.SAMPLES if method == "pbs" else Repetition.NOISE)
+
+
+def test_a_method_that_spends_four_times_its_claim_is_caught():
+    found = played(label_game("poe", Price(8.0)), Claim.of(2.0, 0.0, RO, BoundedRange(2.0)))
+    assert found.violated
+    assert found.best.bound > 2.0
+
+
+def test_a_method_without_noise_is_caught_at_the_ceiling():
+    likes_the_canary = FakeScorer(lambda task, context, query: [0.0, 0.0, 9.0 * is_there(context)])
+    game = LabelGame(make_method("full-context"), likes_the_canary, TASK, Price(1.0))
+    found = played(game, Claim.of(1.0, 0.0, RO))
+    assert found.violated
+    assert found.best.bound == pytest.approx(found.ceiling.perfect)
+    assert found.best.estimate == math.inf
+    assert found.best.exact is None
+
+
+def test_a_release_that_tells_nothing_shows_nothing():
+    source = SeededRandomness(5)
+    found = played(FunctionGame("coin", lambda rows, question: "abc"[source.below(3)]), Claim.of(1.0, 0.0, RO))
+    assert found.best.bound == 0.0
+    assert not found.violated
+
+
+def test_false_alarms_on_a_tight_release_are_as_rare_as_stated():
+    # At 5 % the chance of 10 or more alarms in 60 audits is below 0.1 %; a release of twice the claim has many.
+    claim = Claim.of(1.0, 0.0, RO)
+    alarms = [
+        sum(played(responding(epsilon, seed), claim, Runs(2, 20, 120), seed).violated for seed in range(60))
+        for epsilon in (1.0, 2.0)
+    ]
+    assert alarms[0] < 10
+    assert alarms[1] > 40
+
+
+def test_certifying_answers_come_after_the_choice_and_from_both_worlds_alike():
+    asked = []
+
+    class Watched:
+        name, repetition = "watched", Repetition.ASKED
+
+        def world(self, rows):
+            there = is_there(rows)
+
+            class World:
+                def releases(self, question, runs):
+                    asked.append((there, question, runs))
+                    return ["c" if there else "a"] * runs
+
+                def close(self):
+                    asked.append((there, "closed", 0))
+
+            return World()
+
+    questions = [*ASKED, Question("own", "{text}")]
+    found = play(
+        Watched(), ROWS, TASK, CANARIES, [Insertion.REPLACE], questions, d.of_labels, Claim.of(1.0, 0.0, RO),
+        SeededRandomness(1), other="a", runs=Runs(2, 5, 11),
+    )  # fmt: skip
+    choosing, certifying = asked[:4], asked[4:6]
+    assert {runs for _, _, runs in choosing} == {7}
+    assert [(there, runs) for there, _, runs in certifying] == [(False, 11), (True, 11)]
+    assert len({question for _, question, _ in certifying}) == 1
+    assert asked[6:] == [(True, "closed", 0), (False, "closed", 0)]
+    rates = found.certified[0].rates
+    assert (rates.absent, rates.present, rates.false_positives, rates.false_negatives) == (11, 11, 0, 0)
+
+
+def test_an_insertion_that_tests_another_adjacency_is_refused():
+    with pytest.raises(ParameterError, match="one that tests replace-one: append, replace"):
+        played(label_game("poe", Price(1.0)), Claim.of(1.0, 0.0, RO), insertion=Insertion.ADD)
+
+
+def test_only_noise_is_drawn_again():
+    model = FakeScorer()
+    game = LabelGame(make_method("poe"), model, TASK, Price(1.0), randomness=SeededRandomness(1))
+    world = game.world(ROWS)
+    world.releases("who?", 50)
+    calls = model.calls
+    assert world.releases("who?", 500).count("c") < 500
+    assert model.calls == calls
+    world.close()
+
+
+def test_a_hidden_answer_is_found_by_what_was_learned_from_others():
+    # The answer differs by a letter that no rule names: only a detector that learned from training answers sees it.
+    game = FunctionGame("letter", lambda rows, question: "yes." if is_there(rows) else "yes!")
+    found = played(game, Claim.of(1.0, 0.0, RO))
+    assert (found.violated, found.best.cell.detector) == (True, "likelihood ratio")
+
+
+def test_detectors_of_texts():
+    canary = CANARIES[0]
+    answers = ["It says locker seven is mine.", "seven things", "abc"]
+    assert d.ExactString(canary).scores(answers).tolist() == [1.0, 0.0, 0.0]
+    assert d.Keyword(canary).scores(answers).tolist() == [1.0, 0.25, 0.0]
+    assert d.RareClass(canary).scores(["C", "a c.", "cc"]).tolist() == [1.0, 1.0, 0.0]
+    embed = FakeScorer().vectors
+    vector = d.ReferenceVector(lambda texts: __import__("numpy").array([embed(text) for text in texts]))
+    vector.fit(["parcel late"] * 3, ["locker seven"] * 3)
+    low, high = vector.scores(["parcel late", "locker seven"])
+    assert low < high

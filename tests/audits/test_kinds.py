@@ -1,0 +1,153 @@
+"""Membership, extraction, exact losses, defences and fitted files, from end to end on the fake model."""
+
+from __future__ import annotations
+
+import builtins
+
+import pytest
+
+from sottovoce.audits.fits import LabelAttack, TextAttack, VectorAttack
+from sottovoce.audits.game.defences import DEFENCES, ScrubbedGame, defences_of
+from sottovoce.audits.game.games import FunctionGame, LabelGame
+from sottovoce.audits.kinds.exactly import audit_exactly
+from sottovoce.audits.kinds.extract import audit_extraction
+from sottovoce.audits.kinds.fitted import attack_of
+from sottovoce.audits.kinds.membership import MembershipAudit, claim_of_answers, seeded
+from sottovoce.audits.report import Verdict
+from sottovoce.errors import MissingExtraError, ParameterError
+from sottovoce.experts.partition import Partition
+from sottovoce.methods.base import Price, make_method
+from sottovoce.models.fake import FakeScorer
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.randomness import SeededRandomness
+from sottovoce.records.sealed import Row
+from sottovoce.tasks import Task
+
+TASK = Task(labels=["a", "b", "c"])
+ROWS = [Row(i, {"text": f"note {i}", "label": "abc"[i % 3]}) for i in range(12)]
+
+
+def game(method="poe", epsilon=1.0, **more):
+    more = {"randomness": SeededRandomness(2), **more}
+    return LabelGame(make_method(method), FakeScorer(), TASK, Price(epsilon), **more)
+
+
+def knows_its_own(task, context, query):
+    """Says the label of a demonstration that has the question's text, and nothing else."""
+    scores = [0.0, 0.0, 0.0]
+    for example in context:
+        if example.fields["text"] == query["text"]:
+            scores[example.label] += 20.0
+    return scores
+
+
+def test_a_sound_method_keeps_its_claim_of_one_answer_and_of_several():
+    for answers in (1, 4):
+        played = game("rnm")
+        claim = claim_of_answers(played, answers)
+        found = MembershipAudit(played, ROWS, 3, 60, answers, seeded(1)).run(claim)
+        assert found.verdict is Verdict.NONE_FOUND
+        assert claim.epsilon >= answers - 1e-9 if answers == 1 else claim.epsilon > 1.0
+        (attack,) = found.attacks
+        assert attack["absent"] + attack["present"] == 30, "one half chooses, the other certifies"
+
+
+def test_a_record_that_the_model_repeats_is_found():
+    played = LabelGame(make_method("full-context"), FakeScorer(knows_its_own), TASK, Price(1.0))
+    rows = [row for row in ROWS if row.values["label"] != "a"]
+    found = MembershipAudit(played, rows, 3, 120, 1, seeded(1)).run(claim_of_answers(played, 1))
+    assert found.verdict is Verdict.VIOLATION
+    assert found.measured.bound > 1.0
+
+
+@pytest.mark.parametrize(("records", "trials"), [(12, 40), (0, 40), (3, 10)])
+def test_too_few_records_or_trials_are_refused(records, trials):
+    with pytest.raises(ParameterError, match=r"records is|runs is"):
+        MembershipAudit(game(), ROWS, records, trials, 1, seeded(1))
+
+
+def test_membership_is_about_exchanged_records():
+    with pytest.raises(ParameterError, match="replace-one"):
+        MembershipAudit(game(adjacency=Adjacency.ADD_REMOVE), ROWS, 3, 40, 1, seeded(1))
+
+
+def test_addresses_that_are_repeated_are_counted_and_others_are_not():
+    def repeats(rows, question):
+        return " ".join(str(row.values["text"]) for row in rows)
+
+    loud = audit_extraction(FunctionGame("loud", repeats), ROWS[:3], TASK, SeededRandomness(1), 20)
+    quiet = audit_extraction(
+        FunctionGame("quiet", lambda rows, question: "no"), ROWS[:3], TASK, SeededRandomness(1), 20
+    )
+    assert (loud.verdict, quiet.verdict) == (Verdict.VIOLATION, Verdict.NONE_FOUND)
+    assert loud.reason.startswith("60 of 60 answers hold an address")
+    assert "A true rate above 4.88 % would have shown more" in quiet.reason
+
+
+def test_exact_losses_are_within_the_claim_and_several_units_an_expert_are_refused():
+    for adjacency in Adjacency:
+        found = audit_exactly(game(epsilon=2.0, adjacency=adjacency), ROWS[:3], ["note"])
+        assert found.verdict is Verdict.NONE_FOUND
+        assert 0.5 < found.measured.exact <= 2.0 + 1e-9
+    with pytest.raises(ParameterError, match="per_expert"):
+        audit_exactly(game(partition=Partition(units_per_expert=2)), ROWS[:4], [])
+    with pytest.raises(ParameterError, match="one with an exact law"):
+        audit_exactly(game("full-context"), ROWS[:3], [])
+
+
+@pytest.mark.parametrize("name", ["L0", "L1", "L2", "L3"])
+def test_a_defence_answers_and_changes_no_record(name):
+    (defence,) = defences_of([name])
+    world = defence.build(FakeScorer(), TASK).world(ROWS[:3])
+    assert set(world.releases("Who is there?", 2)) <= set(TASK.labels)
+    world.close()
+
+
+def test_what_the_judge_takes_for_an_attack_is_answered_without_records():
+    def judges(task, context, query):
+        return [0.0, 5.0] if task.name == "judge" else [0.0, 0.0, 9.0] if context else [0.0, 9.0, 0.0]
+
+    judged = DEFENCES["L3"].build(FakeScorer(judges), TASK).world(ROWS[:3])
+    plain = DEFENCES["L0"].build(FakeScorer(judges), TASK).world(ROWS[:3])
+    assert (judged.releases("x", 2), plain.releases("x", 1)) == (["b", "b"], ["c"])
+
+
+def test_a_scrubber_sees_the_fields_alone():
+    seen = []
+
+    def scrub(text):
+        seen.append(text)
+        return text.replace("1", "")
+
+    ScrubbedGame(game(), TASK, scrub).world(ROWS[:3]).close()
+    assert seen == ["note 0", "note 1", "note 2"]
+
+
+def test_a_scrubber_that_is_not_installed_says_how_to_install_it(monkeypatch):
+    whole = builtins.__import__
+
+    def without(name, *others, **more):
+        if name.startswith("presidio"):
+            raise ImportError
+        return whole(name, *others, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtraError, match=r"pip install 'sottovoce\[scrub\]'"):
+        DEFENCES["scrubber"].build(FakeScorer(), TASK)
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "kind"),
+    [
+        ("class-means", {}, VectorAttack),
+        ("choice", {"k": 1}, TextAttack),
+        ("label-public", {"texts": 1}, LabelAttack),
+    ],
+)
+def test_a_fitted_file_is_attacked_by_its_method(method, parameters, kind):
+    class Certificate:
+        def __init__(self):
+            self.method, self.parameters, self.epsilon, self.delta = method, parameters, 4.0, 1e-6
+            self.adjacency = "replace-one"
+
+    assert isinstance(attack_of(Certificate()), kind)

@@ -1,0 +1,165 @@
+"""``sotto audit``: exit codes, outputs, refusals, and a system behind an address."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from sottovoce.cli import run
+
+
+@pytest.fixture
+def desk(tmp_path, capfd, monkeypatch):
+    """Types a command in a folder with made-up records; returns exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    rows = [{"text": f"note {i}", "label": ["billing", "fraud"][i % 2]} for i in range(6)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def typed(*words):
+        capfd.readouterr()
+        code = run(["audit", *map(str, words)])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    typed.folder = tmp_path
+    return typed
+
+
+ROWS = ("--private", "rows.jsonl", "--labels", "billing,fraud,other", "--synthetic")
+FAKE = (*ROWS, "--model", "fake")
+QUICK = ("--runs", "60", "--canary", "hex", "--question", "if-then")
+
+
+def test_a_sound_method_ends_with_0_and_every_output_is_written(desk):
+    files = ("--report", "a.html", "--junit", "a.xml", "--sarif", "a.sarif")
+    code, out, err = desk("canary", *FAKE, *QUICK, "--epsilon", "1", "--json", *files)
+    assert code == 0, err
+    told = json.loads(out)
+    assert (told["verdict"], told["format"], told["kind"]) == ("no violation found", "sottovoce-audit-1", "canary")
+    assert told["setting"]["records played with"] == 4
+    assert all((desk.folder / name).stat().st_size for name in ("a.html", "a.xml", "a.sarif"))
+    assert desk("canary", *FAKE, *QUICK, *files)[0] == 0, "its own earlier outputs are replaced"
+
+
+def test_a_method_without_noise_ends_with_1(desk):
+    words = (*FAKE, "--method", "full-context", "--records", "1", "--runs", "200", "--canary", "hex")
+    code, out, _ = desk("canary", *words)
+    assert (code, "full-context: violation found" in out) == (1, True)
+
+
+def test_an_audit_that_cannot_run_ends_with_2_and_says_so_in_its_outputs(desk):
+    words = ("--endpoint", "http://127.0.0.1:9/v1", "--runs", "4", "--junit", "a.xml")
+    code, out, _ = desk("canary", *ROWS, *words)
+    assert (code, "could not run" in out) == (2, True)
+    assert "<error" in (desk.folder / "a.xml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--private", "rows.jsonl", "--labels", "billing,fraud"), "--private is 'rows.jsonl'"),
+        (("--labels", "billing,fraud"), "--private is None"),
+        ((*FAKE, "--insertion", "add"), "one that tests replace-one"),
+        ((*FAKE, "--insertion", "ad"), "--insertion is 'ad'"),
+        ((*FAKE, "--canary", "hexx"), "--canary is 'hexx'"),
+        ((*FAKE, "--question", "if"), "question is 'if'"),
+        ((*FAKE, "--question-text", "{x}"), "question is '{x}'"),
+        ((*FAKE, "--defence", "L9"), "--defence is 'L9'"),
+        ((*FAKE, "--records", "7"), "from 1 to 6"),
+        ((*FAKE, "--method", "auto"), "one method by name"),
+        ((*ROWS, "--endpoint", "http://127.0.0.1:9/v1", "--method", "rnm"), "left out with --endpoint"),
+    ],
+)
+def test_what_is_not_usable_is_refused_by_name(desk, words, told):
+    code, out, err = desk("canary", *words, "--report", "a.html")
+    assert (code, out) == (2, "")
+    assert told in err
+    assert not (desk.folder / "a.html").exists()
+
+
+def test_records_that_a_ledger_knows_are_no_made_up_ones(desk):
+    words = ["ask", "late?", *FAKE[:4], "--model", "fake", "--ledger", "t.db", "--epsilon", "0.5"]
+    assert run(words) == 0
+    code, _, err = desk("canary", *FAKE)
+    assert (code, "most of these rows are private records" in err) == (2, True)
+
+
+def test_a_users_own_canary_and_question_stand_alone(desk):
+    code, out, err = desk(
+        "canary", *FAKE, "--canary-text", "Locker 7", "--question-text", "Is {secret} there?", "--runs", "40", "--json"
+    )
+    assert code == 0, err
+    told = json.loads(out)
+    assert [(cell["canary"], cell["question"]) for cell in told["cells"]] == [("own-1", "own-1")]
+
+
+def test_injection_compares_defences(desk):
+    code, out, err = desk("injection", *FAKE, "--canary", "hex", "--runs", "40", "--json")
+    assert code in (0, 1), err
+    told = json.loads(out)
+    assert [row["name"] for row in told["defences"]] == ["poe", "L0", "L1", "L2", "L3"]
+    assert {cell["question"] for cell in told["cells"]} == {"injection", "if-then"}
+
+
+def test_membership_exact_and_plan(desk):
+    code, out, err = desk("membership", *FAKE, "--runs", "40", "--json")
+    assert (code, json.loads(out)["kind"]) == (0, "membership"), err
+    code, out, err = desk("exact", *FAKE, "--epsilon", "2", "--question-text", "late?", "--json")
+    assert code == 0, err
+    assert 0 < json.loads(out)["measured"]["exact"] <= 2 + 1e-9
+    code, out, _ = desk("plan", "--epsilon", "2", "--runs", "200")
+    assert (code, "4 times the epsilon" in out) == (0, True)
+    code, _, err = desk("plan", "--method", "full-context")
+    assert (code, "there is no claim to test" in err) == (2, True)
+
+
+def test_a_fitted_file_is_audited_by_its_name(desk):
+    fit = ["fit", *FAKE[:4], "--model", "fake", "--method", "class-means", "--epsilon", "8", "--delta", "1e-6"]
+    assert run([*fit, "--ledger", ":memory:", "--out", "s.sotto"]) == 0
+    code, out, err = desk("s.sotto", "--runs", "4", "--json")
+    assert code == 0, err
+    assert json.loads(out)["subject"] == "class-means, as fitted"
+    assert desk("fitted", "rows.jsonl")[0] == 2
+
+
+class Chat(BaseHTTPRequestHandler):
+    """Repeats its instruction, or says nothing."""
+
+    repeats = True
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        text = body["messages"][0]["content"] if self.repeats else "I cannot say."
+        reply = json.dumps({"choices": [{"message": {"content": text}}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(reply)))
+        self.end_headers()
+        self.wfile.write(reply)
+
+    def log_message(self, *_):
+        """Prints nothing."""
+
+
+@pytest.fixture
+def address():
+    server = HTTPServer(("127.0.0.1", 0), Chat)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize(("repeats", "code"), [(True, 1), (False, 0)])
+def test_a_system_behind_an_address_is_audited(desk, address, monkeypatch, repeats, code):
+    monkeypatch.setattr(Chat, "repeats", repeats)
+    found, out, err = desk("canary", *ROWS, "--endpoint", address, *QUICK, "--json")
+    assert found == code, err
+    told = json.loads(out)
+    assert told["setting"]["repetition"] == "the whole system asked again"
+    assert told["claim"]["own_curve"] is False
+    assert desk("extract", *ROWS, "--endpoint", address, "--runs", "3")[0] == code
