@@ -36,7 +36,8 @@ from sottovoce.testing.answer_worlds import RELATIONS, Relation, World, Writing
 from sottovoce.testing.claims import FloatArray, claim_of, excess, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, loss_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, running
-from sottovoce.testing.fitters import EXTREMES, first_difference, noise_of, not_normal
+from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal
+from sottovoce.testing.fitters import first_difference
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool

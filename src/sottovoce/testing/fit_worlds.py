@@ -55,8 +55,7 @@ REWRITTEN: Final[Mapping[str, tuple[float, ...]]] = {
 }
 """Some texts that a writer makes of the pool, and their vectors; one cannot be embedded."""
 DIMENSION: Final = 3
-TASK: Final = Task(labels=["l0", "l1"])
-LABELS: Final = len(TASK.labels)
+LABELS: Final = 2
 
 EAST, WEST, SLANT, FAR = (("east", 0),), (("west", 0),), (("slant", 1),), (("far", 0),)
 UNITS: Final[tuple[Unit, ...]] = (
@@ -104,31 +103,91 @@ RELATIONS: Final = (
 """One unit that changes, by every relation, and two."""
 
 
-def setting_of(relation: Relation, units: int, candidates: int, *, adds_epsilons: bool) -> FitSetting:
+@final
+@dataclass(frozen=True)
+class Case:
+    """What else is public of a fit than its relation, its price and the number of its units.
+
+    Attributes:
+        candidates: Number of public texts.
+        adds_epsilons: Whether the ledger adds epsilons, not rho.
+        unit: Who is protected.
+        labels: Number of labels; those above two have no record.
+        dimension: Length of vectors; numbers above three are zero.
+    """
+
+    candidates: int
+    adds_epsilons: bool
+    unit: str = "record"
+    labels: int = LABELS
+    dimension: int = DIMENSION
+
+    @classmethod
+    def of(cls, setting: FitSetting) -> Case:
+        """That of a setting."""
+        return cls(setting.candidates, setting.adds_epsilons, setting.unit, setting.labels, setting.dimension)
+
+    def __str__(self) -> str:
+        ledger = "a ledger that adds epsilons" if self.adds_epsilons else "a ledger that adds rho"
+        usual = (self.unit, self.labels, self.dimension) == ("record", LABELS, DIMENSION)
+        shape = "" if usual else f", {self.labels} labels, {self.dimension} dimensions, the unit {self.unit!r}"
+        return f"{ledger}, {self.candidates} public texts{shape}"
+
+
+LEDGERS: Final = (True, False)
+"""Whether epsilons are added, or rho."""
+
+
+def cases(candidates: Sequence[int]) -> tuple[list[Case], list[Case]]:
+    """Both ledgers with every number of public texts; and with another unit, one label and one dimension more."""
+    usual = [Case(texts, adds) for texts, adds in itertools.product(candidates, LEDGERS)]
+    return usual, [Case(candidates[0], adds, "person", LABELS + 1, DIMENSION + 1) for adds in LEDGERS]
+
+
+def setting_of(relation: Relation, units: int, case: Case) -> FitSetting:
     """The public side of a fit of so many units."""
     return FitSetting(
-        labels=LABELS,
-        dimension=DIMENSION,
+        labels=case.labels,
+        dimension=case.dimension,
         units=units if relation.adjacency.size_is_public else None,
         adjacency=relation.adjacency,
         change=relation.change,
-        candidates=candidates,
-        adds_epsilons=adds_epsilons,
+        candidates=case.candidates,
+        adds_epsilons=case.adds_epsilons,
+        unit=case.unit,
     )
 
 
-def neighbourhoods(relation: Relation) -> Iterator[tuple[list[World], list[tuple[int, int]]]]:
+def task_of(labels: int) -> Task:
+    """A task with so many labels."""
+    return Task(labels=[f"l{number}" for number in range(labels)])
+
+
+Neighbourhood = tuple[list[World], list[tuple[int, int]]]
+"""Worlds with the pairs among them that are neighbours."""
+
+
+def neighbourhoods(relation: Relation) -> Iterator[Neighbourhood]:
     """Sets of worlds with the pairs among them that are neighbours, small worlds first."""
     one = relation.change.rows == 1
+    changed = [(unit,) for unit in UNITS] if one else [*itertools.combinations_with_replacement(FEW_UNITS, 2)]
     for rest in RESTS:
-        changed = [(unit,) for unit in UNITS] if one else [*itertools.combinations_with_replacement(FEW_UNITS, 2)]
-        worlds: list[World] = [(*rest, *units) for units in changed]
-        if relation.adjacency is Adjacency.REPLACE_ONE:
-            yield worlds, [(i, j) for i in range(len(worlds)) for j in range(i)]
-            continue
-        blank: World = ((),) * relation.change.rows
-        without = (*rest, *(blank if relation.adjacency is Adjacency.ZERO_OUT else ()))
-        yield [*worlds, without], [(i, len(worlds)) for i in range(len(worlds))]
+        yield _neighbourhood(relation, rest, changed)
+
+
+def sharpest(relation: Relation) -> Neighbourhood:
+    """The few worlds that are furthest apart: opposite vectors, another label, one label or both."""
+    rows = relation.change.rows
+    return _neighbourhood(relation, RESTS[0], [(unit,) * rows for unit in FEW_UNITS[:3]])
+
+
+def _neighbourhood(relation: Relation, rest: World, changed: Sequence[World]) -> Neighbourhood:
+    worlds: list[World] = [(*rest, *units) for units in changed]
+    if relation.adjacency is Adjacency.REPLACE_ONE:
+        return worlds, [(i, j) for i in range(len(worlds)) for j in range(i)]
+    blank: World = ((),) * relation.change.rows
+    without = (*rest, *(blank if relation.adjacency is Adjacency.ZERO_OUT else ()))
+    return [*worlds, without], [(i, len(worlds)) for i in range(len(worlds))]
 
 
 def shown(world: World) -> str:
@@ -136,9 +195,10 @@ def shown(world: World) -> str:
     return "{" + ", ".join("+".join(f"{name}:{label}" for name, label in unit) or "blank" for unit in world) + "}"
 
 
-def vector_of(text: str) -> Sequence[float]:
+def vector_of(text: str, dimension: int = DIMENSION) -> Sequence[float]:
     """What the fake embedder says of a text."""
-    return {**VECTORS, **POOL, **REWRITTEN}.get(text, (0.6, 0.8, 0.0))
+    said = {**VECTORS, **POOL, **REWRITTEN}.get(text, (0.6, 0.8, 0.0))
+    return (*said, *(0.0,) * (dimension - DIMENSION))
 
 
 def _says(task: Task, context: Sequence[Any], query: Query) -> Sequence[float]:
@@ -146,12 +206,16 @@ def _says(task: Task, context: Sequence[Any], query: Query) -> Sequence[float]:
     return [math.nan] * len(scores) if any("nothing" in shown.fields.values() for shown in context) else scores
 
 
-def public_side(candidates: int) -> PublicInputs:
+def public_side(setting: FitSetting) -> PublicInputs:
     """The public side, with so many texts of the pool."""
-    model = FakeScorer(_says, vectors=vector_of)
-    pool: list[Query] = [{"text": name} for name in list(POOL)[:candidates]]
-    vectors = model.embed_questions(TASK, pool)
-    return PublicInputs(TASK, model, model, pool, vectors, lambda asked: bare_scores(model, TASK, asked), Rewriter())
+    model, task = _model(setting.dimension), task_of(setting.labels)
+    pool: list[Query] = [{"text": name} for name in list(POOL)[: setting.candidates]]
+    vectors = model.embed_questions(task, pool)
+    return PublicInputs(task, model, model, pool, vectors, lambda asked: bare_scores(model, task, asked), Rewriter())
+
+
+def _model(dimension: int) -> FakeScorer:
+    return FakeScorer(_says, vectors=lambda text: vector_of(text, dimension))
 
 
 @final
@@ -171,52 +235,56 @@ class Rewriter:
 class WorldSums:
     """The private side of a world, which notes on a tape what it is asked."""
 
-    def __init__(self, world: World, relation: Relation, tape: Tape) -> None:
-        self._world, self._relation, self._tape = world, relation, tape
+    def __init__(self, world: World, setting: FitSetting, tape: Tape) -> None:
+        self._world, self._setting, self._tape = world, setting, tape
 
     def sum_of(self, rule: SumRule) -> IntArray:
         """The sum of all units' contributions by a rule."""
         self._tape.asked("a sum", rule)
-        return rule.add_up(block_of(self._world))
+        return rule.add_up(block_of(self._world, self._setting.dimension))
 
     def ask(self, queries: Sequence[Query]) -> Sequence[ExpertOutputs]:
         """What experts with one unit each say."""
         self._tape.asked("answers of experts", list(queries))
-        model = FakeScorer(_says, vectors=vector_of)
+        model, task = _model(self._setting.dimension), task_of(self._setting.labels)
+        adjacency = self._setting.adjacency
         rows = [
-            Row(number, {"text": name, "label": TASK.labels[label], "group": f"g{unit}"})
+            Row(number, {"text": name, "label": task.labels[label], "group": f"g{unit}"})
             for number, (unit, name, label) in enumerate(
                 (unit, name, label) for unit, records in enumerate(self._world) for name, label in records
             )
         ]
         blanks = [Row(-unit, {"group": f"g{unit}"}) for unit, records in enumerate(self._world) if not records]
         records = PrivateRecords([*rows, *blanks], source="a world", synthetic=True)
-        records = records.with_public_size() if self._relation.adjacency.size_is_public else records
-        ensemble = Ensemble(records, TASK, model, Partition(), self._relation.adjacency)
-        return ensemble.ask(queries, bare_scores(model, TASK, queries))
+        records = records.with_public_size() if adjacency.size_is_public else records
+        ensemble = Ensemble(records, task, model, Partition(), adjacency)
+        return ensemble.ask(queries, bare_scores(model, task, queries))
 
 
-def block_of(world: World) -> Block:
+def block_of(world: World, dimension: int) -> Block:
     """The records of a world as an embedder reads them, in one block."""
     records = [(name, label, number) for number, unit in enumerate(world) for name, label in unit]
-    vectors = np.array([vector_of(name) for name, _, _ in records], dtype=np.float64).reshape(len(records), DIMENSION)
+    said = [vector_of(name, dimension) for name, _, _ in records]
+    vectors = np.array(said, dtype=np.float64).reshape(len(records), dimension)
     return Block(vectors, [label for _, label, _ in records], [number for _, _, number in records])
 
 
-def sum_by_units(world: World, rule: SumRule) -> IntArray:
+def sum_by_units(world: World, rule: SumRule, dimension: int) -> IntArray:
     """The sum of a world, every unit in a block of its own, the last one first."""
     total = np.zeros(rule.size, dtype=np.int64)
     for unit in reversed(world):
-        total += rule.add_up(block_of((unit,)))
+        total += rule.add_up(block_of((unit,), dimension))
     return total
 
 
-def classified(support: Any) -> FloatArray | None:
+def classified(support: Any, setting: FitSetting) -> FloatArray | None:
     """What a support says of some public questions, or ``None`` where that takes a model."""
     if not hasattr(support, "log_probabilities"):
         return None
-    vectors = np.array([vector for vector in [*VECTORS.values(), *POOL.values()] if np.isfinite(vector).all()])
-    return np.asarray(support.log_probabilities(vectors, np.full((len(vectors), LABELS), -math.log(LABELS))))
+    said = [vector_of(name, setting.dimension) for name in (*VECTORS, *POOL)]
+    vectors = np.array([vector for vector in said if np.isfinite(vector).all()])
+    prior = np.full((len(vectors), setting.labels), -math.log(setting.labels))
+    return np.asarray(support.log_probabilities(vectors, prior))
 
 
 def support_marks(support: Any) -> Any:

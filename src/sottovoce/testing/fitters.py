@@ -1,10 +1,12 @@
 """The contract of a method that pays once, put to any ``Fitter``.
 
-Guarantee   In every small world, for every adjacency: what a mechanism is given moves by no more than it was told, in
-            whole numbers; the losses of all draws together stay within the event that is charged, by their exact joint
-            law where selections alone are drawn; the support is a function of what mechanisms released and of public
-            inputs, and so is everything that is asked of the private side.
-Assumes     Worlds are small: two labels, a few units, three dimensions. A draw's own law is its mechanism's contract.
+Guarantee   In every small world, for every adjacency and both kinds of ledger: what a mechanism is given moves by no
+            more than it was told, in whole numbers; the losses of all draws together stay within the event that is
+            charged, by their exact joint law where selections alone are drawn; the support is a function of what
+            mechanisms released and of public inputs, and so is everything that is asked of the private side. Every
+            plan that is priced is drawn in a few worlds too.
+Assumes     Worlds are small: two or three labels, a few units, three or four dimensions. A draw's own law is its
+            mechanism's contract.
 Sources     specification 5.13 to 5.17.
 """
 
@@ -13,15 +15,15 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any, Final, final
 
 import numpy as np
-from scipy.stats import binom, chi2
 
 from sottovoce.errors import InputError, SottoError
+from sottovoce.experts.unit_sums import SumRule
 from sottovoce.mechanisms.base import SelectionMechanism
-from sottovoce.mechanisms.gaussian import with_noise
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, Fitter
 from sottovoce.privacy.aggregates import Scores, VectorSum
@@ -31,8 +33,8 @@ from sottovoce.testing import fit_worlds as worlds
 from sottovoce.testing.claims import FloatArray, claim_of, excess, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, loss_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, running
-from sottovoce.testing.draws import ALARM
-from sottovoce.testing.fit_worlds import RELATIONS, Relation, World, WorldSums
+from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal
+from sottovoce.testing.fit_worlds import LEDGERS, RELATIONS, Case, Neighbourhood, Relation, World, WorldSums
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
@@ -84,6 +86,9 @@ class _Fitter:
         self.fits = (400 if self.full else 60) if first else 20
         pool = len(worlds.POOL)
         self.candidates = {"unused": (0,), "optional": (pool, 0), "required": (pool,)}[fitter.pool]
+        self.usual = Case(self.candidates[0], adds_epsilons=True)
+        self._left: tuple[FitPlan, Any] | None = None
+        self._priced: list[tuple[FitPlan, Relation, Price]] = []
 
     def check(self) -> None:
         """Every contract."""
@@ -92,13 +97,12 @@ class _Fitter:
         self._refusals()
         for relation in RELATIONS:
             self._prices(relation)
-        for relation in RELATIONS if self.first or self.full else RELATIONS[:2]:
-            self._neighbours(relation)
-        for relation in RELATIONS[:3]:
-            self._whatever_is_drawn(relation)
-            self._sampler(relation)
-            if self.first or self.full:
-                self._at_the_edges(relation)
+        for relation, adds in itertools.product(RELATIONS if self.first or self.full else RELATIONS[:2], LEDGERS):
+            self._neighbours(relation, adds_epsilons=adds)
+        for relation, adds in itertools.product(RELATIONS[:3], LEDGERS):
+            self._whatever_is_drawn(relation, replace(self.usual, adds_epsilons=adds))
+            self._sampler(relation, replace(self.usual, adds_epsilons=adds))
+        self._whatever_is_priced()
         if self.first or self.full:
             sessions.fits(self.fitter, self.subject, self.report)
         if repr(self.fitter) != before:
@@ -106,7 +110,7 @@ class _Fitter:
 
     def _says_how_many_texts(self) -> None:
         """Without that no fit is made, so that nothing else could be said of it."""
-        plan = self._plan(RELATIONS[0], len(DRAWN_WORLD), PRICES[0], self.candidates[0])
+        plan = self._plan(RELATIONS[0], len(DRAWN_WORLD), PRICES[0], self.usual)
         if plan is not None:
             try:
                 plan.fitter.most_texts(plan.setting)
@@ -116,13 +120,13 @@ class _Fitter:
     # What is charged
 
     def _refusals(self) -> None:
-        setting = worlds.setting_of(RELATIONS[0], 4, self.candidates[0], adds_epsilons=True)
+        setting = worlds.setting_of(RELATIONS[0], 4, self.usual)
         refused = 0
         if self.fitter.needs_delta:
             self._refused(Price(1.0, 0.0), setting, "it needs a delta, and takes a price without one")
             refused += 1
         if self.fitter.pool == "required":
-            bare = worlds.setting_of(RELATIONS[0], 4, 0, adds_epsilons=True)
+            bare = worlds.setting_of(RELATIONS[0], 4, replace(self.usual, candidates=0))
             self._refused(PRICES[0], bare, "it needs public texts, and takes a setting without any")
             refused += 1
         refused += sessions.refuses(self.fitter, self.subject)
@@ -137,22 +141,25 @@ class _Fitter:
 
     def _prices(self, relation: Relation) -> None:
         prices = PRICES if self.full else PRICES[: 2 if self.first and relation.change.rows == 1 else 1]
-        for price, adds, candidates in itertools.product(prices, (True, False), self.candidates):
-            plan = self._plan(relation, 4, price, candidates, adds_epsilons=adds)
+        edges = EDGES if relation.change.rows == 1 and (self.first or self.full) else ()
+        usual, other = worlds.cases(self.candidates)
+        units = len(worlds.sharpest(relation)[0][0])
+        tried = [*itertools.product(prices, (*usual, *other)), *itertools.product(edges, usual)]
+        for price, case in tried:
+            plan = self._plan(relation, units, price, case)
             if plan is not None:
-                self._charged(plan, price, f"{relation}, {price}")
+                self._charged(plan, price, f"{relation}, {price}, {case}")
+                self._priced.append((plan, relation, price))
                 self.report.kept("price", 1, "plans from parameters alone, within the price")
 
-    def _plan(
-        self, relation: Relation, units: int, price: Price, candidates: int, *, adds_epsilons: bool = True
-    ) -> FitPlan | None:
+    def _plan(self, relation: Relation, units: int, price: Price, case: Case) -> FitPlan | None:
         """A plan, or ``None`` where the fitter refuses the price."""
-        setting = worlds.setting_of(relation, units, candidates, adds_epsilons=adds_epsilons)
-        with must_not_raise("price", self.subject, "its plan", f"{relation}, {price}"):
+        setting = worlds.setting_of(relation, units, case)
+        with must_not_raise("price", self.subject, "its plan", f"{relation}, {price}, {case}"):
             try:
                 return self.fitter.plan(price, setting)
             except InputError as refusal:
-                self.report.refused.append(f"{relation}, {price}: {refusal}")
+                self.report.refused.append(f"{relation}, {price}, {case}: {refusal}")
                 return None
 
     def _charged(self, plan: FitPlan, price: Price, world: str) -> None:
@@ -188,33 +195,44 @@ class _Fitter:
 
     # Worlds one change apart
 
-    def _neighbours(self, relation: Relation) -> None:
+    def _neighbours(self, relation: Relation, *, adds_epsilons: bool) -> None:
         prices = PRICES[:2] if self.full else PRICES[:1]
         for price, candidates in itertools.product(prices, self.candidates):
             losses, plan = Losses(relation.adjacency), None
-            for group, (data, pairs) in enumerate(worlds.neighbourhoods(relation)):
-                if group and not (self.full or (self.first and relation.change.rows == 1)):
+            most = self.full or (self.first and relation.change.rows == 1)
+            for group, near in enumerate(worlds.neighbourhoods(relation)):
+                if group and not (self.full or (most and adds_epsilons)):
                     continue
-                made = self._plan(relation, len(data[0]), price, candidates)
+                made = self._plan(relation, len(near[0][0]), price, Case(candidates, adds_epsilons))
                 if made is None:
                     return
                 plan = made
-                self._pairs(plan, relation, data, pairs, losses)
-                if group == 0:
-                    self._joint(plan, relation, data, pairs)
-            if plan is not None and (problem := losses.exceed(plan.event, price.delta)):
-                raise ContractError("composition", self.subject, *problem)
-            self.report.kept("composition", losses.pairs, "pairs whose losses stay within the event")
+                self._pairs(plan, relation, near, losses, every_rule=self.full or adds_epsilons)
+                if group == 0 and (most or adds_epsilons):
+                    self._joint(plan, relation, near)
+            if plan is not None:
+                self._within(plan, price, losses)
+
+    def _within(self, plan: FitPlan, price: Price, losses: Losses) -> None:
+        """What pairs lose is within the event that is charged."""
+        if found := losses.exceed(plan.event, price.delta):
+            problem, world = found
+            raise ContractError("composition", self.subject, problem, f"{world}, {price}")
+        self.report.kept("composition", losses.pairs, "pairs whose losses stay within the event")
+
+    def _whatever_is_priced(self) -> None:
+        """What is priced is drawn too, in a few worlds, and what they lose is held against the event."""
+        for plan, relation, price in self._priced:
+            losses = Losses(relation.adjacency)
+            self._pairs(plan, relation, worlds.sharpest(relation), losses, every_rule=False)
+            self._within(plan, price, losses)
+            self.report.kept("edges" if price in EDGES else "prices", 1, "plans that are drawn as they are charged")
 
     def _pairs(
-        self,
-        plan: FitPlan,
-        relation: Relation,
-        data: Sequence[World],
-        pairs: Sequence[tuple[int, int]],
-        losses: Losses,
+        self, plan: FitPlan, relation: Relation, near: Neighbourhood, losses: Losses, *, every_rule: bool
     ) -> None:
         """The same releases in all of these worlds: what is asked for and what is made of them is the same too."""
+        data, pairs = near
         first, made = self._fit(plan, relation, data[0])
         released = [draw.outcome for draw in first.draws]
         if not released:
@@ -223,18 +241,19 @@ class _Fitter:
             )
         tapes = []
         for world in data:
-            tape, support = self._fit(plan, relation, world, self._replay(released, world))
-            where = f"{worlds.shown(data[0])} and {worlds.shown(world)}, {relation}"
+            tape, support = self._run(plan, relation, world, self._replay(released, world))
+            where = _where(data[0], plan, relation, world)
             if problem := first_difference(first.trace, tape.trace):
                 raise ContractError("asks", self.subject, problem, where)
             if worlds.support_marks(support) != worlds.support_marks(made):
                 problem = "of the same releases it makes two supports: something private reaches them without noise"
                 raise ContractError("post-processing", self.subject, problem, where)
-            self._isolated(tape, world)
+            ends = max(1, len(tape.rules) - 1)
+            self._isolated(tape.rules[:: 1 if every_rule else ends], world, plan.setting.dimension)
             tapes.append(tape)
         self.report.kept("post-processing", len(data), "worlds with the same support of the same releases")
         for one, other in pairs:
-            where = f"{worlds.shown(data[one])} and {worlds.shown(data[other])}, {relation}"
+            where = _where(data[one], plan, relation, data[other])
             for draw, twin in zip(tapes[one].draws, tapes[other].draws, strict=True):
                 if problem := too_far(draw, twin, relation.adjacency):
                     raise ContractError("sensitivity", self.subject, f"{draw.mechanism!r} {problem}", where)
@@ -252,23 +271,20 @@ class _Fitter:
 
         return told
 
-    def _isolated(self, tape: Tape, world: World) -> None:
+    def _isolated(self, rules: Sequence[SumRule], world: World, dimension: int) -> None:
         """A sum is that of its units, each by itself, in any order and in any blocks."""
-        for rule in tape.rules:
-            whole = rule.add_up(worlds.block_of(world))
-            halves = rule.add_up(worlds.block_of(world[:1])) + rule.add_up(worlds.block_of(world[1:]))
+        for rule in rules:
+            whole, one, rest = (rule.add_up(worlds.block_of(part, dimension)) for part in (world, world[:1], world[1:]))
             if not np.issubdtype(whole.dtype, np.integer):
                 raise ContractError("isolation", self.subject, "its sums are not whole numbers", worlds.shown(world))
-            if (whole != worlds.sum_by_units(world, rule)).any() or (whole != halves).any():
+            if (whole != worlds.sum_by_units(world, rule, dimension)).any() or (whole != one + rest).any():
                 problem = "what a unit adds to its sum depends on the other units, their order or their block"
                 raise ContractError("isolation", self.subject, problem, worlds.shown(world))
             self.report.kept("isolation", 1, "sums that are those of their units")
 
-    def _joint(
-        self, plan: FitPlan, relation: Relation, data: Sequence[World], pairs: Sequence[tuple[int, int]]
-    ) -> None:
+    def _joint(self, plan: FitPlan, relation: Relation, near: Neighbourhood) -> None:
         """The exact law of everything that is drawn, where that is selections of few candidates."""
-        laws = []
+        (data, pairs), laws = near, []
         for world in data:
             law = self._law(plan, relation, world)
             if law is None:
@@ -279,10 +295,9 @@ class _Fitter:
         claim = claim_of(plan.event, relation.adjacency)
         broken = excess(claim, table, pairs) if claim is not None else None
         if broken is not None:
-            where = f"{worlds.shown(data[broken.first])} and {worlds.shown(data[broken.second])}, {relation}"
-            raise ContractError(
-                "neighbours", self.subject, f"its event {plan.event} does not hold: {broken.words}", where
-            )
+            problem = f"its event {plan.event} does not hold: {broken.words}"
+            where = _where(data[broken.first], plan, relation, data[broken.second])
+            raise ContractError("neighbours", self.subject, problem, where)
         self.report.kept("neighbours", len(pairs), "pairs of exact joint laws")
 
     def _law(self, plan: FitPlan, relation: Relation, world: World) -> dict[Hashable, float] | None:
@@ -321,41 +336,29 @@ class _Fitter:
 
     # Whatever is drawn
 
-    def _at_the_edges(self, relation: Relation) -> None:
-        """A plan of any price can be drawn: what is refused is refused before it is charged."""
-        for price, adds, candidates in itertools.product(EDGES, (True, False), self.candidates):
-            plan = self._plan(relation, len(DRAWN_WORLD), price, candidates, adds_epsilons=adds)
-            if plan is not None:
-                self._charged(plan, price, f"{relation}, {price}")
-                self._fit(plan, relation, DRAWN_WORLD)
-                self.report.kept("edges", 1, "fits at prices as small and as large as any")
-
-    def _whatever_is_drawn(self, relation: Relation) -> None:
+    def _whatever_is_drawn(self, relation: Relation, case: Case) -> None:
         """Extreme releases lead to a support of the same shape, by as many draws, and to finite answers."""
-        plan = self._plan(relation, len(DRAWN_WORLD), PRICES[0], self.candidates[0])
+        plan = self._plan(relation, len(DRAWN_WORLD), PRICES[0], case)
         if plan is None:
             return
         fits = [self._fit(plan, relation, DRAWN_WORLD, told) for told in (None, *EXTREMES)]
-        if len({(len(tape.draws), _shape(support)) for tape, support in fits}) > 1:
-            problem = "how often it draws, or the shape of its support, depends on what is drawn"
-            raise ContractError("draws", self.subject, problem, worlds.shown(DRAWN_WORLD))
         if problem := _too_much(plan, fits[0][1]):
             raise ContractError("size", self.subject, problem, worlds.shown(DRAWN_WORLD))
         self.report.kept("size", 1, "supports no larger than is known before anything is drawn")
         with must_not_raise("draws", self.subject, "its support", worlds.shown(DRAWN_WORLD)):
-            answers = [worlds.classified(support) for _, support in fits]
+            answers = [worlds.classified(support, plan.setting) for _, support in fits]
         if any(answer is not None and not np.isfinite(answer).all() for answer in answers):
             problem = "its support answers with numbers that are not finite"
             raise ContractError("draws", self.subject, problem, worlds.shown(DRAWN_WORLD))
         self.report.kept("draws", 1 + len(EXTREMES), "fits of extreme releases, all of one shape")
 
-    def _sampler(self, relation: Relation) -> None:
+    def _sampler(self, relation: Relation, case: Case) -> None:
         """Noise that comes through ``fit`` has the scale that is charged, is independent, and selections their law."""
-        plan = self._plan(relation, len(DRAWN_WORLD), PRICES[0], self.candidates[0])
+        plan = self._plan(relation, len(DRAWN_WORLD), PRICES[0], case)
         if plan is None:
             return
         pool, noise, source = Pool(), list[FloatArray](), seeded(20261122)
-        for _ in range(self.fits):
+        for _ in range(self.fits if case.adds_epsilons else self.fits // 3):
             tape, _ = self._fit(plan, relation, DRAWN_WORLD, randomness=source)
             noise += [noise_of(draw) for draw in tape.draws if isinstance(draw.aggregate, VectorSum)]
             for number, draw in enumerate(tape.draws):
@@ -374,13 +377,24 @@ class _Fitter:
     def _fit(
         self, plan: FitPlan, relation: Relation, world: World, told: Teller | None = None, randomness: Any = None
     ) -> tuple[Tape, Any]:
-        """One fit, and what was drawn in it."""
+        """One fit, and what was drawn in it: as often, and to a support of the same shape, as in any of its plan."""
+        tape, support = self._run(plan, relation, world, told, randomness)
+        left = len(tape.draws), _shape(support)
+        if self._left is None or self._left[0] is not plan:
+            self._left = plan, left
+        elif left != self._left[1]:
+            problem = "how often it draws, or the shape of its support, depends on what is drawn"
+            raise ContractError("draws", self.subject, problem, _where(world, plan, relation))
+        return tape, support
+
+    def _run(
+        self, plan: FitPlan, relation: Relation, world: World, told: Teller | None, randomness: Any = None
+    ) -> tuple[Tape, Any]:
         tape = Tape(randomness or seeded(7), told)
-        public = worlds.public_side(plan.setting.candidates)
-        where = f"{worlds.shown(world)}, {relation}"
+        public, where = worlds.public_side(plan.setting), _where(world, plan, relation)
         with running(tape):
             try:
-                support = plan.fitter.fit(plan, WorldSums(world, relation, tape), public, tape.randomness)
+                support = plan.fitter.fit(plan, WorldSums(world, plan.setting, tape), public, tape.randomness)
             except WrongDrawError as wrong:
                 raise ContractError("sampler", self.subject, str(wrong), where) from None
             except (ContractError, _NoSelectionError):
@@ -389,6 +403,12 @@ class _Fitter:
                 problem = f"its fit raised {type(error).__name__}: {error}"
                 raise ContractError("draws", self.subject, problem, where) from error
         return tape, support
+
+
+def _where(world: World, plan: FitPlan, relation: Relation, beside: World | None = None) -> str:
+    """A world, or two of them, with what is public of the fit."""
+    shown = worlds.shown(world) + (f" and {worlds.shown(beside)}" if beside is not None else "")
+    return f"{shown}, {relation}, {Case.of(plan.setting)}"
 
 
 class _NoSelectionError(Exception):
@@ -420,71 +440,3 @@ def _too_much(plan: FitPlan, support: Any) -> str:
     if linear is not None and len(linear.spread) > plan.setting.dimension:
         return f"its map has {len(linear.spread)} coordinates, more than vectors have ({plan.setting.dimension})"
     return ""
-
-
-def _told(deviations: Callable[[int], float]) -> Teller:
-    """Releases with noise of so many deviations on the numbers; of selections the first or the last candidate."""
-
-    def told(_: int, draw: Draw) -> Any:
-        if isinstance(draw.aggregate, VectorSum):
-            scale = math.sqrt(draw.mechanism.noise_variance(draw.aggregate))
-            return with_noise(
-                draw.aggregate, (round(scale * deviations(at)) for at in range(draw.aggregate.values.size))
-            )
-        if isinstance(draw.mechanism, SelectionMechanism):
-            possible = np.flatnonzero(law_of(draw) > -math.inf)
-            return int(possible[0 if deviations(0) > 0 else -1])
-        return NotImplemented
-
-    return told
-
-
-def _zeros(_: int, draw: Draw) -> Any:
-    """Noise that takes off all that there is."""
-    if isinstance(draw.aggregate, VectorSum):
-        return with_noise(draw.aggregate, (-draw.aggregate.values).tolist())
-    return NotImplemented
-
-
-EXTREMES: Final = (
-    _told(lambda _: 40.0),
-    _told(lambda _: -40.0),
-    _told(lambda at: 40.0 * (-1) ** at),
-    _told(lambda at: -40.0 * (at % 3 == 0)),
-    _zeros,
-)
-"""Noise far beyond any that comes, to one side, to the other, to both; and none of the data left."""
-
-
-def noise_of(draw: Draw) -> FloatArray:
-    """What was added to a vector, in deviations."""
-    added = [step - value for step, value in zip(draw.outcome.steps, draw.aggregate.values.tolist(), strict=True)]
-    return np.array(added, dtype=np.float64) / math.sqrt(draw.mechanism.noise_variance(draw.aggregate))
-
-
-def not_normal(noise: Sequence[FloatArray]) -> str:
-    """What shows that numbers are not independent and normal with deviation 1; a false alarm has a chance of 1e-9.
-
-    The sum of squares has a chi-square law, and the signs of two numbers agree as a fair coin falls.
-    """
-    flat = np.concatenate(noise) if noise else np.zeros(0)
-    if len(flat) < 2:
-        return ""
-    square, level = float((flat * flat).sum()), ALARM / 4
-    if min(chi2.cdf(square, len(flat)), chi2.sf(square, len(flat))) < level:
-        return f"{len(flat)} numbers of noise have a mean square of {square / len(flat):.4g} times the stated variance"
-    for what, one, other in (("neighbouring numbers", flat[1:], flat[:-1]), *_repeats(noise)):
-        products = one * other
-        agree, signed = int((products > 0).sum()), int((products != 0).sum())  # integer noise may be 0
-        if 2 * min(binom.cdf(agree, signed, 0.5), binom.sf(agree - 1, signed, 0.5)) < level:
-            return f"the noise of {what} has the same sign {agree} times of {signed}"
-    return ""
-
-
-def _repeats(noise: Sequence[FloatArray]) -> list[tuple[str, FloatArray, FloatArray]]:
-    """Each vector's noise beside that of the next one as long."""
-    twins = [(one, other) for one, other in itertools.pairwise(noise) if len(one) == len(other)]
-    if not twins:
-        return []
-    ones, others = (np.concatenate([twin[side] for twin in twins]) for side in (0, 1))
-    return [("one draw and the next", ones, others)]

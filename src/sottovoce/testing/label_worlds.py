@@ -33,10 +33,21 @@ INF: Final = math.inf
 ROWS: Final[Mapping[int, tuple[tuple[float, ...], ...]]] = {
     2: ((0.0, -50.0), (-50.0, 0.0), (0.0, 0.0), (-0.3, -1.5), (-INF, 0.0), (NAN, NAN)),
     3: ((0.0, -50.0, -50.0), (-50.0, 0.0, -50.0), (0.0, -1.0, -9.0), (-INF, -INF, 0.0), (0.0, 0.0, 0.0), (NAN,) * 3),
+    5: (
+        (0.0, *(-50.0,) * 4),
+        (-50.0, 0.0, *(-50.0,) * 3),
+        (*(-50.0,) * 4, 0.0),
+        (0.0, -1.0, -2.0, -4.0, -9.0),
+        (NAN,) * 5,
+    ),
 }
 """What an expert may say, by the number of labels: sharp, flat, as the public model, impossible labels, nothing."""
 
-PUBLIC: Final[Mapping[int, tuple[float, ...]]] = {2: (-0.3, -1.5), 3: (-0.1, -3.0, -3.5)}
+PUBLIC: Final[Mapping[int, tuple[float, ...]]] = {
+    2: (-0.3, -1.5),
+    3: (-0.1, -3.0, -3.5),
+    5: (-0.2, -3.0, -3.5, -3.5, -4.0),
+}
 """What the model says without any record."""
 
 QUESTION: Final[Query] = {"text": "which?"}

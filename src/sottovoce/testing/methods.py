@@ -3,8 +3,8 @@
 Guarantee   For a method with ``law``: the exact law of the answer in every small world, from records to label, against
             the event that is charged, and draws of ``choose`` against that law. For one without: draws alone, which
             find what at least doubles the privacy loss of a sharp world with probability 0.999 at epsilon 2.
-Assumes     Worlds are small: two or three labels, a few experts and crowds of one opinion. A method that goes wrong
-            with a hundredth label alone is not found.
+Assumes     Worlds are small: two, three or five labels, a few experts and crowds of one opinion. A method that goes
+            wrong with a hundredth label alone is not found.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from sottovoce.testing.report import ContractError, Effort, Report, must_not_rai
 PRICES: Final = (Price(1.0, 1e-6), Price(4.0, 1e-3), Price(0.1, 0.1))
 """One as in use; one at which laws are lopsided; one at which too little Gaussian noise shows in a single answer."""
 LARGE_PRICES: Final = (Price(16.0, 1e-6), Price(100.0, 1e-6))
-"""Prices beyond those in use: the charge grows with them, in the smallest worlds."""
+"""Prices beyond those in use, in the smallest worlds: where a charge that stops growing shows."""
 DRAWN_PRICES: Final = (Price(2.0, 1e-3), Price(4.0, 1e-3), Price(0.1, 0.1))
 """For methods without a law: prices at which twice the loss, or the loss of twice the price, shows in few draws."""
 SAMPLES: Final = ((0.5, 1), (0.5, 2))
@@ -116,7 +116,7 @@ class _Method:
         elif not self.sampled:
             self._order_of_experts(claims)
             self._neighbours(claims)
-            self._large_prices(large)
+            self._smallest_worlds({**claims, **large})
         if self.first or self.full:
             self._sharp_draws(claims)
         self._sampler({**claims, **large})
@@ -158,9 +158,8 @@ class _Method:
 
     def _neighbours(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
         """Outputs of experts a change apart, for every change type of the table."""
-        for change, (adjacency, price), labels in itertools.product(CHANGES, claims, worlds.ROWS):
-            usual = price == PRICES[0] or (self.first and labels == 2)
-            if adjacency is not change.adjacency or not (self.full or usual):
+        for change, (adjacency, price), labels in itertools.product(CHANGES, claims, (2, 3)):
+            if adjacency is not change.adjacency or not (self.full or self.first or price == PRICES[0]):
                 continue
             claim, seen = claims[adjacency, price], dict[worlds.Rows, FloatArray]()
             for group, pairs in worlds.groups_of_neighbours(labels, change, self._most(labels, price)):
@@ -168,12 +167,12 @@ class _Method:
                 where = lambda i, group=group: worlds.shown_rows(group[i])  # noqa: E731
                 self._compare(claim, laws, pairs, "neighbours", f"{change}, {price}", where)
 
-    def _large_prices(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
-        """One expert, and none: where a charge that stops growing shows."""
-        for change, (adjacency, price) in itertools.product(CHANGES, claims):
+    def _smallest_worlds(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
+        """One expert, and none, at every price, change and number of labels, in every combination."""
+        for change, (adjacency, price), labels in itertools.product(CHANGES, claims, worlds.ROWS):
             if adjacency is change.adjacency:
-                group, pairs = next(worlds.groups_of_neighbours(2, change, 0))
-                laws = [self._log_law(outputs(rows, 2, change), price, worlds.shown_rows(rows)) for rows in group]
+                group, pairs = next(worlds.groups_of_neighbours(labels, change, 0))
+                laws = [self._log_law(outputs(rows, labels, change), price, worlds.shown_rows(rows)) for rows in group]
                 where = lambda i, group=group: worlds.shown_rows(group[i])  # noqa: E731
                 self._compare(claims[adjacency, price], laws, pairs, "neighbours", f"{change}, {price}", where)
 
@@ -262,8 +261,7 @@ class _Method:
         if not isinstance(method, Selecting):
             return
         changes = [change for change in CHANGES if change.change.rows == 1]
-        for change, labels in itertools.product(changes, worlds.ROWS):
-            rows = worlds.ROWS[labels]
+        for change, (labels, rows) in itertools.product(changes, worlds.ROWS.items()):
             backgrounds: list[worlds.Rows] = [(), (rows[0],), (rows[1], rows[2]), (rows[-1],), (rows[0],) * 9]
             bounds, moves = set(), dict[worlds.Rows, set[tuple[int, ...]]]()
             for rest, row in itertools.product(backgrounds, rows):
@@ -376,7 +374,8 @@ class _Method:
         """Outputs of experts for draws: as many as the method asks for, some with a label that is unlikely."""
         count, result = getattr(self.method, "subsamples", 0), []
         change = next(change for change in CHANGES if change.adjacency is adjacency)
-        for labels, rows in worlds.ROWS.items():
+        for labels in (2, 3):
+            rows = worlds.ROWS[labels]
             scenes = [(rows * 2)[:count]] if count else [rows[:1]] if labels == 2 else [rows[:1] * 2, rows[:3]]
             for expert_rows in scenes:
                 world = f"{worlds.shown_rows(expert_rows)} ({change}, {price})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -235,6 +236,86 @@ class UntilItSuits(Means):
 
 
 @dataclass(frozen=True)
+class AgainInAWindow(Means):
+    """Draws again where a number is just below its mean less a deviation, which few draws are."""
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        noisy = super().drawn(sums, squared_l2, setting, multiplier, randomness)
+        noise = (noisy[0] - sums[0] / LIMIT) / (multiplier * math.sqrt(squared_l2) / LIMIT)
+        again = -1.3 < noise < -1.0
+        return super().drawn(sums, squared_l2, setting, multiplier, randomness) if again else noisy
+
+
+class _QuietWhere(Means):
+    """A tenth of the noise under some settings, and an event that says it is whole."""
+
+    def quiet(self, setting) -> bool:
+        raise NotImplementedError
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        share = 0.1 if self.quiet(setting) else 1.0
+        return super().drawn(sums, squared_l2, setting, share * multiplier, randomness)
+
+
+class QuietUnderRho(_QuietWhere):
+    """Where the ledger adds rho."""
+
+    def quiet(self, setting):
+        return not setting.adds_epsilons
+
+
+class QuietForPersons(_QuietWhere):
+    """Where a unit is a person."""
+
+    def quiet(self, setting):
+        return setting.unit != "record"
+
+
+class QuietWithThreeLabels(_QuietWhere):
+    """Where there are three labels or more."""
+
+    def quiet(self, setting):
+        return setting.labels > 2
+
+
+class QuietInFourDimensions(_QuietWhere):
+    """Where vectors are longer than three numbers."""
+
+    def quiet(self, setting):
+        return setting.dimension > 3
+
+
+class QuietAtAnotherPrice(_QuietWhere):
+    """Where the price asks for more noise than one of epsilon 3 does."""
+
+    def quiet(self, setting):
+        return self.multiplier > 2
+
+
+class QuietAtTheEdge(_QuietWhere):
+    """Where the price asks for next to none."""
+
+    def quiet(self, setting):
+        return self.multiplier < 0.1
+
+
+class CountsUnderRho(Means):
+    """Divides by the true number of units where the ledger adds rho."""
+
+    def counted(self, private, setting, multiplier, randomness):
+        noisy = super().counted(private, setting, multiplier, randomness)
+        return noisy if setting.adds_epsilons else float(private.sum_of(UnitCount())[0]) / LIMIT
+
+
+class AgainUnderRho(UntilItSuits):
+    """Draws again where a number is below zero and the ledger adds rho."""
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        again = super() if not setting.adds_epsilons else super(UntilItSuits, self)
+        return again.drawn(sums, squared_l2, setting, multiplier, randomness)
+
+
+@dataclass(frozen=True)
 class RaisesOnNegatives(Means):
     """Refuses what it drew."""
 
@@ -406,6 +487,13 @@ class ChosenForHalf(Chosen):
 
     def event(self, setting):
         return BoundedRange(self.eta / 2)
+
+
+class ChosenForHalfUnderRho(Chosen):
+    """Charges one draw where the ledger adds rho."""
+
+    def event(self, setting):
+        return super().event(setting) if setting.adds_epsilons else BoundedRange(self.eta / 2)
 
 
 @dataclass(frozen=True)

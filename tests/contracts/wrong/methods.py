@@ -271,6 +271,50 @@ class CheapAboveFive(OtherThanItsLaw):
         return PoE(2.0).choose(experts, price, randomness)
 
 
+class _DearWhere(Method):
+    """Spends twice the price in some worlds, by its law too, and charges the price."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+
+    def dear(self, scores, price) -> bool:
+        raise NotImplementedError
+
+    def event(self, price, adjacency):
+        return BoundedRange(price.epsilon)
+
+    def mechanism(self, scores, price):
+        return Exponential(price.epsilon * (2 if self.dear(scores, price) else 1))
+
+    def law(self, experts, price):
+        scores = experts.votes()
+        return self.mechanism(scores, price).law(scores)
+
+    def choose(self, experts, price, randomness):
+        scores = experts.votes()
+        return self.mechanism(scores, price).select(scores, randomness)
+
+
+class ThreeLabelsDear(_DearWhere):
+    """With three labels or more, at prices above 2."""
+
+    def dear(self, scores, price):
+        return price.epsilon > 2 and len(scores.values) > 2
+
+
+class FourLabelsDear(_DearWhere):
+    """With four labels or more."""
+
+    def dear(self, scores, price):
+        return len(scores.values) > 3
+
+
+class ThreeLabelsDearest(_DearWhere):
+    """With three labels or more, at prices above 5."""
+
+    def dear(self, scores, price):
+        return price.epsilon > 5 and len(scores.values) > 2
+
+
 @dataclass(frozen=True)
 class OptionalStretch(_Poe):
     """An option that is absent by default, and stretches the scores beyond their sensitivity."""

@@ -28,6 +28,22 @@ MUTANTS = [
         ENTRIES,
     ),
     Mutant(
+        "three-labels-at-one-price",
+        "the contract compares laws over three labels at one price alone",
+        "testing/methods.py",
+        "            self._smallest_worlds({**claims, **large})\n",
+        "            self._smallest_worlds({key: claims[key] for key in claims if key[1] == PRICES[0]})\n",
+        WRONG,
+    ),
+    Mutant(
+        "five-labels-unseen",
+        "the contract compares laws over two and three labels alone",
+        "testing/methods.py",
+        "in itertools.product(CHANGES, claims, worlds.ROWS):",
+        "in itertools.product(CHANGES, claims, (2, 3)):",
+        WRONG,
+    ),
+    Mutant(
         "contract-forgets-the-width",
         "a bounded-range event is compared by its largest loss alone",
         "testing/claims.py",
