@@ -76,7 +76,8 @@ def test_oracle_12_a_set_that_is_tested():
 @pytest.mark.parametrize(("adjacency", "shots"), [(AR, 1), (AR, 4), (RO, 1)])
 def test_a_price_is_all_but_used_up(selection, adjacency, shots):
     plan = KSA(selection, k=2).plan(Price(2.0, 1e-6), setting(adjacency, shots=shots))
-    assert 1.999 < plan.report.epsilon <= 2.0
+    # One list is set by its pure epsilon, which at a delta is a little less.
+    assert (1.998 if selection == "joint" else 1.999) < plan.report.epsilon <= 2.0
     assert plan.answerer.failure_delta == (1e-6 if selection == "ptr" else None)
 
 
@@ -149,7 +150,7 @@ def test_an_option_of_another_selection_is_refused():
 
 
 def exact_width(adjacency: Adjacency, rate: float) -> float:
-    """The widest range of log-ratios of lists of two of four keywords, over many worlds and every change of an expert."""
+    """The widest range of log-ratios of lists of two of four keywords, over many worlds and every change."""
     texts = [*itertools.product((0, 1), repeat=4)]
     at = setting(adjacency, experts=2)
     ksa = KSA("joint", k=2, rate=rate)
