@@ -33,7 +33,7 @@ def quoting(kind: str):
     """A server that quotes what it got."""
 
     def answer(seen):
-        quoted = str(seen.fields)
+        quoted = str(seen.fields.get("messages") or seen.fields["prompt"]).replace("\n", " ")
         if kind == "body":
             return [packed({"error": {"message": quoted}}, status="500 Internal Server Error")]
         if kind == "refusal":
@@ -43,7 +43,7 @@ def quoting(kind: str):
         if kind == "headers":
             return [packed(b"{}", status="302 Found", more=f"Location: http://{quoted}/\r\nX-Why: {quoted}\r\n")]
         if kind == "busy":
-            return [packed(b"{}", status="429 Too Many Requests", more=f"Retry-After: {quoted}\r\n")]
+            return [packed(quoted.encode(), status="429 Too Many Requests", more=f"Retry-After: {quoted}\r\n")]
         if kind == "no HTTP":
             return [f"{quoted}\r\n\r\n".encode()]
         if kind == "no JSON":
