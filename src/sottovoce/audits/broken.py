@@ -3,7 +3,7 @@
 Every one claims an event, and its flaw is one that was published, shipped or planted. Where there is a mechanism of the
 package behind it, its own law is drawn from; a flaw is a wrong argument to it.
 
-Guarantee   The sound twin keeps the event under the adjacency; the flawed one does not (tests compare exact laws).
+Guarantee   The sound twin keeps the event under the adjacency; the flawed one does not (tests draw from both).
 Sources     specification 5.1 to 5.7, 11.14; Xia et al. (2025, arXiv:2511.13502) for two flaws of published code: one
             partition, and the classical Gaussian at a large epsilon.
 """

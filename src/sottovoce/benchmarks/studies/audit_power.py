@@ -42,6 +42,7 @@ from sottovoce.methods.decoding.decoder import make_decoder
 from sottovoce.privacy.accounting.gaussian_dp import epsilon_of_mu
 from sottovoce.privacy.events import BoundedRange, DpEvent, GaussianDpEvent, PureDP
 from sottovoce.privacy.events import describe as named
+from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.unit import Adjacency
 
 ALPHA: Final = 0.01
@@ -206,8 +207,8 @@ def page(report: Row) -> str:
         "",
         f"95 % lower bounds on epsilon at delta {DELTA:g} from the same guesses: mu {MU:g}, {CANARIES:,} canaries, as "
         f"many right guesses as Gaussian noise allows on average. The truth is "
-        f"{report['one_run'][0]['truth']:.2f}. The second and third are statements about Gaussian noise; the third "
-        "holds where every canary has a trial of its own.",
+        f"{rounded_up(report['one_run'][0]['truth'])}. The second and third are statements about Gaussian noise; the "
+        "third holds where every canary has a trial of its own.",
         "",
         "| guesses | right | (epsilon, delta) pair | trade-off curve | independent trials |",
         "|---:|---:|---:|---:|---:|",
