@@ -64,6 +64,7 @@ def _build() -> Any:
         models,
         plan,
         predict,
+        report,
         settings,
         synthesize,
         verify,
@@ -72,7 +73,7 @@ def _build() -> Any:
     from sottovoce.cli.outputs import guard
     from sottovoce.cli.panels import group
 
-    for module in (demo, init, fit, predict, classify, ask, synthesize, verify, plan, account, methods, bench):
+    for module in (demo, init, fit, predict, classify, ask, synthesize, verify, plan, account, methods, bench, report):
         module.add_to(app)
     for module_with_group in (audit, ledger, models):
         module_with_group.add_to(app)
