@@ -13,12 +13,19 @@ from sottovoce.audits.bounds import (
     accuracy_cap,
     accuracy_cap_of_mu,
     epsilon_of_accuracy,
+    epsilon_of_band,
     epsilon_of_one_run,
     epsilon_of_rates,
+    least_level,
     mu_of_rates,
+    p_value_of_rates,
+    refutes,
 )
+from sottovoce.audits.tradeoff import TradeOff
 from sottovoce.errors import ParameterError
 from sottovoce.intervals import upper_limit
+from sottovoce.privacy.events import BoundedRange
+from sottovoce.privacy.unit import Adjacency
 
 
 @pytest.mark.parametrize(("epsilon", "cap"), [(1, 0.73106), (2, 0.88080), (4, 0.98201), (8, 0.99966)])
@@ -149,6 +156,79 @@ def test_levels_and_guesses_that_cannot_be_are_refused():
 def test_an_upper_limit_covers_by_its_own_definition():
     # The chance of 3 or fewer in 200 at the limit is alpha: the definition, not the beta quantile.
     assert binom.cdf(3, 200, upper_limit(3, 200, 0.025)) == pytest.approx(0.025, abs=1e-9)
+
+
+def test_a_curve_of_one_pair_is_refuted_where_its_epsilon_is_below_the_bound():
+    for counts in ((3, 200, 120, 200), (5, 500, 250, 500), (120, 200, 3, 200)):
+        for delta in (0.0, 1e-5, 0.05):
+            bound = epsilon_of_rates(Rates(*counts), delta)
+            assert refutes(Rates(*counts), TradeOff.of_points([(bound - 1e-6, delta)]))
+            assert not refutes(Rates(*counts), TradeOff.of_points([(bound + 1e-6, delta)]))
+
+
+def test_a_gaussian_curve_is_refuted_where_its_mu_is_below_the_bound():
+    rates = Rates(5, 500, 250, 500)
+    bound = mu_of_rates(rates)
+    assert refutes(rates, TradeOff.of_mu(bound - 1e-6))
+    assert not refutes(rates, TradeOff.of_mu(bound + 1e-6))
+
+
+def false_alarms(curve: TradeOff, false_positive: float, false_negative: float, runs: int, alpha: float) -> float:
+    """The exact chance that rates of a release refute its curve."""
+    counts = np.arange(runs + 1)
+    fp, fn = binom.pmf(counts, runs, false_positive), binom.pmf(counts, runs, false_negative)
+    total = 0.0
+    for i in np.flatnonzero(fp > 1e-9):
+        refuted = [j for j in counts if fn[j] > 1e-12 and refutes(Rates(int(i), runs, int(j), runs), curve, alpha)]
+        total += fp[i] * fn[refuted].sum()
+    return total
+
+
+@pytest.mark.parametrize("false_positive", [0.02, 0.1, 0.3775])
+@pytest.mark.parametrize("claim", ["bounded range", "gaussian"])
+def test_p8_a_release_on_its_curve_is_refuted_within_the_level(claim, false_positive):
+    # The level is .1; the exact chance is below it at every point of the curve, as both limits have half of it.
+    curve = (
+        TradeOff.of_event(BoundedRange(1.0), Adjacency.REPLACE_ONE) if claim == "bounded range" else TradeOff.of_mu(1.0)
+    )
+    missed = float(curve.fnr(false_positive))
+    assert false_alarms(curve, false_positive, missed, 60, 0.1) <= 0.05
+    # Limits of a tenth of the confidence are wrong too often, and an attack below the curve is found.
+    assert false_alarms(curve, false_positive, missed, 60, 0.9) > 0.1
+    assert false_alarms(curve, false_positive, missed * 0.3, 60, 0.1) > 0.25
+
+
+def test_the_p_value_is_the_least_level_at_which_rates_refute():
+    rates, curve = Rates(3, 200, 120, 200), TradeOff.of_points([(1.0, 0.0)])
+    p = p_value_of_rates(rates, curve)
+    assert refutes(rates, curve, p)
+    assert not refutes(rates, curve, p * 0.99)
+    assert p_value_of_rates(Rates(100, 200, 100, 200), curve) == 1.0
+    assert least_level(lambda level: level >= 0.03) == pytest.approx(0.03, rel=1e-9)
+
+
+def test_the_band_covers_every_threshold_at_once():
+    """False alarm: at level .05 more than 33 of 400 has chance 2e-3 at most, and the band is conservative."""
+    draws, alarms, wrong = np.random.default_rng(31), 0, 0
+    for _ in range(400):
+        # Laplace noise: the largest ratio is e at every threshold behind the second centre, epsilon 1.
+        alarms += epsilon_of_band(draws.laplace(0, 1, 300), draws.laplace(1, 1, 300)) > 1.0
+        # A wrong version: on nothing, the best accuracy of all thresholds with the limit of one of them.
+        present, place = draws.random(300) < 0.5, np.arange(301)
+        right = np.concatenate([[0], np.cumsum(~present)]) + np.concatenate([np.cumsum(present[::-1])[::-1], [0]])
+        wrong += epsilon_of_accuracy(int(right[place].max()), 300) > 0
+    assert alarms <= 33
+    assert wrong > 100
+
+
+def test_the_band_by_hand():
+    # 1,000 scores a side, wholly apart: both limits are sqrt(ln(40) / 2000) = .042948.
+    assert epsilon_of_band(np.zeros(1000), np.ones(1000)) == pytest.approx(math.log(0.957052 / 0.042948), abs=1e-4)
+    assert epsilon_of_band(np.ones(1000), np.zeros(1000)) == 0
+    assert epsilon_of_band(np.zeros(1000), np.ones(1000), delta=0.1) < math.log(0.957052 / 0.042948)
+    for wrong in (np.array([]), np.array([math.nan])):
+        with pytest.raises(ParameterError, match="absent"):
+            epsilon_of_band(wrong, np.ones(3))
 
 
 def _log_odds(rates: Rates) -> float:

@@ -3,8 +3,9 @@
 Every one claims an event, and its flaw is one that was published, shipped or planted. Where there is a mechanism of the
 package behind it, its own law is drawn from; a flaw is a wrong argument to it.
 
-Guarantee   The sound twin keeps the event under the adjacency; the flawed one does not (tests compare exact laws).
-Sources     specification 5, 8, 11; the issue that each ``flaw`` names.
+Guarantee   The sound twin keeps the event under the adjacency; the flawed one does not (tests draw from both).
+Sources     specification 5.1 to 5.7, 11.14; Xia et al. (2025, arXiv:2511.13502) for two flaws of published code: one
+            partition, and the classical Gaussian at a large epsilon.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class KnownMechanism:
 
     def trials(self, draws: Draws, runs: int | None = None, *, flawed: bool) -> Trials:
         """Independent runs with a fair coin each."""
-        present = np.asarray(draws.random(self.runs if runs is None else runs) < 0.5)
+        runs = self.runs if runs is None else runs
+        present = np.asarray(draws.random(runs) < 0.5)
         scores = (self.flawed if flawed else self.sound)(present, draws)
         names = [f"run {run}" for run in range(runs)]
         return joined(dict(zip(names, scores.tolist(), strict=True)), dict(zip(names, present.tolist(), strict=True)))
@@ -223,13 +225,13 @@ def _universe() -> KnownMechanism:
 
 
 def _coreset() -> KnownMechanism:
-    """One of two representatives is drawn with the noise that was paid for; which two there are cost nothing."""
+    """One of two representatives is drawn with noise that was paid for; which two there are cost nothing (11.14)."""
     points = [0.0, 1.0, 2.0, 10.0, 11.0, 12.0]
     far = [1000.0 in _representatives([*points, *more]) for more in ([], [1000.0])]
     even = _exponential(1.0, _votes((3, 3), (3, 3)))
     return KnownMechanism(
         "coreset-without-noise",
-        "Representatives are k-means centres of the private records, rounded to records, without noise (11, item 14).",
+        "Representatives are k-means centres of private records, rounded to records, without noise.",
         BoundedRange(1.0),
         AR,
         _labels([chance * there for chance, there in zip(even, far, strict=True)]),

@@ -25,9 +25,10 @@ from sottovoce.parameters import COUNT, Number
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.gaussian_dp import mu_of_budget
 from sottovoce.privacy.events import BoundedRange, DpEvent, GaussianDpEvent, PureDP
+from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.unit import Adjacency
 
-FACTORS: Final = (2.0, 4.0)
+FACTORS: Final = (2, 4)
 POWERS: Final = (0.5, 0.8, 0.95)
 MOST_RUNS: Final = 1_000_000
 """Runs of each world beyond which none are looked for."""
@@ -38,6 +39,8 @@ _RATES: Final[FloatArray] = np.unique(
 )
 """False positive rates that are tried; the mirror image of a curve gives the others."""
 _DEVIATIONS: Final = 6.0
+_COARSE: Final = 4
+"""Every fourth threshold is tried first, then those around the best."""
 
 
 def leaking(event: DpEvent, adjacency: Adjacency, factor: float, delta: float = 0.0) -> TradeOff:
@@ -60,7 +63,8 @@ def leaking(event: DpEvent, adjacency: Adjacency, factor: float, delta: float = 
         return TradeOff.of_event(PureDP(event.epsilon * factor), adjacency)
     epsilon = RdpAccountant(adjacency).compose(event).report(delta).epsilon
     if not 0 < epsilon < math.inf:
-        raise ParameterError("event", f"one of epsilon {epsilon:g} at delta {delta:g}", "of an epsilon above 0, finite")
+        cost = f"one of epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)}"
+        raise ParameterError("event", cost, "of an epsilon above 0, finite")
     if isinstance(event, GaussianDpEvent):
         return TradeOff.of_mu(mu_of_budget(factor * epsilon, delta))
     return TradeOff.of_points([(factor * epsilon, delta)])
@@ -111,10 +115,13 @@ def power_of_rates(absent: int, present: int, claim: TradeOff, truth: TradeOff, 
         caught = np.where(most >= 0, binom.cdf(most, present, fnr), 0.0)
         return float(binom.pmf(positives, absent, fpr) @ caught)
 
-    best = Power(0.0, 0.0)
-    for fpr, fnr in _operating_points(truth):
-        best = max(best, Power(chance(fpr, fnr), fpr), key=lambda found: found.power)
-    return best
+    points = _operating_points(truth, mirrored=absent != present)
+    found = {at: chance(*points[at]) for at in range(0, len(points), _COARSE)}
+    near = max(found, key=lambda at: found[at])
+    around = range(max(0, near - _COARSE + 1), min(len(points), near + _COARSE))
+    found |= {at: chance(*points[at]) for at in around if at not in found}
+    best = max(found, key=lambda at: found[at])
+    return Power(found[best], points[best][0])
 
 
 def power_of_one_run(
@@ -288,7 +295,7 @@ class Forecast:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"leak": self.leak, "power": self.power, "runs": {f"{power:g}": n for power, n in self.runs.items()}}
+        return {"leak": self.leak, "power": self.power, "runs": {f"{power}": n for power, n in self.runs.items()}}
 
 
 def forecast(
@@ -301,7 +308,7 @@ def forecast(
         [('2 times the epsilon', 0.52), ('4 times the epsilon', 1.0), ('everything', 1.0)]
     """
     claim = TradeOff.of_event(event, adjacency)
-    leaks = {f"{factor:g} times the epsilon": leaking(event, adjacency, factor, delta) for factor in FACTORS}
+    leaks = {f"{factor} times the epsilon": leaking(event, adjacency, factor, delta) for factor in FACTORS}
     return [
         Forecast(
             leak,
@@ -312,14 +319,18 @@ def forecast(
     ]
 
 
-def _operating_points(curve: TradeOff) -> list[tuple[float, float]]:
-    """Error rates of attacks on a curve: on one side of its middle, and their mirror images."""
+def _operating_points(curve: TradeOff, *, mirrored: bool = True) -> list[tuple[float, float]]:
+    """Error rates of attacks on a curve, in order: on one side of its middle, and their mirror images if asked.
+
+    With as many runs of each world the mirror image of a threshold is as good as it is.
+    """
     missed = curve.fnr(_RATES)
     below = missed + 1e-12 >= _RATES
     pairs = [*zip(_RATES[below].tolist(), missed[below].tolist(), strict=True)]
     middle = 1 - curve.accuracy
     pairs.append((middle, middle))
-    return [*pairs, *((fnr, fpr) for fpr, fnr in pairs if fpr != fnr)]
+    images = [(fnr, fpr) for fpr, fnr in reversed(pairs) if fpr != fnr]
+    return [*pairs, *(images if mirrored else [])]
 
 
 def _window(runs: int, rate: float) -> FloatArray:

@@ -209,7 +209,7 @@ def resolution_note(non_members: int, fpr: float) -> str | None:
 
     Example:
         >>> resolution_note(1000, 0.001)[:70]
-        '1000 non-members resolve a false-positive rate of 0.1 % only just: 1 ma'
+        '1000 non-members resolve a false-positive rate of 0.1 % only just: 1 m'
         >>> resolution_note(1000, 0.01) is None
         True
     """

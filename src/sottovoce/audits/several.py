@@ -46,4 +46,4 @@ def level_of_each(alpha: float, attacks: int) -> float:
         0.0125
     """
     level: float = Number(0, 1, above_least=True, below_most=True).read("alpha", alpha)
-    return level / COUNT.read("attacks", attacks)
+    return float(level / COUNT.read("attacks", attacks))

@@ -101,8 +101,8 @@ class TradeOff:
         """
         return cls(np.empty(0), np.empty(0), _MU.read("mu", mu))
 
-    @classmethod
-    def of_event(cls, event: DpEvent, adjacency: Adjacency) -> Self:
+    @staticmethod
+    def of_event(event: DpEvent, adjacency: Adjacency) -> TradeOff:
         """The curve of what a ledger is charged for.
 
         Gaussian releases have their own curve, everything else with a profile that of its profile. The rest, which is
@@ -118,7 +118,7 @@ class TradeOff:
             >>> round(float(curve.fnr(0.1)), 4)
             0.768
         """
-        return _of_event(cls, rebuilt(event), adjacency)  # type: ignore[return-value]
+        return _of_event(rebuilt(event), adjacency)
 
     def fnr(self, fpr: float | FloatArray) -> FloatArray:
         """The least false negative rate at each false positive rate, of the same shape; rounded down.
@@ -218,20 +218,20 @@ class TradeOff:
 
 
 @lru_cache(maxsize=256)
-def _of_event(cls: type[TradeOff], event: Any, adjacency: Adjacency) -> TradeOff:
+def _of_event(event: Any, adjacency: Adjacency) -> TradeOff:
     merged = merge([event])
     plan = plan_of(merged)
     releases = gaussians_merged(plan.releases)
     only = next(iter(releases), None)
     if plan.failure == 0 and len(releases) == 1 and isinstance(only, GaussianDpEvent) and only.noise_multiplier > 0:
-        return cls.of_mu(1 / only.noise_multiplier * (1 + FLOAT_MARGIN))
+        return TradeOff.of_mu(1 / only.noise_multiplier * (1 + FLOAT_MARGIN))
     if all(has_profile(release) for release in plan.releases):
         if len(plan.releases) > MOST_KINDS or plan.steps > MOST_STEPS:
             raise ParameterError("event", describe(event), f"at most {MOST_STEPS:,} releases of {MOST_KINDS} kinds")
-        return _of_profile(cls, _profile(event, adjacency))
+        return _of_profile(_profile(event, adjacency))
     accountant = RdpAccountant(adjacency).compose(event)
     pairs = [(accountant.report(delta, _CONVERTED).epsilon, delta) for delta in (0.0, *_DELTAS)]
-    return cls.of_points([(epsilon, delta) for epsilon, delta in pairs if math.isfinite(epsilon)] or [(0.0, 1.0)])
+    return TradeOff.of_points([(epsilon, delta) for epsilon, delta in pairs if math.isfinite(epsilon)] or [(0.0, 1.0)])
 
 
 def _profile(event: Any, adjacency: Adjacency) -> Profile:
@@ -241,14 +241,14 @@ def _profile(event: Any, adjacency: Adjacency) -> Profile:
     return profile_of(event, adjacency)
 
 
-def _of_profile(cls: type[TradeOff], profile: Profile) -> TradeOff:
+def _of_profile(profile: Profile) -> TradeOff:
     """From equally spaced epsilons, up to where delta comes no lower; a profile of few points would lose the middle."""
     tried = np.concatenate(([0.0], np.geomspace(_FARTHEST / 2**20, _FARTHEST, 241)))
     deltas = _rounded_up(profile(tried))
     level = max(_LEAST_DELTA, float(deltas[-1]) * (1 + _FLAT))
     reach = float(tried[int(np.argmax(deltas <= level))]) or float(tried[1])
     epsilons = np.linspace(0.0, reach, _POINTS)
-    return cls(epsilons, _rounded_up(profile(epsilons)))
+    return TradeOff(epsilons, _rounded_up(profile(epsilons)))
 
 
 def _rounded_up(deltas: FloatArray) -> FloatArray:

@@ -48,6 +48,10 @@ OTHERS = {
         "studies.clustering",
         "private clustering of embeddings and mixtures: what it finds, in which coordinates",
     ),
+    "audit-power": (
+        "studies.audit_power",
+        "audits on known-broken mechanisms and their sound twins; bounds, power and exact leakage; under five minutes",
+    ),
     "noise": ("speed.noise", "samplers at up to 260,000 candidates, beside OpenDP's: milliseconds a draw"),
     "hf-cache": ("speed.hf_cache", "hf: models, prefixes kept against recomputed: answers a second"),
     "startup": ("speed.startup", "processor seconds of commands, start to end; texts a second of the encoder"),

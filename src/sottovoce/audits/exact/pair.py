@@ -21,10 +21,11 @@ from sottovoce.audits.tradeoff import TradeOff
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.accounting.gaussian_dp import deltas_of_mu
 from sottovoce.privacy.events import DpEvent, describe
+from sottovoce.privacy.numbers import rounded_down, rounded_up
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing.claims import claim_of, excess, log_law
 
-EPSILONS: Final = tuple(round(0.25 * step, 2) for step in range(33))
+EPSILONS: Final = tuple(step / 4 for step in range(33))
 """Where the delta curve is reported, in nats."""
 MOST_OUTCOMES: Final = 1 << 20
 _SLACK: Final = 1e-6
@@ -79,7 +80,7 @@ class Pair:
             raise ParameterError("log_q", np.shape(self.log_q), f"of the first law's shape {np.shape(self.log_p)}")
         for name, law in (("log_p", self.log_p), ("log_q", self.log_q)):
             if not abs(float(np.exp(law).sum()) - 1) <= _SLACK:
-                raise ParameterError(name, f"{float(np.exp(law).sum()):.6g} in all", "probabilities that add to 1")
+                raise ParameterError(name, "another sum", "probabilities that add to 1, within 1e-6")
 
     @classmethod
     def of(
@@ -155,8 +156,9 @@ class Pair:
             return None
         worst = int(below.argmax())
         return (
-            f"{describe(event)} does not hold: an attack misses {1 - roc.true_positive_rates[worst]:.6g} where it "
-            f"errs on {roc.false_positive_rates[worst]:.6g}, and must miss {least[worst]:.6g}"
+            f"{describe(event)} does not hold: an attack misses {rounded_up(1 - roc.true_positive_rates[worst], 6)} "
+            f"where it errs on {rounded_up(roc.false_positive_rates[worst], 6)}, and must miss "
+            f"{rounded_down(least[worst], 6)}"
         )
 
 
@@ -202,7 +204,8 @@ class GaussianPair:
         if float(below.max()) <= _SLACK:
             return None
         at = float(rates[int(below.argmax())])
-        return f"{describe(event)} does not hold: mu {self.mu:.6g} misses too little at a false positive rate of {at:g}"
+        mu, rate = rounded_up(self.mu, 6), rounded_up(at, 6)
+        return f"{describe(event)} does not hold: mu {mu} misses too little at a false positive rate of {rate}"
 
 
 def as_dict(leak: Leak, epsilons: Sequence[float] = EPSILONS) -> dict[str, Any]:
@@ -213,7 +216,7 @@ def as_dict(leak: Leak, epsilons: Sequence[float] = EPSILONS) -> dict[str, Any]:
         "total_variation": leak.total_variation,
         "accuracy": (1 + leak.total_variation) / 2,
         "kl": leak.kl if math.isfinite(leak.kl) else None,
-        "delta": {f"{epsilon:g}": float(delta) for epsilon, delta in zip(epsilons, deltas, strict=True)},
+        "delta": {f"{epsilon}": float(delta) for epsilon, delta in zip(epsilons, deltas, strict=True)},
     }
 
 

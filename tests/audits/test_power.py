@@ -1,0 +1,127 @@
+"""Power and ceilings: sums beside simulated audits and beside every outcome, and what cannot be found at all."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from sottovoce.audits.bounds import Rates, epsilon_of_one_run, epsilon_of_rates, refutes
+from sottovoce.audits.one_run import curve_refuted, independent_p_value
+from sottovoce.audits.power import (
+    EVERYTHING,
+    POWERS,
+    ceiling_of_one_run,
+    ceiling_of_rates,
+    forecast,
+    leaking,
+    power_of_one_run,
+    power_of_rates,
+    runs_needed,
+)
+from sottovoce.audits.tradeoff import TradeOff
+from sottovoce.errors import ParameterError
+from sottovoce.privacy.accounting.gaussian_dp import epsilon_of_mu
+from sottovoce.privacy.events import BoundedRange, GaussianDpEvent, NoOpDpEvent, PureDP, ZCDpEvent
+from sottovoce.privacy.unit import Adjacency
+
+AR = Adjacency.ADD_REMOVE
+ONE, TWO = TradeOff.of_points([(1.0, 0.0)]), TradeOff.of_points([(2.0, 0.0)])
+
+
+def every_outcome(runs: int, claim: TradeOff, fpr: float, fnr: float, alpha: float) -> float:
+    counts = range(runs + 1)
+    fp, fn = binom.pmf(counts, runs, fpr), binom.pmf(counts, runs, fnr)
+    return sum(float(fp[i] * fn[j]) for i in counts for j in counts if refutes(Rates(i, runs, j, runs), claim, alpha))
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.01])
+def test_the_power_of_rates_is_the_sum_over_every_outcome(alpha):
+    found = power_of_rates(24, 24, ONE, TWO, alpha)
+    x = found.false_positive_rate
+    assert found.power == pytest.approx(every_outcome(24, ONE, x, float(TWO.fnr(x)), alpha), abs=1e-7)
+    # It is the best of the thresholds that are tried, among them the middle of the curve.
+    middle = 1 - TWO.accuracy
+    assert found.power >= every_outcome(24, ONE, middle, middle, alpha) - 1e-7
+
+
+def test_a_release_within_its_claim_is_caught_no_more_often_than_the_level():
+    for claim in (ONE, TradeOff.of_mu(1.0), TradeOff.of_event(BoundedRange(2.0), AR)):
+        assert power_of_rates(200, 200, claim, claim).power <= 0.05
+        assert power_of_one_run(500, 100, claim, claim).power <= 0.05
+        assert power_of_one_run(500, 100, claim, claim, independent=True).power <= 0.05
+
+
+def test_the_power_of_one_run_by_simulation():
+    """False alarm: the estimate from 4,000 draws is within 4 standard errors, .032, with chance 1 - 6e-5."""
+    claim, truth, draws = TradeOff.of_mu(0.5), TradeOff.of_mu(1.2), np.random.default_rng(4)
+    counts = []
+    for _ in range(4000):
+        present = draws.random(150) < 0.5
+        apart = 1.2 * (present - 0.5) + draws.standard_normal(150)
+        surest = np.abs(apart).argsort()[::-1][:30]
+        counts.append(int(((apart > 0) == present)[surest].sum()))
+    by_curve = {v: curve_refuted(150, 30, v, claim) for v in set(counts)}
+    by_order = {v: independent_p_value(150, 30, v, claim) <= 0.05 for v in set(counts)}
+    for refuted, independent in ((by_curve, False), (by_order, True)):
+        stated = power_of_one_run(150, 30, claim, truth, independent=independent).power
+        assert sum(refuted[v] for v in counts) / 4000 == pytest.approx(stated, abs=0.032)
+    least = next(v for v in range(151) if independent_p_value(150, 150, v, claim) <= 0.05)
+    whole = power_of_one_run(150, 150, claim, truth, independent=True).power
+    assert whole == pytest.approx(binom.sf(least - 1, 150, truth.accuracy))
+    assert power_of_one_run(3, 1, claim, truth).power == 0
+
+
+def test_the_number_of_runs_is_enough_and_half_of_it_is_not():
+    for power in POWERS:
+        runs = runs_needed(ONE, TWO, power)
+        assert power_of_rates(runs, runs, ONE, TWO).power >= power
+        assert power_of_rates(runs // 2, runs // 2, ONE, TWO).power < power
+
+
+def test_what_leaks_everything_is_caught_by_few_runs_and_what_leaks_nothing_by_none():
+    assert runs_needed(ONE, EVERYTHING, 0.95) == 12
+    assert epsilon_of_rates(Rates(0, 12, 0, 12)) > 1 > epsilon_of_rates(Rates(0, 11, 0, 11))
+    assert runs_needed(ONE, ONE, 0.5, most=2000) is None
+
+
+def test_leaks_are_those_of_a_larger_budget():
+    assert leaking(BoundedRange(0.5), AR, 2.0).fnr(0.1) == TradeOff.of_event(BoundedRange(1.0), AR).fnr(0.1)
+    gaussian = leaking(GaussianDpEvent(2.0), AR, 2.0, 1e-5)
+    assert epsilon_of_mu(gaussian.mu, 1e-5) == pytest.approx(2 * epsilon_of_mu(0.5, 1e-5), rel=1e-6)
+    assert leaking(ZCDpEvent(0.1), AR, 2.0, 1e-6).accuracy < 1
+    for event, delta in ((NoOpDpEvent(), 0.0), (ZCDpEvent(0.1), 0.0)):
+        with pytest.raises(ParameterError, match="event"):
+            leaking(event, AR, 2.0, delta)
+    with pytest.raises(ParameterError, match="factor"):
+        leaking(PureDP(1.0), AR, 1.0)
+
+
+def test_a_forecast_says_what_each_leak_takes():
+    rows = forecast(PureDP(1.0), AR, 50, 50)
+    assert [row.leak for row in rows] == ["2 times the epsilon", "4 times the epsilon", "everything"]
+    assert rows[0].power < rows[1].power <= rows[2].power == pytest.approx(1.0)
+    assert rows[0].as_dict()["runs"] == {"0.5": 30, "0.8": 47, "0.95": 66}
+
+
+def test_the_ceiling_by_simulation():
+    """False alarm: the median of 2,000 bounds lies between the 45th and the 55th percentile with chance 1 - 1e-5."""
+    ceiling, draws = ceiling_of_rates(100, 100, TWO), np.random.default_rng(6)
+    middle = 1 - TWO.accuracy
+    assert ceiling.perfect == pytest.approx(epsilon_of_rates(Rates(0, 100, 0, 100)))
+    counts = draws.binomial(100, middle, (2000, 2))
+    bounds = np.array([epsilon_of_rates(Rates(int(fp), 100, int(fn), 100)) for fp, fn in counts])
+    assert np.quantile(bounds, 0.45) <= ceiling.on_curve + 1e-9  # of all thresholds the best
+    assert (bounds > ceiling.on_curve_most).mean() < 0.08
+    assert 0 < ceiling.on_curve < 2 < ceiling.perfect
+    assert set(ceiling.as_dict()) == {"perfect", "on_curve", "on_curve_most"}
+
+
+def test_the_ceiling_of_one_run():
+    ceiling = ceiling_of_one_run(1000, 100, TradeOff.of_mu(0.5), 1e-5)
+    assert ceiling.perfect == pytest.approx(3.465376, abs=1e-6)
+    assert ceiling.on_curve == pytest.approx(epsilon_of_one_run(1000, 100, 74, 1e-5))
+    whole = ceiling_of_one_run(100, 100, TradeOff.of_points([(math.log(9), 0.0)]))
+    assert whole.on_curve == pytest.approx(epsilon_of_one_run(100, 100, 90))

@@ -1,0 +1,127 @@
+"""Planted in the audits: limits of half the confidence, wrong divisors, choices that see what certifies them."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+BOUNDS = ("tests/audits/test_bounds.py",)
+ONE_RUN = ("tests/audits/test_one_run.py",)
+SPLIT = ("tests/audits/test_split.py",)
+POWER = ("tests/audits/test_power.py",)
+TRADEOFF = ("tests/audits/test_tradeoff.py",)
+EXACT = ("tests/audits/exact",)
+
+MUTANTS = [
+    Mutant(
+        "band-of-one-side",
+        "the band holds for each side at alpha, for both together at twice that",
+        "audits/bounds.py",
+        'half = _LEVEL.read("alpha", alpha) / 2\n    thresholds',
+        'half = _LEVEL.read("alpha", alpha)\n    thresholds',
+        BOUNDS,
+    ),
+    Mutant(
+        "curve-above-its-points",
+        "the mirror image of a pair's line is not shrunk, so that large rates promise too much",
+        "audits/tradeoff.py",
+        "np.maximum(steep, shrink * (left - rates[:, None])).max(axis=1)",
+        "np.maximum(steep, left - rates[:, None]).max(axis=1)",
+        TRADEOFF,
+    ),
+    Mutant(
+        "curve-of-one-direction",
+        "a plan of samples has the curve of the added record alone",
+        "privacy/accounting/profiles.py",
+        "        inner = np.maximum(inner, losses.delta(at))\n",
+        "        inner = losses.delta(at)\n",
+        ("tests/privacy/accounting/test_profiles.py", *TRADEOFF),
+    ),
+    Mutant(
+        "guesses-as-the-divisor",
+        "right guesses are counted per guess, though which canaries are guessed on depends on what came out",
+        "audits/one_run.py",
+        "    _counted(canaries, guesses, correct)\n    right = ",
+        "    _counted(canaries, guesses, correct)\n    canaries = guesses\n    right = ",
+        ONE_RUN,
+    ),
+    Mutant(
+        "mass-at-its-own-level",
+        "mass that is added one level down counts as if it were a level higher",
+        "audits/one_run.py",
+        "right += more * (k - 1) / (guesses - k + 1)",
+        "right += more * k / (guesses - k + 1)",
+        ONE_RUN,
+    ),
+    Mutant(
+        "the-duller-end",
+        "each part of the order statistic counts with its least sure guesses",
+        "audits/one_run.py",
+        "1 - beta.ppf(QUANTILES[1:], trials - guesses, guesses + 1)",
+        "1 - beta.ppf(QUANTILES[:-1] * 0.9, trials - guesses, guesses + 1)",
+        ONE_RUN,
+    ),
+    Mutant(
+        "ties-by-name",
+        "equal scores stand in the order of names, which may tell the coin",
+        "audits/split.py",
+        "sorted(scores, key=lambda name: hashlib.sha256(name.encode()).digest())",
+        "sorted(scores)",
+        SPLIT,
+    ),
+    Mutant(
+        "chosen-on-all-trials",
+        "a rule sees the trials that certify its choice",
+        "audits/split.py",
+        "self._selecting, self._certifying = trials.only(selecting), trials.only(~selecting)",
+        "self._selecting, self._certifying = trials, trials.only(~selecting)",
+        SPLIT,
+    ),
+    Mutant(
+        "counted-again",
+        "the certifying trials can be counted as often as it takes",
+        "audits/split.py",
+        "        self._counted = True\n",
+        "",
+        SPLIT,
+    ),
+    Mutant(
+        "joined-by-place",
+        "truths are read in their own order",
+        "audits/split.py",
+        "truths = [present[name] for name in ids]",
+        "truths = list(present.values())",
+        SPLIT,
+    ),
+    Mutant(
+        "holm-without-order",
+        "an adjusted p-value may be below that of a smaller one",
+        "audits/several.py",
+        "highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[name]))",
+        "highest = min(1.0, (len(p_values) - rank) * p_values[name])",
+        ("tests/audits/test_several.py",),
+    ),
+    Mutant(
+        "power-of-a-looser-test",
+        "the power is that of a test whose limits have the whole level each",
+        "audits/power.py",
+        '    half = _LEVEL.read("alpha", alpha) / 2\n\n    def chance',
+        '    half = _LEVEL.read("alpha", alpha)\n\n    def chance',
+        POWER,
+    ),
+    Mutant(
+        "losses-of-one-direction",
+        "delta is that of the first law alone",
+        "audits/exact/pair.py",
+        "np.maximum(forward, np.maximum(q - grown * p, 0.0).sum(axis=1))",
+        "forward",
+        EXACT,
+    ),
+    Mutant(
+        "neighbours-of-the-first-expert",
+        "the search leaves out every expert but the first",
+        "audits/exact/labels.py",
+        "for own in _distinct(self.rows):",
+        "for own in _distinct(self.rows)[:1]:",
+        EXACT,
+    ),
+]
