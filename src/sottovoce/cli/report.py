@@ -29,7 +29,7 @@ def report(
         str | None, typer.Option("--ledger", help="The ledger that was charged: for other releases of the same data.")
     ] = None,
     audit: Annotated[
-        Path | None, typer.Option("--audit", help="What 'sotto audit --json' printed, for its verdict and power.")
+        str | None, typer.Option("--audit", help="What 'sotto audit --json' printed, for its verdict and power.")
     ] = None,
     queries: Annotated[
         str | None, typer.Option("--queries", help="Labelled public questions: measures right answers by label.")
@@ -70,7 +70,7 @@ def report(
     found = facts_of(
         released,
         ledger=None if ledger is None else Ledger(ledger),
-        audit=None if audit is None else read_audit(audit),
+        audit=None if audit is None else read_audit(Path(audit)),
         utility=_by_label(released, queries, text_column, label_column) if queries else None,
         about=said,
     )
