@@ -68,7 +68,7 @@ class Rates:
 def accuracy_cap(epsilon: float, delta: float = 0.0) -> float:
     """The best accuracy of any guess between two equally likely worlds under (epsilon, delta)-DP.
 
-    The audits that are still to come compare with it (specification 10.1).
+    The cap of one pair; ``TradeOff.accuracy`` has that of a whole curve (specification 10.1).
 
     Example:
         >>> round(accuracy_cap(1.0), 5)
@@ -80,7 +80,7 @@ def accuracy_cap(epsilon: float, delta: float = 0.0) -> float:
 def accuracy_cap_of_mu(mu: float) -> float:
     """The best accuracy under mu-GDP: Phi(mu / 2).
 
-    The audits that are still to come compare with it (specification 10.1).
+    ``TradeOff.accuracy`` has the cap of any curve (specification 10.1).
 
     Example:
         >>> round(accuracy_cap_of_mu(0.2681), 4)
@@ -104,8 +104,6 @@ def epsilon_of_rates(rates: Rates, delta: float = 0.0, alpha: float = ALPHA) -> 
 def mu_of_rates(rates: Rates, alpha: float = ALPHA) -> float:
     """The largest mu that the rates refute; a statement about mu-GDP, not about epsilon (specification 10.4).
 
-    The audits of Gaussian releases, which are still to come, need it.
-
     Example:
         >>> round(mu_of_rates(Rates(5, 500, 250, 500)), 6)
         1.879757
@@ -119,7 +117,7 @@ def mu_of_rates(rates: Rates, alpha: float = ALPHA) -> float:
 def epsilon_of_accuracy(correct: int, runs: int, delta: float = 0.0, alpha: float = ALPHA) -> float:
     """The largest epsilon that an accuracy over independent runs with balanced secrets refutes.
 
-    The audits that are still to come need it (specification 10.3).
+    For guesses that were counted without saying which were false positives (specification 10.2).
 
     Example:
         >>> round(epsilon_of_accuracy(305, 400, delta=0.05), 4)

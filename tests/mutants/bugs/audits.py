@@ -9,7 +9,7 @@ ONE_RUN = ("tests/audits/test_one_run.py",)
 SPLIT = ("tests/audits/test_split.py",)
 POWER = ("tests/audits/test_power.py",)
 TRADEOFF = ("tests/audits/test_tradeoff.py",)
-EXACT = ("tests/audits/exact",)
+EXACT = ("tests/audits/exact/test_pair.py", "tests/audits/exact/test_worlds.py")
 
 MUTANTS = [
     Mutant(

@@ -153,7 +153,7 @@ def profile_of(event: DpEvent, adjacency: Adjacency) -> Profile:
 def false_negative_rate(profile: Profile, false_positive_rate: float, reach: float, points: int = 4001) -> float:
     """The least rate of missed members that a test with this false positive rate can have (specification T17).
 
-    The audits that are still to come compare with it.
+    One point of the trade-off curve; ``sottovoce.audits.tradeoff`` has the whole of it.
 
     Args:
         profile: Of the release, the same in both directions.
