@@ -141,6 +141,13 @@ def test_an_audit_whose_model_fails_says_that_it_could_not_run():
     assert (report.verdict, report.reason) == (Verdict.COULD_NOT_RUN, "The model is gone.")
 
 
+def test_a_claim_out_of_reach_is_said_to_be_so():
+    few = audit(FunctionGame("leaky", leaking), Claim.of(9.0, 0.0, RO), kinds=["hex"]).run()
+    assert few.verdict is Verdict.NONE_FOUND
+    assert "This audit can show an epsilon of at most" in few.notes[-1]
+    assert few.measured.powers["everything"] < 1e-3
+
+
 def test_records_are_spread_and_units_are_named():
     assert [row.line for row in spread(ROWS, 2)] == [0, 1]
     assert (unit_of(ROWS, None), unit_of(ROWS, "text")) == ("record", "text")

@@ -9,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from sottovoce.cli import run
+from sottovoce.models.backends.embedded import Embedded
+from sottovoce.models.fake import FakeScorer
 
 
 @pytest.fixture
@@ -50,7 +52,8 @@ def test_a_method_without_noise_ends_with_1(desk):
     assert (code, "full-context: violation found" in out) == (1, True)
 
 
-def test_an_audit_that_cannot_run_ends_with_2_and_says_so_in_its_outputs(desk):
+def test_an_audit_that_cannot_run_ends_with_2_and_says_so_in_its_outputs(desk, monkeypatch):
+    monkeypatch.setattr(Embedded, "scorer", lambda self: lambda: FakeScorer(name="embedded"))
     words = ("--endpoint", "http://127.0.0.1:9/v1", "--runs", "4", "--junit", "a.xml")
     code, out, _ = desk("canary", *ROWS, *words)
     assert (code, "could not run" in out) == (2, True)
@@ -157,6 +160,7 @@ def address():
 @pytest.mark.parametrize(("repeats", "code"), [(True, 1), (False, 0)])
 def test_a_system_behind_an_address_is_audited(desk, address, monkeypatch, repeats, code):
     monkeypatch.setattr(Chat, "repeats", repeats)
+    monkeypatch.setattr(Embedded, "scorer", lambda self: lambda: FakeScorer(name="embedded"))
     found, out, err = desk("canary", *ROWS, "--endpoint", address, *QUICK, "--json")
     assert found == code, err
     told = json.loads(out)

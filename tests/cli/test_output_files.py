@@ -248,6 +248,11 @@ def test_the_commands_that_write_are_known():
         "predict": ["out"],
         "models fit-head": ["out"],
         "bench report": ["figures", "markdown", "out"],
+        "report": ["out", "registry"],
+        **{
+            f"audit {kind}": ["junit", "report", "sarif"]
+            for kind in ("canary", "injection", "membership", "extract", "exact", "fitted")
+        },
     }
     assert all(isinstance(one, NewFile) for _, command in leaves(_build()) for one in outputs_of(command).values())
 

@@ -140,6 +140,9 @@ def of_play(kind: str, subject: str, played: Played, **others: Any) -> Report:
     verdict = Verdict.VIOLATION if played.violated else Verdict.NONE_FOUND
     ceiling = played.ceiling
     exact = [attack.exact for attack in played.certified if attack.exact is not None]
+    if ceiling.perfect <= claim.epsilon:
+        most = f"{rounded_up(ceiling.perfect, 3)}, and {rounded_up(claim.epsilon, 6)} is claimed. Ask for more answers."
+        others["notes"] = [*others.get("notes", ()), f"This audit can show an epsilon of at most {most}"]
     measured = Measured(
         best.bound,
         1 - played.alpha,

@@ -65,6 +65,7 @@ def _build() -> Any:
         models,
         plan,
         predict,
+        report,
         settings,
         synthesize,
         verify,
@@ -73,7 +74,8 @@ def _build() -> Any:
     from sottovoce.cli.outputs import guard
     from sottovoce.cli.panels import group
 
-    for module in (demo, init, fit, predict, classify, ask, answer, synthesize, verify, plan, account, methods, bench):
+    told = (demo, init, fit, predict, classify, ask, answer, synthesize, verify, plan, account, methods, bench, report)
+    for module in told:
         module.add_to(app)
     for module_with_group in (audit, ledger, models):
         module_with_group.add_to(app)

@@ -455,7 +455,8 @@ def _canary(kind: str, given: dict[str, Any]) -> int:
         price = _price(given)
         claim = Claim.of(price.epsilon, price.delta, adjacency)
         notes += ("The claim is yours: nothing is known of how this system protects its records.",)
-        choice: Callable[[Any], Sequence[Any]] = detectors.of_texts
+        embed = _embedder()
+        choice: Callable[[Any], Sequence[Any]] = lambda canary: detectors.of_texts(canary, embed)  # noqa: E731
     else:
         game = _label_game(given, task)
         model, choice = game.model, detectors.of_labels
@@ -561,6 +562,29 @@ def _endpoint_game(given: dict[str, Any], task: Task) -> Any:
 
     key = os.environ.get("OPENAI_API_KEY", "")
     return EndpointGame(given["endpoint"], task, given["endpoint_model"], key=key)
+
+
+def _embedder() -> Callable[[Sequence[str]], Any] | None:
+    """The embedded model's vectors of texts, for the reference vector; ``None`` where it is not installed."""
+    from sottovoce.cli.console import load_scorer
+    from sottovoce.errors import MissingExtraError, ModelError
+    from sottovoce.models.base import Embedder
+    from sottovoce.tasks import Task
+
+    try:
+        model = load_scorer("embedded")
+    except (MissingExtraError, ModelError):
+        return None
+    task = Task(labels=["a", "b"])
+    return (lambda texts: _vectors(model, task, texts)) if isinstance(model, Embedder) else None
+
+
+def _vectors(model: Any, task: Task, texts: Sequence[str]) -> Any:
+    """Vectors, each different text embedded once."""
+    different = list(dict.fromkeys(texts))
+    vectors = model.embed_questions(task, [{"text": text.strip() or "-"} for text in different])
+    place = {text: number for number, text in enumerate(different)}
+    return vectors[[place[text] for text in texts]]
 
 
 def _refuse_with_endpoint(given: dict[str, Any]) -> None:

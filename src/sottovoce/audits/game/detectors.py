@@ -140,12 +140,13 @@ class ReferenceVector:
         self._direction: FloatArray | None = None
 
     def fit(self, absent: Sequence[str], present: Sequence[str]) -> None:
-        self._direction = self._embed(present).mean(axis=0) - self._embed(absent).mean(axis=0)
+        means = [np.nan_to_num(self._embed(answers)).mean(axis=0) for answers in (present, absent)]
+        self._direction = means[0] - means[1]
 
     def scores(self, answers: Sequence[str]) -> FloatArray:
         if self._direction is None:
             raise AssertionError("a reference vector is learned before it scores")
-        return np.asarray(self._embed(answers) @ self._direction)
+        return np.nan_to_num(self._embed(answers) @ self._direction)
 
 
 def of_labels(canary: Canary) -> list[Detector]:

@@ -1,0 +1,319 @@
+"""The privacy facts of a release, in an order that does not change: from certificate, ledger, audit and its owner.
+
+What the owner alone can know is asked of the owner, and stands as "not stated" where no answer was given.
+
+Guarantee   Figures are those of the certificate, rounded up; nothing private is read.
+Sources     specification 6.8 (delta), 8 (what no epsilon covers), 10.1 (odds); NIST SP 800-226 for the hazards.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, final
+
+from sottovoce.errors import InputError, ParameterError
+from sottovoce.explain.facts.hazards import HAZARDS
+from sottovoce.fitting.fitted import Fitted
+from sottovoce.intervals import Proportion
+from sottovoce.parameters import nearest
+from sottovoce.privacy.event_json import event_from_json
+from sottovoce.privacy.events import describe
+from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.privacy.numbers import factor_up, rounded_up
+from sottovoce.privacy.scope import OF_A_FIT
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.records import limits
+
+NOT_STATED: Final = "not stated"
+ABOUT: Final = {
+    "name": "Name of what is published",
+    "curator": "Who publishes it",
+    "description": "What it is",
+    "intended-use": "What it is for",
+    "region": "Whose data, or under which law",
+    "publication-date": "Day of publication, as 2026-01-31",
+    "author": "Who filled this in",
+    "model-host": "Who runs the model, and sees every private text",
+    "operator": "Who runs this package, and sees records and scores",
+    "key-holders": "Who can read the trusted store and the ledger",
+    "askers": "Who may ask, and sees answers alone",
+    "tuned-on": "What settings were chosen on",
+}
+"""What the owner is asked for, by the name to give it under."""
+_PRIORS: Final = (0.01, 0.1, 0.5)
+_AUDIT_BYTES: Final = 50_000_000
+
+
+@final
+@dataclass(frozen=True)
+class Section:
+    """A part of the facts.
+
+    Attributes:
+        title: Its heading.
+        rows: What, and its value.
+        words: What it means, in sentences; empty where rows speak for themselves.
+    """
+
+    title: str
+    rows: Sequence[tuple[str, str]]
+    words: str = ""
+
+
+@final
+@dataclass(frozen=True)
+class Facts:
+    """Everything that is known of a release.
+
+    Attributes:
+        subject: What was released.
+        sections: In the fixed order.
+        about: What the owner said.
+        certificate: As JSON.
+    """
+
+    subject: str
+    sections: Sequence[Section]
+    about: Mapping[str, str]
+    certificate: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        told = [{"title": part.title, "rows": [list(row) for row in part.rows], "words": part.words}
+                for part in self.sections]  # fmt: skip
+        return {"format": "sottovoce-facts-1", "subject": self.subject, "sections": told, "about": dict(self.about)}
+
+
+def read_about(pairs: Sequence[str]) -> dict[str, str]:
+    """What the owner said, from texts such as ``curator=Harrow``.
+
+    Raises:
+        ParameterError: A text is not NAME=VALUE, or a name is not known or given twice.
+    """
+    about: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not value.strip():
+            raise ParameterError("--about", pair, "NAME=VALUE, such as curator=Harrow")
+        if name not in ABOUT or name in about:
+            known = f"one of {', '.join(ABOUT)}, given once{nearest(name, [*ABOUT])}"
+            raise ParameterError("--about", name, known)
+        about[name] = value.strip()
+    return about
+
+
+def read_audit(file: Path) -> dict[str, Any]:
+    """What ``sotto audit --json`` printed.
+
+    Raises:
+        InputError: The file holds something else.
+    """
+    try:
+        told = json.loads(limits.read_text(file, "audit", _AUDIT_BYTES))
+        if not str(told["format"]).startswith("sottovoce-audit-"):
+            raise ValueError
+        return {name: told[name] for name in ("kind", "subject", "verdict", "reason", "date", "measured", "claim")}
+    except OSError as error:
+        raise InputError(f"{file} cannot be read ({error.strerror}). Check --audit.") from None
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{file} holds no audit. Write one with: sotto audit ... --json > {file.name}") from None
+
+
+def facts_of(
+    fitted: Fitted,
+    *,
+    ledger: Ledger | None = None,
+    audit: Mapping[str, Any] | None = None,
+    utility: Mapping[str, Proportion] | None = None,
+    about: Mapping[str, str] | None = None,
+) -> Facts:
+    """Collects the facts.
+
+    Args:
+        fitted: What was released.
+        ledger: That was charged: for other releases of the same data.
+        audit: As ``read_audit`` reads it.
+        utility: Share of right answers to public questions, by label.
+        about: What the owner said.
+
+    Raises:
+        InputError: The certificate does not hold.
+    """
+    c, said = fitted.certificate, dict(about or {})
+    c.require_sound("the fitted file")
+    adjacency = Adjacency(c.adjacency)
+    subject = said.get("name") or f"{c.method} for {len(c.labels)} labels"
+    return Facts(
+        subject,
+        (
+            _guarantee(c),
+            _delta(c),
+            _odds(c),
+            _protected(c, adjacency),
+            _not_protected(c, adjacency),
+            _trust(said, c),
+            _others(c, ledger),
+            _tuned(said, c),
+            _utility(utility),
+            _audit(audit),
+            _model(c),
+            _hazards(),
+        ),
+        said,
+        c.as_dict,
+    )
+
+
+def _guarantee(c: Any) -> Section:
+    rows = [
+        ("mechanism", describe(event_from_json(c.event))),
+        ("charged to the ledger", describe(event_from_json(c.charge))),
+        ("epsilon, for the whole release and every answer from it", rounded_up(c.epsilon, 6)),
+        ("delta", rounded_up(c.delta, 6)),
+        ("adjacency", c.adjacency),
+        ("privacy unit", c.unit),
+        ("change type", c.change),
+    ]
+    return Section("The guarantee", rows, c.statement)
+
+
+def _delta(c: Any) -> Section:
+    words = "The guarantee is pure: the factor holds without exception."
+    if c.delta:
+        words = (
+            f"Beyond that factor the probability of any set of outcomes can change by at most {rounded_up(c.delta, 6)} "
+            "more. Delta should lie well below one over the number of units."
+        )
+    return Section("What delta means", [("delta", rounded_up(c.delta, 6))], words)
+
+
+def _odds(c: Any) -> Section:
+    from sottovoce.audits.tradeoff import TradeOff
+
+    curve = TradeOff.of_event(event_from_json(c.event), Adjacency(c.adjacency))
+    factor = factor_up(c.epsilon)
+    rows = [
+        ("no probability changes by more than a factor of", factor),
+        ("best guess whether a unit is there, where chance is 50 %", f"{rounded_up(100 * curve.accuracy, 4)} % right"),
+    ]
+    for prior in _PRIORS:
+        after = _posterior(prior, c.epsilon)
+        rows.append((f"who thinks it {_percent(prior)} likely beforehand", f"at most {rounded_up(100 * after, 4)} %"))
+    words = "The last rows follow from epsilon alone, up to delta; the best guess follows from the release's own noise."
+    return Section("Odds", rows, words)
+
+
+def _posterior(prior: float, epsilon: float) -> float:
+    import math
+
+    return prior / (prior + (1 - prior) * math.exp(-min(epsilon, 700.0)))
+
+
+def _percent(share: float) -> str:
+    return f"{round(100 * share)} %"
+
+
+def _protected(c: Any, adjacency: Adjacency) -> Section:
+    units = str(c.units) if c.units is not None else "not told"
+    rows = [("who", f"every '{c.unit}' of the private records"), ("number of units", units)]
+    sentence = adjacency.sentence(c.unit)
+    return Section("Who is protected", rows, f"One change is {sentence}.")
+
+
+def _not_protected(c: Any, adjacency: Adjacency) -> Section:
+    count = "public under this adjacency" if adjacency.size_is_public else "not public; time may tell it"
+    rows = [
+        ("third persons named in a record", f"only as part of that '{c.unit}'"),
+        ("the number of units", count),
+        *[(what, "public input") for what in OF_A_FIT],
+        ("the question", "public input; whoever runs the model sees it"),
+        ("time, memory and traffic", "not hidden"),
+        ("what the model learned before", "not covered: it may know the same facts from elsewhere"),
+    ]
+    return Section("What is not protected", rows)
+
+
+def _trust(said: Mapping[str, str], c: Any) -> Section:
+    names = ("model-host", "operator", "key-holders", "askers")
+    rows = [(ABOUT[name], said.get(name, NOT_STATED)) for name in names]
+    rows.append(("whether the model keeps records apart", c.isolation))
+    rows.append(("source of noise", "seeded: no guarantee" if c.seeded else "the operating system"))
+    return Section("Who must be trusted", rows)
+
+
+def _others(c: Any, ledger: Ledger | None) -> Section:
+    title = "Other releases of the same data"
+    if ledger is None:
+        return Section(
+            title, [("ledger", NOT_STATED)], "Every other release of these records adds to the epsilon above."
+        )
+    with ledger.rows() as history:
+        own = next((e for e in history.entries if e["release_id"] == c.ledger and e["kind"] == "reserve"), None)
+        names = {row["id"]: str(row["name"]) for row in history.data_sets}
+        if own is None:
+            raise InputError("The ledger has no charge of this file. Name the ledger that was charged with --ledger.")
+        name = names[own["data_set"]]
+    balance = next(one for one in ledger.balances() if one.name == name)
+    rows = [
+        ("budget of the data set", str(balance.budget)),
+        ("epsilon used in all, at the budget's delta", rounded_up(balance.epsilon_used, 6)),
+        ("charged releases, this one among them", str(balance.answers)),
+        ("releases without a guarantee", str(balance.non_private)),
+        ("releases of a model not shown to keep records apart", str(balance.unverified)),
+        ("adjacency and unit", f"{balance.adjacency.value}, '{balance.unit}'"),
+    ]
+    words = "The budget bounds everything." if balance.is_kept else "The budget does NOT bound everything: see above."
+    return Section(title, rows, words)
+
+
+def _tuned(said: Mapping[str, str], c: Any) -> Section:
+    rows = [(name, str(value)) for name, value in c.parameters.items()]
+    rows.append((ABOUT["tuned-on"], said.get("tuned-on", NOT_STATED)))
+    return Section("What was tuned on what", rows, "Choosing settings by private accuracy is a release of its own.")
+
+
+def _utility(utility: Mapping[str, Proportion] | None) -> Section:
+    rows = [(label, str(share)) for label, share in (utility or {}).items()] or [("right answers", "not measured")]
+    words = "On public questions; 95 % intervals." if utility else "Measure it with --queries, on public questions."
+    return Section("What the answers are worth", rows, words)
+
+
+def _audit(audit: Mapping[str, Any] | None) -> Section:
+    if audit is None:
+        return Section("Audit", [("audit", "none was given")], "Write one with: sotto audit FILE --json")
+    measured = audit["measured"] or {}
+    rows = [
+        ("date", str(audit["date"])),
+        ("of", f"{audit['subject']}, by {audit['kind']}"),
+        ("verdict", audit["verdict"]),
+    ]
+    rows += [
+        (f"found with an ideal attack if it leaks {leak}", _power(p)) for leak, p in measured.get("powers", {}).items()
+    ]
+    return Section("Audit", rows, str(audit["reason"]))
+
+
+def _power(power: float) -> str:
+    from sottovoce.privacy.numbers import rounded_down
+
+    return f"{rounded_down(100 * power, 3)} % of the time"
+
+
+def _model(c: Any) -> Section:
+    rows = [
+        ("model", c.model),
+        ("hash of what makes its vectors", c.embedding or "none are used"),
+        ("hash of what was released", c.content_sha256),
+        ("sottovoce", c.version),
+        ("charge", c.ledger),
+    ]
+    return Section("Model and hashes", rows)
+
+
+def _hazards() -> Section:
+    rows = [(hazard, handled) for _, hazard, handled in HAZARDS]
+    words = "Of NIST SP 800-226, in our words. What is done, and the test that shows it: docs/nist-sp-800-226.md."
+    return Section("Hazards", rows, words)

@@ -1,0 +1,207 @@
+"""The privacy facts: a fixed order, every figure from the certificate, and an entry that the registry takes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import sottovoce
+from sottovoce.cli import run
+from sottovoce.errors import InputError, ParameterError
+from sottovoce.explain.facts.facts import ABOUT, facts_of, read_about, read_audit
+from sottovoce.explain.facts.hazards import HAZARDS
+from sottovoce.explain.facts.page import REQUIRED, html_of, registry_entry
+from sottovoce.fitting.fit import fit
+from sottovoce.intervals import proportion
+from sottovoce.models.fake import FakeScorer
+from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.records.sealed import PrivateRecords, Row
+from sottovoce.tasks import Task
+
+ORDER = [
+    "The guarantee", "What delta means", "Odds", "Who is protected", "What is not protected", "Who must be trusted",
+    "Other releases of the same data", "What was tuned on what", "What the answers are worth", "Audit",
+    "Model and hashes", "Hazards",
+]  # fmt: skip
+SAID = {name: f"the {name}" for name in REQUIRED}
+
+TEXT, NUMBER = {"type": "string"}, {"type": "number"}
+
+
+def closed(required=(), **properties):
+    return {
+        "type": "object", "additionalProperties": False, "required": list(required), "properties": properties,
+    }  # fmt: skip
+
+
+def one_of(*words):
+    return {"type": "string", "enum": list(words)}
+
+
+REGISTRY = closed(
+    ["url_slug", "status", "tier", "deployment"],
+    url_slug=TEXT,
+    status=one_of("Converted", "Draft", "Pending", "Changes Required", "Approved"),
+    tier={"enum": [1, 2, 3]},
+    deployment=closed(
+        ["basic"],
+        basic=closed(
+            ["name", "data_curators", "description", "intended_use", "data_product_type", "data_product_region",
+             "publication_date"],
+            name=TEXT, description=TEXT, intended_use=TEXT, data_product_region=TEXT,
+            data_curators={"type": "array", "items": TEXT, "minItems": 1},
+            data_product_type=one_of("Summary statistics", "Machine learning model", "Dataset", "Synthetic data",
+                                     "Interactive API", "SQL queries"),
+            publication_date={"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"},
+            data_product_sector=TEXT,
+        ),
+        dp_variant=closed(
+            variant_name=one_of("Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom"),
+            data_domain=TEXT, unprotected_quantities=TEXT,
+        ),
+        privacy_loss=closed(
+            privacy_unit=TEXT, privacy_unit_details=TEXT, privacy_parameters_details=TEXT,
+            privacy_parameters=closed(epsilon=NUMBER, delta={"type": ["number", "string"]}, rho=NUMBER),
+        ),
+        deployment_model=closed(
+            model_name=one_of("Local", "Central", "Shuffle", "Federated", "Varies"),
+            model_name_details=TEXT, actors=TEXT, release_type=one_of("One release", "Many releases"),
+            release_type_details=TEXT, data_source_type=one_of("Static", "Dynamic"), data_source_type_details=TEXT,
+            access_type=one_of("Interactive", "Non-interactive"), access_type_details=TEXT,
+        ),
+        accounting=closed(post_processing=TEXT, composition=TEXT),
+        implementation=closed(
+            preprocessing_and_hyperparameter_tuning=TEXT, mechanisms=TEXT, justification=TEXT
+        ),
+        administrative=closed(
+            ["registry_authors"], sources=TEXT, notes=TEXT,
+            registry_authors={"type": "array", "items": TEXT, "minItems": 1},
+        ),
+    ),
+)  # fmt: skip
+"""Names and words that opendp/deployments-registry-data took at 3e9c812 (July 2026), restated."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A fitted support and the ledger that it was charged to."""
+    file = str(tmp_path_factory.mktemp("facts") / "t.db")
+    rows = [Row(i, {"text": f"note {i}", "label": "ab"[i % 2]}) for i in range(40)]
+    records = PrivateRecords(rows, source="notes", synthetic=True)
+    task = Task(labels=["a", "b"])
+    from sottovoce.privacy.ledger.budget import Budget
+
+    fitted = fit(
+        records,
+        task,
+        epsilon=4,
+        delta=1e-6,
+        method="class-means",
+        model=FakeScorer(),
+        ledger=file,
+        budget=Budget(8, 1e-6),
+    )
+    return fitted, Ledger(file)
+
+
+def rows_of(facts, title):
+    return dict(next(section for section in facts.sections if section.title == title).rows)
+
+
+def test_the_order_is_fixed_whatever_is_known(made):
+    fitted, ledger = made
+    full = facts_of(fitted, ledger=ledger, utility={"a": proportion(3, 4)}, about={"operator": "us"})
+    for facts in (facts_of(fitted), full):
+        assert [section.title for section in facts.sections] == ORDER
+    assert rows_of(full, "What the answers are worth")["a"].startswith("75 % (")
+    assert rows_of(full, "Who must be trusted")[ABOUT["operator"]] == "us"
+    assert rows_of(full, "Who must be trusted")[ABOUT["askers"]] == "not stated"
+
+
+def test_figures_are_those_of_the_certificate_and_the_ledger(made):
+    fitted, ledger = made
+    facts = facts_of(fitted, ledger=ledger)
+    assert rows_of(facts, "The guarantee")["delta"] == "1e-06"
+    assert rows_of(facts, "Odds")["no probability changes by more than a factor of"] == "54.6"
+    # One half becomes e^4 / (1 + e^4) = .98201.
+    assert rows_of(facts, "Odds")["who thinks it 50 % likely beforehand"] == "at most 98.21 %"
+    assert rows_of(facts, "Other releases of the same data")["charged releases, this one among them"] == "1"
+    assert rows_of(facts, "Model and hashes")["hash of what was released"] == fitted.certificate.content_sha256
+
+
+def test_another_ledger_is_refused(made, tmp_path):
+    with pytest.raises(InputError, match="no charge of this file"):
+        facts_of(made[0], ledger=Ledger(str(tmp_path / "other.db")))
+
+
+def test_the_hazards_are_those_of_the_page():
+    page = (Path(sottovoce.__file__).parents[2] / "docs" / "nist-sp-800-226.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([^|]+) \| (yes|partly|no) \|", page, re.MULTILINE)
+    assert [(hazard, handled) for _, hazard, handled in HAZARDS] == rows
+    assert len(rows) > 30
+
+
+def test_the_registry_takes_the_entry(made):
+    jsonschema = pytest.importorskip("jsonschema")
+    entry = registry_entry(facts_of(made[0], about=SAID))
+    jsonschema.validate(json.loads(json.dumps(entry)), REGISTRY)
+    assert entry["deployment"]["privacy_loss"]["privacy_parameters"] == {"epsilon": 4.0, "delta": 1e-6}
+
+
+@pytest.mark.parametrize("lacking", REQUIRED)
+def test_an_entry_needs_what_no_file_holds(made, lacking):
+    said = {name: value for name, value in SAID.items() if name != lacking}
+    with pytest.raises(ParameterError, match=f"--about {lacking} is None"):
+        registry_entry(facts_of(made[0], about=said))
+    with pytest.raises(ParameterError, match="a day such as"):
+        registry_entry(facts_of(made[0], about={**SAID, "publication-date": "soon"}))
+
+
+@pytest.mark.parametrize("pair", ["curator", "curator=", "owner=us"])
+def test_what_the_owner_says_has_known_names(pair):
+    with pytest.raises(ParameterError, match="--about is"):
+        read_about([pair])
+    with pytest.raises(ParameterError, match="given once"):
+        read_about(["curator=a", "curator=b"])
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"format": "other"}', "[]"])
+def test_a_file_that_is_no_audit_is_refused(tmp_path, text):
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(InputError, match="holds no audit"):
+        read_audit(tmp_path / "a.json")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_audit(tmp_path / "b.json")
+
+
+def test_what_the_owner_says_is_escaped(made):
+    page = html_of(facts_of(made[0], about={"name": "<b>x</b>", "operator": "<i>us</i>"}))
+    assert "&lt;b&gt;x" in page
+    assert "<b>x" not in page
+    assert "<i>us" not in page
+
+
+def test_the_command_writes_page_entry_and_json(tmp_path, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"text": f"note {i}", "label": "ab"[i % 2]} for i in range(40)]
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path("asked.jsonl").write_text("".join(json.dumps({"text": f"q {x}", "label": x}) + "\n" for x in "ab"))
+    words = "fit --private rows.jsonl --labels a,b --model fake --method class-means --epsilon 4 --delta 1e-6"
+    assert run([*words.split(), "--ledger", "t.db", "--out", "s.sotto"]) == 0
+    capfd.readouterr()
+    assert run(["audit", "s.sotto", "--runs", "4", "--json"]) == 0
+    Path("audit.json").write_text(capfd.readouterr().out)
+    said = [word for name, value in SAID.items() for word in ("--about", f"{name}={value}")]
+    words = (
+        "report s.sotto --ledger t.db --audit audit.json --queries asked.jsonl --out f.html --registry e.yaml --json"
+    )
+    assert run([*words.split(), *said]) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert [section["title"] for section in told["sections"]] == ORDER
+    assert json.loads(Path("e.yaml").read_text())["tier"] == 2
+    assert "class-means, as fitted, by fitted" in Path("f.html").read_text()
+    assert run(["report", "s.sotto", "--registry", "e2.yaml"]) == 2
+    assert not Path("e2.yaml").exists()
