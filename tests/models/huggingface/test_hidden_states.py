@@ -182,6 +182,7 @@ def test_what_makes_the_vectors_is_in_the_name_and_in_the_hash(folder, tmp_path)
     with torch.no_grad():
         other.model.norm.weight[0] += 1e-3
     others.append(load_scorer(f"hf:{tiny.save(other, tmp_path / 'other')},layer=1", device="cpu"))
+    others.append(load_scorer(usual.name, device="cpu", dtype="bfloat16"))
     others += [in_memory("llama"), TransformersScorer("m", loaded=(tiny.tokenizer(), other)).embedder()]
     assert len({usual.embedding, *(one.embedding for one in others)}) == 1 + len(others)
     assert load_scorer(usual.name, device="cpu").embedding == usual.embedding
