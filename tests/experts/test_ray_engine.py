@@ -190,6 +190,24 @@ def test_shards_of_a_lost_worker_are_computed_again_and_counted_once(file, monke
     assert ray.started > 2
 
 
+@pytest.mark.parametrize("call", ["wait", "kill"])
+def test_a_cluster_that_ends_is_a_model_error_that_quotes_nothing(file, monkeypatch, call):
+    ray, waited = MadeUpRay(), []
+
+    def gone(*given, **named):
+        waited.append(1)
+        raise ConnectionError("the head node said secret3 word3")
+
+    monkeypatch.setattr(ray, "wait", gone)
+    if call == "kill":
+        monkeypatch.setattr(ray, "kill", gone)
+    with pytest.raises(ModelError, match=r"were lost with the Ray cluster.*nothing was drawn") as caught:
+        sums(file, ray, monkeypatch)
+    assert waited
+    assert "secret3" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
 def test_a_shard_whose_workers_are_lost_each_time_ends_the_run(file, monkeypatch):
     def spoil(number, answer):
         if number == 5:

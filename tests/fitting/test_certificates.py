@@ -11,13 +11,14 @@ import pytest
 
 from fitting.worlds_of_fits import RHO, fitting, records
 from sottovoce.errors import InputError, ParameterError
+from sottovoce.fitting import certificate as certificate_module
 from sottovoce.fitting.certificate import FORMAT, SEEDED, FitCertificate
 from sottovoce.methods.fitting.fitter import make_fitter, registered_fitters
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer
 from sottovoce.parameters import Root, WorkedOut, limits_of
 from sottovoce.privacy.event_json import event_to_json
-from sottovoce.privacy.events import ApproximateDP, GaussianDpEvent
+from sottovoce.privacy.events import ApproximateDP, BoundedRange, ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 
@@ -168,6 +169,21 @@ def test_a_parameter_that_is_left_open_is_noticed(made):
 def test_an_event_that_cannot_be_read_is_noticed_and_raises_nothing(event, made):
     assert holds(replace(made[0], event=event), made)[FIGURES] is False
     assert holds(replace(made[0], charge=event), made)[CHARGE] is False
+
+
+def nested(depth):
+    return SelfComposedDpEvent(nested(depth - 1), 2) if depth else BoundedRange(0.1)
+
+
+@pytest.mark.parametrize(
+    "event", [ComposedDpEvent([BoundedRange(0.001 + i * 1e-7) for i in range(1_001)]), nested(17)], ids=["many", "deep"]
+)
+def test_an_event_of_many_parts_is_refused_before_it_is_priced(event, made, monkeypatch):
+    forged = replace(made[0], event=event_to_json(event))
+    monkeypatch.setattr(certificate_module, "event_from_json", None)
+    with pytest.raises(InputError, match="its event has more than 1000 parts, or is more than 16 deep"):
+        forged.require_sound("a file")
+    assert holds(forged, made)[CHARGE] is False
 
 
 def test_seeded_noise_has_no_guarantee_and_says_so():

@@ -299,7 +299,7 @@ def test_demonstrations_that_cannot_be_read_are_refused(rows, plain):
 
 def test_a_model_with_other_vectors_is_refused_for_a_classifier_and_welcome_for_demonstrations(plain):
     back = Fitted.from_bytes(plain.to_bytes(), "support.sotto")
-    with pytest.raises(ModelError, match="Load that model, in the version that it was fitted with"):
+    with pytest.raises(ModelError, match="Load that model, in the version and the dtype that it was fitted with"):
         back.use(FakeScorer(name="another"))
     shown = Fitted.from_bytes(demonstrations(plain).to_bytes(), "support.sotto")
     shown.use(FakeScorer(name="another"))

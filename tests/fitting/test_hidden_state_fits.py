@@ -12,8 +12,9 @@ pytest.importorskip("transformers")
 
 from models import tiny  # noqa: E402
 from sottovoce.cli import run  # noqa: E402
-from sottovoce.errors import ModelError  # noqa: E402
+from sottovoce.errors import InputError, ModelError  # noqa: E402
 from sottovoce.fitting.fit import Fitting  # noqa: E402
+from sottovoce.fitting.fit import fit as fit_records  # noqa: E402
 from sottovoce.fitting.fitted import Fitted  # noqa: E402
 from sottovoce.models.embedded.sentence_encoder import DEFAULT_PACKAGE  # noqa: E402
 from sottovoce.models.registry import load_scorer  # noqa: E402
@@ -90,6 +91,34 @@ def test_another_layer_or_pooling_or_model_is_refused(place, capsys, folder):
     other = tiny.save(changed, place / "other")
     with pytest.raises(ModelError, match=r"and the model .* has others"):
         Fitted.load("support.sotto", model=load_scorer(f"hf:{other},layer=2"))
+
+
+def test_another_dtype_is_refused(place, capsys, folder):
+    # Its vectors differ by parts in a hundred: a classifier would answer otherwise, and nobody would notice.
+    assert fit(capsys, f"hf:{folder},layer=2", "--method", "class-means", "--dtype", "float32")[0] == 0
+    code, _, err = predict(capsys, "--dtype", "bfloat16")
+    assert code != 0
+    assert "in the version and the dtype that it was fitted with" in err
+    assert predict(capsys, "--dtype", "float32")[0] == 0
+
+
+def test_a_run_is_not_resumed_with_another_dtype(place, folder):
+    def fitted(dtype, *, resume=False, on_units=None):
+        rows = [Row(i, {"text": f"{text} {i}", "label": label}) for i in range(9) for label, text in TEXTS.items()]
+        return fit_records(
+            PrivateRecords(rows, source="notes"), Task(labels=list(TEXTS)), epsilon=8, method="class-means", pool=POOL,
+            model=load_scorer(f"hf:{folder},layer=1", dtype=dtype), ledger="private.db", out="out.sotto",
+            resume=resume, on_units=on_units,
+        )  # fmt: skip
+
+    def stopped(units):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fitted("float32", on_units=stopped)
+    with pytest.raises(InputError, match="embedding"):
+        fitted("bfloat16", resume=True)
+    assert fitted("float32", resume=True).method == "class-means"
 
 
 def test_where_bits_of_other_texts_show_the_fit_has_no_guarantee_and_says_so(monkeypatch, folder, tmp_path):

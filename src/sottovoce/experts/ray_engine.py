@@ -17,6 +17,7 @@ import secrets
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Final, final
@@ -209,8 +210,6 @@ class RayEngine:
             ModelError: A shard could not be read, its sums came back damaged, or workers were lost with it too often.
                 There is no sum then.
         """
-        import ray
-
         places = deque(place for _ in range(AHEAD) for place in range(len(self._actors)))
         waiting: dict[Any, _Job] = {}
         ready: dict[int, Summed] = {}
@@ -220,7 +219,7 @@ class RayEngine:
                 self._give(waiting, self._job(*shard, places.popleft()))
             if not waiting:
                 return
-            (done,), _ = ray.wait(list(waiting), num_returns=1)
+            done = self._first_done(waiting)
             job = waiting.pop(done)
             answer = self._answer(done)
             if answer is None:
@@ -237,7 +236,8 @@ class RayEngine:
         import ray
 
         for actor in self._actors:
-            ray.kill(actor)
+            with suppress(Exception):  # a cluster that has ended has no workers
+                ray.kill(actor)
         self._actors, self._new_worker = [], None
         if self._joined:
             ray.shutdown()
@@ -298,9 +298,24 @@ class RayEngine:
         sealed = Seal(self._key).closed(f"shard {number}", json.dumps(units).encode())
         return _Job(number, sealed, len(shard), place, self._actors[place])
 
-    @staticmethod
-    def _give(waiting: dict[Any, _Job], job: _Job) -> None:
-        waiting[job.actor.add_up.remote(job.number, job.sealed)] = job
+    def _give(self, waiting: dict[Any, _Job], job: _Job) -> None:
+        with self._cluster():
+            waiting[job.actor.add_up.remote(job.number, job.sealed)] = job
+
+    def _first_done(self, waiting: dict[Any, _Job]) -> Any:
+        import ray
+
+        with self._cluster():
+            (done,), _ = ray.wait(list(waiting), num_returns=1)
+        return done
+
+    @contextmanager
+    def _cluster(self) -> Iterator[None]:
+        """Calls that fail where the cluster itself ends. What Ray says then may quote what it carried."""
+        try:
+            yield
+        except Exception:
+            raise self._failed("were lost with the Ray cluster") from None
 
     def _answer(self, done: Any) -> bytes | None:
         """What came back; ``None`` where the worker was lost."""

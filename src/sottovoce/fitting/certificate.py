@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 SEEDED: Final = "seeded: no guarantee"
 _UNREADABLE: Final = (SottoError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+MOST_EVENTS: Final = 1_000
+"""Events within the event of a fit; those that are made here have fewer than ten, with the numbers of their rounds."""
+DEEPEST: Final = 16
+"""Events within events."""
 _SLACK: Final = 1 + 1e-9
 """Figures are recomputed in floating point."""
 
@@ -240,6 +244,7 @@ class FitCertificate:
 
     def _figures(self) -> Check:
         def look() -> tuple[bool, str]:
+            _require_few(self.event)
             report = self._setting().cost(event_from_json(self.event), self.delta)
             return report.epsilon <= self.epsilon * _SLACK, f"epsilon {rounded_up(report.epsilon, 6)} by {report.bound}"
 
@@ -255,6 +260,7 @@ class FitCertificate:
 
     def _charge(self) -> Check:
         def look() -> tuple[bool, str]:
+            _require_few([self.event, self.charge])
             event, charge = event_from_json(self.event), event_from_json(self.charge)
             if charge == event:
                 return True, "the event itself"
@@ -337,6 +343,20 @@ class FitCertificate:
             return False, "the ledger has no key for them"
         digest = data_hash(kept, run_of(self.ledger), records.fingerprint)
         return hmac.compare_digest(digest.encode(), self.data.encode("utf-8", "surrogatepass")), "by their keyed hash"
+
+
+def _require_few(event: Any) -> None:
+    """Refuses an event whose price would take long to work out, before it is looked at."""
+    waiting, found = [(event, 0)], 0
+    while waiting:
+        part, depth = waiting.pop()
+        found += isinstance(part, Mapping)
+        if found > MOST_EVENTS or depth > DEEPEST:
+            raise InputError(f"its event has more than {MOST_EVENTS} parts, or is more than {DEEPEST} deep")
+        if isinstance(part, Mapping):
+            waiting += [(inner, depth + 1) for inner in part.values() if isinstance(inner, Mapping | list)]
+        elif isinstance(part, list):
+            waiting += [(inner, depth) for inner in part[: MOST_EVENTS + 1] if isinstance(inner, Mapping | list)]
 
 
 def run_of(release_id: str) -> str:

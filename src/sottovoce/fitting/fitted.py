@@ -125,7 +125,7 @@ class Fitted:
                 raise ModelError(
                     f"This was fitted with the vectors of {self.model!r} ({self.embedding[:12]}...), and the model "
                     f"{scorer.name!r} has {'others' if found else 'none'}{f' ({found[:12]}...)' if found else ''}. "
-                    "Load that model, in the version that it was fitted with, or fit again."
+                    "Load that model, in the version and the dtype that it was fitted with, or fit again."
                 )
         self._scorer, self._prepared = scorer, None
 

@@ -20,6 +20,9 @@ WORDS: Final = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "v
 """Files of tokenizers; a model has some of them."""
 CONFIG: Final = "config.json"
 
+ADAPTER: Final = "adapter_config.json"
+"""Of an adapter, which the transformers library puts on a model where the package ``peft`` is installed."""
+
 _known: dict[Path, tuple[int, int, str]] = {}
 
 
@@ -46,8 +49,9 @@ def folder_digest(folder: Path, further: tuple[str, ...] = ()) -> str:
         further: Names of other files that shape what it computes, each where it is there.
 
     Raises:
-        ModelError: The weights are missing, or a file cannot be read.
+        ModelError: The weights are missing, a file cannot be read, or there is an adapter beside them.
     """
+    require_no_adapter(folder)
     names = [CONFIG, *WORDS, *further]
     try:
         found = {name: file_digest(folder / name) for name in names if (folder / name).is_file()}
@@ -57,6 +61,23 @@ def folder_digest(folder: Path, further: tuple[str, ...] = ()) -> str:
             f"The files of the model in {str(folder)!r} cannot be read. See that the folder is complete."
         ) from None
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+
+
+def require_no_adapter(folder: Path, model: object = None) -> None:
+    """Refuses a model with an adapter: what is computed would depend on the packages that are installed.
+
+    Args:
+        folder: Of the model's files, or its name on the hub.
+        model: That was loaded from there, if any.
+
+    Raises:
+        ModelError: It has one.
+    """
+    if (folder / ADAPTER).is_file() or getattr(model, "_hf_peft_config_loaded", False):
+        raise ModelError(
+            f"The model {str(folder)!r} has an adapter ({ADAPTER}), which one installation loads and another does "
+            "not. Merge the adapter into the model and save that in a folder of its own (peft: merge_and_unload)."
+        )
 
 
 def _weights(folder: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 import numpy as np
@@ -19,6 +20,7 @@ from sottovoce.errors import ModelError  # noqa: E402
 from sottovoce.models.gguf import checkpoint  # noqa: E402
 from sottovoce.models.gguf.blocks import KINDS, numbers  # noqa: E402
 from sottovoce.models.gguf.checkpoint import load_gguf  # noqa: E402
+from sottovoce.models.gguf.file import GGUFFile  # noqa: E402
 from sottovoce.models.gguf.tokenizer import RULES, tokenizer_of  # noqa: E402
 from sottovoce.models.huggingface.files import model_digest  # noqa: E402
 from sottovoce.models.registry import load_scorer, load_stepper  # noqa: E402
@@ -316,3 +318,121 @@ def test_a_damaged_file_is_refused_before_anything_is_built(file_of, tmp_path, d
     path.write_bytes(damage(file_of("llama").read_bytes()))
     with pytest.raises(ModelError, match=words):
         load_gguf(path, torch.float32)
+
+
+@pytest.fixture(scope="module")
+def llama_file(file_of):
+    return file_of("llama")
+
+
+DAMAGED_FIELDS = {
+    "llama.attention.head_count": (0, "four", 1 << 31),
+    "llama.attention.head_count_kv": ("two",),
+    "llama.embedding_length": ("long", 0),
+    "llama.block_count": ("two", 1, 3, (1 << 32) - 1),
+    "llama.context_length": (0,),
+    "llama.vocab_size": ("many",),
+    "split.count": ("one", [1, 1]),
+    "tokenizer.chat_template": (3,),
+    "tokenizer.ggml.bos_token_id": ("q", [0, 1]),
+    "tokenizer.ggml.unknown_token_id": ([0],),
+    "tokenizer.ggml.add_bos_token": ("yes", [1, 1]),
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [(field, value) for field, values in DAMAGED_FIELDS.items() for value in values]
+)
+def test_a_field_of_another_type_or_range_is_a_damaged_file(llama_file, monkeypatch, field, value):
+    made = GGUFFile(llama_file)
+    made.fields[field] = np.array(value) if isinstance(value, list) else value
+    monkeypatch.setattr(checkpoint, "GGUFFile", lambda path: made)
+    with pytest.raises(ModelError, match=rf"'llama\d+\.gguf' is damaged: the field .*{field.rpartition('.')[-1]}"):
+        load_gguf(llama_file, torch.float32)
+
+
+@pytest.mark.parametrize("field", ["embedding_length", "feed_forward_length", "attention.head_count"])
+def test_sizes_that_the_table_does_not_have_are_refused_before_any_of_that_size_is_made(llama_file, monkeypatch, field):
+    made = GGUFFile(llama_file)
+    made.fields[f"llama.{field}"] = 1 << 24
+    monkeypatch.setattr(checkpoint, "GGUFFile", lambda path: made)
+    monkeypatch.setattr(transformers.LlamaForCausalLM, "from_pretrained", None)
+    with pytest.raises(ModelError, match=r"do not fit its own fields: .* has the shape"):
+        load_gguf(llama_file, torch.float32)
+
+
+GOOD = {
+    "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": ["a", "b", "ab"],
+    "tokenizer.ggml.merges": ["a b"], "tokenizer.ggml.token_type": np.array([1, 1, 1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"token_type": np.array([1])}, {"token_type": 3}, {"token_type": ["x"] * 3}, {"tokens": [["a"], ["b"], ["c"]]},
+        {"merges": ["ab"]}, {"merges": ["q r"]}, {"merges": 7}, {"merges": [3]}, {"model": ["gpt2"]}, {"pre": 4},
+        {"bos_token_id": "a"}, {"bos_token_id": 3, "add_bos_token": True}, {"model": "llama", "scores": 1.0},
+        {"model": "llama", "scores": [math.nan] * 3}, {"model": "llama", "unknown_token_id": 9},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_tokenizer_that_cannot_be_right_is_a_damaged_file(changed):
+    tokenizer_of(GOOD, "x.gguf")
+    fields = {**GOOD, **{f"tokenizer.ggml.{name}": value for name, value in changed.items()}}
+    with pytest.raises(ModelError, match=rf"'x\.gguf' is damaged: the field .*({'|'.join(changed)})"):
+        tokenizer_of(fields, "x.gguf")
+
+
+def test_a_long_token_is_refused_before_it_is_taken_apart():
+    # Every way to cut 20,000 letters in two takes 400 MB.
+    fields = {**GOOD, "tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": ["a", "b", "a" * 20_000]}
+    with pytest.raises(ModelError, match="a token of 20000 letters"):
+        tokenizer_of(fields, "x.gguf")
+    tokenizer_of({**fields, "tokenizer.ggml.tokens": ["a", "b", "a" * 256]}, "x.gguf")
+
+
+def packed(*tensors, field=b""):
+    """A file with a field and a table, as bytes; a tensor is a name, a shape, and a place."""
+    raw = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), 1 if field else 0) + field
+    for name, shape, place in tensors:
+        raw += struct.pack("<Q", len(name)) + name + struct.pack("<I", len(shape))
+        raw += b"".join(struct.pack("<Q", size) for size in shape) + struct.pack("<IQ", 0, place)
+    return raw + bytes(256)
+
+
+def nested(depth):
+    return (
+        struct.pack("<Q", 1) + b"x" + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * depth + struct.pack("<IQ", 4, 0)
+    )
+
+
+ALIGNED = struct.pack("<Q", 17) + b"general.alignment"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (packed(field=nested(5_000)), "lists within lists"),
+        (packed(field=ALIGNED + struct.pack("<II", 4, 0)), "the field general.alignment"),
+        (packed(field=ALIGNED + struct.pack("<IIQII", 9, 4, 2, 32, 32)), "the field general.alignment"),
+        (packed((b"a", (), 0)), "'a' with 0 dimensions"),
+        (packed((b"a", (2, 2, 2), 0)), "'a' with 3 dimensions"),
+        (packed((b"a", (0, 1 << 62), 0)), "'a' without a number"),
+        (packed((b"a", (2,), 0), (b"a", (2,), 32)), "in its table twice"),
+        (packed((b"\x1b[31m", (2,), 0)), "the name of a field or a tensor"),
+        (packed(*((str(at).encode(), (50,), 0) for at in range(9))), "damaged or cut off"),
+    ],
+)
+def test_a_table_that_cannot_be_right_is_a_damaged_file(tmp_path, content, words):
+    path = tmp_path / "small.gguf"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match=words) as raised:
+        GGUFFile(path)
+    assert str(raised.value).isprintable()
+
+
+def test_lists_within_lists_of_a_known_depth_are_read(tmp_path):
+    path = tmp_path / "small.gguf"
+    path.write_bytes(packed(field=nested(1)))
+    assert len(GGUFFile(path).fields["x"]) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sottovoce.errors import ModelError, ParameterError, TaskError  # noqa: E402
 from sottovoce.experts.encoded import EncodedRecords  # noqa: E402
 from sottovoce.experts.unit_sums import ClassSums  # noqa: E402
 from sottovoce.models.base import Embeddable, Embedder, Isolation, LabelScorer  # noqa: E402
+from sottovoce.models.huggingface.files import model_digest  # noqa: E402
 from sottovoce.models.huggingface.hidden_states import HiddenStates, read_name  # noqa: E402
 from sottovoce.models.huggingface.label_scorer import TransformersScorer  # noqa: E402
 from sottovoce.models.huggingface.prompts import control_tokens  # noqa: E402
@@ -182,12 +184,22 @@ def test_what_makes_the_vectors_is_in_the_name_and_in_the_hash(folder, tmp_path)
     with torch.no_grad():
         other.model.norm.weight[0] += 1e-3
     others.append(load_scorer(f"hf:{tiny.save(other, tmp_path / 'other')},layer=1", device="cpu"))
+    others.append(load_scorer(usual.name, device="cpu", dtype="bfloat16"))
     others += [in_memory("llama"), TransformersScorer("m", loaded=(tiny.tokenizer(), other)).embedder()]
     assert len({usual.embedding, *(one.embedding for one in others)}) == 1 + len(others)
     assert load_scorer(usual.name, device="cpu").embedding == usual.embedding
     assert TransformersScorer(folder, device="cpu").embedder().embedding == usual.embedding
     moved = tiny.save(tiny.llama(), tmp_path / "moved")
     assert load_scorer(f"hf:{moved},layer=1", device="cpu").embedding == usual.embedding
+
+
+def test_a_folder_with_an_adapter_is_refused_whether_or_not_it_would_be_loaded(folder, tmp_path):
+    # With the package peft installed the transformers library loads it, and the hash of the files left it out.
+    other = shutil.copytree(folder, tmp_path / "adapted")
+    (other / "adapter_config.json").write_text("{}")
+    for loaded in (lambda: load_scorer(f"hf:{other}", device="cpu"), lambda: model_digest(str(other))):
+        with pytest.raises(ModelError, match=r"has an adapter \(adapter_config\.json\)"):
+            loaded()
 
 
 def test_a_model_without_a_layer_reads_prompts_alone(folder):

@@ -76,6 +76,14 @@ MUTANTS = [
         (_HIDDEN + "test_no_other_text_changes_a_bit_of_a_vector",),
     ),
     Mutant(
+        "vectors-of-any-dtype",
+        "what tells hidden states from others leaves out the precision in which they were computed",
+        "models/huggingface/hidden_states.py",
+        'read = f"{self._model.dtype} {self.layer}',
+        'read = f"{self.layer}',
+        (_HIDDEN + "test_what_makes_the_vectors_is_in_the_name_and_in_the_hash",),
+    ),
+    Mutant(
         "a-model-that-remembers-is-verified",
         "an embedder whose vectors change with what it read before is called isolated by construction",
         "models/text_vectors.py",

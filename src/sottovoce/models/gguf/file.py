@@ -25,8 +25,25 @@ _SCALARS: Final = {
     0: "u1", 1: "i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", _BOOL: "?", 10: "<u8", 11: "<i8", 12: "<f8",
 }  # fmt: skip
 """Types of numbers by their code."""
+_DIMENSIONS: Final = (1, 2)
+"""Of a tensor: matrices, and vectors such as norms and biases."""
+_LONGEST_NAME: Final = 256
 _DEEPEST: Final = 4
-"""Dimensions of a tensor at most."""
+"""Lists within lists at most."""
+
+
+def damaged(file: str, what: str) -> ModelError:
+    """The error for a file whose own bytes cannot be right.
+
+    Args:
+        file: Its name.
+        what: The part of it, such as ``the field llama.block_count``.
+    """
+    return ModelError(f"The GGUF file {file!r} is damaged: {what} cannot be right. Fetch it again.")
+
+
+class DamagedError(ValueError):
+    """A part of a file cannot be right; the message names the part."""
 
 
 @final
@@ -82,10 +99,14 @@ class GGUFFile:
             raise ModelError(f"The GGUF file {path.name!r} has version {version}; versions 2 and 3 are read.")
         try:
             self.fields, self.tensors = _Header(self._bytes).read()
+            room = len(self._bytes)
             for entry in self.tensors.values():
-                kind = KINDS.get(entry.kind)
-                if kind and entry.start + kind.bytes_of(entry.shape) > len(self._bytes):
+                size = KINDS[entry.kind].bytes_of(entry.shape) if entry.kind in KINDS else 0
+                room -= size
+                if entry.start + size > len(self._bytes) or room < 0:  # tensors that share bytes unpack to any size
                     raise ValueError
+        except DamagedError as wrong:
+            raise damaged(path.name, str(wrong)) from None
         except (struct.error, ValueError, IndexError, OverflowError, MemoryError):
             raise ModelError(f"The GGUF file {path.name!r} is damaged or cut off. Fetch it again.") from None
 
@@ -95,6 +116,12 @@ class GGUFFile:
         Raises:
             ModelError: It is quantised in a way that is not read here.
         """
+        self.require_readable(name)
+        entry = self.tensors[name]
+        return numbers(self._bytes, entry.start, entry.shape, entry.kind)
+
+    def require_readable(self, name: str) -> None:
+        """Refuses a tensor that is quantised in a way that is not read here; errors as for ``read``."""
         entry = self.tensors[name]
         if entry.kind not in KINDS:
             known = ", ".join(kind.name for kind in KINDS.values())
@@ -102,7 +129,6 @@ class GGUFFile:
                 f"The GGUF file {self.path.name!r} holds numbers of the type {entry.kind_name} ({name}), which is not "
                 f"read here. Read are {known}: use a file of the quantisation Q4_0, Q4_1, Q4_K_M, Q8_0, F16 or F32."
             )
-        return numbers(self._bytes, entry.start, entry.shape, entry.kind)
 
 
 class _Header:
@@ -115,19 +141,32 @@ class _Header:
         tensors, fields = self._number("<Q"), self._number("<Q")
         values = {}
         for _ in range(fields):
-            name = self._text()
+            name = self._name()
             values[name] = self._value(self._number("<I"))
         table = [self._line() for _ in range(tensors)]
-        align = int(values.get("general.alignment", ALIGNMENT))
+        align = values.get("general.alignment", ALIGNMENT)
+        if not isinstance(align, int) or isinstance(align, bool) or align < 1:
+            raise DamagedError("the field general.alignment")
         base = -(-self._at // align) * align
-        return values, {name: Entry(shape, kind, base + offset) for name, shape, kind, offset in table}
+        entries = {name: Entry(shape, kind, base + offset) for name, shape, kind, offset in table}
+        if len(entries) < len(table):
+            raise DamagedError("a tensor that is in its table twice")
+        return values, entries
 
     def _line(self) -> tuple[str, tuple[int, ...], int, int]:
-        name, depth = self._text(), self._number("<I")
-        if depth > _DEEPEST:
-            raise ValueError
+        name, depth = self._name(), self._number("<I")
+        if depth not in _DIMENSIONS:
+            raise DamagedError(f"the tensor {name!r} with {depth} dimensions")
         shape = tuple(self._number("<Q") for _ in range(depth))[::-1]
+        if min(shape) < 1:
+            raise DamagedError(f"the tensor {name!r} without a number")
         return name, shape, self._number("<I"), self._number("<Q")
+
+    def _name(self) -> str:
+        found = self._text()
+        if not found.isprintable() or len(found) > _LONGEST_NAME:
+            raise DamagedError("the name of a field or a tensor")
+        return found
 
     def _number(self, form: str) -> int:
         found = struct.unpack_from(form, self._bytes, self._at)[0]
@@ -142,13 +181,15 @@ class _Header:
         found, self._at = self._bytes[self._at : end].decode("utf-8", "replace"), end
         return found
 
-    def _value(self, kind: int) -> Any:
+    def _value(self, kind: int, depth: int = 0) -> Any:
         if kind == _STRING:
             return self._text()
         if kind == _ARRAY:
+            if depth == _DEEPEST:
+                raise DamagedError("a field with lists within lists")
             inner, length = self._number("<I"), self._number("<Q")
             if inner in (_STRING, _ARRAY):
-                return [self._value(inner) for _ in range(length)]
+                return [self._value(inner, depth + 1) for _ in range(length)]
             return self._array(inner, length)
         return self._array(kind, 1)[0].item()
 

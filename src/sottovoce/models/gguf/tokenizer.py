@@ -9,12 +9,15 @@ Sources     ``llama-vocab.cpp`` of https://github.com/ggml-org/llama.cpp for the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from sottovoce.errors import ModelError
+from sottovoce.models.gguf.file import damaged
 
 _UNKNOWN, _CONTROL, _OWN, _BYTE = 2, 3, 4, 6
 """Types of tokens."""
@@ -24,6 +27,8 @@ _DIGITS: Final = ("smollm", "starcoder", "refact", "command-r")
 """Rules that part digits from each other before they do as GPT-2 does."""
 _PATTERNS: Final = {"llama-bpe": _SHORT + _REST % "{1,3}", "qwen2": _SHORT + _REST % ""}
 RULES: Final = ("gpt-2", *_DIGITS, *_PATTERNS)
+_LONGEST: Final = 1024
+"""Letters of a token that is merged of others. Longer ones are in no known file, and each is taken apart everywhere."""
 
 
 def tokenizer_of(fields: Mapping[str, Any], file: str) -> Tokenizer:
@@ -36,48 +41,97 @@ def tokenizer_of(fields: Mapping[str, Any], file: str) -> Tokenizer:
     Raises:
         ModelError: The file holds none, or one of a kind or with a rule that is not known here.
     """
-    kind = fields.get("tokenizer.ggml.model")
+    kind = _word(fields, "model", file)
     words = fields.get("tokenizer.ggml.tokens")
     if not isinstance(words, list) or not words:
         raise ModelError(f"The GGUF file {file!r} holds no tokenizer, so it cannot be used by itself.")
-    kinds = [int(of) for of in fields.get("tokenizer.ggml.token_type", [1] * len(words))]
+    if not all(isinstance(word, str) for word in words):
+        raise damaged(file, "the field tokenizer.ggml.tokens")
+    kinds = _numbers(fields, "token_type", len(words), 1, file)
     if kind == "gpt2":
         made = _byte_level(fields, words, file)
     elif kind == "llama":
-        made = _pieces(fields, words, kinds)
+        made = _pieces(fields, words, kinds, file)
     else:
-        raise ModelError(f"The GGUF file {file!r} has a tokenizer of the kind {kind!r}. Read are gpt2 and llama.")
+        raise ModelError(f"The GGUF file {file!r} has a tokenizer of the kind {kind!r:.60}. Read are gpt2 and llama.")
     special = [word for word, of in zip(words, kinds, strict=True) if of == _CONTROL]
     own = [word for word, of in zip(words, kinds, strict=True) if of == _OWN]
     made.add_special_tokens([AddedToken(word, special=True, normalized=False) for word in special])
     made.add_tokens([AddedToken(word, normalized=False) for word in own])
-    start = fields.get("tokenizer.ggml.bos_token_id")
+    start = token_id(fields, "bos", file)
     # Files without the field: tokenizers of the kind llama put the token there, the others do not.
-    if start is not None and fields.get("tokenizer.ggml.add_bos_token", kind == "llama"):
-        word = words[int(start)]
-        template = processors.TemplateProcessing(single=f"{word} $A", special_tokens=[(word, int(start))])
+    leads = _switch(fields, "add_bos_token", file, usual=kind == "llama")
+    if start is not None and leads:
+        if start >= len(words):
+            raise damaged(file, "the field tokenizer.ggml.bos_token_id")
+        word = words[start]
+        template = processors.TemplateProcessing(single=f"{word} $A", special_tokens=[(word, start)])
         before = made.post_processor
         made.post_processor = template if before is None else processors.Sequence([before, template])
     return made
 
 
-def special_words(fields: Mapping[str, Any]) -> dict[str, str]:
-    """Start, end, padding and unknown token, under the names of the transformers library."""
+def special_words(fields: Mapping[str, Any], file: str) -> dict[str, str]:
+    """Start, end, padding and unknown token, under the names of the transformers library.
+
+    Raises:
+        ModelError: One of them is no token's number.
+    """
     words = fields["tokenizer.ggml.tokens"]
     names = {"bos_token": "bos", "eos_token": "eos", "pad_token": "padding", "unk_token": "unknown"}
-    found = {name: fields.get(f"tokenizer.ggml.{field}_token_id") for name, field in names.items()}
-    return {name: words[int(token)] for name, token in found.items() if token is not None and int(token) < len(words)}
+    found = {name: token_id(fields, field, file) for name, field in names.items()}
+    return {name: words[token] for name, token in found.items() if token is not None and token < len(words)}
+
+
+def token_id(fields: Mapping[str, Any], role: str, file: str) -> int | None:
+    """The number of the token of a role such as ``bos``; ``None`` where the file names none.
+
+    Raises:
+        ModelError: It is no number of a token.
+    """
+    found = fields.get(f"tokenizer.ggml.{role}_token_id")
+    if found is None:
+        return None
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found < 1 << 32:
+        raise damaged(file, f"the field tokenizer.ggml.{role}_token_id")
+    return found
+
+
+def _word(fields: Mapping[str, Any], field: str, file: str) -> str | None:
+    found = fields.get(f"tokenizer.ggml.{field}")
+    if not isinstance(found, str | None):
+        raise damaged(file, f"the field tokenizer.ggml.{field}")
+    return found
+
+
+def _switch(fields: Mapping[str, Any], field: str, file: str, *, usual: bool) -> bool:
+    found = fields.get(f"tokenizer.ggml.{field}", usual)
+    if not isinstance(found, int) or found not in (0, 1):
+        raise damaged(file, f"the field tokenizer.ggml.{field}")
+    return bool(found)
+
+
+def _numbers(fields: Mapping[str, Any], field: str, count: int, usual: float, file: str) -> Sequence[Any]:
+    """One number for every token."""
+    found = fields.get(f"tokenizer.ggml.{field}")
+    if found is None:
+        return [usual] * count
+    listed: Sequence[Any] = found.tolist() if isinstance(found, np.ndarray) else found
+    whole = isinstance(listed, list) and len(listed) == count
+    if not whole or not all(isinstance(number, int | float) and math.isfinite(number) for number in listed):
+        raise damaged(file, f"the field tokenizer.ggml.{field}")
+    return listed
 
 
 def _byte_level(fields: Mapping[str, Any], words: Sequence[str], file: str) -> Tokenizer:
-    rule = fields.get("tokenizer.ggml.pre")
+    rule = _word(fields, "pre", file)
     if rule not in RULES:
         raise ModelError(
-            f"The GGUF file {file!r} cuts texts up by the rule {rule!r}, which is not known here. Known are "
+            f"The GGUF file {file!r} cuts texts up by the rule {rule!r:.60}, which is not known here. Known are "
             f"{', '.join(RULES)}: use such a file, or the model's folder."
         )
-    merges = [tuple(pair.split(" ", 1)) for pair in fields.get("tokenizer.ggml.merges", [])]
     vocabulary = {word: token for token, word in enumerate(words)}
+    merges = _merges(fields.get("tokenizer.ggml.merges", []), vocabulary, file)
     made = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, ignore_merges=rule == "llama-bpe"))
     if rule in _PATTERNS:
         cut = [pre_tokenizers.Split(Regex(_PATTERNS[rule]), "isolated")]
@@ -93,29 +147,44 @@ def _byte_level(fields: Mapping[str, Any], words: Sequence[str], file: str) -> T
     return made
 
 
-def _pieces(fields: Mapping[str, Any], words: Sequence[str], kinds: Sequence[int]) -> Tokenizer:
+def _merges(found: Any, vocabulary: Mapping[str, int], file: str) -> list[tuple[str, str]]:
+    """Pairs of tokens that make a token."""
+    merges = []
+    for line in found if isinstance(found, list) else [None]:
+        left, _, right = line.partition(" ") if isinstance(line, str) else ("", "", "")
+        if not {left, right, left + right} <= vocabulary.keys():
+            raise damaged(file, "the field tokenizer.ggml.merges")
+        merges.append((left, right))
+    return merges
+
+
+def _pieces(fields: Mapping[str, Any], words: Sequence[str], kinds: Sequence[int], file: str) -> Tokenizer:
     """A tokenizer of the SentencePiece library: pieces are merged by their scores, letters fall back to bytes."""
     vocabulary = {word: token for token, word in enumerate(words)}
-    scores = fields.get("tokenizer.ggml.scores", [0.0] * len(words))
+    scores = _numbers(fields, "scores", len(words), 0.0, file)
     mergeable = {word: token for word, token in vocabulary.items() if kinds[token] not in (_UNKNOWN, _CONTROL, _BYTE)}
     ranked = []
     for word, token in mergeable.items():
-        parts = [(word[:at], word[at:]) for at in range(1, len(word))]
+        if len(word) > _LONGEST:
+            raise damaged(file, f"a token of {len(word)} letters")
+        parts = ((word[:at], word[at:]) for at in range(1, len(word)))
         ranked += [
             (-float(scores[token]), vocabulary[left], vocabulary[right], (left, right))
             for left, right in parts
             if left in mergeable and right in mergeable
         ]
-    unknown = fields.get("tokenizer.ggml.unknown_token_id")
+    unknown = token_id(fields, "unknown", file)
+    if unknown is not None and unknown >= len(words):
+        raise damaged(file, "the field tokenizer.ggml.unknown_token_id")
     model = models.BPE(
         vocab=vocabulary,
         merges=[pair for *_, pair in sorted(ranked)],
-        unk_token=None if unknown is None else words[int(unknown)],
+        unk_token=None if unknown is None else words[unknown],
         fuse_unk=True,
         byte_fallback=True,
     )
     made = Tokenizer(model)
-    leads = bool(fields.get("tokenizer.ggml.add_space_prefix", True))
+    leads = _switch(fields, "add_space_prefix", file, usual=True)
     blank = normalizers.Replace(" ", "▁")
     made.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), blank]) if leads else blank
     steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]

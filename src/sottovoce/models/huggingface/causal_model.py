@@ -22,6 +22,7 @@ from sottovoce.errors import ModelError, ParameterError
 from sottovoce.models.gguf.checkpoint import gguf_path, load_gguf
 from sottovoce.models.huggingface.prompts import control_tokens
 from sottovoce.models.huggingface.rounding import allowed_on
+from sottovoce.models.weights import require_no_adapter
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 Loaded = tuple[Any, Any]
@@ -222,6 +223,8 @@ def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any]:
         raise ModelError(
             f"The model {name!r} is not a folder. Name the folder that holds config.json, or a .gguf file."
         )
+    if local:
+        require_no_adapter(path)
     source: dict[str, Any] = {"local_files_only": local, "trust_remote_code": False}
     place = str(path) if local else name
     with quiet():
@@ -242,6 +245,7 @@ def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any]:
         except Exception:
             what = "the weights of a causal language model"
             raise ModelError(not_found(name, local, what), retryable=not local) from None
+    require_no_adapter(path, model)
     if report.get("missing_keys"):
         raise ModelError(
             f"The model {name!r} lacks {len(report['missing_keys'])} weights of a causal language model. "

@@ -131,8 +131,9 @@ class HiddenStates:
 
     @cached_property
     def embedding(self) -> str:
-        """SHA-256 over the model's files, the layer, the pooling, the tokens and the public mean."""
-        rule = f"hidden states 1: {self._digest()} {self.layer} {self.pooling} {self.tokens} {centre_rule()}"
+        """SHA-256 over the model's files, its dtype, the layer, the pooling, the tokens and the public mean."""
+        read = f"{self._model.dtype} {self.layer} {self.pooling} {self.tokens}"
+        rule = f"hidden states 2: {self._digest()} {read} {centre_rule()}"
         return hashlib.sha256(rule.encode()).hexdigest()
 
     @property

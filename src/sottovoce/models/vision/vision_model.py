@@ -22,6 +22,7 @@ from sottovoce.models.failures import OwnFailure
 from sottovoce.models.huggingface.causal_model import HeadRows, device_of, dtype_of, not_found, quiet, token_limit
 from sottovoce.models.images import UnreadableError, read_picture
 from sottovoce.models.vision.families import FAMILIES, Grid, Pixels, places
+from sottovoce.models.weights import require_no_adapter
 from sottovoce.records.sealed import Opaque
 
 
@@ -194,6 +195,8 @@ def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any, Any, str]:
     local = path.is_dir()
     if not local and (path.exists() or name.startswith((".", "/", "~"))):
         raise ModelError(f"The model {name!r} is not a folder. Name the folder that holds config.json.")
+    if local:
+        require_no_adapter(path)
     source: dict[str, Any] = {"local_files_only": local, "trust_remote_code": False}
     place = str(path) if local else name
     what = "config.json"
@@ -220,6 +223,7 @@ def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any, Any, str]:
             raise
         except Exception:
             raise ModelError(not_found(name, local, what), retryable=not local) from None
+    require_no_adapter(path, model)
     if report.get("missing_keys"):
         raise ModelError(
             f"The model {name!r} lacks {len(report['missing_keys'])} weights of a vision-language model. "
