@@ -1,4 +1,4 @@
-"""A checkpoint as embedder and writer: its vectors are the product's, and the choice looks at three sets."""
+"""A checkpoint as embedder and writer: its vectors are the product's, and the choice looks at two sets."""
 
 from __future__ import annotations
 
