@@ -10,7 +10,7 @@ import numpy as np
 
 from sottovoce.benchmarks.harness.experiment import Cell, Key, Result
 from sottovoce.benchmarks.public_data.worlds import Pair
-from sottovoce.intervals import Estimate, bootstrap
+from sottovoce.intervals import Estimate, mean_of
 from sottovoce.metrics.embedding import EmbeddingCosine
 from sottovoce.metrics.evaluate import METRICS
 from sottovoce.models.base import Embedder
@@ -32,14 +32,14 @@ def scored(key: Key, answers: Sequence[str], asked: Sequence[Pair], embedder: Em
 
 def estimate(cell: Cell | None) -> Estimate | None:
     """The mean over seeds with its interval; ``None`` where nothing was measured or there is one seed."""
-    return None if cell is None or len(cell.values) < 2 else _mean(np.array(cell.values))
+    return None if cell is None or len(cell.values) < 2 else mean_of(cell.values)
 
 
 def difference(first: Cell | None, second: Cell | None) -> Estimate | None:
     """First less second, seed by seed, with its interval; ``None`` where one was not measured in the same seeds."""
     if first is None or second is None or not 2 <= len(first.values) == len(second.values):
         return None
-    return _mean(np.array(first.values) - np.array(second.values))
+    return mean_of([one - two for one, two in zip(first.values, second.values, strict=True)])
 
 
 def shown(cell: Cell | None) -> str:
@@ -63,7 +63,3 @@ def cell_of(result: Result, task: str, method: str, quantity: str = MAIN, **abou
     wanted = {"task": task, "method": method, "quantity": quantity, **about}
     found = [cell for cell in result.cells if all(getattr(cell.key, name) == value for name, value in wanted.items())]
     return found[0] if len(found) == 1 else None
-
-
-def _mean(values: np.ndarray) -> Estimate:
-    return bootstrap(lambda weights: float(weights @ values / weights.sum()), len(values))

@@ -20,7 +20,7 @@ from sottovoce.methods.answering.answerer import make_answerer
 from sottovoce.methods.base import Price
 
 FIRST, AGAIN = "first time", "kept answers"
-SECONDS, WRITTEN, NOISE = "seconds", "texts written", "deviation of the noise"
+SECONDS, BUSY, WRITTEN, NOISE = "seconds", "processor seconds", "texts written", "deviation of the noise"
 
 
 def measure(bench: Bench, piece: Piece) -> Measurements:
@@ -34,10 +34,11 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
         kept.side(asked[0], IN)
         key = Key(piece.task, piece.names, FIRST, records=size.records, group=experts)
         for method in (FIRST, AGAIN):
-            texts, started = kept.writer.asked, time.perf_counter()
+            texts, started, busy = kept.writer.asked, time.perf_counter(), time.process_time()
             kept._outputs.clear()
             kept.answer(make_answerer("esa"), asked[0], IN, settings.epsilons[0])
             yield replace(key, method=method, quantity=SECONDS), time.perf_counter() - started
+            yield replace(key, method=method, quantity=BUSY), time.process_time() - busy
             yield replace(key, method=method, quantity=WRITTEN), float(kept.writer.asked - texts)
         for method, each in ((FIRST, fresh), (AGAIN, kept.size)):
             yield replace(key, method=method, quantity=NOISE), _noise(replace(kept, size=each), asked[0], settings)
@@ -55,7 +56,7 @@ def section(result: Result) -> ReportSection:
     price = Price(result.settings.epsilons[0], DELTA)
     for task in result.settings.tasks:
         rows = [
-            [f"{experts}", method, *(_shown(result, task, method, experts, q) for q in (SECONDS, WRITTEN, NOISE))]
+            [f"{experts}", method, *(_shown(result, task, method, experts, q) for q in (SECONDS, BUSY, WRITTEN, NOISE))]
             for experts in result.settings.experts
             for method in (FIRST, AGAIN)
         ]
@@ -64,7 +65,9 @@ def section(result: Result) -> ReportSection:
             "fresh sample amplifies. Kept answers: the partition's experts wrote before, and nothing amplifies. Mean "
             "over seeds with its 95 % interval."
         )
-        tables.append(Table(f"Time of an answer, {task}", ("experts", "asked", SECONDS, WRITTEN, NOISE), rows, note))
+        tables.append(
+            Table(f"Time of an answer, {task}", ("experts", "asked", SECONDS, BUSY, WRITTEN, NOISE), rows, note)
+        )
         lines = [_line(result, task, method) for method in (FIRST, AGAIN)]
         figures.append(Figure(f"time-{task}", f"Time of an answer, {task}", "experts", "seconds", lines))
     return ReportSection(EXPERIMENT.name, EXPERIMENT.title, EXPERIMENT.source, [], tables, figures, about(result))
