@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
+from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings
 from sottovoce.benchmarks.harness.results import ReportSection, Table
+from sottovoce.benchmarks.public_data.scoring import measured_with
 from sottovoce.privacy.accounting.profiles import epsilon_of_plan
 from sottovoce.privacy.events import (
     GaussianDpEvent,
@@ -96,7 +97,9 @@ def section(result: Result) -> ReportSection:
         f"alone, and {rounded_up(_right(result, CLUSTERING, epsilon), 3)} where its {PARTS} releases share one sample."
         for epsilon in result.settings.epsilons
     ]
-    return ReportSection(EXPERIMENT.name, EXPERIMENT.title, EXPERIMENT.source, reading, tables, [], about(result))
+    return ReportSection(
+        EXPERIMENT.name, EXPERIMENT.title, EXPERIMENT.source, reading, tables, [], measured_with(result)
+    )
 
 
 def _right(result: Result, method: str, epsilon: float) -> float:

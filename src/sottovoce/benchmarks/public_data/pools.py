@@ -23,11 +23,10 @@ from sottovoce.benchmarks.harness.experiment import (
     Piece,
     Result,
     Settings,
-    about,
 )
 from sottovoce.benchmarks.harness.results import ReportSection, Table
 from sottovoce.benchmarks.public_data.episode import ADJACENCY, Episode, cannot, vectors_of
-from sottovoce.benchmarks.public_data.scoring import SCORES, cell_of, difference, scored, shown, verdict
+from sottovoce.benchmarks.public_data.scoring import SCORES, cell_of, difference, measured_with, scored, shown, verdict
 from sottovoce.benchmarks.public_data.table import PRIVATE, SHOTS, SIZE, episode_of, sized
 from sottovoce.benchmarks.public_data.worlds import IN, OUT, Pair
 from sottovoce.methods.answering.answerer import make_answerer
@@ -115,7 +114,9 @@ def section(result: Result) -> ReportSection:
             )
             line = verdict("Does public data written around private groups help?", difference(augmented, plain))
             reading.append(f"{task}, epsilon {epsilon:g}: {line}")
-    return ReportSection(EXPERIMENT.name, EXPERIMENT.title, EXPERIMENT.source, reading, tables, [], about(result))
+    return ReportSection(
+        EXPERIMENT.name, EXPERIMENT.title, EXPERIMENT.source, reading, tables, [], measured_with(result)
+    )
 
 
 def _price(key: Key) -> str:

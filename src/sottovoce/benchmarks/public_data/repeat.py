@@ -15,10 +15,10 @@ import numpy as np
 
 from sottovoce.audits.repeat import BALANCED, EVERYTHING, ONE_TO_FOUR, repeat_attack
 from sottovoce.audits.roc import caps
-from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
+from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings
 from sottovoce.benchmarks.harness.results import ReportSection, Table
 from sottovoce.benchmarks.public_data.episode import ADJACENCY, DELTA, Episode, Size, cannot
-from sottovoce.benchmarks.public_data.scoring import cell_of
+from sottovoce.benchmarks.public_data.scoring import cell_of, measured_with
 from sottovoce.benchmarks.public_data.table import FULL, MEAN, PRIVATE, SIZE, episode_of, sized
 from sottovoce.benchmarks.public_data.worlds import IN, Pair
 from sottovoce.methods.answering.answerer import Answerer, make_answerer
@@ -128,7 +128,9 @@ def section(result: Result) -> ReportSection:
                 _note(result),
             )
         )
-    return ReportSection(EXPERIMENT.name, EXPERIMENT.title, EXPERIMENT.source, reading, tables, [], about(result))
+    return ReportSection(
+        EXPERIMENT.name, EXPERIMENT.title, EXPERIMENT.source, reading, tables, [], measured_with(result)
+    )
 
 
 def _note(result: Result) -> str:

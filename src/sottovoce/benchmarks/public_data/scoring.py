@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from sottovoce.benchmarks.harness.experiment import Cell, Key, Result
+from sottovoce.benchmarks.harness.experiment import Cell, Key, Result, about
 from sottovoce.benchmarks.public_data.worlds import Pair
 from sottovoce.intervals import Estimate, mean_of
 from sottovoce.metrics.embedding import EmbeddingCosine
@@ -56,6 +56,15 @@ def verdict(question: str, found: Estimate | None, unit: str = "points of ROUGE-
         return f"{question} Not measured."
     word = {1: "Yes", -1: "No, the other way round", 0: "Not shown"}[found.sign]
     return f"{question} {word}: {found.value:+.1f} {unit} ({found.low:+.1f} to {found.high:+.1f})."
+
+
+def measured_with(result: Result) -> list[tuple[str, str]]:
+    """What a reader needs to repeat it: no scores of a model are kept here, and intervals are Student's."""
+    s = result.settings
+    protocol = f"{s.seeds} seeds x {s.queries} questions; Student's 95 % intervals over seeds"
+    known = dict(about(result)) | {"Protocol": protocol}
+    known["Command"] += " --experts " + " ".join(map(str, s.experts)) if s.experts else ""
+    return [(name, value) for name, value in known.items() if name != "Model asked"]
 
 
 def cell_of(result: Result, task: str, method: str, quantity: str = MAIN, **about: object) -> Cell | None:

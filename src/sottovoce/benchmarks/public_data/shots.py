@@ -14,11 +14,20 @@ from sottovoce.benchmarks.harness.experiment import (
     Piece,
     Result,
     Settings,
-    about,
 )
 from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.benchmarks.public_data.episode import ADJACENCY, cannot
-from sottovoce.benchmarks.public_data.scoring import MAIN, SCORES, cell_of, difference, estimate, scored, shown, verdict
+from sottovoce.benchmarks.public_data.scoring import (
+    MAIN,
+    SCORES,
+    cell_of,
+    difference,
+    estimate,
+    measured_with,
+    scored,
+    shown,
+    verdict,
+)
 from sottovoce.benchmarks.public_data.table import FULL, PRIVATE, SIZE, ZERO, episode_of, sized
 from sottovoce.benchmarks.public_data.worlds import IN
 from sottovoce.methods.answering.answerer import make_answerer
@@ -74,7 +83,9 @@ def section(result: Result) -> ReportSection:
                 )
                 line = verdict(f"Are {last} pairs an expert better than {first} for {name}?", gap)
                 reading.append(f"{task}, epsilon {epsilon:g}: {line}")
-    return ReportSection(EXPERIMENT.name, EXPERIMENT.title, EXPERIMENT.source, reading, tables, figures, about(result))
+    return ReportSection(
+        EXPERIMENT.name, EXPERIMENT.title, EXPERIMENT.source, reading, tables, figures, measured_with(result)
+    )
 
 
 def _cell(result: Result, key: Key, quantity: str) -> Cell | None:

@@ -23,12 +23,20 @@ from sottovoce.benchmarks.harness.experiment import (
     Piece,
     Result,
     Settings,
-    about,
 )
 from sottovoce.benchmarks.harness.quick_fits import PublicSums
 from sottovoce.benchmarks.harness.results import ReportSection, Table
 from sottovoce.benchmarks.public_data.episode import ADJACENCY, DELTA, LOOSE, Episode, Size, cannot, vectors_of
-from sottovoce.benchmarks.public_data.scoring import MAIN, SCORES, cell_of, difference, scored, shown, verdict
+from sottovoce.benchmarks.public_data.scoring import (
+    MAIN,
+    SCORES,
+    cell_of,
+    difference,
+    measured_with,
+    scored,
+    shown,
+    verdict,
+)
 from sottovoce.benchmarks.public_data.worlds import IN, OUT, Pair, world_of
 from sottovoce.benchmarks.public_data.writers import KeptWriter, embedder_of, writer_of
 from sottovoce.methods.answering.answerer import Answerer, make_answerer
@@ -145,7 +153,9 @@ def section(result: Result) -> ReportSection:
             )
         )
         reading += [f"{task}: {line}" for line in questions(result, task)]
-    return ReportSection(EXPERIMENT.name, EXPERIMENT.title, EXPERIMENT.source, reading, tables, [], about(result))
+    return ReportSection(
+        EXPERIMENT.name, EXPERIMENT.title, EXPERIMENT.source, reading, tables, [], measured_with(result)
+    )
 
 
 def _rows(result: Result, task: str) -> list[list[str]]:

@@ -10,10 +10,10 @@ import time
 from dataclasses import replace
 from typing import Final
 
-from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
+from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings
 from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.benchmarks.public_data.episode import ADJACENCY, DELTA, Episode
-from sottovoce.benchmarks.public_data.scoring import cell_of, shown
+from sottovoce.benchmarks.public_data.scoring import cell_of, measured_with, shown
 from sottovoce.benchmarks.public_data.table import SIZE, episode_of, sized
 from sottovoce.benchmarks.public_data.worlds import IN
 from sottovoce.methods.answering.answerer import make_answerer
@@ -70,7 +70,9 @@ def section(result: Result) -> ReportSection:
         )
         lines = [_line(result, task, method) for method in (FIRST, AGAIN)]
         figures.append(Figure(f"time-{task}", f"Time of an answer, {task}", "experts", "seconds", lines))
-    return ReportSection(EXPERIMENT.name, EXPERIMENT.title, EXPERIMENT.source, [], tables, figures, about(result))
+    return ReportSection(
+        EXPERIMENT.name, EXPERIMENT.title, EXPERIMENT.source, [], tables, figures, measured_with(result)
+    )
 
 
 def _shown(result: Result, task: str, method: str, experts: int, quantity: str) -> str:
