@@ -22,7 +22,7 @@ from sottovoce.errors import InputError
 from sottovoce.models.base import WritingRequest
 from sottovoce.models.fake import FakeWriter
 
-SMALL = {"model": "fake", "writer": NEAREST, "records": (96,), "experts": (32,)}
+SMALL = {"model": "fake", "writer": NEAREST, "records": (96,), "experts": (40,)}
 
 
 @pytest.fixture(scope="module")

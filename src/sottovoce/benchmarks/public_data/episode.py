@@ -58,7 +58,7 @@ class Size:
     """
 
     records: int = 1000
-    experts: int = 32
+    experts: int = 40
     shots: int = 1
     tokens: int = 28
     pool: int = 64

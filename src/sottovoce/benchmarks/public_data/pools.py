@@ -140,7 +140,7 @@ EXPERIMENT = Experiment(
     source="Public-data-assisted ICL, its noisy public data and its coresets",
     settings=Settings(
         model="embedded", writer="embedded-lm", seeds=8, queries=1, tasks=("medquad",), names=("own",),
-        records=(1000,), experts=(32,), shots=(1,), epsilons=(3.0,), adjacencies=(ADJACENCY.value,),
+        records=(1000,), experts=(40,), shots=(1,), epsilons=(3.0,), adjacencies=(ADJACENCY.value,),
     ),
     measure=measure,
     section=section,

@@ -149,7 +149,7 @@ EXPERIMENT = Experiment(
     source="Public-data-assisted ICL, its membership attack",
     settings=Settings(
         model="embedded", writer="embedded-lm", seeds=1, queries=30, tasks=("medquad",), names=("own",),
-        records=(1000,), experts=(32,), shots=(1,), epsilons=(1.0, 8.0), adjacencies=(ADJACENCY.value,),
+        records=(1000,), experts=(40,), shots=(1,), epsilons=(1.0, 8.0), adjacencies=(ADJACENCY.value,),
     ),
     measure=measure,
     section=section,

@@ -228,7 +228,7 @@ EXPERIMENT = Experiment(
     source="Public-data-assisted ICL, Tables 1 and 2 and its pools",
     settings=Settings(
         model="embedded", writer="embedded-lm", seeds=12, queries=1, tasks=("samsum", "medquad", "chatdoctor"),
-        names=("own",), records=(1000,), experts=(32,), shots=(1,), epsilons=(1.0, 3.0, 8.0),
+        names=("own",), records=(1000,), experts=(40,), shots=(1,), epsilons=(1.0, 3.0, 8.0),
         adjacencies=(ADJACENCY.value,),
     ),
     measure=measure,
