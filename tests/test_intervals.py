@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sottovoce.intervals import Estimate, bootstrap
+from sottovoce.errors import ParameterError
+from sottovoce.intervals import Estimate, bootstrap, mean_of
 
 
 def mean(values):
@@ -29,3 +30,11 @@ def test_draws_on_which_a_statistic_is_not_defined_are_left_out():
 @pytest.mark.parametrize(("low", "high", "sign"), [(0.1, 0.3, 1), (-0.3, -0.1, -1), (-0.1, 0.1, 0), (0.0, 0.2, 0)])
 def test_a_sign_needs_the_whole_interval(low, high, sign):
     assert Estimate((low + high) / 2, low, high).sign == sign
+
+
+def test_the_interval_of_a_mean_is_students():
+    # By hand: mean 2.5, standard error sqrt(5/3)/2 = .6455, and t of 3 degrees of freedom is 3.1824.
+    found = mean_of([1.0, 2.0, 3.0, 4.0])
+    assert (found.value, found.low, found.high) == pytest.approx((2.5, 0.4457, 4.5543), abs=1e-4)
+    with pytest.raises(ParameterError, match="values is 1"):
+        mean_of([1.0])

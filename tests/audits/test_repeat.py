@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
+from sottovoce.answering.session import PrivateAnswers
 from sottovoce.audits.repeat import BALANCED, BEGINNING, EVERYTHING, ONE_TO_FOUR, Probe, repeat_attack
 from sottovoce.errors import ParameterError
+from sottovoce.methods.answering.answerer import make_answerer
+from sottovoce.models.fake import FakeWriter
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.randomness import SeededRandomness
+from sottovoce.records.sealed import PrivateRecords, Row
+from sottovoce.tasks import AnswerExample, load_answer_task
 
 CONTEXT, SCORED = 8, 4
 
@@ -159,3 +166,33 @@ def test_numbers_that_do_not_fit_are_refused(given, message):
         attacked(repeats_all, 0, 1)
     with pytest.raises(ParameterError, match="words is -1"):
         Probe("p", "w", -1)
+
+
+def test_the_door_is_attacked_like_any_system():
+    # Through the ledger and all: full context with a writer that repeats its examples is caught, keywords are not.
+    def writes(request):
+        return " ".join(" ".join(shot) for shot in request.shots) or "nothing"
+
+    public = [AnswerExample({"question": shown}, given) for shown, given in made_up(12, 30)]
+
+    def door(method, examples):
+        def answer(records, question):
+            rows = [Row(n, {"question": shown, "answer": given}) for n, (shown, given) in enumerate(records, 1)]
+            answers = PrivateAnswers(
+                records=PrivateRecords(rows, source="made up", synthetic=True),
+                task=load_answer_task("question"),
+                public=examples,
+                method=method,
+                writer=FakeWriter(writes),
+                budget=Budget(100, 1e-5),
+                ledger=":memory:",
+                allow_non_private=True,
+                tokens=200,
+                randomness=SeededRandomness(len(rows)),
+            )
+            return answers.ask(question, epsilon=1.0).value
+
+        return attacked(answer, 5, 4)
+
+    assert door("full-context", ()).auroc.value == 1.0
+    assert not door(make_answerer("ksa", k=2), public).beyond_chance

@@ -37,8 +37,15 @@ PAPER = {
     "prism-structured": "JSON records of films: how many are valid, free and under a grammar",
     "prism-extraction": "attack: addresses in what was written, against the undefended model",
     "prism-membership": "attack: was this record the demonstration, or among those that wrote it?",
+    "answers": "private long answers: all of the following, one after another",
+    "answers-methods": "long answers by every method, price and source of public data; one private choice beside them",
+    "answers-shots": "long answers by the private pairs that an expert sees",
+    "answers-time": "time of a long answer by the number of experts, with kept answers and without",
+    "answers-pools": "what public data has to be: wrong pairs, other sources, coresets",
+    "answers-accounting": "the published accounting of samples and clusterings beside the right figure",
+    "answers-repeat": "attack: does an answer repeat private pairs? full context, no noise, private methods",
 }
-"""Experiments with common options, resumable: Private PoEtry, our own upgrade of it, PRISM and its rivals."""
+"""Experiments with common options, resumable: Private PoEtry, our own upgrade of it, PRISM, long answers."""
 
 OTHERS = {
     "classification": (

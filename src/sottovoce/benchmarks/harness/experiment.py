@@ -38,7 +38,8 @@ class Settings:
         adjacencies: What one change is.
         clips: For experiments that vary it.
         shots: Demonstrations in a prompt, for experiments that vary it.
-        writer: Model that writes synthetic texts, as behind ``--model``; empty for ``model``.
+        writer: Model that writes texts, as behind ``--model``; empty for ``model``.
+        experts: Numbers of experts that write an answer, for experiments on long answers.
     """
 
     model: str = "embedded"
@@ -53,6 +54,7 @@ class Settings:
     clips: tuple[float, ...] = ()
     shots: tuple[int, ...] = ()
     writer: str = ""
+    experts: tuple[int, ...] = ()
 
     def changed(self, **given: Any) -> Settings:
         """With the values that are not ``None`` put in.

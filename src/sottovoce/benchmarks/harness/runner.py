@@ -53,11 +53,17 @@ MODULES: Final = {
     "prism-structured": "prism.structured",
     "prism-extraction": "prism.extraction",
     "prism-membership": "prism.membership",
+    "answers-methods": "public_data.table",
+    "answers-shots": "public_data.shots",
+    "answers-time": "public_data.time",
+    "answers-pools": "public_data.pools",
+    "answers-accounting": "public_data.accounting",
+    "answers-repeat": "public_data.repeat",
 }
 """Experiments that this runner runs: name to module."""
 
 
-TIMED: Final = ("poetry-time",)
+TIMED: Final = ("poetry-time", "answers-time")
 MOST_JOBS: Final = 64
 _HEAD: Final = '{"experiment": "'
 _PIECE: Final = '{"piece": {"'
@@ -264,7 +270,9 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     """The options of every experiment."""
     parser = argparse.ArgumentParser(prog=f"sotto bench run {name}")
     parser.add_argument("--model", help="embedded, hf:NAME_OR_PATH, embedded-image, vision:NAME_OR_PATH")
-    parser.add_argument("--writer", help="prism: another model that writes, embedded or hf:NAME_OR_PATH [--model]")
+    parser.add_argument(
+        "--writer", help="another model that writes [--model]; for long answers also batched:NAME_OR_PATH"
+    )
     parser.add_argument("--seeds", type=int, help="draws of records, questions and names")
     parser.add_argument("--queries", type=int, help="questions a seed")
     parser.add_argument("--adjacency", dest="adjacencies", nargs="+", help="add-remove, replace-one")
@@ -273,6 +281,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     parser.add_argument("--groups", type=int, nargs="+", help="records an expert")
     parser.add_argument("--clip", dest="clips", type=float, nargs="+", help="clips, where they are varied")
     parser.add_argument("--shots", type=int, nargs="+", help="demonstrations in a prompt, where they are varied")
+    parser.add_argument("--experts", type=int, nargs="+", help="numbers of experts that write a long answer")
     parser.add_argument("--tasks", nargs="+", help="which worlds")
     parser.add_argument("--names", nargs="+", choices=["own", "made up"], help="kinds of label names")
     parser.add_argument("--data", type=Path, help="folder of the benchmark rows")
@@ -285,7 +294,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
 
 
 def main(name: str, argv: Sequence[str]) -> None:
-    """Runs one experiment and prints its tables, or all of one paper for its name: ``poetry``, ``prism``."""
+    """Runs one experiment and prints its tables, or all of one paper for its name, such as ``poetry``."""
     from sottovoce.benchmarks.harness.tables import text_tables
 
     arguments = vars(parser_of(name).parse_args(list(argv)))
@@ -303,7 +312,11 @@ def main(name: str, argv: Sequence[str]) -> None:
         say(f"Written: {file}")
 
 
-PAPERS: Final[Mapping[str, tuple[str, ...]]] = {"poetry": ("poetry", "prior"), "prism": ("prism",)}
+PAPERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "poetry": ("poetry", "prior"),
+    "prism": ("prism",),
+    "answers": ("answers",),
+}
 """How the names begin of what is run for the name of a paper; prior x PoE is our upgrade of Private PoEtry."""
 
 
