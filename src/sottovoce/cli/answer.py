@@ -209,7 +209,7 @@ class _Command:
             shown = self._public_rows(setup.public)
             require_public(shown, f"--public {setup.public}")
         method, advice = self._method(questions, len(shown))
-        _require_used(method)
+        _require_used(method, fresh=self.given["sampling"] != "all")
         reads = method.reads is not Reads.NOTHING
         if reads and setup.private is None:
             raise ParameterError("--private", None, f"given: the method {method.name!r} answers from private records")
@@ -268,7 +268,7 @@ class _Command:
         return read_public(source, max_characters=self.longest, truncate=self.setup.truncate, columns=self.columns)
 
 
-def _require_used(method: Answerer) -> None:
+def _require_used(method: Answerer, *, fresh: bool) -> None:
     """Refuses an option that was typed and that the method does not use."""
     from sottovoce.methods.answering.answerer import registered_answerers
     from sottovoce.methods.base import Reads
@@ -285,6 +285,10 @@ def _require_used(method: Answerer) -> None:
         raise ParameterError(
             flag_of_name(name), "typed", f"left out: --method {method.name} {why}; it is used by {using}"
         )
+    if is_typed("delta") and method.private and not method.needs_delta and not fresh:
+        using = ", ".join(kind for kind, cls in kinds.items() if cls.needs_delta is True)
+        limit = f"left out: --method {method.name} has no delta of its own; it is used by {using}, and with --sampling"
+        raise ParameterError("--delta", "typed", limit)
     if is_typed("shots") and method.reads is not Reads.ONE_EXPERT_EACH and "pool" not in method.needs:
         raise ParameterError("--shots", "typed", f"left out: --method {method.name} shows no groups of examples")
 
@@ -311,13 +315,15 @@ def _announce(run: AnswerRun, left: Sequence[int], command: _Command, checkpoint
         balance = account.balance()
         if setup.budget is None and balance.answers == 0 and balance.spent == 0:
             say(f"Budget: {balance.budget} in all for these records (change it on first use with --budget)")
-        say(f"Price: {len(left)} answers at {_price_in_words(plan)}; {left_in_words(balance, plan.charge)}.")
+        several = f"{len(left)} answer{'s' * (len(left) > 1)} at"
+        say(f"Price: {several} {_price_in_words(answers, plan)}; {left_in_words(balance, plan.charge)}.")
     say_answering(answers, len(left))
 
 
-def _price_in_words(plan: AnswerPlan) -> str:
-    delta = f", delta {rounded_up(plan.report.delta, 6)}" if plan.report.delta else ""
-    return f"epsilon {rounded_up(plan.epsilon, 6)}{delta} each ({plan.setting.adjacency.value} adjacency)"
+def _price_in_words(answers: PrivateAnswers, plan: AnswerPlan) -> str:
+    price = answers.price_of(plan)
+    delta = f", delta {rounded_up(price.delta, 6)}" if price.delta else ""
+    return f"epsilon {rounded_up(price.epsilon, 6)}{delta} each ({plan.setting.adjacency.value} adjacency)"
 
 
 def _to_stdout(
@@ -413,12 +419,13 @@ def _say_price(
     from sottovoce.privacy.events import describe
 
     plan = answers.plan(price, delta, answers.public_side(questions[0]))
+    each = answers.price_of(plan) if answers.charges else None
     values = {
         "method": plan.answerer.name,
         "parameters": dict(plan.parameters),
         "answers": len(questions),
-        "epsilon_each": plan.epsilon,
-        "delta_each": plan.report.delta,
+        "epsilon_each": each.epsilon if each else None,
+        "delta_each": each.delta if each else None,
         "adjacency": plan.setting.adjacency.value,
         "experts": plan.setting.experts,
         "event": describe(plan.event),
@@ -427,7 +434,9 @@ def _say_price(
     if as_json:
         put(values)
         return
-    shown = {**values, "epsilon_each": rounded_up(plan.epsilon, 6), "delta_each": rounded_up(plan.report.delta, 6)}
+    shown = {**values}
+    if each:
+        shown |= {"epsilon_each": rounded_up(each.epsilon, 6), "delta_each": rounded_up(each.delta, 6)}
     shown["parameters"] = ", ".join(f"{name} {value}" for name, value in plan.parameters.items())
     table("", ["", ""], [[name, str(value)] for name, value in shown.items()])
     say_answering(answers, len(questions))
