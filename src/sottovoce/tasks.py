@@ -66,7 +66,7 @@ class Task:
         example: Template of a demonstration: the query template followed by text that holds ``{label}`` once.
         label_field: The column that holds the label.
         answer: How the label is read from that column: ``"label"`` by name or index, ``"first_digit"`` the first digit
-            of the number after the last ``####``.
+            of the number after the last ``####``, ``"present"`` the first label, whatever stands there.
         image: The field that holds an image, a PNG or JPEG file in base64; empty for tasks of text alone.
 
     Raises:
@@ -473,4 +473,5 @@ def _first_digit(value: object, labels: Sequence[str]) -> int | None:
 _READERS: dict[str, Callable[[object, Sequence[str]], int | None]] = {
     "label": _by_name_or_index,
     "first_digit": _first_digit,
+    "present": lambda value, labels: 0,
 }

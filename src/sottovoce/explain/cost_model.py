@@ -1,6 +1,7 @@
-"""A published method that nothing here runs yet, as its price: public parameters, parts, and a paper's claim.
+"""A price on its own: public parameters, parts, and a paper's claim.
 
-A cost model is one file of ``explain.cost_models``; when its method comes, parts and claim move there.
+A cost model is one file of ``explain.cost_models``. It prices steps in general, or what one private long answer
+releases: then steps, claim and calibration are the answerer's, and ``charge`` is what a ledger is charged.
 """
 
 from __future__ import annotations
@@ -105,6 +106,6 @@ def registered_cost_models() -> dict[str, type[CostModel]]:
 
     Example:
         >>> list(registered_cost_models())
-        ['dpm', 'esa', 'exponential', 'ksa']
+        ['augment', 'dpm', 'esa', 'exponential', 'ksa', 'sga']
     """
     return _COST_MODELS.all()

@@ -53,7 +53,7 @@ MUTANTS = [
     Mutant(
         "moved-point-stays-in-its-node",
         "a level of splits is charged for a point that moves inside a node, never for one that changes nodes",
-        "explain/cost_models/clustering.py",
+        "methods/answering/sga.py",
         "ZCDpEvent(max(rho_of_bounded_range(moved), 2 * rho_of_bounded_range(added)) * change.rows**2)",
         "ZCDpEvent(rho_of_bounded_range(moved) * change.rows**2)",
         TABLE,
@@ -61,7 +61,7 @@ MUTANTS = [
     Mutant(
         "joint-row-factor",
         "the row of joint top-k takes its utility for monotone",
-        "explain/cost_models/keywords.py",
+        "methods/answering/ksa.py",
         "return 2 * self.rate\n",
         "return self.rate\n",
         TABLE,
@@ -69,7 +69,7 @@ MUTANTS = [
     Mutant(
         "one-step-for-top-k",
         "one-shot top-k is counted as one step",
-        "explain/cost_models/keywords.py",
+        "methods/answering/ksa.py",
         "return self.keywords",
         "return 1",
         TABLE,

@@ -1,1 +1,1 @@
-"""Cost models of published methods that nothing here runs yet, one file each; the folder is scanned."""
+"""Prices of private long answers, and of steps in general, one file each; the folder is scanned."""

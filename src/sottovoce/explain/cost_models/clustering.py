@@ -6,15 +6,20 @@ Sources     Public-data-assisted ICL; specification 5.6.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, Self, final
 
+from sottovoce.experts.written import points_relation
 from sottovoce.explain.cost_model import CostModel, register_cost_model
-from sottovoce.methods.answering.sga import Half, LeafSums, LevelCounts, SplitLevel
+from sottovoce.explain.subject import Change, Setting
+from sottovoce.mechanisms.clustering.projection import PublicProjection
+from sottovoce.methods.answering.sga import SGA, Half, LeafSums, LevelCounts, SplitLevel, steps_of
 from sottovoce.methods.decoding.plan import Part
 from sottovoce.parameters import Positive, Share, Switch, Whole
+from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.step_costs import NoiseLaw
-from sottovoce.privacy.unit import Adjacency
+from sottovoce.privacy.unit import Adjacency, Assignment, change_type
 
 
 @final
@@ -46,3 +51,43 @@ class DPM(CostModel):
             Part(LevelCounts(self.count_sigma, self.sampler), counts),
             Part(LeafSums(self.radius, self.sigma, self.sampler)),
         )
+
+
+class _Groups(CostModel):
+    """A clustering of experts' answers whose parts share one price."""
+
+    calibrated_parameter: ClassVar[str] = "rho"
+    depth: int
+    rho: float | None
+
+    def parts(self, change: Change) -> Sequence[Part]:
+        relation = points_relation(change.kind, change.adjacency)
+        dpm = SGA(depth=self.depth, rho=self.rho).at(relation, PublicProjection.raw(2))
+        return [Part(step, times) for step, times in steps_of(dpm, change.kind)]
+
+    def released(self, adjacency: Adjacency) -> Sequence[Part]:
+        kind = change_type(Assignment.OWN_SLOT, adjacency)
+        return self.parts(Change(adjacency, kind, kind))
+
+    def priced(self, setting: Setting, change: Change) -> Self | None:
+        return None if setting.epsilon is None else self.with_noise(rho_of_budget(setting.epsilon, setting.delta))
+
+
+@final
+@register_cost_model("sga", summary="Semantic groups of answers (SGA)", source="Public-data-assisted ICL; spec. 5.6")
+@dataclass(frozen=True)
+class Groups(_Groups):
+    """The clustering of one answer, its price dealt out to cuts, counts and sums. Without amplification."""
+
+    depth: Whole = 2
+    rho: Positive | None = None
+
+
+@final
+@register_cost_model("augment", summary="Public answers around private groups", source="specification 5.7.1")
+@dataclass(frozen=True)
+class Augmentation(_Groups):
+    """The same clustering; what is written around its middles is post-processing."""
+
+    depth: Whole = 2
+    rho: Positive | None = None

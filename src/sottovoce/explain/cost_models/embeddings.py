@@ -7,13 +7,16 @@ Sources     Wu et al. (2024); specification 5.4.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import ClassVar, Self, final
 
 from sottovoce.explain.cost_model import CostModel, register_cost_model
-from sottovoce.methods.answering.esa import EmbeddingMean, published
+from sottovoce.explain.subject import Change, Setting, composed
+from sottovoce.methods.answering.esa import EmbeddingMean, noise_for, published
+from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.plan import Part
 from sottovoce.parameters import Positive, Whole
 from sottovoce.privacy.claims import Claim
+from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.step_costs import NoiseLaw
 from sottovoce.privacy.unit import Adjacency
 
@@ -32,6 +35,15 @@ class ESA(CostModel):
 
     def released(self, adjacency: Adjacency) -> tuple[Part, ...]:
         return (Part(EmbeddingMean(self.clip, self.experts, self.sigma or 0, self.sampler)),)
+
+    def priced(self, setting: Setting, change: Change) -> Self | None:
+        if setting.epsilon is None or self.sampler != "discrete":
+            return None
+        price = Price(setting.epsilon, setting.delta)
+        return self.with_noise(noise_for(price, change.kind, change.adjacency, self.clip, self.experts))
+
+    def charge(self, setting: Setting, change: Change) -> DpEvent | None:
+        return composed(self.parts(change), change.kind) if self.sampler == "discrete" else None
 
     def claim(self) -> Claim:
         return published(self.clip, self.experts, self.sigma or 1)

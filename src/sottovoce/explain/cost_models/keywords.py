@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, final
+from typing import Annotated, Final, Self, final
 
 from sottovoce.explain.cost_model import CostModel, register_cost_model
+from sottovoce.explain.subject import Change, Setting, composed
+from sottovoce.methods.answering.ksa import KSA as Answerer
 from sottovoce.methods.answering.ksa import KeywordsJoint, KeywordsTestRelease, KeywordsTopK, published
+from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.plan import Part
 from sottovoce.parameters import OneOf, Positive, Tiny, Whole
 from sottovoce.privacy.claims import Claim
+from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.step_costs import GaussianStep, NoiseLaw, step_cost
 from sottovoce.privacy.unit import Adjacency, ChangeType, is_drop
+
+_SELECTIONS: Final = {"joint": "joint", "top-k": "one-shot", "ptr": "ptr"}
+"""What an answerer calls a release."""
 
 
 @final
@@ -75,6 +82,21 @@ class KSA(CostModel):
             case "ptr":
                 return (Part(KeywordsTestRelease(self.sigma or 0, self.failure_delta or 0, self.sampler or "")),)
         return (Part(KeywordHistogram(self.words or 0, self.sigma or 0, self.sampler or "")),)
+
+    def priced(self, setting: Setting, change: Change) -> Self | None:
+        if setting.epsilon is None or self.release == "histogram" or self.sampler == "continuous":
+            return None
+        if self.release == "ptr" and setting.delta < (self.failure_delta or 0):
+            return None
+        price, selection = Price(setting.epsilon, setting.delta), _SELECTIONS[self.release]
+        answerer = Answerer(selection, k=self.keywords or 1, failure_delta=self.failure_delta)
+        calibrated = answerer.at(price, change.kind, change.adjacency)
+        return self.with_noise(float((calibrated.sigma if self.release == "ptr" else calibrated.rate) or 0))
+
+    def charge(self, setting: Setting, change: Change) -> DpEvent | None:
+        if self.release == "histogram" or self.sampler == "continuous":
+            return None
+        return composed(self.parts(change), change.kind)
 
     def claim(self) -> Claim | None:
         return published(self.release, self.rate, self.sigma, self.failure_delta)

@@ -26,7 +26,7 @@ from sottovoce.privacy.accounting.calibration import calibrate
 from sottovoce.privacy.claims import Claim, of_gaussian
 from sottovoce.privacy.events import DpEvent, ZCDpEvent
 from sottovoce.privacy.step_costs import GaussianStep, NoiseLaw, StepCost, step_cost
-from sottovoce.privacy.unit import ChangeType, is_drop
+from sottovoce.privacy.unit import Adjacency, ChangeType, is_drop
 from sottovoce.randomness import Randomness
 
 KEPT: Final = 8
@@ -90,15 +90,9 @@ class ESA(Answerer):
             raise ParameterError("number of different public answers", setting.candidates, limit)
         if self.sigma is not None:
             return self
-        found = calibrate(
-            lambda sigma: self._step(setting, sigma).event(setting.change),
-            price.epsilon,
-            price.delta,
-            setting.adjacency,
-            increasing=False,
-            bounds=setting.bounds(price.delta),
-        )
-        return replace(self, sigma=found.parameter)
+        bounds = setting.bounds(price.delta)
+        sigma = noise_for(price, setting.change, setting.adjacency, self.clip, _divisor(setting), bounds)
+        return replace(self, sigma=sigma)
 
     def event(self, setting: AnswerSetting) -> DpEvent:
         return self._mechanism(setting).event
@@ -131,6 +125,37 @@ class ESA(Answerer):
 
     def _step(self, setting: AnswerSetting, sigma: float) -> EmbeddingMean:
         return EmbeddingMean(self.clip, _divisor(setting), sigma)
+
+
+def noise_for(
+    price: Price,
+    change: ChangeType,
+    adjacency: Adjacency,
+    clip: float,
+    experts: int,
+    bounds: Sequence[str] = (),
+) -> float:
+    """The least deviation of the mean's noise at which one answer costs no more than a price.
+
+    Args:
+        price: Of the answer.
+        change: How one change of the data can change the embeddings.
+        adjacency: The relation that ``change`` is for.
+        clip: B.
+        experts: m.
+        bounds: Accounting bounds to rely on; by default the least of all quick ones.
+
+    Raises:
+        ParameterError: No noise meets the price.
+    """
+    return calibrate(
+        lambda sigma: EmbeddingMean(clip, experts, sigma).event(change),
+        price.epsilon,
+        price.delta,
+        adjacency,
+        increasing=False,
+        bounds=bounds,
+    ).parameter
 
 
 def published(clip: float, experts: int, sigma: float) -> Claim:

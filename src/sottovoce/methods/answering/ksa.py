@@ -41,7 +41,7 @@ from sottovoce.privacy.step_costs import (
     gaussian_event,
     step_cost,
 )
-from sottovoce.privacy.unit import ChangeType, is_drop
+from sottovoce.privacy.unit import Adjacency, ChangeType, is_drop
 from sottovoce.randomness import Randomness
 
 JOINT, TEST, ONE_SHOT = "joint", "ptr", "one-shot"
@@ -229,22 +229,39 @@ class KSA(Answerer):
             if setting.keywords < 2:
                 limit = "below the number of public keywords: give public examples (--public), or a vocabulary"
             raise ParameterError("k", self.k, limit)
+        answerer = self.at(price, setting.change, setting.adjacency, setting.bounds(price.delta))
+        answerer._mechanism(setting)  # what it cannot draw is refused before it is charged
+        return answerer
+
+    def at(self, price: Price, change: ChangeType, adjacency: Adjacency, bounds: Sequence[str] = ()) -> Self:
+        """Itself with its noise set so that one answer costs no more than a price.
+
+        One list is set by its pure epsilon: what a delta adds to a single selection is negligible (specification 6.3).
+
+        Args:
+            price: Of the answer.
+            change: How one change of the data can change the experts' texts.
+            adjacency: The relation that ``change`` is for.
+            bounds: Accounting bounds to rely on; by default the least of all quick ones.
+
+        Raises:
+            ParameterError: No noise meets the price.
+        """
         lost = price.delta if self.selection == TEST and self.failure_delta is None else self.failure_delta
         answerer = replace(self, failure_delta=lost)
         if (self.sigma if self.selection == TEST else self.rate) is not None:
-            answerer._mechanism(setting)
             return answerer
+        if self.selection == JOINT and not bounds:
+            return answerer._with_noise(price.epsilon / (2 * change.widths))
         found = calibrate(
-            lambda value: answerer._with_noise(value)._released(setting.change),
+            lambda value: answerer._with_noise(value)._released(change),
             price.epsilon,
             price.delta,
-            setting.adjacency,
+            adjacency,
             increasing=self.selection != TEST,
-            bounds=setting.bounds(price.delta),
+            bounds=bounds,
         )
-        answerer = answerer._with_noise(self._within(found.parameter, setting.change))
-        answerer._mechanism(setting)  # what it cannot draw is refused before it is charged
-        return answerer
+        return answerer._with_noise(self._within(found.parameter, change))
 
     def _with_noise(self, value: float) -> Self:
         return replace(self, sigma=value) if self.selection == TEST else replace(self, rate=value)

@@ -37,7 +37,7 @@ from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP, ZCDpEvent
 from sottovoce.privacy.points import grid_rows
 from sottovoce.privacy.step_costs import GaussianStep, NoiseLaw, Sensitivity, StepCost, step_cost
-from sottovoce.privacy.unit import ChangeType, is_drop
+from sottovoce.privacy.unit import Adjacency, ChangeType, is_drop
 from sottovoce.randomness import Randomness
 
 Half = Annotated[float, Number(LEAST, 0.5 - LEAST, exact=True)]
@@ -242,31 +242,19 @@ class SGA(Answerer):
             vectors: Of public answers, for their axes. No price and no threshold follows from them.
         """
         relation = points_relation(setting.change, setting.adjacency)
+        return self.at(relation, self._projection(setting, vectors))
+
+    def at(self, relation: Adjacency, projection: PublicProjection) -> DPM:
+        """The clustering of points with this relation; ``rho`` must be set."""
         return DPM.for_budget(
-            adjacency=relation,
-            projection=self._projection(setting, vectors),
-            depth=self.depth,
-            rho=self.rho,
-            centres="projected",
+            adjacency=relation, projection=projection, depth=self.depth, rho=self.rho, centres="projected"
         )
 
     def event(self, setting: AnswerSetting) -> DpEvent:
         return self.clustering(setting).event
 
     def cost(self, setting: AnswerSetting) -> Sequence[tuple[StepCost, int]]:
-        dpm = self.clustering(setting)
-        norms = 1.0 if is_drop(setting.change) else math.sqrt(2)
-        parts: list[tuple[StepCost, int]] = []
-        for level in dict.fromkeys(dpm.levels):
-            times = dpm.levels.count(level)
-            parts += [
-                (SplitLevel(level.kappa), times),
-                (LevelCounts(norms / math.sqrt(2 * level.count_rho)), times),
-            ]
-        if not dpm.adjacency.size_is_public:
-            parts.append((LevelCounts(norms / math.sqrt(2 * dpm.levels[0].count_rho)), 1))
-        radius = float(dpm.projection.box_radius)
-        return [*parts, (LeafSums(radius, setting.change.widths * radius / math.sqrt(2 * dpm.sum_rho)), 1)]
+        return steps_of(self.clustering(setting), setting.change)
 
     def draw(
         self, setting: AnswerSetting, experts: WrittenOutputs | None, public: PublicSide, randomness: Randomness
@@ -301,6 +289,25 @@ class SGA(Answerer):
             with suppress(ParameterError):  # answers that do not differ along an axis: known before a record was read
                 return PublicProjection.principal(vectors, min(axes, len(vectors) - 1))
         return PublicProjection.random(setting.dimension, axes)
+
+
+def steps_of(dpm: DPM, change: ChangeType) -> list[tuple[StepCost, int]]:
+    """What a clustering releases, as step costs with how often.
+
+    Args:
+        dpm: The clustering.
+        change: How one change of the data can change the points: its relation is that of ``points_relation``.
+    """
+    norm = 1.0 if is_drop(change) else math.sqrt(2)
+    parts: list[tuple[StepCost, int]] = []
+    for level in dict.fromkeys(dpm.levels):
+        times = dpm.levels.count(level)
+        counts = LevelCounts(norm / math.sqrt(2 * level.count_rho))
+        parts += [(SplitLevel(level.kappa), times), (counts, times)]
+    if not dpm.adjacency.size_is_public:
+        parts.append((LevelCounts(norm / math.sqrt(2 * dpm.levels[0].count_rho)), 1))
+    radius = float(dpm.projection.box_radius)
+    return [*parts, (LeafSums(radius, change.widths * radius / math.sqrt(2 * dpm.sum_rho)), 1)]
 
 
 def representatives(found: Clustering, vectors: FloatArray) -> list[int]:
