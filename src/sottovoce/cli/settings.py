@@ -20,6 +20,8 @@ from sottovoce.errors import InputError
 from sottovoce.parameters import nearest
 
 PREFIX: Final = "SOTTO_"
+OF_SERVERS: Final = {"SOTTO_API", "SOTTO_API_KEY"}
+"""Variables that models behind servers read by themselves."""
 FILE: Final = "sotto.toml"
 ORIGINS: Final = "sottovoce.settings"
 """Where a context keeps which parameter was set where."""
@@ -134,7 +136,7 @@ def _require_known_variables(tree: Mapping[tuple[str, ...], set[str]]) -> None:
         return PREFIX + "_".join(parts).upper().replace("-", "_")
 
     known = {variable("config"), *(variable(key) for keys in tree.values() for key in keys)}
-    known |= {variable(*path, key) for path, keys in tree.items() for key in keys}
+    known |= {variable(*path, key) for path, keys in tree.items() for key in keys} | OF_SERVERS
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in known and not name.startswith(variable("account", "")):
             raise InputError(

@@ -28,11 +28,13 @@ class Isolation(Enum):
 
     ``TESTED`` claims no more than was seen: on this machine rows of made-up experts were equal in every bit at every
     place of the shapes that are run, whatever stood beside them. Kernels that choose by the numbers that they multiply
-    could still tell rows apart that the test did not; none is known.
+    could still tell rows apart that the test did not; none is known. ``ASSERTED`` is for a model that runs elsewhere,
+    where nothing can be looked at (specification 9.6): whoever uses it takes the claim upon themselves.
     """
 
     BY_CONSTRUCTION = "by construction: every expert is computed by itself"
     TESTED = "tested, not proven: equal in every bit at every place of the shapes that are run, whatever stands beside"
+    ASSERTED = "asserted by the operator, not tested; whoever hosts the model sees the prompts"
     NOT_VERIFIED = "isolation not verified: no formal guarantee"
 
     @classmethod

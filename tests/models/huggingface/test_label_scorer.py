@@ -619,7 +619,7 @@ def test_a_model_is_opened_by_its_name(folder):
 
 
 def test_an_unknown_model_or_option_is_refused_with_what_exists(folder):
-    known = "embedded, hf:NAME_OR_PATH, embedded-image, encoder:NAME_OR_PATH, vision:NAME_OR_PATH, fake"
+    known = "embedded, hf:NAME_OR_PATH, openai:MODEL@BASE_URL, embedded-image, encoder:NAME_OR_PATH, vision"
     with pytest.raises(ParameterError, match=known):
         load_scorer("gpt5")
     with pytest.raises(ParameterError, match="hf:NAME"):
@@ -632,7 +632,9 @@ def test_the_catalog_names_every_kind_of_model():
     assert [entry.spec for entry in model_catalog()] == [
         "embedded",
         "hf:NAME_OR_PATH",
+        "openai:MODEL@BASE_URL",
         "embedded-image",
+        "embedded-lm",
         "encoder:NAME_OR_PATH",
         "vision:NAME_OR_PATH",
         "fake",

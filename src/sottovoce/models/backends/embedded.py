@@ -10,8 +10,8 @@ from sottovoce.models.registry import Backend, register_model
 if TYPE_CHECKING:
     from sottovoce.models.embedded.image_scorer import EmbeddedImageScorer
     from sottovoce.models.embedded.label_scorer import EmbeddedScorer
-    from sottovoce.models.huggingface.writer import TransformersWriter
     from sottovoce.models.lockstep.stepper import TransformersStepper
+    from sottovoce.models.writing.writer import TransformersWriter
 
 
 @final
@@ -30,7 +30,7 @@ class Embedded(Backend):
 
     def writer(self) -> partial[TransformersWriter]:
         from sottovoce.models.embedded.language_model import embedded_language_folder
-        from sottovoce.models.huggingface.writer import TransformersWriter
+        from sottovoce.models.writing.writer import TransformersWriter
 
         return partial(TransformersWriter, str(embedded_language_folder()), named="embedded")
 
@@ -49,6 +49,6 @@ class EmbeddedImage(Backend):
 class EmbeddedLanguageModel(Backend):
     def writer(self) -> partial[TransformersWriter]:
         from sottovoce.models.embedded.language_model import embedded_language_folder
-        from sottovoce.models.huggingface.writer import TransformersWriter
+        from sottovoce.models.writing.writer import TransformersWriter
 
         return partial(TransformersWriter, str(embedded_language_folder()), named="embedded-lm")

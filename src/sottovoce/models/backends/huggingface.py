@@ -10,8 +10,8 @@ from sottovoce.models.base import LabelScorer
 from sottovoce.models.registry import Backend, register_model
 
 if TYPE_CHECKING:
-    from sottovoce.models.huggingface.writer import TransformersWriter
     from sottovoce.models.lockstep.stepper import TransformersStepper
+    from sottovoce.models.writing.writer import TransformersWriter
 
 
 @final
@@ -47,7 +47,7 @@ class HuggingFace(Backend):
 
     def writer(self) -> Callable[..., TransformersWriter]:
         from sottovoce.models.huggingface.hidden_states import read_name
-        from sottovoce.models.huggingface.writer import TransformersWriter
+        from sottovoce.models.writing.writer import TransformersWriter
 
         @wraps(TransformersWriter, updated=())
         def opened(name: str, **options: Any) -> TransformersWriter:

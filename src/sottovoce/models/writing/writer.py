@@ -29,8 +29,8 @@ except ModuleNotFoundError as error:
 from sottovoce.models.huggingface.causal_model import CausalModel, Loaded, quiet
 from sottovoce.models.huggingface.foresight import Foresight, foresee
 from sottovoce.models.huggingface.prompts import Tokens, control_tokens
-from sottovoce.models.huggingface.request_prompts import RequestPrompts
 from sottovoce.models.lockstep.memory import sealed
+from sottovoce.models.writing.prompts import RequestPrompts
 
 _PROBE: Final = 24
 """Made-up tokens by which a model is known to be as it was."""

@@ -8,9 +8,10 @@ from tests.models import tiny
 
 from sottovoce.errors import ModelError, ParameterError
 from sottovoce.models.base import Isolation, Writer, WritingRequest
-from sottovoce.models.huggingface.request_prompts import RequestPrompts, cut_off
-from sottovoce.models.huggingface.writer import TransformersWriter
 from sottovoce.models.registry import load_writer
+from sottovoce.models.writing.continued import cut_off
+from sottovoce.models.writing.prompts import RequestPrompts
+from sottovoce.models.writing.writer import TransformersWriter
 
 SHOTS = [("The parcel came late.", "late parcel"), ("My card was charged twice.", "double charge")]
 REQUEST = WritingRequest("Summarize.", SHOTS, "The lamp does not turn on.")

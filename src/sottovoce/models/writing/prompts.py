@@ -1,9 +1,7 @@
 """From a writing request to tokens, without letting a text act as a control token.
 
 In a chat the instruction is the system's turn (before the first question where the template knows no system), inputs
-are a user's turns and outputs the assistant's. A model that continues texts sees the same with a name before each:
-``Input: ...`` and ``Output: ...``, with an empty line between examples. What it writes from the next such name on is
-left out.
+are a user's turns and outputs the assistant's. What a model that continues texts sees is in ``writing.continued``.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from sottovoce.models.huggingface.prompts import (
     leading_tokens,
     rendered,
 )
+from sottovoce.models.writing.continued import continued_text, cut_off
 from sottovoce.tasks import Task
 
 _CANNOT = "The model's chat template cannot hold a conversation of questions and answers. Try chat=False (--no-chat)."
@@ -68,7 +67,7 @@ class RequestPrompts:
         if self.chat:
             drawn = self._drawn_chat(len(request.shots), instruction=bool(request.instruction))
         else:
-            drawn = self._drawn_text(len(request.shots), request.names, instruction=bool(request.instruction))
+            drawn = self._drawn_text(request)
         ids = self._writer.encode(self._filled(drawn, texts), first=True)
         if ids is None:
             return None
@@ -78,12 +77,11 @@ class RequestPrompts:
         """The answer, where the text has gone on past it to the next example; ``None`` where it has not."""
         return None if self.chat else cut_off(text, request)
 
-    def _drawn_text(self, shots: int, names: tuple[str, str], *, instruction: bool) -> str:
+    def _drawn_text(self, request: WritingRequest) -> str:
         """A text to be continued, with marks in place of the request's texts."""
-        asked, given = names
-        examples = [f"{asked}: {self._at(1 + 2 * n)}\n{given}: {self._at(2 + 2 * n)}\n\n" for n in range(shots)]
-        opening = f"{self._at(0)}\n\n" if instruction else ""
-        return f"{opening}{''.join(examples)}{asked}: {self._at(1 + 2 * shots)}\n{given}:"
+        shots = [(self._at(1 + 2 * n), self._at(2 + 2 * n)) for n in range(len(request.shots))]
+        opening = self._at(0) if request.instruction else ""
+        return continued_text(WritingRequest(opening, shots, self._at(1 + 2 * len(shots)), request.names))
 
     def _drawn_chat(self, shots: int, *, instruction: bool) -> str:
         """A conversation in the template, with marks in place of the request's texts."""
@@ -123,15 +121,3 @@ class RequestPrompts:
             if is_shared(error, handled):  # else the prompt of whoever is read where memory is short is another one
                 raise
             return False
-
-
-def cut_off(text: str, request: WritingRequest) -> str | None:
-    """What stands before a line that begins as an input or an output does; ``None`` where there is no such line.
-
-    Example:
-        >>> cut_off("Block it.\\n\\ninput: a late fee", WritingRequest("", [], "a lost card"))
-        'Block it.'
-    """
-    names = "|".join(re.escape(name) for name in request.names)
-    passed = re.search(rf"\n\s*(?:{names}):", text, re.IGNORECASE)
-    return text[: passed.start()] if passed else None
