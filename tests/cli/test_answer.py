@@ -156,6 +156,90 @@ def test_without_records_it_is_free(desk):
     assert "Method public-shots: no private records were given" in err
 
 
+# Paid once
+
+
+def test_a_choice_is_paid_for_once_and_its_answers_are_free(desk):
+    given = {"method": "choice", "shots": None, "option": None}
+    code, out, err = desk.run(out="answers.jsonl", **given)
+    assert code == 0, err
+    assert len(desk.entries()) == 1
+    found = [json.loads(line) for line in (desk.folder / "answers.jsonl").read_text("utf-8").splitlines()]
+    assert {(row["method"], row["epsilon"], row["release_id"]) for row in found} == {
+        ("choice", 1.0, desk.entries()[0]["release_id"])
+    }
+    free = dict.fromkeys(("private", "public", "method", "option", "shots", "ledger"))
+    code, out, _ = desk.run(fitted="answers.jsonl.sotto", **free)
+    assert (code, [json.loads(line) for line in out.splitlines()]) == (0, found)
+    assert len(desk.entries()) == 1
+    assert (
+        "is 'typed'; it must be left out with --fitted"
+        in desk.run(fitted="answers.jsonl.sotto", **{**free, "ledger": "n.db"})[2]
+    )
+    assert run(["predict", "answers.jsonl.sotto", "--queries", "queries.jsonl"]) == 2
+    code, _, err = desk.run(fitted="answers.jsonl.sotto", **{**free, "task": "summarize"})
+    assert (code, "was fitted for the task 'question'" in err) == (2, True)
+    assert desk.run(out="answers.jsonl", **given)[0] == 2, "what was paid for is not overwritten"
+
+
+def test_a_choice_that_was_stopped_goes_on_under_its_charge(desk, monkeypatch):
+    given = {"method": "choice", "shots": None, "option": None, "out": "answers.jsonl"}
+
+    def stops(*arguments, **options):
+        raise KeyboardInterrupt
+
+    # While records are read: the fit goes on. While free answers are written: the fitted file is taken.
+    for place in ("sottovoce.experts.encoded.EncodedRecords.read", "sottovoce.answering.session.PrivateAnswers.finish"):
+        with monkeypatch.context() as stopped:
+            stopped.setattr(place, stops)
+            assert desk.run(*(["--resume"] if desk.entries() else []), **given)[0] == 130
+        assert len(desk.entries()) == 1
+    code, _, err = desk.run("--resume", **given)
+    assert code == 0, err
+    assert (len(desk.entries()), len((desk.folder / "answers.jsonl").read_text().splitlines())) == (1, 2)
+
+
+def test_fit_makes_what_free_answers_follow_and_says_so(desk, capfd):
+    words = [
+        "fit", "--task", "question", "--private", "private.jsonl", "--public", "public.jsonl", "--ledger", "notes.db",
+        "--out", "chosen.sotto",
+    ]  # fmt: skip
+    assert run(words) == 0
+    assert "sotto answer --fitted chosen.sotto" in capfd.readouterr().err
+    for more, told in (
+        (["--method", "class-means"], "--method is 'class-means'; it must be choice"),
+        (["--label-column", "x"], "see --answer-column"),
+    ):
+        assert run([*words[:-1], "other.sotto", *more]) == 2
+        assert told in capfd.readouterr().err
+    assert run([*words[:5], "--out", "other.sotto"]) == 2
+    assert "--public is" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"public": None}, "--public is"),
+        ({"private": None}, "--private is"),
+        ({"shots": "2"}, "asks no expert"),
+        ({}, "--out-fitted is"),
+        ({"option": "no=3", "out": "answers.jsonl"}, "-o no is"),
+        ({"method": "ksa", "option": "k=2", "shots": "1", "out_fitted": "x.sotto"}, "it is used by choice"),
+    ],
+)
+def test_what_a_choice_needs_and_does_not_use_is_said(desk, changed, words):
+    assert words in desk.refuses(**{"method": "choice", "shots": None, "option": None, **changed})
+
+
+def test_many_questions_choose_a_choice_and_a_dry_run_charges_nothing(desk):
+    desk.write("queries.jsonl", [{"question": f"what of the card {i}?"} for i in range(9)])
+    given = {"method": "auto", "shots": None, "option": None}
+    code, out, err = desk.run("--dry-run", "--json", **given)
+    assert (code, json.loads(out)["method"]) == (0, "choice"), err
+    assert "Method choice: paid once for 9 questions, and for any number of others" in err
+    assert not (desk.folder / "notes.db").exists()
+
+
 # What is refused
 
 
@@ -214,7 +298,7 @@ def test_what_is_resumed_was_begun(desk, flags, words):
     ("method", "flag", "words"),
     [
         ("zero-shot", ["--ledger", "x.db"], "it is used by"),
-        ("zero-shot", ["--experts", "3"], "it is used by coreset, esa, ksa"),
+        ("zero-shot", ["--experts", "3"], "reads no private record; it is used by"),
         ("zero-shot", ["--shots", "3"], "shows no groups of examples"),
         ("zero-shot", ["--public", "public.jsonl"], "shows no public example"),
         ("full-context", ["--sampling", "categorical"], "puts every record into one prompt"),
@@ -230,7 +314,7 @@ def test_an_option_that_the_method_does_not_use_is_refused(desk, method, flag, w
 def test_a_delta_is_refused_where_nothing_spends_one(desk):
     message = desk.refuses(delta="1e-6")
     assert message.startswith("ParameterError: --delta is")
-    assert "used by esa, sga, and with --sampling" in message
+    assert "sga, and with --sampling" in message
     code, out, err = desk.run("-o", "selection=ptr", delta="1e-7", limit="1", budget="8,1e-6,failure=5e-7")
     assert code == 0, err
     assert json.loads(out)["delta"] == 1e-7

@@ -38,7 +38,8 @@ from sottovoce.methods.answering.public import ANSWERS, SHOTS, public_side
 from sottovoce.methods.base import Price, Reads
 from sottovoce.models.base import Embedder, FloatArray, Isolation, Writer, WritingRequest
 from sottovoce.models.failures import is_models
-from sottovoce.models.registry import load_scorer, load_writer
+from sottovoce.models.registry import load_writer
+from sottovoce.models.text_embedding import load_embedder
 from sottovoce.parameters import Able, Kind, Number
 from sottovoce.planner.long_answers import AUTO, resolve_long_answer
 from sottovoce.privacy.accounting.event_cost import cost_of
@@ -528,7 +529,7 @@ class PrivateAnswers:
             seeded=not self._randomness.secure,
             prompts=self._prompts(plan.setting),
             public=OF_A_TEXT,
-            host=str(getattr(self.writer, "host", "") or ""),
+            host=str(getattr(getattr(self.writer, "server", None), "host", "")),
         )
 
     @property
@@ -643,7 +644,7 @@ class PrivateAnswers:
                 limit = f"left out: the method {self.method.name!r} compares no vectors"
                 raise ParameterError("embedder", name, limit)
             return None
-        found: object = load_scorer(embedder or "embedded") if isinstance(embedder, str | None) else embedder
+        found: object = load_embedder(embedder or "embedded") if isinstance(embedder, str | None) else embedder
         if not isinstance(found, Embedder):
             raise ParameterError("embedder", getattr(found, "name", found), "a model that embeds, such as embedded")
         return found

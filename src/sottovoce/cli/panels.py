@@ -9,9 +9,8 @@ from sottovoce.cli.flags import flag_of
 PANELS: Final = {
     "Input": (
         "private", "queries", "labels", "task", "demonstrations", "shots", "public", "candidates", "fitted", "schema",
-        "text-column", "label-column", "answer-column", "text-field", "label-field", "max-characters", "truncate", "limit", "records",
-        "questions", "made-up-labels",
-        "pool", "rows", "results", "file",
+        "text-column", "label-column", "answer-column", "text-field", "label-field", "max-characters", "truncate",
+        "limit", "records", "questions", "made-up-labels", "pool", "rows", "results", "file",
     ),
     "Privacy and budget": (
         "epsilon", "delta", "adjacency", "unit", "ledger", "budget", "caller", "release-id", "allow-non-private",
@@ -25,7 +24,8 @@ PANELS: Final = {
     ),
     "Model": ("model", "writer", "embedder", "device", "dtype", "chat", "encoder", "engine", "workers"),
     "Output": (
-        "out", "write-tickets", "json", "scores", "resume", "without-lost", "dry-run", "figures", "markdown", "long",
+        "out", "out-fitted", "write-tickets", "json", "scores", "resume", "without-lost", "dry-run", "figures",
+        "markdown", "long",
     ),
     "Options": ("help", "version", "config", "install-completion", "show-completion"),
 }  # fmt: skip
