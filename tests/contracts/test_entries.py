@@ -33,7 +33,7 @@ def _enough_of_an_answerer(kept):
     if {"free", "consent"} & kept.keys():
         return min(kept.values()) >= 20
     needed = {"price", "post-processing", "sensitivity", "order", "state", "draws", "sampler", "road"}
-    return needed <= kept.keys() and kept["sensitivity"] > 300 and kept["composition"] > 300
+    return needed <= kept.keys() and kept["sensitivity"] > 200 and kept["composition"] > 200
 
 
 NEEDED = {

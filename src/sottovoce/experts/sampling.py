@@ -19,13 +19,15 @@ from sottovoce.parameters import COUNT, Number, OneOf, read_fields
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.numbers import exact
-from sottovoce.privacy.unit import SWAP, Adjacency, ChangeType
+from sottovoce.privacy.unit import SWAP, Adjacency, Assignment, ChangeType, change_type
 from sottovoce.randomness import Randomness
 
 ALL: Final = "all"
 WITHOUT_REPLACEMENT: Final = "without-replacement"
 CATEGORICAL: Final = "categorical"
 SAMPLINGS: Final = (ALL, WITHOUT_REPLACEMENT, CATEGORICAL)
+CELLS: Final = "cells"
+"""A coreset by the cells of a charged clustering (``experts.cells``); no sampling, and nothing is amplified."""
 RATE: Final = Number(1e-6, 0.999_999, strict=True)
 MOST_EXPERTS: Final = 100_000
 
@@ -59,6 +61,7 @@ class ExpertSampling:
         sampling: ``all``: one partition for the whole run, of all units or of a random subset that looks at nothing.
             ``without-replacement``: for every question m times k of n units, replace-one alone. ``categorical``: for
             every question each unit comes into slot 1, ..., m with probability rate / m each, or into none.
+            ``cells``: the units nearest to the middles of m released cells, placed by ``WrittenEnsemble.place``.
         rate: Chance of a unit to be in a categorical sample.
         max_records: Most records of one unit that its expert sees; the first ones of that unit.
         cached: Whether answers of experts are kept and used again for another question.
@@ -75,7 +78,7 @@ class ExpertSampling:
 
     shots: int = 1
     experts: int | None = None
-    sampling: Annotated[str, OneOf(SAMPLINGS)] = ALL
+    sampling: Annotated[str, OneOf((*SAMPLINGS, CELLS))] = ALL
     rate: float | None = None
     max_records: int = 16
     cached: bool = False
@@ -87,12 +90,12 @@ class ExpertSampling:
         if self.sampling in REFUSED:
             reason = REFUSED[str(self.sampling)]
             raise AssignmentError(f"The sampling {self.sampling!r} has no guarantee: {reason}. {_INSTEAD}.")
-        OneOf(SAMPLINGS).read("sampling", self.sampling)
+        OneOf((*SAMPLINGS, CELLS)).read("sampling", self.sampling)
         if self.sampling == CATEGORICAL:
             RATE.read("rate", self.rate)
         elif self.rate is not None:
             raise ParameterError("rate", self.rate, "absent: the sampling 'categorical' alone has one of its own")
-        if self.is_fresh and self.experts is None:
+        if self.sampling != ALL and self.experts is None:
             raise ParameterError("experts", None, f"given for the sampling {self.sampling!r}: its number of experts")
         if self.is_fresh and self.cached:
             raise AssignmentError(
@@ -103,7 +106,7 @@ class ExpertSampling:
     @property
     def is_fresh(self) -> bool:
         """Whether every question has a sample of its own, so that its release is amplified."""
-        return self.sampling != ALL
+        return self.sampling not in (ALL, CELLS)
 
     def change(self, adjacency: Adjacency) -> ChangeType:
         """How one change of the data can change the experts' outputs.
@@ -114,6 +117,8 @@ class ExpertSampling:
         if self.is_fresh:
             self.shared_sample(adjacency, None)
             return SWAP
+        if self.sampling == CELLS:
+            return change_type(Assignment.CONTENT, adjacency)
         return self._partition(adjacency).rule(adjacency)[1]
 
     def count(self, adjacency: Adjacency, units: int | None) -> int | None:
@@ -124,7 +129,7 @@ class ExpertSampling:
         """
         if self.experts is None:
             return None if units is None else -(-units // self.shots)
-        fits = units is None or self.sampling == CATEGORICAL or self.experts * self.shots <= units
+        fits = units is None or self.sampling in (CATEGORICAL, CELLS) or self.experts * self.shots <= units
         if adjacency.size_is_public and not fits:
             most = (units or 0) // self.shots
             raise ParameterError("experts", self.experts, f"at most {most}: {units} units, {self.shots} an expert")

@@ -16,11 +16,12 @@ from typing import Any, Final, Protocol, final
 import numpy as np
 
 from sottovoce.errors import ModelError, ParameterError
+from sottovoce.experts.cells import Cells, nearest_of_each_cell
 from sottovoce.experts.embeddings import keyword_counts, sum_of_clipped
 from sottovoce.experts.ensemble import stable_id
 from sottovoce.experts.keywords import keywords_of
 from sottovoce.experts.reading import of_shape, withheld
-from sottovoce.experts.sampling import ExpertSampling
+from sottovoce.experts.sampling import ALL, CELLS, ExpertSampling
 from sottovoce.models.base import Embedder, FloatArray, Isolation, Writer, WritingRequest
 from sottovoce.parameters import COUNT
 from sottovoce.privacy.aggregates import Scores, VectorSum
@@ -253,7 +254,7 @@ class WrittenEnsemble(Opaque):
         self._fixed: list[list[int]] | None = None
         if together:
             self._fixed = [list(range(len(opened)))]
-        elif not sampling.is_fresh:
+        elif sampling.sampling == ALL:
             ids = [stable_id(unit, records.unit) for unit in opened]
             self._fixed = sampling.fixed(ids, adjacency, randomness)
         self._task, self._writer, self._sampling, self._adjacency = task, writer, sampling, adjacency
@@ -272,6 +273,8 @@ class WrittenEnsemble(Opaque):
             ModelError: The writer or the embedder failed for a reason that is no expert's own. What it said of it stays
                 here, for it could quote a record.
         """
+        if self._fixed is None and self._sampling.sampling == CELLS:
+            raise ParameterError("cells", None, "given before experts are asked: released ones, by 'place'")
         slots = self._fixed if self._fixed is not None else self._sampling.drawn(len(self._units), self._randomness)
         requests: list[WritingRequest | None] = []
         for slot in slots:
@@ -280,6 +283,37 @@ class WrittenEnsemble(Opaque):
         texts = self._written(requests, request_of(self._task, query, ()), rehearsed)
         vectors = None if self._embedder is None else self._vectors_of(texts, self._embedder)
         return WrittenOutputs(texts, self._change, self._adjacency, slots=self._slots, vectors=vectors)
+
+    def record_points(self) -> PrivatePoints:
+        """One point a unit, for a clustering of the records themselves, which is charged by itself.
+
+        Raises:
+            ModelError: The embedder failed for a reason that is no unit's own.
+        """
+        return PrivatePoints(
+            self._record_vectors, adjacency=self._adjacency, dimension=self._require_embedder().dimension
+        )
+
+    def place(self, cells: Cells) -> None:
+        """Gives every released cell an expert, with the units of that cell nearest to its middle (5.7.2 (b)).
+
+        Raises:
+            ParameterError: The sampling is another one, or there is another number of cells.
+            ModelError: The embedder failed for a reason that is no unit's own.
+        """
+        if self._sampling.sampling != CELLS or len(cells.centres) != self._slots:
+            raise ParameterError("cells", len(cells.centres), f"as many as experts, for the sampling {CELLS!r}")
+        self._fixed = nearest_of_each_cell(self._record_vectors, cells, self._sampling.shots)
+
+    @property
+    def _record_vectors(self) -> FloatArray:
+        texts = ["\n".join(part for shot in unit for part in shot) or None for unit in self._units]
+        return self._vectors_of(texts, self._require_embedder())
+
+    def _require_embedder(self) -> Embedder:
+        if self._embedder is None:
+            raise ParameterError("embedder", None, "given: records are placed by their vectors")
+        return self._embedder
 
     def _written(
         self, requests: Sequence[WritingRequest | None], bare: WritingRequest, rehearsed: str | None

@@ -57,13 +57,13 @@ def plan_price(plan):
 
 def test_pairs_like_the_records_are_drawn_and_a_file_keeps_them():
     seen: Counter[tuple[str, str]] = Counter()
-    for seed in range(20):
+    for seed in range(8):
         fitted = fitting(k=1, seed=seed).run()
         back = Fitted.from_bytes(fitted.to_bytes(), "a file")
         (pair,) = pairs_of(TASK, back.support.examples)
         assert pair in PUBLIC
         seen[pair] += 1
-    assert seen[PUBLIC[0]] + seen[PUBLIC[3]] >= 16
+    assert seen[PUBLIC[0]] + seen[PUBLIC[3]] >= 6
     assert back.task == pairs_task(TASK, "faq")
 
 

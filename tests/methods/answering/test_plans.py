@@ -17,7 +17,7 @@ from sottovoce.methods.answering.answerer import (
     register_answerer,
     registered_answerers,
 )
-from sottovoce.methods.answering.public import public_side
+from sottovoce.methods.answering.public import fixed_vocabulary, public_side
 from sottovoce.methods.answering.references import Coreset, FullContextAnswer, NearestToMean, ZeroShotAnswer, k_means
 from sottovoce.methods.base import Price, Reads
 from sottovoce.models.base import WritingRequest
@@ -175,6 +175,16 @@ def test_a_vocabulary_replaces_the_words_of_public_answers():
     assert side.universe == ("fee", "card")
     assert side.candidates == ()
     assert side.fallback == ""
+
+
+def test_keywords_can_be_chosen_without_any_public_data():
+    side = public_side(TASK, QUERY, write=lambda asked: ["said"] * len(asked), vocabulary=fixed_vocabulary())
+    assert len(side.universe) == len(set(side.universe)) > 5_000
+    said = WrittenOutputs(["my card is lost"] * 60, SWAP, RO, slots=60)
+    at = setting(keywords=len(side.universe), candidates=1, dimension=0)
+    plan = make_answerer("ksa", k=2).plan(Price(8.0), at)
+    outcome = plan.answerer.draw(at, said, side, SeededRandomness(1))
+    assert sorted(outcome.values["keywords"]) == ["card", "lost"]
 
 
 def test_a_public_answer_that_cannot_be_embedded_is_no_candidate():

@@ -1,4 +1,4 @@
-"""Planted in private long answers: what an expert can change, what is sampled, what is charged, what stands for groups."""
+"""Planted in private long answers: what an expert can change, what is sampled and charged, what stands for groups."""
 
 from __future__ import annotations
 

@@ -8,11 +8,12 @@ Sources     specification 1.3, 5.4 (candidates are written without private data)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 import numpy as np
 
+from sottovoce.data.bundled import public_pool
 from sottovoce.errors import ModelError
 from sottovoce.experts.keywords import universe_of
 from sottovoce.experts.written import TEXTS, AnswerTask, request_of
@@ -48,7 +49,8 @@ def public_side(
         answers: Groups at most; there are no more than the pool fills.
         shots: Examples a group.
         embedder: What embeds candidates, for methods that compare by vectors.
-        vocabulary: The universe of keywords; by default every keyword of the candidates and of the pool's answers.
+        vocabulary: The universe of keywords, such as ``fixed_vocabulary``; by default every keyword of the candidates
+            and of the pool's answers.
 
     Returns:
         The public side; a candidate that cannot be embedded is left out.
@@ -77,6 +79,18 @@ def public_side(
         shots=tuple(groups[0]) if groups else (),
         write=write,
     )
+
+
+@cache
+def fixed_vocabulary() -> tuple[str, ...]:
+    """A universe of keywords that follows from no data set: the words of the texts that ship with the package.
+
+    Example:
+        >>> vocabulary = fixed_vocabulary()
+        >>> len(vocabulary) > 5_000, "card" in vocabulary, "the" in vocabulary
+        (True, True, False)
+    """
+    return universe_of(str(row.values["text"]) for row in public_pool())
 
 
 def _groups(pool: Sequence[tuple[str, str]], groups: int, shots: int) -> list[list[tuple[str, str]]]:
