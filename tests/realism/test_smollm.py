@@ -21,10 +21,10 @@ from sottovoce.cli import run  # noqa: E402
 from sottovoce.errors import ModelError  # noqa: E402
 from sottovoce.files.checkpoint import Checkpoint  # noqa: E402
 from sottovoce.methods.decoding.decoder import registered_decoders  # noqa: E402
-from sottovoce.models.base import Isolation  # noqa: E402
+from sottovoce.models.base import Isolation, WritingRequest  # noqa: E402
 from sottovoce.models.gguf.file import GGUFFile  # noqa: E402
 from sottovoce.models.huggingface.selftest import plain_scores  # noqa: E402
-from sottovoce.models.registry import load_scorer, load_stepper  # noqa: E402
+from sottovoce.models.registry import load_scorer, load_stepper, load_writer  # noqa: E402
 from sottovoce.models.stepper import Group, Prompt  # noqa: E402
 from sottovoce.privacy.ledger.budget import Budget  # noqa: E402
 from sottovoce.records.sealed import PrivateRecords, Row  # noqa: E402
@@ -165,3 +165,16 @@ def test_a_file_that_is_cut_off_is_refused(model, tmp_path):
     cut.write_bytes(Path(model.removeprefix("hf:")).read_bytes()[:5_000_000])
     with pytest.raises(ModelError, match="damaged or cut off"):
         load_scorer(f"hf:{cut}")
+
+
+def test_a_writer_answers_in_the_chat_and_by_continuing(model):
+    shots = [("What is the capital of Italy?", "Rome"), ("What is the capital of Japan?", "Tokyo")]
+    asked = WritingRequest("Answer in one word.", shots, "What is the capital of France?", ("Question", "Answer"))
+    for chat in (True, False):
+        writer = load_writer(model, chat=chat)
+        assert writer.isolation is Isolation.BY_CONSTRUCTION
+        [alone] = writer.write([asked], tokens=8)
+        other = WritingRequest("", [], "Name a colour.")
+        long = WritingRequest("", [("one word after another " * 3000, "")], "Why?")
+        assert writer.write([other, long, asked], tokens=8)[1:] == [None, alone]
+        assert alone.startswith("Paris")

@@ -183,6 +183,11 @@ class ApiKey(Opaque):
     def __init__(self, text: str = "") -> None:
         self.text = text
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """What it is sent as."""
+        return {"Authorization": f"Bearer {self.text}"} if self.text else {}
+
     @classmethod
     def found(cls) -> ApiKey:
         """The key in the environment.

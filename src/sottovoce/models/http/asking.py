@@ -71,7 +71,6 @@ class Asker:
 
     def __init__(self, server: Server, key: ApiKey) -> None:
         self._server = server
-        self._headers = {"Authorization": f"Bearer {key.text}"} if key.text else {}
         self._key = key
         self._accepted: tuple[str, ...] = ()
         self._lock = threading.Lock()
@@ -164,7 +163,7 @@ class Asker:
         url, wait = self._server.url + prompt.path, FIRST_WAIT_S
         most = min(1, self._server.retries) if first else self._server.retries  # what does not suit may fail, too
         for attempt in range(1 + most):
-            answer = await post(url, prompt.body, self._headers, self._server.timeout_s)
+            answer = await post(url, prompt.body, self._key.headers, self._server.timeout_s)
             result = self._read(answer, prompt, first=first) if isinstance(answer, Answer) else answer
             if isinstance(result, Found) or result.trouble is Trouble.REFUSED or attempt == most:
                 return result
