@@ -334,6 +334,21 @@ def load_answer_task(name_or_path: str) -> AnswerTask:
     return _loaded(name_or_path, _ANSWERS, _parse_answer_task)
 
 
+def is_answer_task(name_or_path: str) -> bool:
+    """Whether the answers to a task are texts: a built-in one, or a file of one's own that names no labels.
+
+    Example:
+        >>> is_answer_task("summarize"), is_answer_task("trec")
+        (True, False)
+    """
+    if name_or_path in answer_task_names():
+        return True
+    try:
+        return name_or_path.endswith(".toml") and bool(load_answer_task(name_or_path))
+    except TaskError:
+        return False
+
+
 def _loaded(name_or_path: str, folder: str, parse: Callable[[str, str], T]) -> T:
     Kind(str, "the name of a built-in task, or of a .toml file").read("task", name_or_path)
     known = _names_in(folder)

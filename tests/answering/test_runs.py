@@ -27,6 +27,7 @@ from survival.crashes import Fuse, OnTransaction, die, in_a_child
 
 QUESTIONS = 3
 
+
 class HalfWritten:
     """Kills when a file of the folder is written and has not its name yet."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from answering.worlds_of_answers import BUDGET, TASK, Journal, answers_of, is_private, kinds, rows
@@ -185,17 +187,18 @@ def test_what_was_drawn_for_one_question_answers_no_other(monkeypatch):
 
 def test_the_statement_says_what_is_public_and_who_runs_the_model():
     class Hosted:
-        name, isolation, longest, host = "openai:m", Isolation.BY_CONSTRUCTION, None, "http://127.0.0.1:9/v1"
-        write = FakeWriter().write
+        name, isolation, longest = "openai:m", Isolation.ASSERTED, None
+        server = SimpleNamespace(host="models.example:8000")
 
-        def __init__(self):
-            self.write = FakeWriter().write
+        def write(self, requests, *, tokens):
+            return FakeWriter().write(requests, tokens=tokens)
 
     statement = answers_of(writer=Hosted()).ask("what of the card?", epsilon=1).statement
     for part in (
         "epsilon 1, delta 0, replace-one adjacency, unit 'record', 2 units an expert, 12 experts",
+        "experts computed apart: asserted by the operator, not tested",
         "public examples and what a model wrote from them",
-        "were sent to http://127.0.0.1:9/v1; whoever runs it reads them",
+        "were sent to models.example:8000; whoever runs it reads them",
     ):
         assert part in statement
     assert "were sent to" not in answers_of().ask("what of the card?", epsilon=1).statement

@@ -12,6 +12,7 @@ Sources     specification 5.4 to 5.7, 6.5, 7; decision 0012 (one draw a charge).
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,9 +38,11 @@ from sottovoce.methods.answering.public import ANSWERS, SHOTS, public_side
 from sottovoce.methods.base import Price, Reads
 from sottovoce.models.base import Embedder, FloatArray, Isolation, Writer, WritingRequest
 from sottovoce.models.failures import is_models
-from sottovoce.models.registry import load_scorer, load_writer
+from sottovoce.models.registry import load_writer
+from sottovoce.models.text_embedding import load_embedder
 from sottovoce.parameters import Able, Kind, Number
 from sottovoce.planner.long_answers import AUTO, resolve_long_answer
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.ledger.account import require_release_id
 from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE, Balance
 from sottovoce.privacy.ledger.budget import Budget
@@ -406,6 +409,12 @@ class PrivateAnswers:
         )
         return self.method.plan(Price(epsilon, self._delta if delta is None else delta), setting)
 
+    def price_of(self, plan: AnswerPlan) -> Price:
+        """What one answer costs as it is stated: delta is 0 where the guarantee is pure."""
+        charge = cost_of(plan.charge)
+        pure = math.isfinite(charge.epsilon) and charge.delta == 0
+        return Price(plan.epsilon, 0.0 if pure else plan.report.delta)
+
     def affords(self, plan: AnswerPlan, count: int) -> None:
         """Raises what would be raised if so many answers were asked now; charges nothing."""
         if self.account is not None and self.charges and count:
@@ -511,7 +520,7 @@ class PrivateAnswers:
         return Guarantee(
             method=type(self.method),
             event=plan.charge,
-            price=Price(plan.epsilon, plan.report.delta) if self.method.private and reads else Price(1.0),
+            price=self.price_of(plan) if self.charges else Price(1.0),
             adjacency=self.adjacency,
             unit=self._records.unit if self._records else "record",
             units_per_expert=self.sampling.shots,
@@ -520,7 +529,7 @@ class PrivateAnswers:
             seeded=not self._randomness.secure,
             prompts=self._prompts(plan.setting),
             public=OF_A_TEXT,
-            host=str(getattr(self.writer, "host", "") or ""),
+            host=str(getattr(getattr(self.writer, "server", None), "host", "")),
         )
 
     @property
@@ -635,7 +644,7 @@ class PrivateAnswers:
                 limit = f"left out: the method {self.method.name!r} compares no vectors"
                 raise ParameterError("embedder", name, limit)
             return None
-        found: object = load_scorer(embedder or "embedded") if isinstance(embedder, str | None) else embedder
+        found: object = load_embedder(embedder or "embedded") if isinstance(embedder, str | None) else embedder
         if not isinstance(found, Embedder):
             raise ParameterError("embedder", getattr(found, "name", found), "a model that embeds, such as embedded")
         return found

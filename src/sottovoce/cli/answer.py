@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +13,7 @@ import typer
 
 from sottovoce.cli import options as o
 from sottovoce.cli.console import left_in_words, load_writer, progress, put, say, say_table, table, used_in_words
-from sottovoce.cli.flags import flag_of_name, is_typed
+from sottovoce.cli.flags import flag_of_name, is_typed, running
 from sottovoce.cli.foresight import say_answering
 from sottovoce.cli.outputs import NewFile
 from sottovoce.errors import ParameterError
@@ -22,12 +24,20 @@ from sottovoce.privacy.numbers import rounded_up
 if TYPE_CHECKING:
     from sottovoce.answering.run import AnswerRun
     from sottovoce.answering.session import PrivateAnswers
+    from sottovoce.fitting.fitted import Fitted
     from sottovoce.methods.answering.answerer import Answerer, AnswerPlan
     from sottovoce.records.sealed import PrivateRecords, PublicRecords
+    from sottovoce.release import Release
     from sottovoce.tasks import AnswerTask, Query
 
 _OF_EXPERTS = ("experts", "sampling", "sampling_probability", "public_experts")
 """Parameters that say nothing to a method that reads no private record, beside ``options.OF_RECORDS``."""
+
+BESIDE_FITTED = (
+    "fitted", "queries", "task", "text_column", "model", "device", "dtype", "chat", "tokens", "max_characters",
+    "truncate", "out", "limit", "resume", "as_json",
+)  # fmt: skip
+"""Parameters that may be typed beside a fitted file; everything else was settled when it was made."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -45,14 +55,16 @@ def answer(
     public: Annotated[
         str | None, typer.Option("--public", help="Public examples with their answers: .jsonl[.gz], .csv or .parquet.")
     ] = None,
+    fitted: Annotated[
+        str | None,
+        typer.Option("--fitted", help="Answer after the examples that 'sotto fit --task TASK' chose, for free."),
+    ] = None,
     method: o.MethodName = "auto",
     epsilon: o.Epsilon = "1",
     delta: o.Delta = None,
     adjacency: o.AdjacencyName = "replace-one",
     text_column: o.TextColumn = None,
-    answer_column: Annotated[
-        str | None, typer.Option("--answer-column", help="The column that holds the answer of an example.")
-    ] = None,
+    answer_column: o.AnswerColumn = None,
     unit: o.UnitName = None,
     ledger: o.LedgerPath = None,
     caller: o.CallerName = None,
@@ -106,6 +118,14 @@ def answer(
             "--out", parser=NewFile(".partial"), help="Answer rows: .jsonl, .csv or .parquet. Default: stdout."
         ),
     ] = None,
+    out_fitted: Annotated[
+        Path | None,
+        typer.Option(
+            "--out-fitted",
+            parser=NewFile(".partial"),
+            help="With --method choice: what was chosen, ending in .sotto. Default: OUT with .sotto behind it.",
+        ),
+    ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Answer only the first questions.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say the price; charge nothing.")] = False,
     resume: Annotated[
@@ -122,7 +142,8 @@ def answer(
     """Answer a file of questions with texts, such as summaries, from private examples.
 
     Experts write an answer each from private records; what is released is one answer a question, at the price
-    --epsilon. Output rows hold id, value, method, epsilon, delta, adjacency and release_id.
+    --epsilon. With --method choice the price is paid once, for public examples that records chose, and any number of
+    answers after them is free. Output rows hold id, value, method, epsilon, delta, adjacency and release_id.
     """
     from sottovoce.privacy.parameters import DELTA, EPSILON
 
@@ -135,10 +156,15 @@ def answer(
         require_place(out, resume=resume)
     price, slack = EPSILON.read("epsilon", epsilon), None if delta is None else DELTA.read("delta", delta)
     command = _Command(context.params)
+    if fitted is not None:
+        _require_beside_fitted()
+        command.fitted = command.load_fitted(fitted)
     ids, questions = command.questions()
-    answers = command.answers(len(questions))
-    if answers.advice:
-        say(f"Method {answers.advice}")
+    if fitted is None:
+        command.fitted = command.chosen(len(questions), price, 1e-6 if slack is None else slack)
+        if command.chooses and command.fitted is None:
+            return  # the price was said
+    answers = command.answers()
     if dry_run:
         _say_price(answers, questions, price, slack, as_json=as_json)
         return
@@ -148,8 +174,9 @@ def answer(
     if out is None:
         rows = _to_stdout(run, ids, price, slack, command, hold=as_json)
     else:
-        rows = _to_file(run, ids, out, command, resume=resume, redraw=not without_lost)
-    _report(run, rows, time.perf_counter() - started, as_json=as_json, shown=out is None)
+        again = resume and (not command.chooses or out.with_name(out.name + ".partial").exists())
+        rows = _to_file(run, ids, out, command, resume=again, redraw=not without_lost)
+    _report(run, rows, command, time.perf_counter() - started, as_json=as_json, shown=out is None)
 
 
 class _Command:
@@ -162,16 +189,14 @@ class _Command:
         shared = {name: value for name, value in given.items() if name not in ("sampling_probability", "shots")}
         self.setup = o.Setup.of(shared)
         self.task: AnswerTask = load_answer_task(given["task"])
+        self.chooses = False
+        self.fitted: Fitted | None = None
+        self._name = ""
 
     @property
     def columns(self) -> dict[str, str]:
         """Which columns hold the fields of the task, where they have other names."""
-        text, answer = self.given["text_column"], self.given["answer_column"]
-        if text is not None and len(self.task.fields) != 1:
-            fields = ", ".join(self.task.fields)
-            raise ParameterError("--text-column", text, f"left out: the fields of the task are {fields}")
-        named = {self.task.fields[0]: text, self.task.output_field: answer}
-        return {field: column for field, column in named.items() if column is not None}
+        return self.setup.columns_of_answers(self.task)
 
     @property
     def longest(self) -> int:
@@ -197,31 +222,116 @@ class _Command:
             found[row_id] = self.task.query_of(row, rows.source)
         return list(found), list(found.values())
 
-    def answers(self, questions: int) -> PrivateAnswers:
-        """Reads the records and loads the models; nothing is charged."""
-        from sottovoce.answering.session import PrivateAnswers
-        from sottovoce.methods.base import Reads
-        from sottovoce.privacy.ledger.known_records import require_public
+    def load_fitted(self, file: str) -> Fitted:
+        """What an earlier choice left."""
+        from sottovoce.answering.pairs import examples_of
+        from sottovoce.fitting.fitted import Fitted
 
-        setup = self.setup
-        shown: PublicRecords | tuple[()] = ()
-        if setup.public is not None:
-            shown = self._public_rows(setup.public)
-            require_public(shown, f"--public {setup.public}")
-        method, advice = self._method(questions, len(shown))
-        _require_used(method)
+        fitted = Fitted.load(file)
+        examples_of(fitted, self.task, file)
+        fitted.certificate.require_sound(file)
+        return fitted
+
+    def chosen(self, questions: int, price: float, delta: float) -> Fitted | None:
+        """What is chosen now, where a choice is paid for once; ``None`` where each answer is paid for."""
+        from sottovoce.planner.long_answers import AUTO, CHOICE, resolve_long_answer
+
+        given = self.given
+        self._name = self.setup.method
+        if self._name == AUTO:
+            public = self._shown
+            has_records = self.setup.private is not None
+            found = resolve_long_answer(questions=questions, public=len(public), has_records=has_records)
+            self._name = found.method
+            say(f"Method {found}")
+        if self._name != CHOICE:
+            if given["out_fitted"] is not None:
+                limit = f"left out: --method {self._name} pays for each answer; it is used by {CHOICE}"
+                raise ParameterError("--out-fitted", str(given["out_fitted"]), limit)
+            return None
+        self.chooses = True
+        return self._choose(price, delta)
+
+    def _choose(self, price: float, delta: float) -> Fitted | None:
+        """Chooses examples, or takes what an interrupted run chose; ``None`` where only the price was asked for."""
+        from sottovoce.answering.pairs import fit_task, pool_of
+        from sottovoce.cli.fit import fitter_of, run, say_price
+        from sottovoce.fitting.fit import ENDING, Fitting
+
+        for name in filter(is_typed, ("experts", "shots", "sampling", "sampling_probability", "public_experts")):
+            raise ParameterError(flag_of_name(name), "typed", "left out: --method choice asks no expert")
+        if self.setup.public is None:
+            raise ParameterError("--public", None, "given: --method choice chooses among public examples")
+        if self.setup.private is None:
+            raise ParameterError("--private", None, "given: the method 'choice' chooses by private records")
+        out, place = self.given["out"], self.given["out_fitted"]
+        if place is None and out is None and not self.given["dry_run"]:
+            raise ParameterError("--out-fitted", None, "given, or --out: what was chosen is paid for and kept")
+        place = place or (out.with_name(out.name + ENDING) if out is not None else None)
+        resume = self.given["resume"]
+        if resume and place is not None and place.exists():
+            return self.load_fitted(str(place))
+        records = self._records()
+        options = o.MethodOptions(self.setup.option or ())
+        with options.as_typed():
+            fitting = Fitting(
+                records,
+                fit_task(self.task),
+                epsilon=price,
+                delta=delta,
+                method=fitter_of(replace(self.setup, method=self._name)),
+                embedder=self.given["embedder"],
+                adjacency=self.setup.adjacency,
+                pool=pool_of(self.task, self._shown),
+                budget=self.setup.first_budget(records),
+                ledger=self.setup.ledger,
+                caller=self.setup.caller,
+            )
+        if self.given["dry_run"]:
+            say_price(fitting, as_json=self.given["as_json"])
+            return None
+        assert place is not None
+        fitted, _ = run(fitting, self.setup, place, resume=resume)
+        say(f"Chosen: {place}. Answers after it are free: sotto answer --fitted {place}")
+        return fitted
+
+    def answers(self) -> PrivateAnswers:
+        """Reads the records and loads the models; nothing is charged."""
+        from sottovoce.answering.pairs import examples_of
+        from sottovoce.answering.session import PrivateAnswers
+        from sottovoce.methods.answering.answerer import make_answerer, read_answerer_options
+        from sottovoce.methods.base import Reads
+
+        setup, chosen = self.setup, self.fitted
+        writer = load_writer(setup.model, **o.given(device=setup.device, dtype=setup.dtype, chat=setup.chat))
+        if note := getattr(writer, "note", ""):
+            say(note if chosen is None else note.replace("private", "public"))
+        if chosen is not None:
+            examples = examples_of(chosen, self.task)
+            return PrivateAnswers(
+                records=None,
+                task=self.task,
+                public=examples,
+                method="public-shots",
+                writer=writer,
+                shots=len(examples),
+                tokens=self.given["tokens"],
+            )
+        options = o.MethodOptions(setup.option or ())
+        with options.as_typed():
+            method = make_answerer(self._name, **read_answerer_options(self._name, options.values))
+        _require_used(method, fresh=self.given["sampling"] != "all")
         reads = method.reads is not Reads.NOTHING
         if reads and setup.private is None:
             raise ParameterError("--private", None, f"given: the method {method.name!r} answers from private records")
         records = self._records() if reads else None
-        options = o.MethodOptions(setup.option or ())
         with options.as_typed():
-            answers = PrivateAnswers(
+            return PrivateAnswers(
                 records=records,
                 task=self.task,
-                public=shown,
+                public=self._shown,
                 method=method,
-                writer=load_writer(setup.model, **o.given(device=setup.device, dtype=setup.dtype, chat=setup.chat)),
+                writer=writer,
                 embedder=self.given["embedder"],
                 adjacency=setup.adjacency,
                 budget=setup.first_budget(records) if records is not None else None,
@@ -235,21 +345,17 @@ class _Command:
                 tokens=self.given["tokens"],
                 allow_non_private=setup.allow_non_private,
             )
-        answers.advice = advice
-        return answers
 
-    def _method(self, questions: int, public: int) -> tuple[Answerer, str]:
-        """The method with the options that were typed, and why it was chosen where it was not named."""
-        from sottovoce.methods.answering.answerer import make_answerer, read_answerer_options
-        from sottovoce.planner.long_answers import AUTO, resolve_long_answer
+    @cached_property
+    def _shown(self) -> PublicRecords | tuple[()]:
+        """The public examples."""
+        from sottovoce.privacy.ledger.known_records import require_public
 
-        name, advice = self.setup.method, ""
-        if name == AUTO:
-            chosen = resolve_long_answer(questions=questions, public=public, has_records=self.setup.private is not None)
-            name, advice = chosen.method, str(chosen)
-        options = o.MethodOptions(self.setup.option or ())
-        with options.as_typed():
-            return make_answerer(name, **read_answerer_options(name, options.values)), advice
+        if self.setup.public is None:
+            return ()
+        shown = self._public_rows(self.setup.public)
+        require_public(shown, f"--public {self.setup.public}")
+        return shown
 
     def _records(self) -> PrivateRecords:
         from sottovoce.records.readers import read_private
@@ -268,7 +374,14 @@ class _Command:
         return read_public(source, max_characters=self.longest, truncate=self.setup.truncate, columns=self.columns)
 
 
-def _require_used(method: Answerer) -> None:
+def _require_beside_fitted() -> None:
+    """Refuses what was settled when a fitted file was made."""
+    for parameter in running[-1].command.params:
+        if is_typed(parameter.name) and parameter.name not in BESIDE_FITTED:
+            raise ParameterError(flag_of_name(parameter.name), "typed", "left out with --fitted, whose file says it")
+
+
+def _require_used(method: Answerer, *, fresh: bool) -> None:
     """Refuses an option that was typed and that the method does not use."""
     from sottovoce.methods.answering.answerer import registered_answerers
     from sottovoce.methods.base import Reads
@@ -285,6 +398,10 @@ def _require_used(method: Answerer) -> None:
         raise ParameterError(
             flag_of_name(name), "typed", f"left out: --method {method.name} {why}; it is used by {using}"
         )
+    if is_typed("delta") and method.private and not method.needs_delta and not fresh:
+        using = ", ".join(kind for kind, cls in kinds.items() if cls.needs_delta is True)
+        limit = f"left out: --method {method.name} has no delta of its own; it is used by {using}, and with --sampling"
+        raise ParameterError("--delta", "typed", limit)
     if is_typed("shots") and method.reads is not Reads.ONE_EXPERT_EACH and "pool" not in method.needs:
         raise ParameterError("--shots", "typed", f"left out: --method {method.name} shows no groups of examples")
 
@@ -311,13 +428,15 @@ def _announce(run: AnswerRun, left: Sequence[int], command: _Command, checkpoint
         balance = account.balance()
         if setup.budget is None and balance.answers == 0 and balance.spent == 0:
             say(f"Budget: {balance.budget} in all for these records (change it on first use with --budget)")
-        say(f"Price: {len(left)} answers at {_price_in_words(plan)}; {left_in_words(balance, plan.charge)}.")
+        several = f"{len(left)} answer{'s' * (len(left) > 1)} at"
+        say(f"Price: {several} {_price_in_words(answers, plan)}; {left_in_words(balance, plan.charge)}.")
     say_answering(answers, len(left))
 
 
-def _price_in_words(plan: AnswerPlan) -> str:
-    delta = f", delta {rounded_up(plan.report.delta, 6)}" if plan.report.delta else ""
-    return f"epsilon {rounded_up(plan.epsilon, 6)}{delta} each ({plan.setting.adjacency.value} adjacency)"
+def _price_in_words(answers: PrivateAnswers, plan: AnswerPlan) -> str:
+    price = answers.price_of(plan)
+    delta = f", delta {rounded_up(price.delta, 6)}" if price.delta else ""
+    return f"epsilon {rounded_up(price.epsilon, 6)}{delta} each ({plan.setting.adjacency.value} adjacency)"
 
 
 def _to_stdout(
@@ -332,7 +451,7 @@ def _to_stdout(
             for row_id, release in zip(
                 ids, run.answers.answers(run.questions, epsilon=price, delta=delta), strict=True
             ):
-                rows.append(release.as_row(row_id))
+                rows.append(_row_of(release, row_id, command))
                 run.last_terms = release.terms
                 if not hold:
                     put(rows[-1])
@@ -361,7 +480,7 @@ def _to_file(
             doing = bar.add_task("answering", total=len(ids), rate="")
             for answered in run.results(checkpoint, redraw=redraw, on_answer=lambda _: bar.advance(doing)):
                 if answered.release is not None:
-                    rows.append(answered.release.as_row(ids[answered.number - 1]))
+                    rows.append(_row_of(answered.release, ids[answered.number - 1], command))
         checkpoint.finish_bytes(encoded(rows, out, shown=True))
     except BaseException:
         if run.answers.charges and run.was_charged(checkpoint.run_state):
@@ -377,9 +496,29 @@ def _to_file(
     return rows
 
 
-def _report(run: AnswerRun, rows: Sequence[Mapping[str, Any]], seconds: float, *, as_json: bool, shown: bool) -> None:
+def _row_of(release: Release, row_id: str, command: _Command) -> dict[str, Any]:
+    """An output row; of free answers, with the price of the examples that they follow."""
+    if command.fitted is None:
+        return release.as_row(row_id)
+    from sottovoce.cli.predict import row_of
+
+    return row_of(command.fitted, row_id, release.value)
+
+
+def _report(
+    run: AnswerRun,
+    rows: Sequence[Mapping[str, Any]],
+    command: _Command,
+    seconds: float,
+    *,
+    as_json: bool,
+    shown: bool,
+) -> None:
     answers = run.answers
     terms, balance = run.last_terms, answers.balance
+    if command.fitted is not None:
+        _report_free(run, rows, command.fitted, seconds, as_json=as_json, shown=shown)
+        return
     summary = {
         "answers": len(rows),
         "lost": run.lost,
@@ -406,6 +545,33 @@ def _report(run: AnswerRun, rows: Sequence[Mapping[str, Any]], seconds: float, *
         say(terms.statement)
 
 
+def _report_free(
+    run: AnswerRun, rows: Sequence[Mapping[str, Any]], chosen: Fitted, seconds: float, *, as_json: bool, shown: bool
+) -> None:
+    """Of answers after examples that were paid for once."""
+    c, answers = chosen.certificate, run.answers
+    summary = {
+        "answers": len(rows),
+        "lost": 0,
+        "spent": {"epsilon": c.epsilon, "delta": c.delta, "adjacency": c.adjacency, "by": "the choice, once"},
+        "remaining": None,
+        "method": c.method,
+        "model": answers.writer.name,
+        "adjacency": c.adjacency,
+        "experts": None,
+        "seconds": round(seconds, 3),
+        "isolation": c.isolation,
+        "statement": c.statement,
+    }
+    if as_json:
+        put({**summary, "rows": list(rows)} if shown else summary)
+        return
+    charged = f"nothing now; epsilon {rounded_up(c.epsilon, 6)} by the choice"
+    listed = [["answers", str(len(rows))], ["method", c.method], ["model", answers.writer.name], ["charged", charged]]
+    say_table("", ["", ""], [*listed, ["seconds", f"{seconds:.1f}"]])
+    say(c.statement)
+
+
 def _say_price(
     answers: PrivateAnswers, questions: Sequence[Query], price: float, delta: float | None, *, as_json: bool
 ) -> None:
@@ -413,12 +579,13 @@ def _say_price(
     from sottovoce.privacy.events import describe
 
     plan = answers.plan(price, delta, answers.public_side(questions[0]))
+    each = answers.price_of(plan) if answers.charges else None
     values = {
         "method": plan.answerer.name,
         "parameters": dict(plan.parameters),
         "answers": len(questions),
-        "epsilon_each": plan.epsilon,
-        "delta_each": plan.report.delta,
+        "epsilon_each": each.epsilon if each else None,
+        "delta_each": each.delta if each else None,
         "adjacency": plan.setting.adjacency.value,
         "experts": plan.setting.experts,
         "event": describe(plan.event),
@@ -427,7 +594,9 @@ def _say_price(
     if as_json:
         put(values)
         return
-    shown = {**values, "epsilon_each": rounded_up(plan.epsilon, 6), "delta_each": rounded_up(plan.report.delta, 6)}
+    shown = {**values}
+    if each:
+        shown |= {"epsilon_each": rounded_up(each.epsilon, 6), "delta_each": rounded_up(each.delta, 6)}
     shown["parameters"] = ", ".join(f"{name} {value}" for name, value in plan.parameters.items())
     table("", ["", ""], [[name, str(value)] for name, value in shown.items()])
     say_answering(answers, len(questions))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,6 +45,7 @@ def fit(
     adjacency: o.AdjacencyName = "replace-one",
     text_column: o.TextColumn = None,
     label_column: o.LabelColumn = None,
+    answer_column: o.AnswerColumn = None,
     unit: o.UnitName = None,
     ledger: o.LedgerPath = None,
     caller: o.CallerName = None,
@@ -78,14 +81,15 @@ def fit(
     """Learn from private examples once, and answer any number of questions for free.
 
     OUT holds what was learned, with noise, and what it cost. 'sotto predict OUT' and 'sotto ask --fitted OUT' answer
-    from it without a ledger and without a private record.
+    from it without a ledger and without a private record. For a task whose answers are texts, such as summarize, OUT
+    holds public examples that records chose, for 'sotto answer --fitted OUT'.
     """
     from sottovoce.fitting.auto import AUTO
     from sottovoce.privacy.parameters import DELTA, EPSILON
 
     price, slack = EPSILON.read("epsilon", epsilon), DELTA.read("delta", delta)
     setup = o.Setup.of(context.params)
-    fitter = AUTO if setup.method == AUTO else fitter_of(setup)
+    fitter = _chooser(setup) if setup.answer_task() else AUTO if setup.method == AUTO else fitter_of(setup)
     with progress() as bar:
         bar.add_task("looking through the records", total=None, rate="")
         fitting = fitting_of(setup, fitter, price, slack, engine=_engine(engine, workers))
@@ -94,6 +98,17 @@ def fit(
         return
     fitted, seconds = run(fitting, setup, out, resume=resume)
     _report(fitting, fitted, out, seconds, as_json=as_json)
+
+
+def _chooser(setup: o.Setup) -> Fitter:
+    """What chooses examples, for a task whose answers are texts."""
+    from sottovoce.errors import ParameterError
+    from sottovoce.fitting.auto import AUTO
+    from sottovoce.planner.long_answers import CHOICE
+
+    if setup.method not in (AUTO, CHOICE):
+        raise ParameterError("--method", setup.method, f"{CHOICE}: answers to the task {setup.task!r} are texts")
+    return fitter_of(replace(setup, method=CHOICE))
 
 
 def run(fitting: Fitting, setup: o.Setup, out: Path, *, resume: bool) -> tuple[Fitted, float]:
@@ -153,6 +168,7 @@ def fitting_of(
     rows: bool = False,
 ) -> Fitting:
     """Reads the records and prices the fit; nothing is charged."""
+    from sottovoce.answering.pairs import fit_task
     from sottovoce.errors import ParameterError
     from sottovoce.fitting.auto import AUTO
     from sottovoce.fitting.fit import Fitting, suited_to
@@ -161,17 +177,21 @@ def fitting_of(
     from sottovoce.records.readers import read_private
     from sottovoce.records.sealed import RECORD_UNIT
 
-    task = setup.load_task()
+    answers = setup.answer_task()
+    task = fit_task(answers) if answers else setup.load_task()
     if setup.private is None:
         raise ParameterError("--private", None, "given: a fit learns from private records")
-    pool = _pool(setup.public, task, setup) if setup.public is not None else None
+    if answers and setup.public is None:
+        raise ParameterError("--public", None, "given: examples are chosen among public ones, with their answers")
+    columns = setup.columns_of_answers(answers) if answers else setup.columns(task)
+    pool = _pool(setup.public, task, setup, columns) if setup.public is not None else None
     records = read_private(
         setup.private,
         unit=setup.unit,
         max_characters=setup.longest(task),
         truncate=setup.truncate,
         stream=True,
-        columns=setup.columns(task),
+        columns=columns,
         labels=task.labels,
     )
     if records.held and records.unit != RECORD_UNIT:
@@ -224,12 +244,12 @@ def fitter_of(setup: o.Setup) -> Fitter:
         return make_fitter(setup.method, **read_fitter_options(setup.method, options.values))
 
 
-def _pool(public: str, task: Task, setup: o.Setup) -> list[Query]:
+def _pool(public: str, task: Task, setup: o.Setup, columns: Mapping[str, str]) -> list[Query]:
     """Public texts as questions of the task; labels that they may have are not read."""
     from sottovoce.privacy.ledger.known_records import require_public
     from sottovoce.records.readers import read_public
 
-    rows = read_public(public, max_characters=setup.longest(task), truncate=setup.truncate, columns=setup.columns(task))
+    rows = read_public(public, max_characters=setup.longest(task), truncate=setup.truncate, columns=columns)
     require_public(rows, f"--public {public}")
     return [task.query_of(row, rows.source) for row in rows]
 
@@ -287,4 +307,10 @@ def _report(fitting: Fitting, fitted: Fitted, out: Path, seconds: float, *, as_j
     rows.append(["seconds", f"{seconds:.1f}"])
     say_table("", ["", ""], rows)
     say(certificate.statement)
-    say(f"Answers are free from now on: sotto predict {out} --queries FILE")
+    say(f"Answers are free from now on: {_free(fitted, out)} --queries FILE")
+
+
+def _free(fitted: Fitted, out: Path) -> str:
+    from sottovoce.answering.pairs import is_of_pairs
+
+    return f"sotto answer --fitted {out} --task TASK" if is_of_pairs(fitted) else f"sotto predict {out}"

@@ -45,14 +45,14 @@ def say_answering(answers: PrivateAnswers, questions: int) -> None:
     texts, seconds = answers.texts_an_answer, answers.seconds_a_text
     if seconds is None or not questions:
         return
-    several = f"{questions} answer{'s' * (questions != 1)}"
+    which = f"Each of {questions} answers" if questions > 1 else "The answer"
     if texts is None:
-        say(f"A text takes about {seconds:.2g} s; each of {several} takes one for every expert, of private number.")
+        say(f"A text takes about {seconds:.2g} s. {which} takes one for every expert; their number is private.")
         return
     experts = answers.experts or 0
     whose = f", {experts} of them by experts over private records" if experts else ""
     say(
-        f"Each of {several} takes about {texts} texts{whose}, at {seconds:.2g} s a text; time: about "
+        f"{which} takes about {texts} texts{whose}, at {seconds:.2g} s a text; time: about "
         f"{_time(questions * texts * seconds)}."
     )
 

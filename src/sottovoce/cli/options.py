@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sottovoce.methods.base import Method
     from sottovoce.records.sealed import PrivateRecords
     from sottovoce.session import PrivateICL
-    from sottovoce.tasks import Example, Task
+    from sottovoce.tasks import AnswerTask, Example, Task
 
 DEFAULT_BUDGET = "8,1e-6"
 """The whole budget of a data set whose owner named none."""
@@ -56,6 +56,9 @@ LedgerPath = Annotated[
 ]
 CallerName = Annotated[
     str | None, typer.Option("--caller", help="Who asks, if the owner gave each caller a part of the budget.")
+]
+AnswerColumn = Annotated[
+    str | None, typer.Option("--answer-column", help="The column that holds the answer, where answers are texts.")
 ]
 BudgetText = Annotated[
     str | None,
@@ -221,6 +224,14 @@ class TaskChoice:
             return Task(labels=self.labels.split(","))
         return load_task(str(self.task))
 
+    def answer_task(self) -> AnswerTask | None:
+        """The task, where its answers are texts; ``None`` where it has labels."""
+        from sottovoce.tasks import is_answer_task, load_answer_task
+
+        if self.labels is not None or self.task is None or not is_answer_task(self.task):
+            return None
+        return load_answer_task(self.task)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecordsChoice:
@@ -230,8 +241,25 @@ class RecordsChoice:
     unit: str | None = None
     text_column: str | None = None
     label_column: str | None = None
+    answer_column: str | None = None
     max_characters: int | None = None
     truncate: bool = False
+
+    def columns_of_answers(self, task: AnswerTask) -> dict[str, str]:
+        """Which columns hold the fields of a task whose answers are texts, where they have other names.
+
+        Raises:
+            ParameterError: A column is named that the task has no place for.
+        """
+        if self.text_column is not None and len(task.fields) != 1:
+            limit = f"left out: the fields of the task are {', '.join(task.fields)}"
+            raise ParameterError("--text-column", self.text_column, limit)
+        if self.label_column is not None:
+            raise ParameterError(
+                "--label-column", self.label_column, "left out: the task has answers, see --answer-column"
+            )
+        named = {task.fields[0]: self.text_column, task.output_field: self.answer_column}
+        return {field: column for field, column in named.items() if column is not None}
 
     def columns(self, task: Task | None) -> dict[str, str]:
         """Which columns hold the fields of a task, where they have other names.
@@ -242,6 +270,10 @@ class RecordsChoice:
         if self.text_column is not None and (task is None or len(task.fields) != 1):
             fields = ", ".join(task.fields) if task else "those of the schema"
             raise ParameterError("--text-column", self.text_column, f"left out: the fields of the task are {fields}")
+        if self.answer_column is not None:
+            raise ParameterError(
+                "--answer-column", self.answer_column, "left out: the task has labels, see --label-column"
+            )
         if self.label_column is not None and task is None:
             raise ParameterError("--label-column", self.label_column, "left out without --task and --labels")
         named = {task.fields[0]: self.text_column, task.label_field: self.label_column} if task else {}

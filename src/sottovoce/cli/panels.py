@@ -10,9 +10,7 @@ PANELS: Final = {
     "Input": (
         "private", "queries", "labels", "task", "demonstrations", "shots", "public", "candidates", "fitted", "schema",
         "text-column", "label-column", "answer-column", "text-field", "label-field", "max-characters", "truncate",
-        "limit", "records",
-        "questions", "made-up-labels",
-        "pool", "rows", "results", "file", "synthetic",
+        "limit", "records", "questions", "made-up-labels", "pool", "rows", "results", "file", "synthetic",
     ),
     "Privacy and budget": (
         "epsilon", "delta", "adjacency", "unit", "ledger", "budget", "caller", "release-id", "allow-non-private",
@@ -33,8 +31,8 @@ PANELS: Final = {
         "endpoint-model",
     ),
     "Output": (
-        "out", "write-tickets", "json", "scores", "resume", "without-lost", "dry-run", "figures", "markdown", "long",
-        "report", "junit", "sarif",
+        "out", "out-fitted", "write-tickets", "json", "scores", "resume", "without-lost", "dry-run", "figures",
+        "markdown", "long", "report", "junit", "sarif",
     ),
     "Options": ("help", "version", "config", "install-completion", "show-completion"),
 }  # fmt: skip

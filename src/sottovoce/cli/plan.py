@@ -57,8 +57,9 @@ def plan(
     from sottovoce.planner.advise import KNOWN, UNKNOWN, make_plan, measured_tasks
     from sottovoce.planner.guide import MADE_UP, OWN, Asked, make_guide
     from sottovoce.privacy.ledger.budget import Budget
+    from sottovoce.tasks import is_answer_task
 
-    if task is not None and _is_answer_task(task):
+    if task is not None and is_answer_task(task):
         _plan_answers(task, records, questions, Budget(epsilon, delta), adjacency, as_json=as_json)  # type: ignore[arg-type]
         return
     count = _label_count(labels, task)
@@ -108,19 +109,6 @@ def plan(
         put_text("With --labels NUMBER this is compared with paying once for any number of answers: 'sotto fit'.")
         return
     put_text(f"Paid one by one: {advice.advice}")
-
-
-def _is_answer_task(task: str) -> bool:
-    """Whether answers to a task are texts: a built-in one, or a file that names no labels."""
-    from sottovoce.errors import TaskError
-    from sottovoce.tasks import answer_task_names, load_answer_task
-
-    if task in answer_task_names():
-        return True
-    try:
-        return task.endswith(".toml") and bool(load_answer_task(task))
-    except TaskError:
-        return False
 
 
 def _plan_answers(task: str, records: int, questions: int, budget: Budget, adjacency: str, *, as_json: bool) -> None:

@@ -89,12 +89,19 @@ def load(file: str, model: str | None, device: str | None, dtype: str | None) ->
     """A fitted file with the model that answers.
 
     Raises:
-        InputError: It cannot be read, or its certificate states what does not follow from its figures.
+        InputError: It cannot be read, is for answers that are texts, or its certificate states what does not follow
+            from its figures.
         ModelError: The model cannot be loaded, or is another one.
     """
+    from sottovoce.answering.pairs import is_of_pairs
+    from sottovoce.errors import InputError
     from sottovoce.fitting.fitted import Fitted
 
     support = Fitted.load(file)
+    if is_of_pairs(support):
+        raise InputError(
+            f"{file} holds examples for answers that are texts. Use 'sotto answer --fitted {file} --task TASK'."
+        )
     support.certificate.require_sound(file)
     support.use(model or support.model, **o.given(device=device, dtype=dtype))
     return support
