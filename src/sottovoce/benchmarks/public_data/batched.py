@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, final
 from sottovoce.models.base import Isolation, WritingRequest
 
 if TYPE_CHECKING:
-    from sottovoce.models.huggingface.writer import TransformersWriter
+    from sottovoce.models.writing.writer import TransformersWriter
 
 PREFIX: Final = "batched:"
 ROWS: Final = 16

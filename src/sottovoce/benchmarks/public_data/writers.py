@@ -59,7 +59,7 @@ def writer_of(spec: str) -> Writer:
     if spec == NEAREST:
         return FakeWriter(nearest_answer, name=NEAREST)
     if spec.startswith(PREFIX):
-        from sottovoce.models.huggingface.writer import TransformersWriter
+        from sottovoce.models.writing.writer import TransformersWriter
 
         return BatchedWriter(TransformersWriter(spec.removeprefix(PREFIX)))
     return load_writer(spec)
