@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from sottovoce.audits.exact import fits, labels, texts
+from sottovoce.audits.exact import answers, fits, labels, texts
+from sottovoce.methods.answering.answerer import registered_answerers
 from sottovoce.methods.base import registered_methods
 from sottovoce.methods.decoding.decoder import registered_decoders
 from sottovoce.methods.fitting.fitter import registered_fitters
@@ -18,7 +19,7 @@ class Coverage:
 
     Attributes:
         name: Of the method.
-        kind: ``label``, ``token`` or ``fit``: what its law is of.
+        kind: ``label``, ``token``, ``fit`` or ``answer``: what its law is of.
         reason: Why it has no exact law; ``None`` where it has one.
     """
 
@@ -38,4 +39,5 @@ def coverage() -> list[Coverage]:
         *(Coverage(name, "label", labels.why_no_law(cls)) for name, cls in registered_methods().items()),
         *(Coverage(name, "token", texts.why_no_law(cls)) for name, cls in registered_decoders().items()),
         *(Coverage(name, "fit", fits.why_no_law(cls)) for name, cls in registered_fitters().items()),
+        *(Coverage(name, "answer", answers.why_no_law(cls)) for name, cls in registered_answerers().items()),
     ]
