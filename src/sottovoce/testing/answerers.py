@@ -28,6 +28,7 @@ from sottovoce.methods.base import Price, Reads
 from sottovoce.parameters import options_of
 from sottovoce.privacy.aggregates import Scores, VectorSum
 from sottovoce.privacy.events import ApproximateDP, NonPrivateDpEvent, NoOpDpEvent
+from sottovoce.privacy.numbers import rounded_down, rounded_up
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import answer_worlds as worlds
@@ -224,7 +225,7 @@ class _Answerer:
             raise broken(f"its event {plan.base} promises nothing, or costs nothing")
         before = setting.cost(plan.base, base.delta).epsilon
         if before > base.epsilon:
-            raise broken(f"before its sample it costs epsilon {before:.9g}, and {base.epsilon:.9g} is left for that")
+            raise broken(f"before its sample it costs epsilon {rounded_up(before, 9)}, and {rounded_down(base.epsilon, 9)} is left for that")
         cost = setting.cost(plan.event, price.delta).epsilon
         if cost > price.epsilon or plan.report.epsilon < cost:
             raise broken(f"it costs epsilon {cost:.9g} and reports {plan.report.epsilon:.9g}")
