@@ -225,7 +225,8 @@ class _Answerer:
             raise broken(f"its event {plan.base} promises nothing, or costs nothing")
         before = setting.cost(plan.base, base.delta).epsilon
         if before > base.epsilon:
-            raise broken(f"before its sample it costs epsilon {rounded_up(before, 9)}, and {rounded_down(base.epsilon, 9)} is left for that")
+            left = rounded_down(base.epsilon, 9)
+            raise broken(f"before its sample it costs epsilon {rounded_up(before, 9)}, and {left} is left for that")
         cost = setting.cost(plan.event, price.delta).epsilon
         if cost > price.epsilon or plan.report.epsilon < cost:
             raise broken(f"it costs epsilon {cost:.9g} and reports {plan.report.epsilon:.9g}")
