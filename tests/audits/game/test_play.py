@@ -159,6 +159,46 @@ def test_only_noise_is_drawn_again():
     world.close()
 
 
+def test_samples_of_records_are_drawn_for_every_answer():
+    model = FakeScorer()
+    pbs = make_method("pbs", subsamples=3, sampling_probability=0.5)
+    world = LabelGame(pbs, model, TASK, Price(1.0, 1e-6), randomness=SeededRandomness(1)).world(ROWS)
+    world.releases("who?", 5)
+    calls = model.calls
+    world.releases("who?", 5)
+    assert model.calls >= calls + 15
+
+
+def test_what_a_detector_learns_comes_from_training_answers_alone():
+    seen = []
+
+    class Watching:
+        name = "watching"
+
+        def fit(self, absent, present):
+            seen.append((list(absent), list(present)))
+
+        def scores(self, answers):
+            return d.RareClass(CANARIES[0]).scores(answers)
+
+    counts = iter(range(1000))
+    game = FunctionGame("counting", lambda rows, question: f"{is_there(rows)} {next(counts)}")
+    played(game, Claim.of(1.0, 0.0, RO), Runs(2, 5, 11), detectors=lambda canary: [Watching()])
+    assert seen == [(["False 0", "False 1"], ["True 7", "True 8"])]
+
+
+def test_bounds_of_several_attacks_hold_together():
+    canaries = [own_canary("Locker seven is mine.", "c", 1), own_canary("Locker eight is mine.", "c", 2)]
+    found = play(
+        FunctionGame("leaky", lambda rows, question: "c" if is_there(rows) else "a"), ROWS, TASK, canaries,
+        [Insertion.REPLACE], ASKED, d.of_labels, Claim.of(1.0, 0.0, RO), SeededRandomness(1), other="a",
+        runs=Runs(2, 10, 100),
+    )  # fmt: skip
+    # 0 of 100 errors: the upper limits at 2.5 % / 2 each are 1 - .0125^(1/100) = .04287, so ln(.95713 / .04287).
+    assert [round(attack.bound, 3) for attack in found.certified] == [3.106, 3.106]
+    assert all(attack.adjusted >= attack.p_value for attack in found.certified)
+
+
 def test_a_hidden_answer_is_found_by_what_was_learned_from_others():
     # The answer differs by a letter that no rule names: only a detector that learned from training answers sees it.
     game = FunctionGame("letter", lambda rows, question: "yes." if is_there(rows) else "yes!")

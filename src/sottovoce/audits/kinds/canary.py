@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, final
 
@@ -261,8 +261,3 @@ def utility_of(game: Game, rows: Sequence[Row], questions: Sequence[tuple[Query,
         world.close()
     right = sum(answer == task.labels[label] for answer, (_, label) in zip(answers, questions, strict=True))
     return proportion(right, len(questions))
-
-
-def with_claim(audit: Audit, claim: Claim) -> Audit:
-    """The same audit of another claim."""
-    return replace(audit, claim=claim)
