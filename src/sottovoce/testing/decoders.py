@@ -46,6 +46,13 @@ EXPERTS: Final = 2
 """The public divisor, whatever a batch holds."""
 OTHER_EXPERTS: Final = 7
 """A second one, at which events are compared, and the laws of the first setting."""
+OTHERS: Final = (
+    (PRICES[0], OTHER_EXPERTS, 1, "record"),
+    (PRICES[1], EXPERTS, 2, "person"),
+    (Price(12.0, 1e-3), EXPERTS, 1, "record"),
+    (Price(0.5, 1e-3), 1, 1, "record"),
+)
+"""Prices, divisors, texts and units at which laws of one token are compared, for the first setting."""
 LONGER: Final = ((3, 1, EXPERTS), (50, 4, OTHER_EXPERTS))
 """Tokens, texts and public divisor at which events alone are compared."""
 POOLED: Final = (
@@ -123,7 +130,7 @@ class _Decoder:
                 self._longer_texts(adjacency)
         if accepted:
             if self.exact and (self.full or self.must_run):
-                self._second_divisor()
+                self._other_settings()
             if self.exact:
                 self._sampler()
             every = self.must_run or self.full
@@ -149,12 +156,18 @@ class _Decoder:
         self._texts(plan, claim, 4 if self.full else 2 if self.must_run and plan.setting.tokens == 1 else 1)
 
     def _plan(
-        self, adjacency: Adjacency, price: Price, tokens: int, experts: int = EXPERTS, texts: int = 1
+        self,
+        adjacency: Adjacency,
+        price: Price,
+        tokens: int,
+        experts: int = EXPERTS,
+        texts: int = 1,
+        unit: str = "record",
     ) -> DecodingPlan | None:
         """The plan of a run, or ``None`` where it is refused, before anything is read."""
         order = SynthesisConfig(per_label=texts, tokens=tokens, experts=experts)
         try:
-            plan = plan_of(self.decoder, order, price, adjacency, "record", experts)
+            plan = plan_of(self.decoder, order, price, adjacency, unit, experts)
             worlds.chooser_of(plan, seeded(0))
         except InputError:
             return None
@@ -198,29 +211,33 @@ class _Decoder:
                 least *= 1 + 1e-6
             if charged < least * (1 - 1e-9):
                 problem = f"its event {plan.event} costs {charged:.6g}, and what it covers costs at least {least:.6g}"
-                raise ContractError("price", self.subject, problem, f"{self._setting(plan)}, {texts} texts")
+                raise ContractError("price", self.subject, problem, self._setting(plan))
 
     # Exact laws
 
-    def _second_divisor(self) -> None:
-        """One token of the first setting, where the public number of experts is another one."""
-        for adjacency in Adjacency if self.full else (Adjacency.REPLACE_ONE,):
-            plan = self._plan(adjacency, PRICES[0], 1, OTHER_EXPERTS)
+    def _other_settings(self) -> None:
+        """One token of every text of the first setting, where public numbers are others: few worlds each."""
+        relations = Adjacency if self.full else (Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE)
+        for adjacency, (price, experts, texts, unit) in itertools.product(relations, OTHERS):
+            plan = self._plan(adjacency, price, 1, experts, texts, unit)
             if plan is not None and exact_law(plan):
-                self._texts(plan, self._claim(plan, PRICES[0]), 1)
+                self._texts(plan, self._claim(plan, price), 1)
 
     def _texts(self, plan: DecodingPlan, claim: Claim, most: int) -> None:
-        """Data sets a change apart: the joint law of the texts of both batches, which are drawn independently."""
+        """Data sets a change apart: the joint law of all texts of both batches, which are drawn independently."""
         setting, seen = plan.setting, dict[DataSet, Any]()
-        texts = worlds.every_text(setting.tokens)
+        possible = worlds.every_text(setting.tokens)
 
         def of(data: DataSet) -> Any:
             if data not in seen:
                 with must_not_raise("failures", self.subject, "a text", worlds.shown(data)):
                     scene = Scene(data, setting.adjacency, setting.tokens)
                     laws = [worlds.law_of_text(plan, scene, batch) for batch in range(len(LABELS))]
-                first, second = (log_law([law.get(text, 0.0) for text in texts]) for law in laws)
-                seen[data] = np.add.outer(first, second).ravel()
+                batches = [log_law([law.get(text, 0.0) for text in possible]) for law in laws]
+                joint = np.zeros(1)
+                for of_a_text in batches * setting.texts:
+                    joint = np.add.outer(joint, of_a_text).ravel()
+                seen[data] = joint
                 if not abs(np.exp(seen[data]).sum() - 1) < 1e-6:
                     raise ContractError("neighbours", self.subject, "its law does not sum to 1", worlds.shown(data))
             return seen[data]
@@ -362,7 +379,8 @@ class _Decoder:
     @staticmethod
     def _setting(plan: DecodingPlan) -> str:
         s = plan.setting
-        return f"{s.adjacency.value}, {s.change.name}, {s.tokens} tokens, {s.experts} experts, {plan.event}"
+        sizes = f"{s.tokens} tokens, {s.texts} texts, {s.experts} experts, the unit {s.unit!r}"
+        return f"{s.adjacency.value}, {s.change.name}, {sizes}, {plan.event}"
 
 
 def exact_law(plan: DecodingPlan) -> bool:

@@ -114,6 +114,46 @@ class AllOfTheDivisor(Clipped):
         return Scores(right.values, sensitivity=less, adjacency=right.adjacency)
 
 
+class _DearWhere(Clipped):
+    """Half of the sensitivity under some plans, by its law too, at the price of all of it."""
+
+    def dear(self, plan) -> bool:
+        raise NotImplementedError
+
+    def scores(self, plan, step, public):
+        right = super().scores(plan, step, public)
+        less = right.sensitivity // (2 if self.dear(plan) else 1)
+        return Scores(right.values, sensitivity=less, adjacency=right.adjacency)
+
+
+class TwoTextsDear(_DearWhere):
+    """Where a batch writes two texts or more."""
+
+    def dear(self, plan):
+        return plan.setting.texts > 1
+
+
+class PersonsDear(_DearWhere):
+    """Where a unit is a person."""
+
+    def dear(self, plan):
+        return plan.setting.unit != "record"
+
+
+class HighPriceDear(_DearWhere):
+    """At prices above 5."""
+
+    def dear(self, plan):
+        return plan.report.epsilon > 5
+
+
+class AddedDivisorDear(_DearWhere):
+    """Under add-remove, with a divisor above two."""
+
+    def dear(self, plan):
+        return plan.setting.adjacency is Adjacency.ADD_REMOVE and plan.setting.experts > 2
+
+
 @dataclass(frozen=True)
 class ReadsTheFirst(Clipped):
     """Adds the first expert's row to every other one."""

@@ -44,6 +44,22 @@ MUTANTS = [
         WRONG,
     ),
     Mutant(
+        "one-text-a-batch",
+        "the contract compares the law of one text of a batch, however many are charged",
+        "testing/decoders.py",
+        "for of_a_text in batches * setting.texts:",
+        "for of_a_text in batches:",
+        WRONG,
+    ),
+    Mutant(
+        "other-divisors-under-one-relation",
+        "the contract compares laws at other public numbers under replace-one alone",
+        "testing/decoders.py",
+        "(Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE)\n",
+        "(Adjacency.REPLACE_ONE,)\n",
+        WRONG,
+    ),
+    Mutant(
         "contract-forgets-the-width",
         "a bounded-range event is compared by its largest loss alone",
         "testing/claims.py",
