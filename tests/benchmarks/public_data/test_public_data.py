@@ -152,6 +152,28 @@ def test_a_request_is_asked_once():
     assert kept.asked == 2
 
 
+def test_texts_that_are_asked_for_one_by_one_are_written_together():
+    asked = []
+
+    class Counts:
+        name, isolation, longest = "counts", None, None
+
+        def write(self, requests, *, tokens):
+            asked.append(len(requests))
+            return [f"{request.question}!" for request in requests]
+
+    kept = KeptWriter(Counts())
+
+    def work():
+        first = [kept.write([WritingRequest("A.", (), question)], tokens=4)[0] for question in ("one", "two")]
+        return kept.write([WritingRequest("A.", (), f"after {first[0]}")], tokens=4)
+
+    assert kept.together(work) == ["after one!!"]
+    # The third request is not known before the first text is there; what was asked for without it is asked for too.
+    assert asked == [3, 1]
+    assert kept.write([WritingRequest("A.", (), "two")], tokens=4) == ["two!"]
+
+
 def test_wrong_pairs_have_answers_of_others():
     pairs = [(f"q{n}", f"a{n}") for n in range(20)]
     wrong = with_wrong(pairs, 0.5, np.random.default_rng(1))

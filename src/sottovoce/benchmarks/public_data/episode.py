@@ -100,11 +100,20 @@ class Episode:
         """Test pairs of this seed."""
         return self.world.asked(self.seed, count)
 
+    def ask(self, questions: Sequence[str]) -> None:
+        """Works out the public sides of some questions, and lets the experts answer them."""
+        for question in questions:
+            for pool in ("", *self.pools):
+                self.side(question, pool)
+            for together in (False, True):
+                self.outputs(question, together=together)
+
     def side(self, question: str, pool: str) -> PublicSide:
         """The public side of a question, worked out once for each pool.
 
         Without public pairs keywords are those of the question and the usual ones of the bundled texts.
         """
+        pool = pool if pool in self.pools else ""
         if (question, pool) not in self._sides:
             pairs = self.pools.get(pool, ())
             self._sides[question, pool] = public_side(

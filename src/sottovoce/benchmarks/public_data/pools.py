@@ -8,7 +8,7 @@ further answers around private groups.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -45,21 +45,25 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     episode = episode_of(bench, piece, sized(settings, SIZE))
     episode.pools |= pools_of(episode)
     asked = episode.questions(settings.queries)
-    key = Key(piece.task, piece.names, PRIVATE_CORESET, records=episode.size.records, group=episode.size.shots)
-    answers = [episode.answer(make_answerer(PRIVATE_CORESET), question, IN, None) for question, _ in asked]
-    yield from scored(key, answers, asked, episode.embedder)
+    episode.ask([question for question, _ in asked])
+    for key, answers in episode.writer.together(lambda: list(_answers(episode, asked, settings.epsilons))):
+        yield from scored(key, answers, asked, episode.embedder)
+
+
+def _answers(episode: Episode, asked: Sequence[Pair], epsilons: Sequence[float]) -> Iterator[tuple[Key, list[str]]]:
+    key = Key(episode.world.name, "own", PRIVATE_CORESET, records=episode.size.records, group=episode.size.shots)
+    yield key, [episode.answer(make_answerer(PRIVATE_CORESET), question, IN, None) for question, _ in asked]
     for pool in episode.pools:
-        answers = [episode.answer(make_answerer(SHOTS), question, pool, None) for question, _ in asked]
-        yield from scored(replace(key, method=SHOTS, records=0, group=1, option=pool), answers, asked, episode.embedder)
-        for epsilon in settings.epsilons:
+        free = replace(key, method=SHOTS, records=0, group=1, option=pool)
+        yield free, [episode.answer(make_answerer(SHOTS), question, pool, None) for question, _ in asked]
+        for epsilon in epsilons:
             for name, method in METHODS.items():
                 if name == AUGMENT and pool not in (IN, OUT):
                     continue
                 if any(cannot(method, episode, question, pool, epsilon) for question, _ in asked):
                     continue
-                answers = [episode.answer(method, question, pool, epsilon) for question, _ in asked]
                 its = replace(key, method=name, option=pool, adjacency=ADJACENCY.value, epsilon=epsilon)
-                yield from scored(its, answers, asked, episode.embedder)
+                yield its, [episode.answer(method, question, pool, epsilon) for question, _ in asked]
 
 
 def pools_of(episode: Episode) -> dict[str, Sequence[Pair]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from sottovoce.benchmarks.harness.experiment import (
@@ -16,7 +18,7 @@ from sottovoce.benchmarks.harness.experiment import (
     Settings,
 )
 from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
-from sottovoce.benchmarks.public_data.episode import ADJACENCY, cannot
+from sottovoce.benchmarks.public_data.episode import ADJACENCY, Episode, cannot
 from sottovoce.benchmarks.public_data.scoring import (
     MAIN,
     SCORES,
@@ -29,7 +31,7 @@ from sottovoce.benchmarks.public_data.scoring import (
     verdict,
 )
 from sottovoce.benchmarks.public_data.table import FULL, PRIVATE, SIZE, ZERO, episode_of, sized
-from sottovoce.benchmarks.public_data.worlds import IN
+from sottovoce.benchmarks.public_data.worlds import IN, Pair
 from sottovoce.methods.answering.answerer import make_answerer
 
 
@@ -40,19 +42,25 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     for shots in settings.shots:
         episode = episode_of(bench, piece, replace(size, shots=shots, context=shots))
         asked = episode.questions(settings.queries)
-        own = Key(piece.task, piece.names, ZERO, option=f"k {shots}")
+        episode.ask([question for question, _ in asked])
         if shots == settings.shots[0]:
             answers = [episode.answer(make_answerer(ZERO), question, "", None) for question, _ in asked]
-            yield from scored(replace(own, option=""), answers, asked, episode.embedder)
-        answers = [episode.answer(make_answerer(FULL), question, "", None) for question, _ in asked]
-        yield from scored(replace(own, method=FULL), answers, asked, episode.embedder)
-        for epsilon in settings.epsilons:
-            for name, method in PRIVATE.items():
-                if any(cannot(method, episode, question, IN, epsilon) for question, _ in asked):
-                    continue
-                answers = [episode.answer(method, question, IN, epsilon) for question, _ in asked]
-                key = replace(own, method=name, records=size.records, adjacency=ADJACENCY.value, epsilon=epsilon)
-                yield from scored(key, answers, asked, episode.embedder)
+            yield from scored(Key(piece.task, piece.names, ZERO), answers, asked, episode.embedder)
+        for key, answers in episode.writer.together(partial(_answers, episode, asked, settings.epsilons)):
+            yield from scored(replace(key, option=f"k {shots}"), answers, asked, episode.embedder)
+
+
+def _answers(episode: Episode, asked: Sequence[Pair], epsilons: Sequence[float]) -> list[tuple[Key, list[str]]]:
+    key = Key(episode.world.name, "own", FULL)
+    found = [(key, [episode.answer(make_answerer(FULL), question, "", None) for question, _ in asked])]
+    for epsilon in epsilons:
+        for name, method in PRIVATE.items():
+            if not any(cannot(method, episode, question, IN, epsilon) for question, _ in asked):
+                its = replace(
+                    key, method=name, records=episode.size.records, adjacency=ADJACENCY.value, epsilon=epsilon
+                )
+                found.append((its, [episode.answer(method, question, IN, epsilon) for question, _ in asked]))
+    return found
 
 
 def section(result: Result) -> ReportSection:

@@ -83,7 +83,8 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     settings = bench.settings
     episode = episode_of(bench, piece, sized(settings, SIZE))
     asked = episode.questions(settings.queries)
-    for key, answers in _answers(episode, asked, settings.epsilons):
+    episode.ask([question for question, _ in asked])
+    for key, answers in episode.writer.together(lambda: list(_answers(episode, asked, settings.epsilons))):
         yield from scored(key, answers, asked, episode.embedder)
 
 

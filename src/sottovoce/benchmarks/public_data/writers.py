@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 from sottovoce.benchmarks.public_data.batched import PREFIX, BatchedWriter
 from sottovoce.models.base import Embedder, Isolation, Writer, WritingRequest
@@ -12,6 +12,7 @@ from sottovoce.models.embedded.label_scorer import EmbeddedScorer
 from sottovoce.models.fake import FakeScorer, FakeWriter
 from sottovoce.models.registry import load_writer
 
+T = TypeVar("T")
 NEAREST: Final = "nearest"
 """The writer that gives the answer of the example most like the question: no language model, but fast at any size."""
 
@@ -29,6 +30,7 @@ class KeptWriter:
 
     def __init__(self, writer: Writer) -> None:
         self._writer, self._kept = writer, dict[tuple[WritingRequest, int], str | None]()
+        self._wanted: dict[tuple[WritingRequest, int], None] | None = None
         self.asked = 0
 
     @property
@@ -46,11 +48,30 @@ class KeptWriter:
     def write(self, requests: Sequence[WritingRequest], *, tokens: int) -> list[str | None]:
         """Texts as the model gives them."""
         missing = [request for request in dict.fromkeys(requests) if (request, tokens) not in self._kept]
-        if missing:
+        if self._wanted is not None:
+            self._wanted |= dict.fromkeys((request, tokens) for request in missing)
+        elif missing:
             self.asked += len(missing)
             written = self._writer.write(missing, tokens=tokens)
             self._kept |= {(request, tokens): text for request, text in zip(missing, written, strict=True)}
-        return [self._kept[request, tokens] for request in requests]
+        return [self._kept.get((request, tokens)) for request in requests]
+
+    def together(self, work: Callable[[], T]) -> T:
+        """What some work gives that asks for texts one by one, which the model writes several at a time.
+
+        The work is done again until no text is missing, and must do the same each time; meanwhile a missing text is
+        ``None``.
+        """
+        while True:
+            self._wanted = {}
+            try:
+                found, wanted = work(), self._wanted
+            finally:
+                self._wanted = None
+            if not wanted:
+                return found
+            for tokens in {tokens for _, tokens in wanted}:
+                self.write([request for request, its in wanted if its == tokens], tokens=tokens)
 
 
 @lru_cache(maxsize=2)
