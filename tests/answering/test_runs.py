@@ -229,7 +229,7 @@ def test_every_draw_that_is_cut_off_costs_a_charge_until_the_budget_refuses(plac
 
     # Three answers ask for 3 of 2.6: the whole run is refused first, so that fewer questions are asked.
     small += ["--limit", "1"]
-    assert in_a_child(lambda: work()) == -signal.SIGKILL
+    assert in_a_child(work) == -signal.SIGKILL
     assert in_a_child(lambda: work("--resume")) == -signal.SIGKILL
     assert names("reserve") == {"1", "1.2"}
     capfd.readouterr()
@@ -278,15 +278,23 @@ def test_a_run_is_resumed_by_its_own_command_alone(place, capfd):
 
 
 def test_methods_that_are_not_charged_go_on_too(place):
-    free = ["answer", "--queries", "queries.jsonl", "--task", "question", "--method", "zero-shot", "--model", "fake",
-            "--out", "answers.jsonl"]  # fmt: skip
+    both = ["answer", "--queries", "queries.jsonl", "--task", "question", "--model", "fake", "--out", "answers.jsonl"]
+    free = [*both, "--method", "zero-shot"]
 
     def work(words):
         Fuse(_Place, "keep_answer", after=True, count=2).arm()
         assert run(words) == 0
 
-    shown = ["answer", "--private", "private.jsonl", "--queries", "queries.jsonl", "--task", "question", "--method",
-             "full-context", "--allow-non-private", "--model", "fake", "--ledger", "notes.db", "--out", "answers.jsonl"]  # fmt: skip
+    shown = [
+        *both,
+        "--method",
+        "full-context",
+        "--allow-non-private",
+        "--private",
+        "private.jsonl",
+        "--ledger",
+        "notes.db",
+    ]
     for words in (free, shown):
         assert in_a_child(lambda words=words: work(words)) == -signal.SIGKILL
         kept = [json.loads(file[64:])["release_id"] for _, file in sorted(saved(place).items())]

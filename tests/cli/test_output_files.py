@@ -246,7 +246,7 @@ def test_the_commands_that_write_are_known():
         "ledger export": ["out"],
         "fit": ["out"],
         "predict": ["out"],
-        "answer": ["out"],
+        "answer": ["out", "out_fitted"],
         "models fit-head": ["out"],
         "bench report": ["figures", "markdown", "out"],
         "report": ["out", "registry"],

@@ -14,6 +14,8 @@ from sottovoce.data.bundled import tickets_file
 README = ROOT / "README.md"
 LABELS = ("billing", "fraud", "shipping")
 SLOW = re.compile(r"sotto (synthesize|demo)\b")
+CHATS = {"chats.jsonl": 40, "meetings.jsonl": 16, "new_chats.jsonl": 2}
+"""Files of dialogues with their summaries, and how many each has."""
 FURTHER = {
     "texts": ["a fee was charged twice", "somebody used my card"] * 40,
     "labels": ["billing", "fraud"] * 40,
@@ -35,12 +37,16 @@ QUICK = [block for block in ALL if not SLOW.search(block.text)]
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Tickets of three labels, and questions, under the README's names."""
+    """Tickets of three labels, questions, and dialogues, under the README's names."""
     monkeypatch.chdir(tmp_path)
     for name, source in (("tickets.jsonl", "private.jsonl"), ("new.jsonl", "queries.jsonl")):
         lines = tickets_file(source).read_text("utf-8").splitlines()
         kept = [line for line in lines if json.loads(line)["label"] in LABELS]
         (tmp_path / name).write_text("\n".join(kept if source == "private.jsonl" else kept[:5]) + "\n", "utf-8")
+    for name, count in CHATS.items():
+        said = [f"A: In {name} the {'fee' if i % 2 else 'box'} number {i} is late. B: I see." for i in range(count)]
+        rows = [{"dialogue": text, "summary": f"{text[3:-10]} by days."} for text in said]
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     return tmp_path
 
 

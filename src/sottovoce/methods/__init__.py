@@ -1,5 +1,6 @@
 """The literature's methods, one file each, named as in the papers."""
 
+from sottovoce.methods.answering.answerer import make_answerer, registered_answerers
 from sottovoce.methods.base import Method, Price, make_method, registered_methods
 from sottovoce.methods.pbs import PbS
 from sottovoce.methods.poe import PoE
@@ -18,6 +19,8 @@ __all__ = [
     "PriorPoE",
     "Soft",
     "ZeroShot",
+    "make_answerer",
     "make_method",
+    "registered_answerers",
     "registered_methods",
 ]

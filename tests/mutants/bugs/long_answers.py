@@ -1,0 +1,127 @@
+"""Planted in the door of long answers: the order of charge, read and draw, and that nothing is drawn again."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+_DOOR = "tests/answering/test_session.py::"
+_RUNS = "tests/answering/test_runs.py::"
+_ORDER = (_DOOR + "test_an_answer_is_worked_out_charged_read_noted_drawn_and_finished_in_this_order",)
+_KILLED = (_RUNS + "test_a_run_that_is_killed_goes_on_and_no_charge_is_drawn_twice",)
+
+MUTANTS = [
+    Mutant(
+        "answer-read-before-its-charge",
+        "experts write from private records before the answer is charged",
+        "answering/session.py",
+        "        account.reserve([reservation])\n",
+        "        ensemble.ask(query, public.zero_shot)\n        account.reserve([reservation])\n",
+        _ORDER,
+    ),
+    Mutant(
+        "answer-never-charged",
+        "the charge of an answer is only tried",
+        "answering/session.py",
+        "        account.reserve([reservation])\n",
+        "        account.check([reservation])\n",
+        _ORDER,
+    ),
+    Mutant(
+        "long-answer-noted-behind-its-draw",
+        "that an answer's draw begins is noted when it is over",
+        "answering/session.py",
+        "            begin()\n        drawn = self._drawn(plan, outputs, public)\n",
+        "            pass\n        drawn = self._drawn(plan, outputs, public)\n"
+        "        if not self.reads_by_coins:\n            begin()\n",
+        _ORDER,
+    ),
+    Mutant(
+        "samples-of-experts-are-free",
+        "records are dealt out to experts by other coins and read again under one charge",
+        "answering/session.py",
+        "        if self.reads_by_coins:  # read again",
+        "        if False:  # read again",
+        (_DOOR + "test_where_coins_decide_what_is_read_the_draw_begins_before_the_read",),
+    ),
+    Mutant(
+        "random-subset-is-no-coin",
+        "a random subset of the records that experts see counts as fixed, and is drawn again under one charge",
+        "answering/session.py",
+        "return self.sampling.is_fresh or self.sampling.experts is not None or self.sampling.shots > 1",
+        "return self.sampling.is_fresh or self.sampling.shots > 1",
+        (_DOOR + "test_where_coins_decide_what_is_read_the_draw_begins_before_the_read",),
+    ),
+    Mutant(
+        "what-was-drawn-answers-another-question",
+        "what was drawn for one question is shown for another one that has its name",
+        "answering/session.py",
+        "        if asked != query or drawn is None or terms is None:\n",
+        "        if drawn is None or terms is None:\n",
+        (_DOOR + "test_what_was_drawn_for_one_question_answers_no_other",),
+    ),
+    Mutant(
+        "private-examples-are-public",
+        "private records are taken for public examples, and shown in clear",
+        "answering/session.py",
+        '        require_public(rows, "the public examples", beside=self._records)\n',
+        "",
+        (_DOOR + "test_private_records_are_not_taken_for_public_examples",),
+    ),
+    Mutant(
+        "host-is-not-told",
+        "a statement does not say who saw the prompts",
+        "release.py",
+        "        if not self.host:\n            return scope\n",
+        "        if True:\n            return scope\n",
+        (_DOOR + "test_the_statement_says_what_is_public_and_who_runs_the_model",),
+    ),
+    Mutant(
+        "begun-answer-drawn-again",
+        "an answer whose draw began and was cut off is drawn again under its charge",
+        "answering/session.py",
+        "        account.begin([release_id])\n",
+        "        pass\n",
+        _KILLED,
+    ),
+    Mutant(
+        "saved-answer-drawn-again",
+        "an answer that was whole on the disk and not noted is drawn again",
+        "answering/run.py",
+        "        if standing is not None and not standing.left and account is not None:\n"
+        "            account.mark_released([self.charge.id], {self.charge.id: digest})\n",
+        "        if standing is not None and not standing.left and account is not None:\n            return None\n",
+        (_RUNS + "test_what_was_whole_on_the_disk_is_what_leaves",),
+    ),
+    Mutant(
+        "answer-noted-before-it-is-saved",
+        "an answer is noted as leaving before it is on the disk",
+        "answering/session.py",
+        "            account.mark_released([release_id], {release_id: keeper.save(drawn)})\n",
+        "            account.mark_released([release_id])\n            keeper.save(drawn)\n",
+        _KILLED,
+    ),
+    Mutant(
+        "any-file-is-a-draw",
+        "a file that was planted in the folder of a run is taken for what was drawn",
+        "answering/run.py",
+        "        if not hmac.compare_digest(seal, self._seal(content)):\n            return None\n",
+        "",
+        (_RUNS + "test_a_file_that_this_run_did_not_seal_is_no_draw",),
+    ),
+    Mutant(
+        "public-side-of-now",
+        "what was drawn before a restart refers to public answers that are written anew",
+        "answering/session.py",
+        '            candidates=tuple(texts["candidates"]),\n',
+        "            candidates=self.public_side(query).candidates,\n",
+        (_RUNS + "test_the_public_side_that_a_draw_refers_to_is_the_one_of_the_draw",),
+    ),
+    Mutant(
+        "unused-answer-options",
+        "an option that a method of long answers does not use is taken and forgotten",
+        "cli/answer.py",
+        '        _require_used(method, fresh=self.given["sampling"] != "all")\n',
+        "",
+        ("tests/cli/test_answer.py::test_an_option_that_the_method_does_not_use_is_refused",),
+    ),
+]
