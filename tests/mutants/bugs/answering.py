@@ -87,6 +87,22 @@ MUTANTS = [
         SAMPLING,
     ),
     Mutant(
+        "cells-one-slot-for-two",
+        "a record that is replaced is taken to touch one cell, and not the one that it leaves as well",
+        "experts/sampling.py",
+        "return change_type(Assignment.CONTENT, adjacency)",
+        "return SWAP",
+        ("tests/experts/test_cells.py",),
+    ),
+    Mutant(
+        "cells-by-place-in-a-list",
+        "of records as near as each other the first of the list is taken",
+        "experts/cells.py",
+        "members[cell].append((far, tuple(vector.tolist()), unit))",
+        "members[cell].append((round(far), (), unit))",
+        ("tests/experts/test_cells.py",),
+    ),
+    Mutant(
         "sampling-kept-answers-amplify",
         "answers that are kept are amplified for every question that uses them",
         "experts/sampling.py",
