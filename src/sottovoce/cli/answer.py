@@ -304,8 +304,6 @@ class _Command:
 
         setup, chosen = self.setup, self.fitted
         writer = load_writer(setup.model, **o.given(device=setup.device, dtype=setup.dtype, chat=setup.chat))
-        if note := getattr(writer, "note", ""):
-            say(note if chosen is None else note.replace("private", "public"))
         if chosen is not None:
             examples = examples_of(chosen, self.task)
             return PrivateAnswers(
@@ -325,6 +323,8 @@ class _Command:
         if reads and setup.private is None:
             raise ParameterError("--private", None, f"given: the method {method.name!r} answers from private records")
         records = self._records() if reads else None
+        if reads and (note := getattr(writer, "note", "")):
+            say(note)
         with options.as_typed():
             return PrivateAnswers(
                 records=records,
