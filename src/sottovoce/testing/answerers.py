@@ -27,7 +27,7 @@ from sottovoce.methods.answering.answerer import Answerer, AnswerPlan, AnswerSet
 from sottovoce.methods.base import Price, Reads
 from sottovoce.parameters import options_of
 from sottovoce.privacy.aggregates import Scores, VectorSum
-from sottovoce.privacy.events import ApproximateDP, NonPrivateDpEvent, NoOpDpEvent
+from sottovoce.privacy.events import ApproximateDP, NonPrivateDpEvent, NoOpDpEvent, PureDP
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import answer_worlds as worlds
@@ -224,14 +224,15 @@ class _Answerer:
         before = setting.cost(plan.base, base.delta).epsilon
         if before > base.epsilon:
             raise broken(f"before its sample it costs epsilon {before:.9g}, and {base.epsilon:.9g} is left for that")
-        cost = setting.cost(plan.event, price.delta).epsilon
-        if cost > price.epsilon or plan.report.epsilon < cost:
+        cost = setting.cost(plan.event, plan.report.delta).epsilon
+        if cost > price.epsilon or plan.report.epsilon < cost or plan.report.delta > price.delta:
             raise broken(f"it costs epsilon {cost:.9g} and reports {plan.report.epsilon:.9g}")
         if setting.rate is None and fingerprint(plan.event) != fingerprint(plan.base):
             raise broken("it has an amplified event without a sample")
         charge = plan.charge
-        if isinstance(charge, ApproximateDP):
-            enough = cost <= charge.epsilon <= price.epsilon and charge.delta <= price.delta
+        if isinstance(charge, ApproximateDP | PureDP) and charge != plan.event:
+            delta = charge.delta if isinstance(charge, ApproximateDP) else 0.0
+            enough = setting.cost(plan.event, delta).epsilon <= charge.epsilon <= price.epsilon and delta <= price.delta
         else:
             sum_of = setting.cost(plan.event, 0.0).epsilon
             enough = charge == plan.event and (not setting.adds_epsilons or sum_of <= price.epsilon)

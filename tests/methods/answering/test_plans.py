@@ -70,7 +70,10 @@ def test_a_sample_is_charged_at_a_point_of_its_amplified_profile_under_either_le
         assert base.delta == pytest.approx(1e-5)
     pure = make_answerer("ksa").plan(Price(2.0), setting(sampling=drawn, units=1000))
     assert pure.event.event == PureDP(pytest.approx(4.1727, abs=1e-4))
-    assert pure.charge == ApproximateDP(pytest.approx(2.0, abs=1e-4), 0.0)
+    assert pure.charge == PureDP(2.0)
+    # A pure selection spends no delta, though one is allowed.
+    allowed = make_answerer("ksa").plan(Price(2.0, 1e-6), setting(sampling=drawn, units=1000))
+    assert (allowed.charge, allowed.report.delta) == (PureDP(2.0), 0.0)
 
 
 def test_a_plan_that_costs_more_than_its_price_is_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -89,6 +90,28 @@ def test_the_steps_that_are_explained_cost_what_is_charged(adjacency, shots):
     plan = SGA().plan(Price(8.0, 1e-6), at)
     explained = sum(cost_of(step.event(at.change)).rho * times for step, times in plan.answerer.cost(at))
     assert explained == pytest.approx(cost_of(plan.base).rho, rel=1e-6)
+
+
+def test_the_papers_own_accounting_is_far_below_what_a_replaced_record_costs():
+    # Specification 11, items 9 to 12: parts amplified apart, by Poisson coins, for points that come or go, counts free.
+    sampled = AnswerSetting(
+        RO, ExpertSampling(4, 100, "without-replacement"), units=2600, dimension=LONG, candidates=100
+    )
+    figures = {}
+    for epsilon, at in itertools.product((1.0, 8.0), (sampled, setting(100, 100, shots=4))):
+        plan = SGA().plan(Price(epsilon, 1e-6), at)
+        figures[epsilon, at.rate is None] = plan.answerer.claim(at).epsilon(1e-6, 1)
+        assert plan.report.epsilon == pytest.approx(epsilon, rel=1e-4)
+    assert figures == {
+        (1.0, False): pytest.approx(0.2871, abs=1e-3),
+        (1.0, True): pytest.approx(0.6125, abs=1e-3),
+        (8.0, False): pytest.approx(1.576, abs=1e-2),
+        (8.0, True): pytest.approx(4.290, abs=1e-2),
+    }
+    # By hand, at epsilon 1: two cuts of 2 * 8.6 kappa, each ln(1 + q (e^it - 1)), are most of it.
+    (level, _) = SGA().plan(Price(1.0, 1e-6), sampled).answerer.clustering(sampled).levels
+    one = math.log1p(400 / 2600 * math.expm1(17.2 * level.kappa))
+    assert one < figures[1.0, False] < 3 * one
 
 
 # Too few experts

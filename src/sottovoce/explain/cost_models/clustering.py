@@ -14,12 +14,13 @@ from sottovoce.experts.written import points_relation
 from sottovoce.explain.cost_model import CostModel, register_cost_model
 from sottovoce.explain.subject import Change, Setting
 from sottovoce.mechanisms.clustering.projection import PublicProjection
-from sottovoce.methods.answering.sga import SGA, Half, LeafSums, LevelCounts, SplitLevel, steps_of
+from sottovoce.methods.answering.sga import SGA, Half, LeafSums, LevelCounts, SplitLevel, published, steps_of
 from sottovoce.methods.decoding.plan import Part
 from sottovoce.parameters import Positive, Share, Switch, Whole
 from sottovoce.privacy.accounting.renyi import rho_of_budget
+from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.step_costs import NoiseLaw
-from sottovoce.privacy.unit import Adjacency, Assignment, change_type
+from sottovoce.privacy.unit import SWAP, Adjacency, Assignment, change_type
 
 
 @final
@@ -81,6 +82,10 @@ class Groups(_Groups):
 
     depth: Whole = 2
     rho: Positive | None = None
+
+    def claim(self) -> Claim:
+        dpm = SGA(depth=self.depth, rho=self.rho).at(Adjacency.REPLACE_ONE, PublicProjection.raw(2))
+        return published(dpm, SWAP, None)
 
 
 @final

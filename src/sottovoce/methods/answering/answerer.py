@@ -294,17 +294,21 @@ class Answerer(CheckedFloats, ABC):
         if alone.epsilon > base.epsilon:
             limit = f"large enough for the settings given, which cost {rounded_up(alone.epsilon, 6)}"
             raise ParameterError("epsilon", base.epsilon, limit)
+        fails = setting.cost(event, 0.0).epsilon > base.epsilon
+        delta = price.delta if fails else 0.0
         if setting.rate is None:
             amplified, report = event, alone
         else:
             # Integer noise has no profile that T10 and T11 could take; one point of it has.
-            point = ApproximateDP(base.epsilon, base.delta) if base.delta else PureDP(base.epsilon)
+            point = ApproximateDP(base.epsilon, base.delta) if fails else PureDP(base.epsilon)
             amplified = setting.sampling.amplified(point, setting.adjacency, setting.units)
-            report = setting.cost(amplified, price.delta)
+            report = setting.cost(amplified, delta)
             if report.epsilon > price.epsilon:
                 raise AssertionError(f"{self.name}: its sample costs {report.epsilon} where {price.epsilon} was asked")
         epsilon = price.epsilon if report.epsilon > price.epsilon * (1 - _ROUNDING) else report.epsilon
-        charge = self._charge(amplified, epsilon, price, setting)
+        point_charged = ApproximateDP(epsilon, delta) if fails else PureDP(epsilon)
+        whole = setting.rate is None and not (setting.adds_epsilons and fails)
+        charge = amplified if whole else point_charged
         return AnswerPlan(answerer, setting, event, amplified, charge, report, epsilon)
 
     def _reference(self, price: Price, setting: AnswerSetting) -> AnswerPlan:
@@ -312,11 +316,6 @@ class Answerer(CheckedFloats, ABC):
         event: DpEvent = NoOpDpEvent() if self.reads is Reads.NOTHING else NonPrivateDpEvent()
         report = setting.cost(event, price.delta)
         return AnswerPlan(self, setting, event, event, event, report, report.epsilon)
-
-    def _charge(self, event: DpEvent, epsilon: float, price: Price, setting: AnswerSetting) -> DpEvent:
-        """The event itself where the ledger's sum prices it within the price, else one point of its profile."""
-        summed = not setting.adds_epsilons or setting.cost(event, 0.0).epsilon <= price.epsilon
-        return event if setting.rate is None and summed else ApproximateDP(epsilon, price.delta)
 
 
 _ANSWERERS = Registry[type[Answerer]]("method", "sottovoce.methods")

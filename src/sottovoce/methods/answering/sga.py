@@ -19,6 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Annotated, ClassVar, Final, Self, final
 
 import numpy as np
@@ -34,7 +35,17 @@ from sottovoce.models.base import FloatArray
 from sottovoce.parameters import LEAST, Number, OneOf, Positive, Switch
 from sottovoce.privacy.accounting.bounded_range import rho_of_bounded_range
 from sottovoce.privacy.accounting.renyi import rho_of_budget
-from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP, ZCDpEvent
+from sottovoce.privacy.claims import Claim, of_event
+from sottovoce.privacy.events import (
+    BoundedRange,
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    PoissonSampledDpEvent,
+    PureDP,
+    ZCDpEvent,
+)
+from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.points import grid_rows
 from sottovoce.privacy.step_costs import GaussianStep, NoiseLaw, Sensitivity, StepCost, step_cost
 from sottovoce.privacy.unit import Adjacency, ChangeType, is_drop
@@ -256,6 +267,9 @@ class SGA(Answerer):
     def cost(self, setting: AnswerSetting) -> Sequence[tuple[StepCost, int]]:
         return steps_of(self.clustering(setting), setting.change)
 
+    def claim(self, setting: AnswerSetting) -> Claim | None:
+        return published(self.clustering(setting), setting.change, setting.rate)
+
     def draw(
         self, setting: AnswerSetting, experts: WrittenOutputs | None, public: PublicSide, randomness: Randomness
     ) -> Outcome:
@@ -308,6 +322,27 @@ def steps_of(dpm: DPM, change: ChangeType) -> list[tuple[StepCost, int]]:
         parts.append((LevelCounts(norm / math.sqrt(2 * dpm.levels[0].count_rho)), 1))
     radius = float(dpm.projection.box_radius)
     return [*parts, (LeafSums(radius, change.widths * radius / math.sqrt(2 * dpm.sum_rho)), 1)]
+
+
+def published(dpm: DPM, change: ChangeType, rate: float | None) -> Claim:
+    """What the paper states (specification 11, items 9 to 12): points that come or go, though one is replaced;
+    each part amplified by itself, by the coins of a Poisson sample, though all share one of fixed size; counts free.
+
+    Args:
+        dpm: The clustering as it draws.
+        change: That its noise is set for.
+        rate: Of the sample; ``None`` where nothing is sampled.
+    """
+    score = dpm.score
+    movement = Fraction(score.emptiness) + Fraction(score.centreness) * score.steepest  # 8.6, of one fixed coordinate
+    cuts: list[DpEvent] = [PureDP(float(2 * movement * exact(level.kappa))) for level in dpm.levels]
+    sums = GaussianDpEvent(change.widths / math.sqrt(2 * dpm.sum_rho))
+    parts = [*cuts, sums]
+    amplified = parts if rate is None else [PoissonSampledDpEvent(rate, part) for part in parts]
+    return Claim(
+        "Public-data-assisted ICL: points that come or go, cuts and sums amplified apart, counts free",
+        lambda delta, answers: of_event(ComposedDpEvent(tuple(amplified)), answers, delta),
+    )
 
 
 def representatives(found: Clustering, vectors: FloatArray) -> list[int]:
