@@ -102,7 +102,8 @@ def load_scorer(spec: str, **options: Any) -> LabelScorer:
     """Opens a model that scores labels.
 
     Args:
-        spec: ``embedded``, ``embedded-image``, ``fake``, or ``hf:`` or ``vision:`` and a folder or a name on the hub.
+        spec: ``embedded``, ``embedded-image``, ``fake``, ``hf:`` or ``vision:`` and a folder or a name on the hub, or
+            ``openai:MODEL@BASE_URL``.
         options: Passed to the model, such as ``device="cpu"`` or ``cache_bytes=2**30`` for ``hf:``.
 
     Raises:
@@ -140,7 +141,7 @@ def load_writer(spec: str, **options: Any) -> Writer:
     """Opens a model that writes whole texts.
 
     Args:
-        spec: ``embedded-lm``, ``fake``, or ``hf:`` and a folder or a name on the hub.
+        spec: ``embedded-lm``, ``fake``, ``hf:`` and a folder or a name on the hub, or ``openai:MODEL@BASE_URL``.
         options: Passed to the model, such as ``chat=False`` for ``hf:``.
 
     Raises:

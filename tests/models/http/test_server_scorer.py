@@ -13,6 +13,7 @@ pytest.importorskip("httpx2")
 
 from tests.models.http.faulty import MODEL, FaultyServer, Seen, body_of, only, packed, status, well
 
+from sottovoce.cli import run
 from sottovoce.errors import ModelError, TaskError
 from sottovoce.methods.poe import PoE
 from sottovoce.models.base import Isolation, LabelScorer
@@ -263,3 +264,32 @@ def test_isolation_and_name_are_the_servers(server):
     assert scorer(server).isolation is Isolation.NOT_VERIFIED
     with pytest.raises(ModelError, match="api=completions, or with api=chat and score=top"):
         scorer(server, api="responses")
+
+
+def test_a_command_says_who_sees_the_prompts_and_reads_the_key_from_the_environment(
+    server, tmp_path, monkeypatch, capfd
+):
+    rows = [{"text": f"note {n}", "label": TASK.labels[n % 2]} for n in range(8)]
+    (tmp_path / "private.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SOTTO_API_KEY", "sk-secret")
+    monkeypatch.setenv("SOTTO_API", "completions")
+    words = [
+        "ask",
+        "which?",
+        "--private",
+        "private.jsonl",
+        "--labels",
+        "billing,fraud",
+        "--method",
+        "poe",
+        "--epsilon",
+        "1",
+    ]
+    words += ["--budget", "8,1e-6", "--ledger", "ledger.db", "--model", f"openai:{server.name},isolation=asserted"]
+    assert run(words) == 0
+    said = " ".join("".join(capfd.readouterr()).split())
+    assert "whoever hosts the model sees them" in said
+    assert "asserted by the operator, not tested" in said
+    assert "sk-secret" not in said
+    assert {seen.headers["authorization"] for seen in server.seen} == {"Bearer sk-secret"}

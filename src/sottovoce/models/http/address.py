@@ -23,7 +23,9 @@ KEYS: Final = ("SOTTO_API_KEY", "OPENAI_API_KEY")
 API: Final = "SOTTO_API"
 BASE_URL: Final = "OPENAI_BASE_URL"
 
-_NAMED: Final = re.compile(r"(?P<model>.+?)(?:@(?P<url>https?://[^,]*))?(?P<options>(?:,[a-z_]+=[^,]*)*)", re.DOTALL)
+_NAMED: Final = re.compile(
+    r"(?P<model>(?:(?!://).)+?)(?:@(?P<url>https?://[^,]*))?(?P<options>(?:,[a-z_]+=[^,]*)*)", re.DOTALL
+)
 _HOSTNAME: Final = re.compile(r"[A-Za-z0-9.:_-]+")
 _PATH: Final = re.compile(r"[A-Za-z0-9._~/-]*")
 _LOOPBACK: Final = re.compile(r"localhost|127(?:\.[0-9]{1,3}){3}|::1")
@@ -91,27 +93,28 @@ class Server:
         """
         match = _NAMED.fullmatch(name)
         if match is None:
-            raise ParameterError("model", f"openai:{name}", "such as openai:MODEL@http://127.0.0.1:8000/v1")
-        given = {key: value for key, value in options.items() if value is not None}
-        for part in match["options"].split(",")[1:]:
-            option, _, value = part.partition("=")
-            if option in given:
-                raise ParameterError("model", f"openai:{name}", f"given {option}= once")
-            given[option] = value
+            raise InputError("A model behind a server is named openai:MODEL@BASE_URL, with options as in ,api=chat.")
+        model, given = match["model"], {key: value for key, value in options.items() if value is not None}
         url = match["url"] or os.environ.get(BASE_URL, "")
         if not url:
             raise ParameterError(
                 "model",
-                f"openai:{name}",
-                f"followed by the address of a server, as in openai:{match['model']}@http://127.0.0.1:8000/v1, or "
-                f"{BASE_URL} must be set",
+                f"openai:{model}",
+                f"followed by the address of a server, as in openai:{model}@http://127.0.0.1:8000/v1, or {BASE_URL} "
+                "must be set",
             )
+        url = _address(url)  # from here on it may be shown
+        for part in match["options"].split(",")[1:]:
+            option, _, value = part.partition("=")
+            if option in given:
+                raise ParameterError("model", f"openai:{model}@{url}", f"given {option}= once")
+            given[option] = value
         read: dict[str, Any] = {option: _read(option, value) for option, value in given.items()}
         if "isolation" in read:
             read["asserted"] = read.pop("isolation")
         if "api" not in read and (api := os.environ.get(API)):
             read["api"] = OneOf(APIS).read(API, api)
-        server = cls(match["model"], _address(url), **read)
+        server = cls(model, url, **read)
         if server.url.startswith("http:") and not server.unencrypted and not _LOOPBACK.fullmatch(_hostname(url)):
             raise ParameterError(
                 "model",

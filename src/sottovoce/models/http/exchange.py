@@ -99,7 +99,7 @@ async def post(url: str, body: bytes, headers: Mapping[str, str], timeout_s: flo
         async with asyncio.timeout(timeout_s):
             return await _exchange(url, body, headers)
     except TimeoutError:
-        return NoAnswer(Trouble.REFUSED, f"no answer within {timeout_s:g} s")
+        return NoAnswer(Trouble.REFUSED, f"no answer within {timeout_s} s")
     except (httpx2.ConnectError, httpx2.UnsupportedProtocol) as error:
         return NoAnswer(Trouble.BUSY, "no connection", said=_plain(str(error)))
     except (httpx2.HTTPError, httpx2.StreamError, ValueError) as error:

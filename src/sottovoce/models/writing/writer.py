@@ -6,7 +6,8 @@ Failures    A request that does not fit into the model, whose texts cannot be ke
             whose numbers are not finite has no text. Behind a request on which the model fails, and behind the last
             one, the model must read a public text in the same bits as before: else the failure is everybody's.
 Speed       Requests are not put into one pass. Lockstep passes hold prompts that go on by one shared token; answers
-            have a prompt and an end each, so that most rows would stand empty.
+            have a prompt and an end each, so that most rows would stand empty. A prompt is read whole, and nothing of
+            it is kept for the next: what prompts share are the few tokens of the instruction.
 """
 
 from __future__ import annotations
