@@ -20,7 +20,7 @@ from sottovoce.experts.written import WrittenEnsemble
 from sottovoce.files import checkpoint as checkpoint_module
 from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.methods.answering.ksa import KSA
-from sottovoce.models.fake import FakeWriter
+from sottovoce.models.fake import FakeWriter, nearest_output
 from sottovoce.privacy.ledger import account as ledger_account
 from sottovoce.privacy.ledger.ledger import Account, Ledger
 from survival.crashes import Fuse, OnTransaction, die, in_a_child
@@ -301,6 +301,21 @@ def test_methods_that_are_not_charged_go_on_too(place):
         assert run([*words, "--resume"]) == 0
         assert [row["release_id"] for row in answers(place)][:2] == kept
         (place / "answers.jsonl").unlink()
+
+
+def test_a_question_that_cannot_be_answered_is_named_and_earlier_answers_are_kept(place, monkeypatch, capfd):
+    def write(request):
+        if "card 1?" in request.question:
+            return None
+        return nearest_output(request)
+
+    monkeypatch.setattr(FakeWriter.__init__, "__defaults__", (write,))
+    assert run(command()) == 4
+    assert "Question 2: The model fake wrote nothing" in capfd.readouterr().err
+    assert names("release") == {"1"}
+    monkeypatch.setattr(FakeWriter.__init__, "__defaults__", (nearest_output,))
+    assert run(command("--resume")) == 0
+    assert names("reserve") == {"1", "2", "3"}
 
 
 # Planted mistakes

@@ -71,12 +71,18 @@ def test_the_price_is_what_the_ledger_is_charged():
 
 
 def test_a_fresh_sample_spends_its_delta_from_the_share_for_failures():
-    answers = answers_of(**SAMPLED)
+    answers = answers_of(method="esa", **SAMPLED)
     with pytest.raises(ParameterError, match="share for failures"):
         answers.ask("what of the card?", epsilon=1)
     release = answers.ask("what of the card?", epsilon=1, delta=1e-6)
     assert (release.terms.epsilon, release.terms.delta) == (1.0, 1e-6)
     assert "a fresh sample for every answer" in release.statement
+    assert release.remaining.failure_spent == pytest.approx(1e-6)
+
+
+def test_a_pure_answer_from_a_fresh_sample_stays_pure():
+    release = answers_of(**SAMPLED).ask("what of the card?", epsilon=1)
+    assert (release.terms.epsilon, release.terms.delta) == (1.0, 0.0)
 
 
 # Failures

@@ -19,7 +19,7 @@ from importlib.metadata import version
 from typing import Any, Final, final
 
 from sottovoce.answering.session import Drawn, PrivateAnswers
-from sottovoce.errors import BudgetExhaustedError, ModelError
+from sottovoce.errors import BudgetExhaustedError, ModelError, ParameterError
 from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.methods.answering.answerer import AnswerPlan
 from sottovoce.privacy.checks import asked_hash, canonical
@@ -215,9 +215,11 @@ class AnswerRun:
         answers = self.answers
         try:
             public = answers.public_side(query)
+            plan = answers.plan(self._epsilon, self._delta, public)
         except ModelError as error:
             raise ModelError(f"Question {place.charge.number}: {error}", retryable=error.retryable) from error
-        plan = answers.plan(self._epsilon, self._delta, public)
+        except ParameterError as error:  # its public side has too little to choose from, say
+            raise ParameterError(error.name, error.value, f"{error.limit} (question {place.charge.number})") from error
         drawn = answers.draw(query, plan, public, place.release_id, asked=asked, keeper=place)
         if not answers.charges:
             place.save(drawn)

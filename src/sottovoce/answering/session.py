@@ -587,7 +587,7 @@ class PrivateAnswers:
     def _delta(self) -> float:
         """Delta of one answer where none was named: the budget's, for methods that need one."""
         budget = self.budget
-        if not self.sampling.is_fresh or not self.method.private or self._records is None:
+        if not self.sampling.is_fresh or not self.method.needs_delta or self._records is None:
             return budget.delta
         raise ParameterError(
             "delta",

@@ -304,8 +304,6 @@ class _Command:
 
         setup, chosen = self.setup, self.fitted
         writer = load_writer(setup.model, **o.given(device=setup.device, dtype=setup.dtype, chat=setup.chat))
-        if note := getattr(writer, "note", ""):
-            say(note if chosen is None else note.replace("private", "public"))
         if chosen is not None:
             examples = examples_of(chosen, self.task)
             return PrivateAnswers(
@@ -320,11 +318,13 @@ class _Command:
         options = o.MethodOptions(setup.option or ())
         with options.as_typed():
             method = make_answerer(self._name, **read_answerer_options(self._name, options.values))
-        _require_used(method, fresh=self.given["sampling"] != "all")
+        _require_used(method)
         reads = method.reads is not Reads.NOTHING
         if reads and setup.private is None:
             raise ParameterError("--private", None, f"given: the method {method.name!r} answers from private records")
         records = self._records() if reads else None
+        if reads and (note := getattr(writer, "note", "")):
+            say(note)
         with options.as_typed():
             return PrivateAnswers(
                 records=records,
@@ -381,7 +381,7 @@ def _require_beside_fitted() -> None:
             raise ParameterError(flag_of_name(parameter.name), "typed", "left out with --fitted, whose file says it")
 
 
-def _require_used(method: Answerer, *, fresh: bool) -> None:
+def _require_used(method: Answerer) -> None:
     """Refuses an option that was typed and that the method does not use."""
     from sottovoce.methods.answering.answerer import registered_answerers
     from sottovoce.methods.base import Reads
@@ -398,9 +398,9 @@ def _require_used(method: Answerer, *, fresh: bool) -> None:
         raise ParameterError(
             flag_of_name(name), "typed", f"left out: --method {method.name} {why}; it is used by {using}"
         )
-    if is_typed("delta") and method.private and not method.needs_delta and not fresh:
+    if is_typed("delta") and method.private and not method.needs_delta:
         using = ", ".join(kind for kind, cls in kinds.items() if cls.needs_delta is True)
-        limit = f"left out: --method {method.name} has no delta of its own; it is used by {using}, and with --sampling"
+        limit = f"left out: --method {method.name} has no delta of its own; it is used by {using}"
         raise ParameterError("--delta", "typed", limit)
     if is_typed("shots") and method.reads is not Reads.ONE_EXPERT_EACH and "pool" not in method.needs:
         raise ParameterError("--shots", "typed", f"left out: --method {method.name} shows no groups of examples")

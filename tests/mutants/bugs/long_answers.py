@@ -120,7 +120,7 @@ MUTANTS = [
         "unused-answer-options",
         "an option that a method of long answers does not use is taken and forgotten",
         "cli/answer.py",
-        '        _require_used(method, fresh=self.given["sampling"] != "all")\n',
+        "        _require_used(method)\n",
         "",
         ("tests/cli/test_answer.py::test_an_option_that_the_method_does_not_use_is_refused",),
     ),
