@@ -19,7 +19,7 @@ REQUESTS = [
 
 @pytest.mark.parametrize("kind", ["plain", "chat"])
 def test_a_text_is_that_of_the_request_by_itself(kind):
-    from sottovoce.models.huggingface.writer import TransformersWriter
+    from sottovoce.models.writing.writer import TransformersWriter
 
     loaded = (tiny.tokenizer(), tiny.llama()) if kind == "plain" else (tiny.tokenizer(tiny.CHAT), tiny.qwen3())
     alone = TransformersWriter(kind, loaded=loaded)
@@ -31,7 +31,7 @@ def test_a_text_is_that_of_the_request_by_itself(kind):
 
 
 def test_a_request_that_does_not_fit_has_no_text():
-    from sottovoce.models.huggingface.writer import TransformersWriter
+    from sottovoce.models.writing.writer import TransformersWriter
 
     batched = BatchedWriter(TransformersWriter("plain", loaded=(tiny.tokenizer(), tiny.llama())))
     long = WritingRequest("Summarize.", (), "word " * (batched.longest or 0))
