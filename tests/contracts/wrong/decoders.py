@@ -115,19 +115,23 @@ class AllOfTheDivisor(Clipped):
 
 
 class _DearWhere(Clipped):
-    """Half of the sensitivity under some plans, by its law too, at the price of all of it."""
+    """A part of the sensitivity under some plans, by its law too, at the price of all of it."""
+
+    share: ClassVar[float] = 0.5
 
     def dear(self, plan) -> bool:
         raise NotImplementedError
 
     def scores(self, plan, step, public):
         right = super().scores(plan, step, public)
-        less = right.sensitivity // (2 if self.dear(plan) else 1)
+        less = int(right.sensitivity * self.share) if self.dear(plan) else right.sensitivity
         return Scores(right.values, sensitivity=less, adjacency=right.adjacency)
 
 
 class TwoTextsDear(_DearWhere):
-    """Where a batch writes two texts or more."""
+    """Where a batch writes two texts or more, and by so little that one of them does not show it."""
+
+    share: ClassVar[float] = 0.8
 
     def dear(self, plan):
         return plan.setting.texts > 1
