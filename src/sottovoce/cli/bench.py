@@ -44,8 +44,14 @@ PAPER = {
     "answers-pools": "what public data has to be: wrong pairs, other sources, coresets",
     "answers-accounting": "the published accounting of samples and clusterings beside the right figure",
     "answers-repeat": "attack: does an answer repeat private pairs? full context, no noise, private methods",
+    "contextleak": "what answers give away: all of the following, one after another",
+    "contextleak-methods": "every private method: measured lower bound and exact leakage against the proof; --quick",
+    "contextleak-grid": "canaries by questions: no privacy, votes, PoE; --quick",
+    "contextleak-defences": "prompt defences and a judge against injection, private methods beside; utility; --quick",
+    "contextleak-utility": "leakage and utility by epsilon, examples an expert, number of experts; --quick",
+    "contextleak-wordings": "a search over wordings of the attack, reported on a split of its own; --quick",
 }
-"""Experiments with common options, resumable: Private PoEtry, our own upgrade of it, PRISM, long answers."""
+"""Experiments with common options, resumable: Private PoEtry, our own upgrade of it, PRISM, long answers, ContextLeak."""
 
 OTHERS = {
     "classification": (

@@ -59,6 +59,11 @@ MODULES: Final = {
     "answers-pools": "public_data.pools",
     "answers-accounting": "public_data.accounting",
     "answers-repeat": "public_data.repeat",
+    "contextleak-methods": "contextleak.methods",
+    "contextleak-grid": "contextleak.grid",
+    "contextleak-defences": "contextleak.defences",
+    "contextleak-utility": "contextleak.utility",
+    "contextleak-wordings": "contextleak.wordings",
 }
 """Experiments that this runner runs: name to module."""
 
@@ -316,6 +321,7 @@ PAPERS: Final[Mapping[str, tuple[str, ...]]] = {
     "poetry": ("poetry", "prior"),
     "prism": ("prism",),
     "answers": ("answers",),
+    "contextleak": ("contextleak",),
 }
 """How the names begin of what is run for the name of a paper; prior x PoE is our upgrade of Private PoEtry."""
 

@@ -1,0 +1,200 @@
+"""One attack on one registered method: a canary, questions, releases of both data sets, and the exact loss beside them.
+
+Expert outputs of both data sets are computed once a question and only the noise is drawn again, unless the method
+samples records. The exact loss is that of the very pair and question whose releases were counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+
+from sottovoce.audits.exact.pair import Leak, Pair
+from sottovoce.audits.game.canaries import Canary, Insertion, make_canaries, rare_and_common, worlds_of
+from sottovoce.audits.game.detectors import of_labels
+from sottovoce.audits.game.games import Game, LabelGame
+from sottovoce.audits.game.play import Certified, Claim, Runs, play
+from sottovoce.audits.game.questions import Question
+from sottovoce.benchmarks.harness import evaluation as e
+from sottovoce.benchmarks.harness.datasets import Episode
+from sottovoce.benchmarks.harness.experiment import Bench
+from sottovoce.benchmarks.harness.quick_fits import PublicSums, shortcuts
+from sottovoce.errors import ParameterError
+from sottovoce.experts.partition import Partition
+from sottovoce.methods.base import Method, Price, Selecting
+from sottovoce.methods.class_means import ClassMeans
+from sottovoce.methods.fitting.fitter import FitSetting, PublicInputs
+from sottovoce.methods.fitting.support import LinearSupport
+from sottovoce.models.base import LabelScorer
+from sottovoce.privacy.unit import Adjacency, Assignment, change_type
+from sottovoce.randomness import SeededRandomness
+from sottovoce.records.sealed import RECORD_UNIT, Row
+from sottovoce.tasks import Example, Task
+
+_STEPS: Final = 60
+_LARGEST: Final = 60.0
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Attack:
+    """What one canary found.
+
+    Attributes:
+        certified: The chosen question, its counts and its bound.
+        exact: Epsilon that the chosen question's pair of laws has at the claim's delta; ``None`` without a law.
+        most_accurate: Accuracy of the best guess about that pair, from the laws; ``None`` without a law.
+    """
+
+    certified: Certified
+    exact: float | None
+    most_accurate: float | None
+
+
+def rows_of(task: Task, examples: Sequence[Example]) -> list[Row]:
+    """Public examples as the rows of a data set."""
+    return [
+        Row(number, {**example.fields, task.label_field: task.labels[example.label]})
+        for number, example in enumerate(examples, 1)
+    ]
+
+
+def canaries_of(rows: Sequence[Row], task: Task, seed: int) -> tuple[list[Canary], str]:
+    """One canary of every kind, with the rarest label, and the commonest label of the rows."""
+    rare, common = rare_and_common(rows, task)
+    return make_canaries(None, (), rows, task, SeededRandomness(seed), rare), common
+
+
+def game_of(
+    method: Method, scorer: LabelScorer, task: Task, price: Price, adjacency: Adjacency, seed: int, group: int = 1
+) -> LabelGame:
+    """A registered method as a game. Its noise is seeded: the records are public."""
+    partition = Partition(units_per_expert=group)
+    return LabelGame(method, scorer, task, price, adjacency, partition, RECORD_UNIT, SeededRandomness(seed))
+
+
+def price_at(method: Method, epsilon: float, adjacency: Adjacency) -> Price:
+    """Epsilon without a delta where the method's noise allows that, else with the benchmarks' delta.
+
+    Raises:
+        AssignmentError: The method has no guarantee under this adjacency.
+        ParameterError: No noise meets the price.
+    """
+    if method.private:
+        try:
+            method.event(Price(epsilon), adjacency)
+        except ParameterError:
+            method.event(Price(epsilon, e.DELTA), adjacency)
+            return Price(epsilon, e.DELTA)
+    return Price(epsilon)
+
+
+def attack(
+    game: Game,
+    rows: Sequence[Row],
+    task: Task,
+    canary: Canary,
+    questions: Sequence[Question],
+    other: str,
+    claim: Claim,
+    runs: Runs,
+    seed: int,
+    alpha: float,
+) -> Attack:
+    """Plays one canary, by the insertion that tests the claim's adjacency.
+
+    Args:
+        game: What is audited.
+        rows: Public rows.
+        task: Of the rows.
+        canary: What comes in.
+        questions: From which one is chosen.
+        other: The label that an answer has where the canary is not there.
+        claim: What is tested.
+        runs: How many releases.
+        seed: Says which record is changed.
+        alpha: Level of the bound.
+    """
+    insertion = Insertion.of(claim.adjacency)[-1]
+    played = play(
+        game, rows, task, [canary], [insertion], questions, of_labels, claim, SeededRandomness(seed),
+        other=other, unit=RECORD_UNIT, runs=runs, alpha=alpha,
+    )  # fmt: skip
+    (certified,) = played.certified
+    asked = next(one for one in questions if one.name == certified.cell.question).about(canary, other)
+    pair = law_pair(game, rows, task, canary, insertion, asked, seed)
+    if pair is None:
+        return Attack(certified, None, None)
+    return Attack(certified, exact_epsilon(pair, claim.delta), pair.accuracy)
+
+
+def law_pair(
+    game: Game, rows: Sequence[Row], task: Task, canary: Canary, insertion: Insertion, question: str, seed: int
+) -> Pair | None:
+    """The exact laws of an answer in both data sets; ``None`` where the method states none."""
+    method: Any = getattr(game, "method", None)
+    if not (isinstance(game, LabelGame) and isinstance(method, Selecting)):
+        return None
+    worlds = worlds_of(rows, canary, insertion, task, SeededRandomness(seed))
+    laws = []
+    for side in (worlds.present, worlds.absent):
+        world = game.world(side)
+        laws.append(method.law(world.outputs(question), game.price))
+        world.close()
+    return Pair.of(*laws)
+
+
+def exact_epsilon(leak: Leak, delta: float) -> float:
+    """The least epsilon at which a pair is within delta: its largest loss where delta is 0.
+
+    Example:
+        >>> round(exact_epsilon(Pair.of([0.75, 0.25], [0.5, 0.5]), 0.0), 4)
+        0.6931
+        >>> exact_epsilon(Pair.of([0.75, 0.25], [0.5, 0.5]), 0.25)
+        0.0
+    """
+    if delta == 0:
+        return leak.max_loss
+    if float(leak.delta(np.zeros(1))[0]) <= delta:
+        return 0.0
+    low, high = 0.0, min(_LARGEST, leak.max_loss)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if float(leak.delta(np.array([middle]))[0]) > delta else (low, middle)
+    return high
+
+
+def references(bench: Bench, episode: Episode, records: int) -> Iterator[tuple[str, float]]:
+    """Percent right without any record, and with all of them in one prompt, which has no privacy."""
+    yield e.ZERO_SHOT, e.right(e.best_laws(e.ask_public(bench.scorer, episode)), episode.truth)
+    together = e.ask(bench.scorer, episode, [range(records)])[:, 0]
+    yield e.FULL, e.right(e.best_laws(together), episode.truth)
+
+
+def class_means_right(
+    bench: Bench, episode: Episode, records: int, epsilon: float, adjacency: Adjacency, seed: int
+) -> float | None:
+    """Percent right of noisy class means at this total price; ``None`` where the model embeds no texts."""
+    model: Any = bench.scorer.scorer
+    if not hasattr(model, "embed_records"):
+        return None
+    task, rows = episode.task, episode.records[:records]
+    vectors = np.asarray(model.embed_records(task, [row.fields for row in rows]))
+    labels = np.array([row.label for row in rows], dtype=np.intp)
+    change = change_type(Assignment.OWN_SLOT, adjacency)
+    units = records if adjacency.size_is_public else None
+    setting = FitSetting(len(task.labels), vectors.shape[1], units, adjacency, change)
+    plan = ClassMeans().plan(Price(epsilon, e.DELTA), setting)
+    private = PublicSums(vectors, labels, change, adjacency, lambda queries: (np.empty(0), np.empty(0)))
+    nothing = np.empty((0, vectors.shape[1]))
+    inputs = PublicInputs(task, model, model, [], nothing, lambda queries: np.empty((0, len(task.labels))))
+    with shortcuts():
+        support = plan.fitter.fit(plan, private, inputs, SeededRandomness(seed))
+    assert isinstance(support, LinearSupport)
+    asked = np.asarray(model.embed_questions(task, episode.questions))
+    flat = np.zeros((len(asked), len(task.labels)))
+    evidence = support.log_probabilities(asked, flat) + support.prior_weight * e.ask_public(bench.scorer, episode)
+    return e.right(e.best_laws(evidence), episode.truth)
