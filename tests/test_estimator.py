@@ -615,6 +615,7 @@ def test_a_search_pays_for_every_fit_and_for_no_row(place, tmp_path):
     assert ledger.verify() == []
 
 
+@pytest.mark.slow
 def test_a_search_stops_at_the_budget():
     ledger = Ledger(":memory:")
     classifier = once(ledger=ledger, share_budget=True)
@@ -624,6 +625,7 @@ def test_a_search_stops_at_the_budget():
     assert ledger.balances()[0].answers == 3
 
 
+@pytest.mark.slow
 def test_folds_are_fits_of_their_own():
     ledger = Ledger(":memory:")
     with pytest.raises(LedgerMismatchError) as caught:
@@ -655,6 +657,7 @@ def test_auto_says_what_it_stands_for():
     assert not hasattr(hidden.set_params(method="class-means").fit(others, y), "resolved_")
 
 
+@pytest.mark.slow
 def test_auto_resolves_as_the_fit_does_with_the_bundled_texts_and_for_the_model_that_answers(tmp_path, monkeypatch):
     monkeypatch.setenv("SOTTOVOCE_HOME", str(tmp_path / "home"))
     texts, y = letters()

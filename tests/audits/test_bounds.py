@@ -111,6 +111,7 @@ def test_p8_the_bound_on_randomised_response_is_too_high_at_most_one_time_in_twe
 
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("mu", [0.5, 1.0])
+@pytest.mark.slow
 def test_p8_the_gaussian_bound_keeps_its_confidence(mu):
     false_positive, false_negative = norm.sf(mu / 2), norm.cdf(-mu / 2)
     assert miscoverage(mu_of_rates, mu, false_positive, false_negative) <= 0.05

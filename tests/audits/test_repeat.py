@@ -69,6 +69,7 @@ def test_a_system_that_repeats_its_context_is_caught(ratio):
     assert found[0].released
 
 
+@pytest.mark.slow
 def test_the_attack_has_power_against_part_of_a_context():
     # Two of eight records repeated: caught in 20 of 20 audits, so in 86 % of audits or more (95 %).
     assert all(attacked(RepeatsSome(2, seed), seed, 60).beyond_chance for seed in range(4))
@@ -89,6 +90,7 @@ def test_a_question_with_the_beginning_of_a_record_catches_one_that_goes_on():
     assert not attacked(goes_on, 1, 20, probe=EVERYTHING).beyond_chance
 
 
+@pytest.mark.slow
 def test_a_system_that_does_not_read_its_records_is_not_caught():
     # A constant answer has an area of exactly a half. Answers at random: 0 of 100 audits raised a false alarm, so 3 %
     # do or fewer (95 %); the intervals are conservative. At that rate 3 of 20 have probability 2 %.

@@ -28,6 +28,7 @@ def test_the_numbers_are_those_that_were_promised():
     assert all(row["excess"] is None for row in report["exact"])
 
 
+@pytest.mark.slow
 def test_a_small_run_writes_both_files(tmp_path, monkeypatch, capsys):
     one = {"no-noise": known_mechanisms()["no-noise"]}
     few = [Coverage("poe", "label", None), Coverage("prism", "token", None), Coverage("pbs", "label", "a mixture")]

@@ -307,6 +307,7 @@ def test_the_decoder_that_the_wrong_ones_are_made_of_keeps_the_contract():
     assert check_decoder(decoders.Clipped).passed
 
 
+@pytest.mark.slow
 def test_an_instance_is_checked_at_its_own_options():
     report = check_method(PoE(clip=0.5, normalization="max"))
     assert next(check.cases for check in report.checks if check.contract == "price") == 15

@@ -37,6 +37,7 @@ def frequencies(measurement):
 
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["exponential", "permute_and_flip"])
+@pytest.mark.slow
 def test_noisy_max_has_our_law_at_the_same_price(name):
     # Every count may move by one (linf distance 1): range 2, so epsilon 1 means scale 2. False alarm 1e-6.
     measure = dp.max_divergence() if name == "permute_and_flip" else dp.zero_concentrated_divergence()

@@ -69,6 +69,7 @@ def test_a_discrete_gaussian_is_not_a_rounded_normal():
     assert goodness_of_fit(Fraction(1, 4), draws) < 1e-6
 
 
+@pytest.mark.slow
 def test_the_law_does_not_depend_on_how_many_bits_are_drawn_at_a_time(monkeypatch):
     # One bit at a time leaves almost every comparison and rounding undecided at first. False alarm 1e-6.
     monkeypatch.setattr(module, "_CHUNK", 1)

@@ -85,6 +85,7 @@ def test_what_held_records_refuse_is_refused_in_the_same_words(tmp_path, rows):
     assert messages[0] == messages[1]
 
 
+@pytest.mark.slow
 def test_no_row_is_held(tmp_path):
     def alive():
         gc.collect()

@@ -99,6 +99,7 @@ def test_a_release_that_tells_nothing_shows_nothing():
     assert not found.violated
 
 
+@pytest.mark.slow
 def test_false_alarms_on_a_tight_release_are_as_rare_as_stated():
     # At 5 % the chance of 10 or more alarms in 60 audits is below 0.1 %; a release of twice the claim has many.
     claim = Claim.of(1.0, 0.0, RO)

@@ -58,6 +58,7 @@ def measured(tmp_path_factory) -> Iterator[Path]:
         )
 
 
+@pytest.mark.slow
 def test_every_method_is_measured_at_every_price_and_with_every_pool(measured):
     grid = Frontier(compact([Result.read(measured)]))
     assert set(grid.fitters) == set(measured_fitters())

@@ -367,6 +367,7 @@ def test_table_1_runs_from_the_command_line_and_prints_markdown(tmp_path, capsys
     assert all(math.isfinite(value) for cell in result.cells for value in cell.values)
 
 
+@pytest.mark.slow
 def test_the_command_says_what_was_asked_and_a_second_time_nothing_is(tmp_path, capsys):
     write_news(tmp_path)
     command(tmp_path)

@@ -150,6 +150,7 @@ def test_every_method_has_the_same_questions_and_none_twice(clock, bench):
     assert min(map(len, public)) == 10, "without private records each question is asked once"
 
 
+@pytest.mark.slow
 def test_every_answer_is_charged_at_the_door(clock, bench, monkeypatch):
     opened = []
 

@@ -91,6 +91,7 @@ def counts(result, names, method, option, **price):
     return found_in(result, task="enron", names=names, method=method, option=option, **price)
 
 
+@pytest.mark.slow
 def test_a_model_that_copies_is_counted_and_the_control_is_not(tmp_path, monkeypatch, data, copies):
     result = measured(tmp_path, monkeypatch, data)
     for names, wordings in (("own", [*WORDINGS, WORDS_BEFORE]), ("made up", [MADE_UP])):
@@ -184,6 +185,7 @@ def test_what_drawing_alone_hides_is_said(tmp_path, monkeypatch, data, copies):
     assert sum("So drawing alone hides what there is to find" in line for line in lines) == 2
 
 
+@pytest.mark.slow
 def test_no_address_and_no_mail_is_in_any_file_or_text(tmp_path, monkeypatch, data, copies):
     result = measured(tmp_path, monkeypatch, data)
     files = [file for folder in ("results", "cache") for file in (tmp_path / folder).rglob("*") if file.is_file()]

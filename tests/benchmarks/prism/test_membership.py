@@ -143,6 +143,7 @@ def test_a_writer_that_copies_exceeds_its_cap(copies, tmp_path, monkeypatch):
     assert "Repeat with other seeds" in line
 
 
+@pytest.mark.slow
 def test_the_certificate_refutes_the_price_of_a_copying_writer(copies, tmp_path, monkeypatch):
     # Sure of a label only after its own text, and of another label without: the label gives membership away.
     def told(task, context, query):

@@ -49,6 +49,7 @@ def methods(result) -> set[str]:
     return {cell.key.method for cell in result.cells}
 
 
+@pytest.mark.slow
 def test_every_table_has_the_references_and_one_private_choice(data):
     result = run("answers-methods", data, seeds=2, queries=2, tasks=("medquad",), epsilons=(8.0,))
     assert methods(result) == {
@@ -75,6 +76,7 @@ def test_a_method_that_is_refused_at_a_price_has_no_row(data):
     assert any("Does SGA beat KSA? Not measured." in line for line in section.reading)
 
 
+@pytest.mark.slow
 def test_pairs_an_expert_and_pools_are_varied(data):
     result = run("answers-shots", data, seeds=2, tasks=("medquad",), shots=(1, 2), epsilons=(8.0,))
     assert {cell.key.option for cell in result.cells if cell.key.method == "esa"} == {"k 1", "k 2"}

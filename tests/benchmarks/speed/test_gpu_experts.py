@@ -95,6 +95,7 @@ def test_contexts_have_about_the_tokens_that_were_asked_for(report):
         assert wanted - 4 <= case["context_tokens"]["least"] <= case["context_tokens"]["most"] <= wanted + 4
 
 
+@pytest.mark.slow
 def test_rates_are_what_was_done_over_the_seconds_it_took(report):
     for case in report["cases"]:
         for found in case["layouts"].values():

@@ -20,6 +20,7 @@ def test_every_command_and_the_encoder_are_measured(tmp_path, capsys):
     assert "texts a processor second" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_command_is_measured_by_the_processor(monkeypatch, tmp_path):
     monkeypatch.setattr(startup, "commands", lambda ledger: {"help": ["--help"]})
     row = startup._commands(tmp_path, 2)["help"]

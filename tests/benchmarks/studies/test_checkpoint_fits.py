@@ -28,6 +28,7 @@ def bench(tmp_path):
     store.close()
 
 
+@pytest.mark.slow
 def test_states_are_the_vectors_of_the_product_at_every_layer_and_pooling(bench):
     states = study._States(bench)
     found = states.of(TEXTS)

@@ -510,6 +510,7 @@ def test_a_question_that_cannot_be_read_is_an_error_before_any_charge(scorer):
     assert icl.balance.answers == 0
 
 
+@pytest.mark.slow
 def test_a_session_answers_whatever_one_record_holds(scorer):
     icl = session([SOUND, NEIGHBOUR.fields["image"], *HOSTILE.values()], scorer)
     assert icl.ask(QUESTION, epsilon=1).value in TASK.labels
