@@ -2,7 +2,7 @@
 
     sotto bench run contextleak-grid --data FOLDER --results FOLDER
 
-Every cell is a game of its own: one canary, one question, a detector chosen on releases of its own, a bound from others.
+Every cell is a game of its own: one canary and question, a detector chosen on releases of its own, a bound from others.
 """
 
 from __future__ import annotations
