@@ -72,7 +72,7 @@ def game_of(
     method: Method, scorer: LabelScorer, task: Task, price: Price, adjacency: Adjacency, seed: int, group: int = 1
 ) -> LabelGame:
     """A registered method as a game. Its noise is seeded: the records are public."""
-    partition = Partition(units_per_expert=group)
+    partition = Partition(units_per_expert=group, _key=seed.to_bytes(32, "big"))
     return LabelGame(method, scorer, task, price, adjacency, partition, RECORD_UNIT, SeededRandomness(seed))
 
 
