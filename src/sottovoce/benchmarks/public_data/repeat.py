@@ -23,6 +23,7 @@ from sottovoce.benchmarks.public_data.table import FULL, MEAN, PRIVATE, SIZE, ep
 from sottovoce.benchmarks.public_data.worlds import IN, Pair
 from sottovoce.methods.answering.answerer import Answerer, make_answerer
 from sottovoce.methods.base import Reads
+from sottovoce.privacy.numbers import rounded_up
 
 AREA, LOW, HIGH = "area", "low", "high"
 SCORED: Final = 4
@@ -104,7 +105,7 @@ def section(result: Result) -> ReportSection:
                 if any(cell is None for cell in cells):
                     continue
                 area, low, high = (cell.mean for cell in cells if cell)
-                cap = "1" if epsilon is None else f"{caps(epsilon, DELTA, 0.01).auroc:.3f}"
+                cap = "1" if epsilon is None else rounded_up(caps(epsilon, DELTA, 0.01).auroc)
                 rows.append(
                     [
                         name,

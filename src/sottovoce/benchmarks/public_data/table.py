@@ -154,6 +154,10 @@ def section(result: Result) -> ReportSection:
             )
         )
         reading += [f"{task}: {line}" for line in questions(result, task)]
+    reading.append(
+        f"{len(reading)} comparisons at 95 %, not corrected for their number: one in twenty is beyond 0 where nothing "
+        "is. The best private answer is chosen by the numbers that it is compared by, in its favour."
+    )
     return ReportSection(
         EXPERIMENT.name, EXPERIMENT.title, EXPERIMENT.source, reading, tables, [], measured_with(result)
     )
