@@ -540,6 +540,7 @@ def test_what_is_stored_has_no_record():
     assert b"Ermintrude" not in pickle.dumps(classifier)
 
 
+@pytest.mark.slow
 def test_fits_of_the_same_rows_draw_on_one_budget():
     # At delta 1e-6, epsilon 8 is a rho of 1.05 and epsilon 4 one of 0.311: three fits, and no fourth.
     ledger = Ledger(":memory:")
@@ -604,6 +605,7 @@ def test_a_pipeline_has_probabilities_where_its_last_step_has():
 
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("place", ["file", "memory"])
+@pytest.mark.slow
 def test_a_search_pays_for_every_fit_and_for_no_row(place, tmp_path):
     ledger = Ledger(str(tmp_path / "letters.db") if place == "file" else ":memory:")
     classifier = once(ledger=ledger, share_budget=True, budget_epsilon=20)

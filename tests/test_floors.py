@@ -350,9 +350,9 @@ def test_the_demo_needs_neither_and_leaves_nothing_in_the_store(desk):
     ("words", "extra"),
     [
         (["ask", *ASKED, "a question", "--model", "hf:any"], "local"),
-        (["ask", *ASKED, "a question", "--model", "vision:any"], "vision"),
+        pytest.param(["ask", *ASKED, "a question", "--model", "vision:any"], "vision", marks=pytest.mark.slow),
         (["synthesize", *ASKED, "--out", "rows.jsonl"], "local"),
-        (["synthesize", *ASKED, "--out", "rows.jsonl", "--model", "fake"], "local"),
+        pytest.param(["synthesize", *ASKED, "--out", "rows.jsonl", "--model", "fake"], "local", marks=pytest.mark.slow),
     ],
 )
 def test_what_needs_torch_names_the_extra_and_charges_nothing(desk, words, extra):

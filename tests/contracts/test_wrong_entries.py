@@ -75,7 +75,7 @@ DECODERS = [
     (decoders.Remembers, "state", "keeps state"),
     (decoders.QuietNoise, "neighbours", NEIGHBOURS),
     (decoders.LoudToken, "neighbours", NEIGHBOURS),
-    (decoders.WithoutLaw, "neighbours", "an event of probability"),
+    pytest.param(decoders.WithoutLaw, "neighbours", "an event of probability", marks=pytest.mark.slow),
     (decoders.OtherThanItsLaw, "sampler", "do not follow its law"),
     (decoders.QuietFromTheThird, "sampler", "do not follow its law"),
     (decoders.QuietInCrowds, "sampler", "do not follow its law"),

@@ -101,6 +101,7 @@ def test_what_is_private_is_still_what_is_written():
 # The price, and what candidates follow from
 
 
+@pytest.mark.slow
 def test_a_grammar_costs_nothing():
     free, run_state = written(task=FREE), written()
     assert run_state.plan.report == free.plan.report

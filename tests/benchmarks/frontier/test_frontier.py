@@ -84,6 +84,7 @@ def test_a_fitter_that_lets_a_model_write_is_left_out(monkeypatch):
     assert set(every) - set(measured_fitters()) == {"choice"}
 
 
+@pytest.mark.slow
 def test_a_run_says_what_it_cut_short_and_what_the_pools_were(measured):
     extra = Result.read(measured).extra
     assert "NumPy" in extra["shortcuts"]
@@ -201,6 +202,7 @@ def test_tables_have_zero_shot_and_no_privacy_beside_every_figure():
     assert by_records.rows[0][4:8] == ("78.5 ± 0.0", "34.0 ± 1.0", "72.0 ± 2.0", "73.0 ± 2.0")
 
 
+@pytest.mark.slow
 def test_the_page_follows_from_the_compact_file_alone(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     small().write(tmp_path / "run" / "frontier.json")

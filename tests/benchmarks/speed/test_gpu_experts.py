@@ -111,6 +111,7 @@ def test_rates_are_what_was_done_over_the_seconds_it_took(report):
                 )
 
 
+@pytest.mark.slow
 def test_both_layouts_run_their_constant_rows_and_agree(report):
     for case in report["cases"]:
         assert case["finite"]

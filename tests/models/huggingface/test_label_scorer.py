@@ -196,6 +196,7 @@ def test_isolation_is_by_construction_for_one_expert_at_a_time_and_for_rows_of_e
     assert TransformersScorer(folder("llama"), layout="experts").isolation is Isolation.NOT_VERIFIED
 
 
+@pytest.mark.slow
 def test_a_model_that_mixes_the_rows_of_a_batch_fails_the_self_test(folder):
     scorer = TransformersScorer(folder("llama"), layout="experts")
     scorer.model.body.layers[0].register_forward_hook(lambda _, __, out: out + 1e-5 * out.mean(dim=0, keepdim=True))
