@@ -361,6 +361,7 @@ def test_failures_are_not_kept(server):
         ("small", "followed by the address of a server"),
         ("small@http://10.0.0.7:8000/v1", "begins with https://"),
         ("small@http://127.0.0.1.example.org/v1", "begins with https://"),
+        ("small@HTTP://10.0.0.7:8000/v1", "begins with https://"),
         ("small@https://host/v1,api=graph", "one of chat, completions, responses"),
         ("small@https://host/v1,isolation=tested", "isolation is 'tested'; it must be one of asserted"),
         ("small@https://host/v1,timeout_s=0", "timeout_s is '0'"),
@@ -393,6 +394,37 @@ def test_an_address_holds_no_password_and_is_not_shown_where_it_does(url):
     with pytest.raises(InputError, match=r"without name, password|is named openai:MODEL") as raised:
         ServerWriter(f"small@{url}")
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("address", ["HTTP://box:1/v1", "Http://127.0.0.1.example.org", "http://box:1/v1"])
+def test_prompts_go_in_clear_to_no_other_machine_however_the_address_is_written(monkeypatch, address):
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    with pytest.raises(ParameterError, match="begins with https://"):
+        Server.named("small")
+    assert Server.named("small,unencrypted=yes").url.startswith("http://")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        " http://box", "http://box\n", "ht\ntp://box", "http://bo\tx", "http://-:1", "http://a..b", "http://:::1", "http://box:0",
+        "http://[::1", "https://[::1]x/v1", "http://[127.0.0.1]", "http://999.1.1.1", f"http://{'a' * 64}.org", "http://box?",
+        "http://@box", "http://box#",
+    ],
+)  # fmt: skip
+def test_an_address_that_no_request_can_go_to_is_refused(monkeypatch, address):
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    with pytest.raises(InputError, match="must be of the form"):
+        Server.named("small,unencrypted=yes")
+
+
+def test_what_is_judged_of_an_address_is_what_is_asked():
+    for written, asked in (
+        ("HTTPS://Models.Example.org:443/V1/", "https://models.example.org:443/V1"),
+        ("HTTP://LOCALHOST:1", "http://localhost:1"),
+        ("http://[::1]:8/v1", "http://[::1]:8/v1"),
+    ):
+        assert Server.named(f"small@{written}").url == asked
 
 
 def test_an_address_and_an_api_may_come_from_the_environment(monkeypatch):

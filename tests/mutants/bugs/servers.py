@@ -68,9 +68,18 @@ MUTANTS = [
         "prompts-go-in-clear",
         "plain http:// to other machines needs no word of the operator",
         "models/http/address.py",
-        'if server.url.startswith("http:") and not server.unencrypted and',
-        'if server.url.startswith("http:") and server.unencrypted and',
+        "if not server.unencrypted and not is_guarded(url):",
+        "if server.unencrypted and not is_guarded(url):",
         (_WRITER + "test_a_name_that_is_not_usable_is_refused",),
+    ),
+    Mutant(
+        "capitals-go-in-clear",
+        "an address is asked as it was typed, and judged by how it begins",
+        "models/http/address.py",
+        "if not server.unencrypted and not is_guarded(url):",
+        "given_ = match['url'] or os.environ.get(BASE_URL, '')\n"
+        "        if not server.unencrypted and given_.startswith('http:') and not is_guarded(url):",
+        (_WRITER + "test_prompts_go_in_clear_to_no_other_machine_however_the_address_is_written",),
     ),
     Mutant(
         "a-broken-model-goes-on-writing",
