@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,8 +134,27 @@ def test_figures_are_those_of_the_certificate_and_the_ledger(made):
 
 
 def test_another_ledger_is_refused(made, tmp_path):
-    with pytest.raises(InputError, match="no charge of this file"):
+    with pytest.raises(InputError, match="does not confirm this file .*no such charge"):
         facts_of(made[0], ledger=Ledger(str(tmp_path / "other.db")))
+
+
+def test_a_file_that_names_a_charge_that_was_not_its_own_is_refused(made):
+    fitted, ledger = made
+    told = rows_of(facts_of(fitted), "Other releases of the same data")
+    assert told == {"ledger": "none was given: this file was not held against a ledger"}
+    records = PrivateRecords(
+        [Row(i, {"text": f"other {i}", "label": "ab"[i % 2]}) for i in range(40)], source="x", synthetic=True
+    )
+    cheap = fit(
+        records, Task(labels=["a", "b"]), epsilon=0.5, delta=1e-6, method="class-means", model=FakeScorer(),
+        ledger=":memory:",
+    ).certificate  # fmt: skip
+    own = fitted.certificate
+    forged = replace(cheap, ledger=own.ledger, content_sha256=own.content_sha256)
+    with pytest.raises(InputError, match="something else was asked for when it was charged"):
+        facts_of(replace(fitted, certificate=forged), ledger=ledger)
+    with pytest.raises(InputError, match="the support is that of the certificate"):
+        facts_of(replace(fitted, certificate=replace(own, content_sha256="0" * 64)), ledger=ledger)
 
 
 def test_the_hazards_are_those_of_the_page():

@@ -26,7 +26,8 @@ def add_to(app: typer.Typer) -> None:
 def report(
     fitted: Annotated[str, typer.Argument(help="A file that 'sotto fit' wrote.")],
     ledger: Annotated[
-        str | None, typer.Option("--ledger", help="The ledger that was charged: for other releases of the same data.")
+        str | None,
+        typer.Option("--ledger", help="The ledger that was charged: confirms the file, and tells other releases."),
     ] = None,
     audit: Annotated[
         str | None, typer.Option("--audit", help="What 'sotto audit --json' printed, for its verdict and power.")
