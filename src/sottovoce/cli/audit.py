@@ -647,19 +647,17 @@ def _runs_in_words(runs: int | None) -> str:
 
 def _hand_over(report: Report, given: dict[str, Any]) -> int:
     """Writes what was asked for, prints the rest, and returns the exit code."""
-    import json
-
     from sottovoce.audits.page import MARK, html_of
-    from sottovoce.audits.report import junit, sarif
-    from sottovoce.files.outputs import marked, write_new
+    from sottovoce.audits.report import JUNIT_OPENING, junit, sarif_opening, sarif_text
+    from sottovoce.files.outputs import begins_as, write_new
+    from sottovoce.files.pages import page_opening
 
     if given["report"] is not None:
-        write_new(given["report"], html_of(report), replaces=marked(MARK))
+        write_new(given["report"], html_of(report), replaces=begins_as(page_opening(MARK)))
     if given["junit"] is not None:
-        write_new(given["junit"], junit(report), replaces=marked("sotto audit"))
+        write_new(given["junit"], junit(report), replaces=begins_as(JUNIT_OPENING))
     if given["sarif"] is not None:
-        text = json.dumps(sarif(report, _version()), indent=1) + "\n"
-        write_new(given["sarif"], text, replaces=marked("sotto audit"))
+        write_new(given["sarif"], sarif_text(report, _version()), replaces=begins_as(sarif_opening()))
     if given["as_json"]:
         put(report.as_dict())
     else:
