@@ -245,7 +245,10 @@ def membership(
     sarif: Sarif = None,
     as_json: o.AsJson = False,
 ) -> int:
-    """Ask a record's own text, once or often: was it among the records, or another one in its place?"""
+    """Ask a record's own text, once or often: was it among the records, or another one in its place?
+
+    Where the records have a column 'group', whole groups are drawn and exchanged, and --records counts groups.
+    """
     from sottovoce.audits.kinds.canary import RECORDS
     from sottovoce.audits.kinds.membership import MembershipAudit, claim_of_answers, seeded
 
@@ -257,7 +260,7 @@ def membership(
     with progress() as bar:
         doing = bar.add_task("making systems", total=runs, rate="")
         found = audit.run(claim, shown=lambda done: bar.update(doing, completed=done))
-    setting = {**_setting(context.params, the_task), "records": size, "systems": runs, "answers of each": answers}
+    setting = {**_setting(context.params, the_task), "systems": runs, "answers of each": answers}
     return _hand_over(_with(found, setting), context.params)
 
 
