@@ -253,15 +253,18 @@ def membership(
     from sottovoce.audits.kinds.membership import MembershipAudit, claim_of_answers, seeded
 
     rows, the_task = _rows_and_task(context.params)
-    game = _label_game(context.params, the_task)
-    size = RECORDS if records is None else records
-    audit = MembershipAudit(game, list(rows), size, runs, answers, seeded(seed))
-    claim = claim_of_answers(game, answers)
-    with progress() as bar:
-        doing = bar.add_task("making systems", total=runs, rate="")
-        found = audit.run(claim, shown=lambda done: bar.update(doing, completed=done))
     setting = {**_setting(context.params, the_task), "systems": runs, "answers of each": answers}
-    return _hand_over(_with(found, setting), context.params)
+
+    def play() -> Report:
+        game = _label_game(context.params, the_task)
+        size = RECORDS if records is None else records
+        audit = MembershipAudit(game, list(rows), size, runs, answers, seeded(seed))
+        claim = claim_of_answers(game, answers)
+        with progress() as bar:
+            doing = bar.add_task("making systems", total=runs, rate="")
+            return audit.run(claim, shown=lambda done: bar.update(doing, completed=done))
+
+    return _audit("membership", method, play, context.params, setting)
 
 
 def extract(
@@ -290,19 +293,14 @@ def extract(
     """
     from sottovoce.audits.kinds.canary import RECORDS, spread
     from sottovoce.audits.kinds.extract import audit_extraction
-    from sottovoce.audits.report import could_not_run
-    from sottovoce.errors import ModelError
     from sottovoce.randomness import SeededRandomness
 
     rows, the_task = _rows_and_task(context.params)
     game = _endpoint_game(context.params, the_task)
     few = spread(list(rows), min(RECORDS, len(list(rows))) if records is None else records)
     setting = {"endpoint": game.name, "records played with": len(few), "questions": runs}
-    try:
-        found = audit_extraction(game, few, the_task, SeededRandomness(seed), runs)
-    except ModelError as error:
-        found = could_not_run("extract", game.name, str(error))
-    return _hand_over(_with(found, setting), context.params)
+    attacked = lambda: audit_extraction(game, few, the_task, SeededRandomness(seed), runs)  # noqa: E731
+    return _audit("extract", game.name, attacked, context.params, setting)
 
 
 def exact(
@@ -342,10 +340,10 @@ def exact(
     from sottovoce.audits.kinds.exactly import audit_exactly
 
     rows, the_task = _rows_and_task(context.params)
-    game = _label_game(context.params, the_task)
     few = spread(list(rows), min(RECORDS, len(list(rows))) if records is None else records)
-    found = audit_exactly(game, few, question_text or [])
-    return _hand_over(_with(found, {**_setting(context.params, the_task), "records": len(few)}), context.params)
+    setting = {**_setting(context.params, the_task), "records": len(few)}
+    looked = lambda: audit_exactly(_label_game(context.params, the_task), few, question_text or [])  # noqa: E731
+    return _audit("exact", method, looked, context.params, setting)
 
 
 def plan(
@@ -412,14 +410,41 @@ def fitted(
     from sottovoce.audits.kinds.fitted import audit_support
     from sottovoce.fitting.fitted import Fitted
 
-    found = audit_support(Fitted.load(file), runs, seed)
-    return _hand_over(found, context.params)
+    return _audit(FITTED, Path(file).name, lambda: audit_support(Fitted.load(file), runs, seed), context.params, {})
 
 
 # From options to an audit
 
 
+def _audit(kind: str, subject: str, found: Callable[[], Report], given: dict[str, Any], setting: dict[str, Any]) -> int:
+    """Runs an audit and hands its report over: where a model fails, on loading or later, the report says so.
+
+    Args:
+        kind: Of the report.
+        subject: Of the report of an audit that breaks off.
+        found: Loads, plays and reports.
+        given: Options.
+        setting: Added to the report's own.
+
+    Returns:
+        The exit code.
+    """
+    from sottovoce.audits.report import could_not_run
+    from sottovoce.errors import ModelError
+
+    try:
+        report = found()
+    except ModelError as error:
+        report = could_not_run(kind, subject, str(error))
+    return _hand_over(_with(report, setting), given)
+
+
 def _canary(kind: str, given: dict[str, Any]) -> int:
+    subject = f"{given['endpoint_model']} at an endpoint" if given["endpoint"] else given["method"]
+    return _audit(kind, subject, lambda: _played(kind, given), given, {})
+
+
+def _played(kind: str, given: dict[str, Any]) -> Report:
     from sottovoce.audits.game import detectors
     from sottovoce.audits.game.canaries import Insertion
     from sottovoce.audits.game.defences import defences_of
@@ -473,8 +498,7 @@ def _canary(kind: str, given: dict[str, Any]) -> int:
         setting=setting, notes=notes,
     )  # fmt: skip
     with _telling() as shown:
-        found = audit.run(model=model, defences=compared, questions=questions, shown=shown)
-    return _hand_over(found, given)
+        return audit.run(model=model, defences=compared, questions=questions, shown=shown)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any, Final, final
 from urllib.parse import urlsplit
 
@@ -120,7 +121,7 @@ def posted(game: EndpointGame, body: Mapping[str, Any]) -> Any:
             content = reply.read(_MOST_BYTES + 1)
     except urllib.error.HTTPError as error:
         raise ModelError(f"The endpoint {game.name} answered with status {error.code}.", retryable=True) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         raise ModelError(
             f"The endpoint {game.name} does not answer ({type(error).__name__}).", retryable=True
         ) from None
@@ -128,7 +129,7 @@ def posted(game: EndpointGame, body: Mapping[str, Any]) -> Any:
         if len(content) > _MOST_BYTES:
             raise ValueError("too long")
         return json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ModelError(f"The endpoint {game.name} answered with something that is no JSON.") from None
 
 
@@ -146,4 +147,4 @@ def _text_of(reply: Any) -> str:
         text = None
     if not isinstance(text, str):
         raise ModelError("The endpoint answered without a text: no choices, message and content as OpenAI's has.")
-    return text
+    return text.encode("utf-8", "replace").decode("utf-8")  # half characters, which no output can hold

@@ -2,8 +2,8 @@
 
 What the owner alone can know is asked of the owner, and stands as "not stated" where no answer was given.
 
-Guarantee   Figures are those of the certificate, rounded up; nothing private is read. With a ledger, everything that can
-            be checked of the file without records holds, or there are no facts; without one the facts say so.
+Guarantee   Figures are those of the certificate, rounded up; nothing private is read. With a ledger, whatever can
+            be checked without records holds, or there are no facts; without one the facts say so.
 Sources     specification 6.8 (delta), 8 (what no epsilon covers), 10.1 (odds); NIST SP 800-226 for the hazards.
 """
 
