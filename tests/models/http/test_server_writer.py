@@ -277,6 +277,11 @@ def test_it_writes_from_within_a_running_loop_too(server):
 # Before anything private is sent
 
 
+def quoted(text):
+    """As JSON that escapes slashes and plus signs."""
+    return json.dumps(text)[1:-1].replace("/", "\\/").replace("+", "\\u002B")
+
+
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
@@ -300,6 +305,20 @@ def test_a_server_that_cannot_be_used_is_refused_in_the_rehearsal(server, monkey
     assert "sk-secret" not in str(raised.value)
     assert "\x1b" not in str(raised.value)
     assert server.asked("a private") == 0
+
+
+@pytest.mark.parametrize("place", [0, 285, 299, 1190])
+@pytest.mark.parametrize("write", [str, quoted, lambda key: quoted(quoted(key)), lambda key: key.replace("+", "%2B")])
+def test_a_key_is_taken_out_before_a_servers_words_are_cut(server, monkeypatch, place, write):
+    key = 'sk-ABCD/EFGH+IJKL"MNOP'
+    monkeypatch.setenv("SOTTO_API_KEY", key)
+    said = f"{'x ' * (place // 2)}{write(key)} end"
+    for fault in (status("401 Unauthorized", said=said), changed(model="x" * min(place, 90) + key)):
+        server.answer = fault
+        with pytest.raises(ModelError) as raised:
+            writer(server, retries=0).rehearse()
+        assert "sk-" not in str(raised.value)
+        assert "ABCD" not in str(raised.value)
 
 
 def test_no_server_is_a_failure_of_the_model():

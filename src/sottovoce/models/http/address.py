@@ -202,6 +202,12 @@ def _parts(text: str) -> tuple[str, str, int | None, str] | None:
     return parts.scheme, host, port, parts.path
 
 
+def _ways_to_write(character: str) -> str:
+    """A pattern for a character as it is, behind backslashes, as a JSON escape, or as an address writes it."""
+    code = f"{ord(character):02x}"
+    return rf"(?:\\{{0,15}}{re.escape(character)}|\\{{1,15}}u00(?i:{code})|%(?i:{code}))"
+
+
 @final
 class ApiKey(Opaque):
     """The key of a server, which is sent with every request and shown nowhere.
@@ -210,10 +216,15 @@ class ApiKey(Opaque):
         text: The key; empty for none.
     """
 
-    __slots__ = ("text",)
+    __slots__ = ("_written", "text")
 
     def __init__(self, text: str = "") -> None:
         self.text = text
+        self._written = re.compile("".join(map(_ways_to_write, text)))
+
+    def hidden(self, said: str) -> str:
+        """A text without the key, as it is or as JSON and addresses may write it. Before anything is cut off it."""
+        return self._written.sub("[key]", said) if self.text else said
 
     @property
     def headers(self) -> dict[str, str]:
