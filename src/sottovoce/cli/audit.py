@@ -36,6 +36,8 @@ DELTA: Final = 1e-6
 _UTILITY: Final = 60
 """Labelled questions that utility is measured on, of those that are given."""
 _SEED: Final = 1
+_CLEAR: Final = ",unencrypted=yes"
+"""Behind the address of an endpoint, as behind that of a model."""
 
 Synthetic = Annotated[
     bool,
@@ -586,9 +588,10 @@ def _label_game(given: dict[str, Any], task: Task) -> LabelGame:
 
 def _endpoint_game(given: dict[str, Any], task: Task) -> Any:
     from sottovoce.audits.game.endpoint import EndpointGame
+    from sottovoce.models.http.address import ApiKey
 
-    key = os.environ.get("OPENAI_API_KEY", "")
-    return EndpointGame(given["endpoint"], task, given["endpoint_model"], key=key)
+    address, clear = given["endpoint"].removesuffix(_CLEAR), given["endpoint"].endswith(_CLEAR)
+    return EndpointGame(address, task, given["endpoint_model"], key=ApiKey.found().text, unencrypted=clear)
 
 
 def _embedder() -> Callable[[Sequence[str]], Any] | None:
