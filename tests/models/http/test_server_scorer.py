@@ -220,6 +220,22 @@ def test_a_bare_question_is_asked_once_and_keeps_its_bits(server):
     assert len(server.seen) == count
 
 
+def test_scores_of_another_version_are_not_mixed_in(server):
+    def named(version):
+        def answer(seen):
+            (sent,) = scored(seen)
+            return [packed({**json.loads(sent.partition(b"\r\n\r\n")[2]), "model": f"small-{version}"})]
+
+        return answer
+
+    for version in (1, 2):
+        server.answer = named(version)
+        before = len(server.seen)
+        scorer(server, cache=True).prepare(TASK, CONTEXTS).score(QUERIES)
+        asked = len(server.seen) - before
+        assert asked > 4, "all of it is asked again"
+
+
 def test_scores_are_kept_as_they_came(server):
     first = scorer(server, cache=True).prepare(TASK, CONTEXTS).score(QUERIES)
     server.answer = lambda seen: scored(seen) if "probe" in str(seen.fields) or "grass" in str(seen.fields) else []

@@ -98,6 +98,14 @@ MUTANTS = [
         ("tests/audits/test_report.py::test_an_endpoint_is_asked_without_proxies",),
     ),
     Mutant(
+        "answers-of-all-versions-are-one",
+        "kept answers of a model's earlier version are mixed with those of the present one",
+        "models/http/writer.py",
+        'return f"{server.url}{path} {asker.accepted}"',
+        'return f"{server.url}{path}"',
+        (_WRITER + "test_what_another_version_wrote_is_not_mixed_in",),
+    ),
+    Mutant(
         "the-key-is-looked-for-in-what-was-cut",
         "a key that straddles the end of a server's words is shown in part",
         "models/http/exchange.py",

@@ -75,6 +75,11 @@ class Asker:
         self._accepted: tuple[str, ...] = ()
         self._lock = threading.Lock()
 
+    @property
+    def accepted(self) -> str:
+        """The name under which the model answered the rehearsal; empty before it."""
+        return "".join(self._accepted)
+
     def rehearse(self, probes: Sequence[Asked[Any]], what: str) -> int:
         """Asks public prompts, one after another, until one is answered as it should be; returns its number.
 
