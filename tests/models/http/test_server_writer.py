@@ -34,6 +34,7 @@ from sottovoce.errors import InputError, ModelError, ParameterError
 from sottovoce.models.base import Isolation, Writer, WritingRequest
 from sottovoce.models.http import asking, exchange
 from sottovoce.models.http.address import ApiKey, Server
+from sottovoce.models.http.replies import MOST_CHARACTERS
 from sottovoce.models.http.writer import ServerWriter
 from sottovoce.models.registry import load_writer
 
@@ -139,6 +140,7 @@ OWN = {
     "refusal": edited(lambda body: body["choices"][0]["message"].update(refusal="no")),
     "null text": edited(lambda body: body["choices"][0]["message"].update(content=None)),
     "too long": edited(lambda body: body["usage"].update(completion_tokens=1_000)),
+    "too many characters": changed(text="x" * (MOST_CHARACTERS + 1)),
     "a list": edited(lambda body: [body]),
     "half": half,
     "empty": raw(packed(b"")),
