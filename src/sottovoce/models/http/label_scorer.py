@@ -371,6 +371,6 @@ def _likeliest_in_chat(told: Mapping[str, Any]) -> Tokens:
 
 def _number(value: object) -> float:
     """A log-probability; minus infinity is one."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value > 1e-3:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= 1e-3:  # NaN too
         raise UnreadableError("a log-probability is no number, or above 0")
-    return max(FLOOR, float(value))
+    return float(max(FLOOR, value))  # in this order: an integer may be too large for a float
