@@ -16,6 +16,7 @@ from sottovoce.audits.game.play import Claim
 from sottovoce.audits.kinds.canary import Attacks, Audit, spread, unit_of
 from sottovoce.audits.page import html_of
 from sottovoce.audits.report import Measured, Report, Verdict, could_not_run, junit, reason_of, sarif, schema
+from sottovoce.audits.schema import is_valid
 from sottovoce.errors import InputError, ModelError, ParameterError
 from sottovoce.methods.base import Price, make_method
 from sottovoce.models.fake import FakeScorer
@@ -51,9 +52,20 @@ def found():
 def test_the_json_is_of_the_schema(found, name):
     jsonschema = pytest.importorskip("jsonschema")
     told = json.loads(json.dumps(found[name].as_dict(), allow_nan=False))
+    assert is_valid(told, schema())
     jsonschema.validate(told, schema())
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**told, "verdict": "safe"}, schema())
+    measured = told["measured"] or {}
+    wrong = [
+        {"verdict": "safe"}, {"more": 1}, {"date": None}, {"measured": "abc"}, {"measured": {}}, {"notes": [1]},
+        {"measured": {**measured, "powers": {"a": "b"}}}, {"measured": {**measured, "confidence": 2}}, {"claim": []},
+        {"measured": {**measured, "bound": True}}, {"claim": {"epsilon": 0}}, {"attacks": [{"id": 1}]},
+    ]  # fmt: skip
+    for change in wrong:
+        assert not is_valid({**told, **change}, schema()), change
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**told, **change}, schema())
+    assert not is_valid({name: value for name, value in told.items() if name != "kind"}, schema())
+    assert not is_valid([told], schema())
 
 
 def test_there_are_three_verdicts_with_an_exit_code_each(found):

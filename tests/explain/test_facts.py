@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import sottovoce
+from sottovoce.audits.report import could_not_run
 from sottovoce.cli import run
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.explain.facts.facts import ABOUT, facts_of, read_about, read_audit
@@ -188,13 +189,28 @@ def test_what_the_owner_says_has_known_names(pair):
         read_about(["curator=a", "curator=b"])
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"format": "other"}', "[]"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", '{"format": "other"}', "[]", "[" * 100_000],
+    ids=["empty", "nothing", "another", "a list", "deep"],
+)
 def test_a_file_that_is_no_audit_is_refused(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(InputError, match="holds no audit"):
         read_audit(tmp_path / "a.json")
     with pytest.raises(InputError, match="cannot be read"):
         read_audit(tmp_path / "b.json")
+
+
+def test_an_audit_is_read_by_its_schema(tmp_path):
+    told = could_not_run("canary", "poe", "The model is gone.").as_dict()
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps(told))
+    assert read_audit(file)["verdict"] == "could not run"
+    for measured in ("abc", {"powers": {"twice": "x"}}, [1], {"bound": float("nan")}):
+        file.write_text(json.dumps({**told, "measured": measured}))
+        with pytest.raises(InputError, match="holds no audit"):
+            read_audit(file)
 
 
 def test_what_the_owner_says_is_escaped(made):

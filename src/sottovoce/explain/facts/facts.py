@@ -110,17 +110,21 @@ def read_audit(file: Path) -> dict[str, Any]:
     """What ``sotto audit --json`` printed.
 
     Raises:
-        InputError: The file holds something else.
+        InputError: The file holds something else than the schema of an audit says.
     """
+    from sottovoce.audits.report import schema
+    from sottovoce.audits.schema import is_valid
+
     try:
         told = json.loads(limits.read_text(file, "audit", _AUDIT_BYTES))
-        if not str(told["format"]).startswith("sottovoce-audit-"):
-            raise ValueError
-        return {name: told[name] for name in ("kind", "subject", "verdict", "reason", "date", "measured", "claim")}
+        sound = is_valid(told, schema())
     except OSError as error:
         raise InputError(f"{file} cannot be read ({error.strerror}). Check --audit.") from None
-    except (ValueError, KeyError, TypeError):
-        raise InputError(f"{file} holds no audit. Write one with: sotto audit ... --json > {file.name}") from None
+    except (ValueError, RecursionError):
+        sound = False
+    if not sound:
+        raise InputError(f"{file} holds no audit. Write one with: sotto audit ... --json > {file.name}")
+    return {name: told[name] for name in ("kind", "subject", "verdict", "reason", "date", "measured", "claim")}
 
 
 def facts_of(
