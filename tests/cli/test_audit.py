@@ -131,6 +131,29 @@ def test_records_that_a_ledger_knows_are_no_made_up_ones(desk):
     assert (code, "most of these rows are private records" in err) == (2, True)
 
 
+def test_a_few_records_that_a_ledger_knows_are_no_made_up_ones_either(desk):
+    rows = [{"text": f"a late parcel number {i}", "label": ["billing", "fraud"][i % 2]} for i in range(40)]
+    (desk.folder / "many.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    known = [
+        "ask",
+        "late?",
+        "--private",
+        "many.jsonl",
+        *FAKE[2:4],
+        "--model",
+        "fake",
+        "--ledger",
+        "t.db",
+        "--epsilon",
+        "0.5",
+    ]
+    assert run(known) == 0
+    (desk.folder / "few.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:5]))
+    for kind in ("canary", "membership", "exact"):
+        code, _, err = desk(kind, "--private", "few.jsonl", *FAKE[2:])
+        assert (code, "most of these rows are private records" in err) == (2, True), kind
+
+
 def test_a_users_own_canary_and_question_stand_alone(desk):
     code, out, err = desk(
         "canary", *FAKE, "--canary-text", "Locker 7", "--question-text", "Is {secret} there?", "--runs", "40", "--json"

@@ -541,7 +541,7 @@ def _rows_and_task(given: dict[str, Any]) -> tuple[PublicRecords | list[Row], Ta
         truncate=setup.truncate,
         columns=setup.columns(task),
     )
-    require_public(rows, f"--private {given['private']}")
+    require_public(rows, f"--private {given['private']}", fewest=1)
     for row in rows:
         task.example_of(row, rows.source)
     return rows, task
