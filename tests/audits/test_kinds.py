@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +15,7 @@ from sottovoce.audits.kinds.extract import audit_extraction
 from sottovoce.audits.kinds.fitted import attack_of
 from sottovoce.audits.kinds.membership import MembershipAudit, claim_of_answers, seeded
 from sottovoce.audits.report import Verdict
-from sottovoce.errors import MissingExtraError, ParameterError
+from sottovoce.errors import MissingExtraError, ParameterError, RecordError
 from sottovoce.experts.partition import Partition
 from sottovoce.methods.base import Price, make_method
 from sottovoce.models.fake import FakeScorer
@@ -58,6 +59,34 @@ def test_a_record_that_the_model_repeats_is_found():
     found = MembershipAudit(played, rows, 3, 120, 1, seeded(1)).run(claim_of_answers(played, 1))
     assert found.verdict is Verdict.VIOLATION
     assert found.measured.bound > 1.0
+
+
+def test_whole_units_are_exchanged():
+    """Where an exchanged record shares its unit with others, more than one unit changes, and a sound method loses."""
+    rows = [Row(i, {"text": f"note {i}", "label": "ab"[i % 2], "group": f"c{i // 2}"}) for i in range(12)]
+    worlds = []
+
+    class Told:
+        def releases(self, question, runs):
+            worlds[-1].append(question)
+            return ["a"] * runs
+
+        def close(self):
+            pass
+
+    audit = MembershipAudit(game("rnm"), rows, 3, 20, 1, seeded(1))
+    audit._game = SimpleNamespace(task=TASK, world=lambda few: worlds.append([few]) or Told())
+    audit.trials()
+    assert audit.unit == "group"
+    for few, question in worlds:
+        held = [row.line for row in few]
+        assert sorted(held) == sorted(line ^ 1 for line in held), "both records of a unit are there"
+        assert len(held) == 6
+        assert int(question.split()[1]) % 2 == 0
+    with pytest.raises(ParameterError, match="records is 6"):
+        MembershipAudit(game("rnm"), rows, 6, 20, 1, seeded(1))
+    with pytest.raises(RecordError, match="unit is missing"):
+        MembershipAudit(game("rnm"), [*rows, *ROWS], 3, 20, 1, seeded(1))
 
 
 @pytest.mark.parametrize(("records", "trials"), [(12, 40), (0, 40), (3, 10)])

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import socket
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
 import pytest
 
 from sottovoce.audits.game import detectors
-from sottovoce.audits.game.endpoint import EndpointGame
+from sottovoce.audits.game.endpoint import EndpointGame, posted
 from sottovoce.audits.game.games import FunctionGame, LabelGame
 from sottovoce.audits.game.play import Claim
 from sottovoce.audits.kinds.canary import Attacks, Audit, spread, unit_of
 from sottovoce.audits.page import html_of
 from sottovoce.audits.report import Measured, Report, Verdict, could_not_run, junit, reason_of, sarif, schema
-from sottovoce.errors import ModelError, ParameterError
+from sottovoce.audits.schema import is_valid
+from sottovoce.errors import InputError, ModelError, ParameterError
 from sottovoce.methods.base import Price, make_method
 from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.unit import Adjacency
@@ -50,9 +52,20 @@ def found():
 def test_the_json_is_of_the_schema(found, name):
     jsonschema = pytest.importorskip("jsonschema")
     told = json.loads(json.dumps(found[name].as_dict(), allow_nan=False))
+    assert is_valid(told, schema())
     jsonschema.validate(told, schema())
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**told, "verdict": "safe"}, schema())
+    measured = told["measured"] or {}
+    wrong = [
+        {"verdict": "safe"}, {"more": 1}, {"date": None}, {"measured": "abc"}, {"measured": {}}, {"notes": [1]},
+        {"measured": {**measured, "powers": {"a": "b"}}}, {"measured": {**measured, "confidence": 2}}, {"claim": []},
+        {"measured": {**measured, "bound": True}}, {"claim": {"epsilon": 0}}, {"attacks": [{"id": 1}]},
+    ]  # fmt: skip
+    for change in wrong:
+        assert not is_valid({**told, **change}, schema()), change
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**told, **change}, schema())
+    assert not is_valid({name: value for name, value in told.items() if name != "kind"}, schema())
+    assert not is_valid([told], schema())
 
 
 def test_there_are_three_verdicts_with_an_exit_code_each(found):
@@ -155,7 +168,32 @@ def test_records_are_spread_and_units_are_named():
         spread(ROWS, 4)
 
 
-@pytest.mark.parametrize("address", ["ftp://host/v1", "host", "http://", "http://user:word@host/v1"])
+@pytest.mark.parametrize(
+    "address",
+    ["ftp://host/v1", "host", "http://", "http://user:word@127.0.0.1/v1", "http://:word@127.0.0.1/v1", "http://127.0.0.1/?word"],
+)  # fmt: skip
 def test_an_address_is_http_and_holds_no_password(address):
-    with pytest.raises(ParameterError, match="an address such as"):
+    with pytest.raises(InputError, match="without name, password") as raised:
         EndpointGame(address, TASK)
+    assert "word@" not in str(raised.value)
+
+
+def test_records_and_the_key_go_in_clear_to_this_machine_alone():
+    for address in ("http://box/v1", "HTTP://box/v1"):
+        with pytest.raises(ParameterError, match="begins with https://"):
+            EndpointGame(address, TASK)
+        assert EndpointGame(address, TASK, unencrypted=True).address == "http://box/v1"
+    assert EndpointGame("HTTPS://Box/v1/", TASK).name == "default at box"
+
+
+def test_an_endpoint_is_asked_without_proxies(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as proxy, socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        taken.close()
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        with pytest.raises(ModelError, match="does not answer"):
+            posted(EndpointGame(address, TASK, timeout_s=5.0), {})
+        proxy.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            proxy.accept()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socketserver
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -60,6 +61,46 @@ def test_an_audit_that_cannot_run_ends_with_2_and_says_so_in_its_outputs(desk, m
     assert "<error" in (desk.folder / "a.xml").read_text()
 
 
+@pytest.mark.parametrize("kind", ["canary", "injection", "membership", "exact"])
+@pytest.mark.parametrize("when", ["retries=0,cache=no", "api=chat,score=echo"], ids=["asked", "loaded"])
+def test_a_model_that_fails_is_an_audit_that_could_not_run_whatever_its_kind(desk, kind, when):
+    size = ("--records", "2") if kind == "exact" else ("--runs", "20")
+    words = (*ROWS, "--model", f"openai:x@http://127.0.0.1:9/v1,{when}", *size, "--junit", "a.xml")
+    code, out, err = desk(kind, *words)
+    assert (code, "could not run" in out) == (2, True), err
+    assert "<error" in (desk.folder / "a.xml").read_text()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"hello there\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n40\r\nabc",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"[" * 200000,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{",
+    ],
+    ids=["no status", "a cut chunk", "too deep", "cut off"],
+)
+def test_an_endpoint_that_breaks_the_protocol_is_one_that_could_not_be_audited(desk, monkeypatch, sent):
+    monkeypatch.setattr(Embedded, "scorer", lambda self: lambda: FakeScorer(name="embedded"))
+
+    class Broken(socketserver.StreamRequestHandler):
+        def handle(self):
+            self.rfile.readline()
+            self.wfile.write(sent)
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Broken) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        found = [
+            desk(*words, *ROWS, "--endpoint", address, "--runs", "4")
+            for words in (("canary", *QUICK[2:]), ("extract",))
+        ]
+        server.shutdown()
+    for code, out, err in found:
+        assert (code, "could not run" in out) == (2, True), err
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -88,6 +129,29 @@ def test_records_that_a_ledger_knows_are_no_made_up_ones(desk):
     assert run(words) == 0
     code, _, err = desk("canary", *FAKE)
     assert (code, "most of these rows are private records" in err) == (2, True)
+
+
+def test_a_few_records_that_a_ledger_knows_are_no_made_up_ones_either(desk):
+    rows = [{"text": f"a late parcel number {i}", "label": ["billing", "fraud"][i % 2]} for i in range(40)]
+    (desk.folder / "many.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    known = [
+        "ask",
+        "late?",
+        "--private",
+        "many.jsonl",
+        *FAKE[2:4],
+        "--model",
+        "fake",
+        "--ledger",
+        "t.db",
+        "--epsilon",
+        "0.5",
+    ]
+    assert run(known) == 0
+    (desk.folder / "few.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:5]))
+    for kind in ("canary", "membership", "exact"):
+        code, _, err = desk(kind, "--private", "few.jsonl", *FAKE[2:])
+        assert (code, "most of these rows are private records" in err) == (2, True), kind
 
 
 def test_a_users_own_canary_and_question_stand_alone(desk):

@@ -15,11 +15,15 @@ from typing import get_args, get_type_hints
 import pytest
 
 import sottovoce
+from sottovoce.audits.page import html_of
+from sottovoce.audits.report import JUNIT_OPENING, could_not_run, junit, sarif_opening, sarif_text
+from sottovoce.benchmarks.reporting.plots import OPENINGS
 from sottovoce.cli import _build, run
 from sottovoce.cli.outputs import NewFile, outputs_of
 from sottovoce.data.bundled import tickets_file
 from sottovoce.errors import InputError
-from sottovoce.files.outputs import SIDE_FILES, marked, new_file, place, refuse_protected, target, write_new
+from sottovoce.files.outputs import SIDE_FILES, begins_as, new_file, place, refuse_protected, target, write_new
+from sottovoce.files.pages import html_page, page_opening
 from sottovoce.privacy.ledger.ledger import Ledger
 
 LABELS = "billing,fraud"
@@ -173,7 +177,7 @@ def test_a_file_that_comes_up_meanwhile_is_not_overwritten(tmp_path):
 
 
 def test_only_what_is_recognised_is_replaced(tmp_path):
-    own = marked("made by us")
+    own = begins_as("made by us")
     write_new(tmp_path / "a", "made by us, 1", replaces=own)
     write_new(tmp_path / "a", "made by us, 2", replaces=own)
     assert (tmp_path / "a").read_text() == "made by us, 2"
@@ -181,6 +185,37 @@ def test_only_what_is_recognised_is_replaced(tmp_path):
     with pytest.raises(InputError, match="exists already"):
         write_new(tmp_path / "a", "made by us, 3", replaces=own)
     assert (tmp_path / "a").read_text() == "made by them"
+
+
+def test_what_tells_of_an_output_is_none(tmp_path):
+    report = could_not_run("canary", "a method", "it broke off")
+    file = tmp_path / "notes"
+    openings = {
+        junit(report): begins_as(JUNIT_OPENING),
+        sarif_text(report, "1"): begins_as(sarif_opening()),
+        html_of(report): begins_as(page_opening("sotto audit report")),
+        html_page("a", [], mark="sotto bench report"): begins_as(OPENINGS["html"]),
+        '<?xml version="1.0"?>\n<!DOCTYPE svg PUBLIC "-">\n<svg width="1">\n<title>a</title><metadata><dc:creator>'
+        "<cc:Agent><dc:title>sotto bench report</dc:title>": begins_as(OPENINGS["svg"]),
+    }
+    for text, own in openings.items():
+        file.write_text(text)
+        assert own(file)
+        quotes = (f"Notes on sotto audit report and sotto bench report.\n{text}", f"<!-- mine -->\n{text}")
+        for theirs in (*quotes, text.replace("sotto ", "other ", 1)):
+            file.write_text(theirs)
+            assert not own(file)
+    assert not begins_as(OPENINGS["html"])(tmp_path / "nothing there")
+
+
+def test_an_audit_spares_notes_about_audits(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    notes = "My notes on sotto audit report, sotto report and sotto bench report."
+    Path("notes.md").write_text(notes)
+    for option in ("--junit", "--sarif", "--report"):
+        assert run(["audit", "exact", "--model", "fake", "--records", "2", option, "notes.md"]) == 2
+        assert "is not overwritten" in capfd.readouterr().err
+        assert Path("notes.md").read_text() == notes
 
 
 def test_a_file_system_without_links_overwrites_nothing_either(tmp_path, monkeypatch):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import sottovoce
+from sottovoce.audits.report import could_not_run
 from sottovoce.cli import run
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.explain.facts.facts import ABOUT, facts_of, read_about, read_audit
@@ -133,8 +135,27 @@ def test_figures_are_those_of_the_certificate_and_the_ledger(made):
 
 
 def test_another_ledger_is_refused(made, tmp_path):
-    with pytest.raises(InputError, match="no charge of this file"):
+    with pytest.raises(InputError, match="does not confirm this file .*no such charge"):
         facts_of(made[0], ledger=Ledger(str(tmp_path / "other.db")))
+
+
+def test_a_file_that_names_a_charge_that_was_not_its_own_is_refused(made):
+    fitted, ledger = made
+    told = rows_of(facts_of(fitted), "Other releases of the same data")
+    assert told == {"ledger": "none was given: this file was not held against a ledger"}
+    records = PrivateRecords(
+        [Row(i, {"text": f"other {i}", "label": "ab"[i % 2]}) for i in range(40)], source="x", synthetic=True
+    )
+    cheap = fit(
+        records, Task(labels=["a", "b"]), epsilon=0.5, delta=1e-6, method="class-means", model=FakeScorer(),
+        ledger=":memory:",
+    ).certificate  # fmt: skip
+    own = fitted.certificate
+    forged = replace(cheap, ledger=own.ledger, content_sha256=own.content_sha256)
+    with pytest.raises(InputError, match="something else was asked for when it was charged"):
+        facts_of(replace(fitted, certificate=forged), ledger=ledger)
+    with pytest.raises(InputError, match="the support is that of the certificate"):
+        facts_of(replace(fitted, certificate=replace(own, content_sha256="0" * 64)), ledger=ledger)
 
 
 def test_the_hazards_are_those_of_the_page():
@@ -168,13 +189,28 @@ def test_what_the_owner_says_has_known_names(pair):
         read_about(["curator=a", "curator=b"])
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"format": "other"}', "[]"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", '{"format": "other"}', "[]", "[" * 100_000],
+    ids=["empty", "nothing", "another", "a list", "deep"],
+)
 def test_a_file_that_is_no_audit_is_refused(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(InputError, match="holds no audit"):
         read_audit(tmp_path / "a.json")
     with pytest.raises(InputError, match="cannot be read"):
         read_audit(tmp_path / "b.json")
+
+
+def test_an_audit_is_read_by_its_schema(tmp_path):
+    told = could_not_run("canary", "poe", "The model is gone.").as_dict()
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps(told))
+    assert read_audit(file)["verdict"] == "could not run"
+    for measured in ("abc", {"powers": {"twice": "x"}}, [1], {"bound": float("nan")}):
+        file.write_text(json.dumps({**told, "measured": measured}))
+        with pytest.raises(InputError, match="holds no audit"):
+            read_audit(file)
 
 
 def test_what_the_owner_says_is_escaped(made):

@@ -27,7 +27,10 @@ INFINITE: Final = "infinite"
 NOTHING: Final = "-"
 _POINTS: Final = tuple(10.0 ** (exponent / 8) for exponent in range(-24, 1))
 """False positive rates at which the claim's curve is drawn: 0.001 to 1."""
-_SARIF: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+_SARIF_HEAD: Final = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0"}
+_TOOL: Final = "sotto audit"
+JUNIT_OPENING: Final = f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="{_TOOL} '
+"""How every JUnit file of an audit begins."""
 
 
 class Verdict(Enum):
@@ -246,8 +249,7 @@ def junit(report: Report) -> str:
     found = [attack for attack in report.attacks if attack["violation"]]
     tests = report.attacks or [{"id": report.kind, "violation": report.verdict is Verdict.VIOLATION}]
     counts = f'tests="{len(tests)}" failures="{len(found) if report.attacks else int(tests[0]["violation"])}"'
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>']
-    lines.append(f'<testsuite name="sotto audit {_xml(report.kind)}" {counts} errors="{int(broken)}">')
+    lines = [f'{JUNIT_OPENING}{_xml(report.kind)}" {counts} errors="{int(broken)}">']
     for test in tests:
         head = f'<testcase classname="{_xml(report.subject)}" name="{_xml(str(test["id"]))}"'
         if broken:
@@ -271,11 +273,22 @@ def sarif(report: Report, version: str) -> dict[str, Any]:
         level = "error" if report.verdict is Verdict.VIOLATION else "warning"
         text = printable(f"{report.subject}: {report.headline}. {report.reason}")
         results.append({"ruleId": rule["id"], "level": level, "message": {"text": text}})
-    driver = {"name": "sotto audit", "version": version, "rules": [rule]}
+    driver = {"name": _TOOL, "version": version, "rules": [rule]}
     done = report.verdict is not Verdict.COULD_NOT_RUN
     invocation = {"executionSuccessful": done, "exitCode": report.verdict.exit_code}
     run = {"tool": {"driver": driver}, "invocations": [invocation], "results": results}
-    return {"$schema": _SARIF, "version": "2.1.0", "runs": [run]}
+    return {**_SARIF_HEAD, "runs": [run]}
+
+
+def sarif_text(report: Report, version: str) -> str:
+    """The SARIF log as it is written."""
+    return json.dumps(sarif(report, version), indent=1) + "\n"
+
+
+def sarif_opening() -> str:
+    """How every SARIF log of an audit begins, as far as the name of the tool."""
+    text = json.dumps({**_SARIF_HEAD, "runs": [{"tool": {"driver": {"name": _TOOL}}}]}, indent=1)
+    return text.partition(f'"{_TOOL}"')[0] + f'"{_TOOL}"'
 
 
 def _xml(text: str) -> str:

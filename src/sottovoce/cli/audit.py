@@ -36,6 +36,8 @@ DELTA: Final = 1e-6
 _UTILITY: Final = 60
 """Labelled questions that utility is measured on, of those that are given."""
 _SEED: Final = 1
+_CLEAR: Final = ",unencrypted=yes"
+"""Behind the address of an endpoint, as behind that of a model."""
 
 Synthetic = Annotated[
     bool,
@@ -245,20 +247,26 @@ def membership(
     sarif: Sarif = None,
     as_json: o.AsJson = False,
 ) -> int:
-    """Ask a record's own text, once or often: was it among the records, or another one in its place?"""
+    """Ask a record's own text, once or often: was it among the records, or another one in its place?
+
+    Where the records have a column 'group', whole groups are drawn and exchanged, and --records counts groups.
+    """
     from sottovoce.audits.kinds.canary import RECORDS
     from sottovoce.audits.kinds.membership import MembershipAudit, claim_of_answers, seeded
 
     rows, the_task = _rows_and_task(context.params)
-    game = _label_game(context.params, the_task)
-    size = RECORDS if records is None else records
-    audit = MembershipAudit(game, list(rows), size, runs, answers, seeded(seed))
-    claim = claim_of_answers(game, answers)
-    with progress() as bar:
-        doing = bar.add_task("making systems", total=runs, rate="")
-        found = audit.run(claim, shown=lambda done: bar.update(doing, completed=done))
-    setting = {**_setting(context.params, the_task), "records": size, "systems": runs, "answers of each": answers}
-    return _hand_over(_with(found, setting), context.params)
+    setting = {**_setting(context.params, the_task), "systems": runs, "answers of each": answers}
+
+    def play() -> Report:
+        game = _label_game(context.params, the_task)
+        size = RECORDS if records is None else records
+        audit = MembershipAudit(game, list(rows), size, runs, answers, seeded(seed))
+        claim = claim_of_answers(game, answers)
+        with progress() as bar:
+            doing = bar.add_task("making systems", total=runs, rate="")
+            return audit.run(claim, shown=lambda done: bar.update(doing, completed=done))
+
+    return _audit("membership", method, play, context.params, setting)
 
 
 def extract(
@@ -287,19 +295,14 @@ def extract(
     """
     from sottovoce.audits.kinds.canary import RECORDS, spread
     from sottovoce.audits.kinds.extract import audit_extraction
-    from sottovoce.audits.report import could_not_run
-    from sottovoce.errors import ModelError
     from sottovoce.randomness import SeededRandomness
 
     rows, the_task = _rows_and_task(context.params)
     game = _endpoint_game(context.params, the_task)
     few = spread(list(rows), min(RECORDS, len(list(rows))) if records is None else records)
     setting = {"endpoint": game.name, "records played with": len(few), "questions": runs}
-    try:
-        found = audit_extraction(game, few, the_task, SeededRandomness(seed), runs)
-    except ModelError as error:
-        found = could_not_run("extract", game.name, str(error))
-    return _hand_over(_with(found, setting), context.params)
+    attacked = lambda: audit_extraction(game, few, the_task, SeededRandomness(seed), runs)  # noqa: E731
+    return _audit("extract", game.name, attacked, context.params, setting)
 
 
 def exact(
@@ -339,10 +342,10 @@ def exact(
     from sottovoce.audits.kinds.exactly import audit_exactly
 
     rows, the_task = _rows_and_task(context.params)
-    game = _label_game(context.params, the_task)
     few = spread(list(rows), min(RECORDS, len(list(rows))) if records is None else records)
-    found = audit_exactly(game, few, question_text or [])
-    return _hand_over(_with(found, {**_setting(context.params, the_task), "records": len(few)}), context.params)
+    setting = {**_setting(context.params, the_task), "records": len(few)}
+    looked = lambda: audit_exactly(_label_game(context.params, the_task), few, question_text or [])  # noqa: E731
+    return _audit("exact", method, looked, context.params, setting)
 
 
 def plan(
@@ -409,14 +412,41 @@ def fitted(
     from sottovoce.audits.kinds.fitted import audit_support
     from sottovoce.fitting.fitted import Fitted
 
-    found = audit_support(Fitted.load(file), runs, seed)
-    return _hand_over(found, context.params)
+    return _audit(FITTED, Path(file).name, lambda: audit_support(Fitted.load(file), runs, seed), context.params, {})
 
 
 # From options to an audit
 
 
+def _audit(kind: str, subject: str, found: Callable[[], Report], given: dict[str, Any], setting: dict[str, Any]) -> int:
+    """Runs an audit and hands its report over: where a model fails, on loading or later, the report says so.
+
+    Args:
+        kind: Of the report.
+        subject: Of the report of an audit that breaks off.
+        found: Loads, plays and reports.
+        given: Options.
+        setting: Added to the report's own.
+
+    Returns:
+        The exit code.
+    """
+    from sottovoce.audits.report import could_not_run
+    from sottovoce.errors import ModelError
+
+    try:
+        report = found()
+    except ModelError as error:
+        report = could_not_run(kind, subject, str(error))
+    return _hand_over(_with(report, setting), given)
+
+
 def _canary(kind: str, given: dict[str, Any]) -> int:
+    subject = f"{given['endpoint_model']} at an endpoint" if given["endpoint"] else given["method"]
+    return _audit(kind, subject, lambda: _played(kind, given), given, {})
+
+
+def _played(kind: str, given: dict[str, Any]) -> Report:
     from sottovoce.audits.game import detectors
     from sottovoce.audits.game.canaries import Insertion
     from sottovoce.audits.game.defences import defences_of
@@ -470,8 +500,7 @@ def _canary(kind: str, given: dict[str, Any]) -> int:
         setting=setting, notes=notes,
     )  # fmt: skip
     with _telling() as shown:
-        found = audit.run(model=model, defences=compared, questions=questions, shown=shown)
-    return _hand_over(found, given)
+        return audit.run(model=model, defences=compared, questions=questions, shown=shown)
 
 
 @contextmanager
@@ -512,7 +541,7 @@ def _rows_and_task(given: dict[str, Any]) -> tuple[PublicRecords | list[Row], Ta
         truncate=setup.truncate,
         columns=setup.columns(task),
     )
-    require_public(rows, f"--private {given['private']}")
+    require_public(rows, f"--private {given['private']}", fewest=1)
     for row in rows:
         task.example_of(row, rows.source)
     return rows, task
@@ -559,9 +588,10 @@ def _label_game(given: dict[str, Any], task: Task) -> LabelGame:
 
 def _endpoint_game(given: dict[str, Any], task: Task) -> Any:
     from sottovoce.audits.game.endpoint import EndpointGame
+    from sottovoce.models.http.address import ApiKey
 
-    key = os.environ.get("OPENAI_API_KEY", "")
-    return EndpointGame(given["endpoint"], task, given["endpoint_model"], key=key)
+    address, clear = given["endpoint"].removesuffix(_CLEAR), given["endpoint"].endswith(_CLEAR)
+    return EndpointGame(address, task, given["endpoint_model"], key=ApiKey.found().text, unencrypted=clear)
 
 
 def _embedder() -> Callable[[Sequence[str]], Any] | None:
@@ -647,19 +677,17 @@ def _runs_in_words(runs: int | None) -> str:
 
 def _hand_over(report: Report, given: dict[str, Any]) -> int:
     """Writes what was asked for, prints the rest, and returns the exit code."""
-    import json
-
     from sottovoce.audits.page import MARK, html_of
-    from sottovoce.audits.report import junit, sarif
-    from sottovoce.files.outputs import marked, write_new
+    from sottovoce.audits.report import JUNIT_OPENING, junit, sarif_opening, sarif_text
+    from sottovoce.files.outputs import begins_as, write_new
+    from sottovoce.files.pages import page_opening
 
     if given["report"] is not None:
-        write_new(given["report"], html_of(report), replaces=marked(MARK))
+        write_new(given["report"], html_of(report), replaces=begins_as(page_opening(MARK)))
     if given["junit"] is not None:
-        write_new(given["junit"], junit(report), replaces=marked("sotto audit"))
+        write_new(given["junit"], junit(report), replaces=begins_as(JUNIT_OPENING))
     if given["sarif"] is not None:
-        text = json.dumps(sarif(report, _version()), indent=1) + "\n"
-        write_new(given["sarif"], text, replaces=marked("sotto audit"))
+        write_new(given["sarif"], sarif_text(report, _version()), replaces=begins_as(sarif_opening()))
     if given["as_json"]:
         put(report.as_dict())
     else:

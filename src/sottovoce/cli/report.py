@@ -26,7 +26,8 @@ def add_to(app: typer.Typer) -> None:
 def report(
     fitted: Annotated[str, typer.Argument(help="A file that 'sotto fit' wrote.")],
     ledger: Annotated[
-        str | None, typer.Option("--ledger", help="The ledger that was charged: for other releases of the same data.")
+        str | None,
+        typer.Option("--ledger", help="The ledger that was charged: confirms the file, and tells other releases."),
     ] = None,
     audit: Annotated[
         str | None, typer.Option("--audit", help="What 'sotto audit --json' printed, for its verdict and power.")
@@ -59,7 +60,8 @@ def report(
     """
     from sottovoce.explain.facts.facts import facts_of, read_about, read_audit
     from sottovoce.explain.facts.page import MARK, html_of, registry_entry
-    from sottovoce.files.outputs import marked, refuse_existing, write_new
+    from sottovoce.files.outputs import begins_as, refuse_existing, write_new
+    from sottovoce.files.pages import page_opening
     from sottovoce.fitting.fitted import Fitted
     from sottovoce.privacy.ledger.ledger import Ledger
 
@@ -76,7 +78,7 @@ def report(
     )
     entry = None if registry is None else registry_entry(found)
     if out is not None:
-        write_new(out, html_of(found), replaces=marked(MARK))
+        write_new(out, html_of(found), replaces=begins_as(page_opening(MARK)))
         say(f"Written: {out}")
     if registry is not None:
         write_new(registry, json.dumps(entry, indent=2, ensure_ascii=False) + "\n")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +26,7 @@ SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 """What SQLite keeps beside a database; a ledger's last charges may be there alone."""
 
 _SQLITE: Final = b"SQLite format 3\0"
-_MARK_BYTES: Final = 4096
+_START_BYTES: Final = 4096
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES)
 
 
@@ -73,7 +74,7 @@ def refuse_protected(
             raise _refusal(file, "is written twice by this command")
     name = os.fspath(file)
     for end in SIDE_FILES:
-        if name.endswith(end) and _begins_with(name.removesuffix(end), _SQLITE):
+        if name.endswith(end) and _start_of(name.removesuffix(end)).startswith(_SQLITE):
             raise _refusal(file, "is a side file of a database, which would be damaged")
     store = os.path.realpath(home())
     if os.path.realpath(file).startswith(store + os.sep):
@@ -154,9 +155,15 @@ def write_new(file: Path, text: str, *, replaces: Callable[[Path], bool] | None 
         stream.write(text.encode("utf-8"))
 
 
-def marked(mark: str) -> Callable[[Path], bool]:
-    """Recognises earlier outputs by a mark near their beginning."""
-    return lambda file: _begins_with(file, mark.encode("utf-8"), anywhere=True)
+def begins_as(opening: str | re.Pattern[bytes]) -> Callable[[Path], bool]:
+    """Recognises earlier outputs by how they begin: a text that merely quotes one, or tells of it, is none.
+
+    Args:
+        opening: The first bytes, or a pattern that the first ones match, which no text written by hand begins with.
+    """
+    if isinstance(opening, str):
+        return lambda file: _start_of(file).startswith(opening.encode("utf-8"))
+    return lambda file: opening.match(_start_of(file)) is not None
 
 
 def place(whole: Path, file: Path) -> None:
@@ -206,13 +213,13 @@ def _place(file: str | os.PathLike[str]) -> tuple[str, str]:
     return folder, unicodedata.normalize("NFC", name).casefold()
 
 
-def _begins_with(file: str | os.PathLike[str], mark: bytes, *, anywhere: bool = False) -> bool:
+def _start_of(file: str | os.PathLike[str]) -> bytes:
+    """The first bytes; none where they cannot be read."""
     try:
         with open(file, "rb") as stream:
-            start = stream.read(_MARK_BYTES)
+            return stream.read(_START_BYTES)
     except (OSError, ValueError):
-        return False
-    return mark in start if anywhere else start.startswith(mark)
+        return b""
 
 
 def _refusal(file: str | os.PathLike[str], why: str) -> InputError:

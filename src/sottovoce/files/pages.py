@@ -34,11 +34,7 @@ def html_page(title: str, body: Sequence[str], *, mark: str, style: str = "") ->
     """
     common = (resources.files(__package__) / "page.css").read_text("utf-8")
     lines = [
-        "<!DOCTYPE html>",
-        '<html lang="en">',
-        "<head>",
-        '<meta charset="utf-8">',
-        f'<meta name="generator" content="{html_text(mark)}">',
+        *_first_lines(mark),
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{html_text(title)}</title>",
@@ -50,3 +46,18 @@ def html_page(title: str, body: Sequence[str], *, mark: str, style: str = "") ->
         "</html>",
     ]
     return "\n".join(line for line in lines if line) + "\n"
+
+
+def page_opening(mark: str) -> str:
+    """How every page of a mark begins, by which ``files.outputs.begins_as`` knows it again."""
+    return "\n".join([*_first_lines(mark), ""])
+
+
+def _first_lines(mark: str) -> list[str]:
+    return [
+        "<!DOCTYPE html>",
+        '<html lang="en">',
+        "<head>",
+        '<meta charset="utf-8">',
+        f'<meta name="generator" content="{html_text(mark)}">',
+    ]

@@ -184,16 +184,42 @@ class FitCertificate:
             ledger: That was charged.
             records: The private records.
         """
+        consistent, left = self._consistent(), [self._content(content_sha256), *self._held_against(ledger, records)]
+        return [
+            *consistent,
+            Check("the noise came from the operating system", not self.seeded, "seeded" if self.seeded else "yes"),
+            Check("the model kept records apart", Isolation(self.isolation).holds, self.isolation),
+            *left,
+        ]
+
+    def require_charged(self, content_sha256: str, ledger: Ledger) -> None:
+        """Holds it and its support against the ledger: a file that merely names a charge is not the one that was paid.
+
+        What it says itself of its noise and its model is not judged here.
+
+        Args:
+            content_sha256: Of the support that the certificate came with.
+            ledger: That was charged.
+
+        Raises:
+            InputError: Something does not hold; it is named.
+        """
+        for check in (*self._consistent(), self._content(content_sha256), *self._held_against(ledger, None)):
+            if check.holds is False:
+                raise InputError(
+                    f"The ledger does not confirm this file ({check.what}: {check.told}). It was changed after it was "
+                    "fitted, or it is of another ledger. Name the ledger that was charged with --ledger; "
+                    "'sotto verify certificate' with the file looks at all of it."
+                )
+
+    def _consistent(self) -> list[Check]:
+        """What can be looked at in the certificate alone."""
         return [
             self._figures(),
             self._parameters(),
             self._charge(),
             Check("its statement says that", self._words(), "word by word"),
             self._request(),
-            Check("the noise came from the operating system", not self.seeded, "seeded" if self.seeded else "yes"),
-            Check("the model kept records apart", Isolation(self.isolation).holds, self.isolation),
-            self._content(content_sha256),
-            *self._held_against(ledger, records),
         ]
 
     def require_sound(self, source: str) -> None:

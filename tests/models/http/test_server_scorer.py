@@ -220,6 +220,22 @@ def test_a_bare_question_is_asked_once_and_keeps_its_bits(server):
     assert len(server.seen) == count
 
 
+def test_scores_of_another_version_are_not_mixed_in(server):
+    def named(version):
+        def answer(seen):
+            (sent,) = scored(seen)
+            return [packed({**json.loads(sent.partition(b"\r\n\r\n")[2]), "model": f"small-{version}"})]
+
+        return answer
+
+    for version in (1, 2):
+        server.answer = named(version)
+        before = len(server.seen)
+        scorer(server, cache=True).prepare(TASK, CONTEXTS).score(QUERIES)
+        asked = len(server.seen) - before
+        assert asked > 4, "all of it is asked again"
+
+
 def test_scores_are_kept_as_they_came(server):
     first = scorer(server, cache=True).prepare(TASK, CONTEXTS).score(QUERIES)
     server.answer = lambda seen: scored(seen) if "probe" in str(seen.fields) or "grass" in str(seen.fields) else []
@@ -230,7 +246,8 @@ def test_scores_are_kept_as_they_came(server):
     "told",
     [None, {}, {"tokens": ["a"], "token_logprobs": []}, {"tokens": ["a"], "token_logprobs": [None]},
      {"tokens": ["a", "b"], "token_logprobs": [None, "x"]}, {"tokens": ["a", "b"], "token_logprobs": [None, 0.5]},
-     {"tokens": ["a", "b"], "token_logprobs": [None, None]}],
+     {"tokens": ["a", "b"], "token_logprobs": [None, None]},
+     {"tokens": ["a", "b"], "token_logprobs": [None, 10**400]}],
 )  # fmt: skip
 def test_log_probabilities_that_are_none_are_an_own_failure(server, told):
     def answer(seen):
@@ -244,12 +261,13 @@ def test_log_probabilities_that_are_none_are_an_own_failure(server, told):
     assert np.isnan(scores).any(-1).tolist() == [[False, False, True]] * 2
 
 
-def test_impossible_tokens_are_at_the_floor(server):
+@pytest.mark.parametrize("least", [-math.inf, -(10**400)], ids=["infinite", "an integer that no float holds"])
+def test_impossible_tokens_are_at_the_floor(server, least):
     def answer(seen):
         content = json.loads(scored(seen)[0].partition(b"\r\n\r\n")[2])
         told = content["choices"][0]["logprobs"]
         pairs = zip(told["tokens"], told["token_logprobs"], strict=True)
-        told["token_logprobs"] = [-math.inf if "fraud" in token else score for token, score in pairs]
+        told["token_logprobs"] = [least if "fraud" in token else score for token, score in pairs]
         return [packed(json.dumps(content).encode())]
 
     server.answer = answer

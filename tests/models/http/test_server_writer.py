@@ -34,6 +34,7 @@ from sottovoce.errors import InputError, ModelError, ParameterError
 from sottovoce.models.base import Isolation, Writer, WritingRequest
 from sottovoce.models.http import asking, exchange
 from sottovoce.models.http.address import ApiKey, Server
+from sottovoce.models.http.replies import MOST_CHARACTERS
 from sottovoce.models.http.writer import ServerWriter
 from sottovoce.models.registry import load_writer
 
@@ -139,6 +140,7 @@ OWN = {
     "refusal": edited(lambda body: body["choices"][0]["message"].update(refusal="no")),
     "null text": edited(lambda body: body["choices"][0]["message"].update(content=None)),
     "too long": edited(lambda body: body["usage"].update(completion_tokens=1_000)),
+    "too many characters": changed(text="x" * (MOST_CHARACTERS + 1)),
     "a list": edited(lambda body: [body]),
     "half": half,
     "empty": raw(packed(b"")),
@@ -277,6 +279,11 @@ def test_it_writes_from_within_a_running_loop_too(server):
 # Before anything private is sent
 
 
+def quoted(text):
+    """As JSON that escapes slashes and plus signs."""
+    return json.dumps(text)[1:-1].replace("/", "\\/").replace("+", "\\u002B")
+
+
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
@@ -300,6 +307,20 @@ def test_a_server_that_cannot_be_used_is_refused_in_the_rehearsal(server, monkey
     assert "sk-secret" not in str(raised.value)
     assert "\x1b" not in str(raised.value)
     assert server.asked("a private") == 0
+
+
+@pytest.mark.parametrize("place", [0, 260, 270, 1190])
+@pytest.mark.parametrize("write", [str, quoted, lambda key: quoted(quoted(key)), lambda key: key.replace("+", "%2B")])
+def test_a_key_is_taken_out_before_a_servers_words_are_cut(server, monkeypatch, place, write):
+    key = 'sk-ABCD/EFGH+IJKL"MNOP'
+    monkeypatch.setenv("SOTTO_API_KEY", key)
+    said = f"{'x ' * (place // 2)}{write(key)} end"
+    for fault in (status("401 Unauthorized", said=said), changed(model="x" * min(place, 90) + key)):
+        server.answer = fault
+        with pytest.raises(ModelError) as raised:
+            writer(server, retries=0).rehearse()
+        assert "sk-" not in str(raised.value)
+        assert "ABCD" not in str(raised.value)
 
 
 def test_no_server_is_a_failure_of_the_model():
@@ -336,6 +357,20 @@ def test_the_same_request_does_not_go_out_again(server, tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="file modes are a Unix matter")
+def test_what_another_version_wrote_is_not_mixed_in(server):
+    def versions(number):
+        return changed(model=f"small-{number}", text=f"by {number}")
+
+    asked = [request("a private one"), request("a cat")]
+    server.answer = versions(1)
+    assert writer(server, cache=True).write(asked[:1], tokens=7) == ["by 1"]
+    server.answer = versions(2)
+    assert writer(server, cache=True).write(asked, tokens=7) == ["by 2", "by 2"]
+    server.answer = versions(1)
+    assert writer(server, cache=True).write(asked[:1], tokens=7) == ["by 1"]
+    assert server.asked("a private") == 2
+
+
 def test_what_is_kept_is_closed_to_others_and_shows_nothing(server, tmp_path):
     writer(server, cache=True).write([request("a private one")], tokens=7)
     files = sorted(path for path in (tmp_path / "home").rglob("*") if path.is_file())
@@ -361,6 +396,7 @@ def test_failures_are_not_kept(server):
         ("small", "followed by the address of a server"),
         ("small@http://10.0.0.7:8000/v1", "begins with https://"),
         ("small@http://127.0.0.1.example.org/v1", "begins with https://"),
+        ("small@HTTP://10.0.0.7:8000/v1", "begins with https://"),
         ("small@https://host/v1,api=graph", "one of chat, completions, responses"),
         ("small@https://host/v1,isolation=tested", "isolation is 'tested'; it must be one of asserted"),
         ("small@https://host/v1,timeout_s=0", "timeout_s is '0'"),
@@ -393,6 +429,37 @@ def test_an_address_holds_no_password_and_is_not_shown_where_it_does(url):
     with pytest.raises(InputError, match=r"without name, password|is named openai:MODEL") as raised:
         ServerWriter(f"small@{url}")
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("address", ["HTTP://box:1/v1", "Http://127.0.0.1.example.org", "http://box:1/v1"])
+def test_prompts_go_in_clear_to_no_other_machine_however_the_address_is_written(monkeypatch, address):
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    with pytest.raises(ParameterError, match="begins with https://"):
+        Server.named("small")
+    assert Server.named("small,unencrypted=yes").url.startswith("http://")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        " http://box", "http://box\n", "ht\ntp://box", "http://bo\tx", "http://-:1", "http://a..b", "http://:::1", "http://box:0",
+        "http://[::1", "https://[::1]x/v1", "http://[127.0.0.1]", "http://999.1.1.1", f"http://{'a' * 64}.org", "http://box?",
+        "http://@box", "http://box#",
+    ],
+)  # fmt: skip
+def test_an_address_that_no_request_can_go_to_is_refused(monkeypatch, address):
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    with pytest.raises(InputError, match="must be of the form"):
+        Server.named("small,unencrypted=yes")
+
+
+def test_what_is_judged_of_an_address_is_what_is_asked():
+    for written, asked in (
+        ("HTTPS://Models.Example.org:443/V1/", "https://models.example.org:443/V1"),
+        ("HTTP://LOCALHOST:1", "http://localhost:1"),
+        ("http://[::1]:8/v1", "http://[::1]:8/v1"),
+    ):
+        assert Server.named(f"small@{written}").url == asked
 
 
 def test_an_address_and_an_api_may_come_from_the_environment(monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import torch
 from tests.models import tiny
@@ -160,3 +162,11 @@ def test_the_language_model_that_ships_writes():
 )
 def test_an_answer_ends_where_the_next_example_begins(text, expected):
     assert cut_off(text, REQUEST) == expected
+
+
+def test_the_end_of_an_answer_is_found_in_linear_time():
+    lines = "\n" * 40_000
+    began = time.process_time()
+    assert cut_off(f"x{lines}x", REQUEST) is None
+    assert cut_off(f"x{lines} \r\n\tInput:", REQUEST) == "x"
+    assert time.process_time() - began < 1.0

@@ -17,7 +17,17 @@ SUBSAMPLED = (_FILE + "test_o15_prediction_by_subsampling",)
 PRICE = (_FILE + "test_a_price_sets_the_noise_to_the_safe_side",)
 DPM = (_FILE + "test_o21_dpm_splits_by_kappa_and_5_6_5_the_total",)
 
+FACTS = ("tests/explain/test_facts.py::test_a_file_that_names_a_charge_that_was_not_its_own_is_refused",)
+
 MUTANTS = [
+    Mutant(
+        "a-named-charge-is-enough",
+        "a page confirms a cheap certificate under the number of somebody else's charge",
+        "explain/facts/facts.py",
+        "c.require_charged(fitted.content_sha256, ledger)",
+        'c.require_sound("the fitted file")',
+        FACTS,
+    ),
     Mutant(
         "prism-factor",
         "PRISM's step is charged half its range",

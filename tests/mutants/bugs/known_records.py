@@ -30,6 +30,14 @@ BEHIND = (_ROWS + "test_rows_behind_the_reserved_ones_are_checked_by_themselves"
 
 MUTANTS = [
     Mutant(
+        "few-private-rows-are-audited",
+        "an audit asks thousands of uncharged questions about a few records of a ledger",
+        "cli/audit.py",
+        "require_public(rows, f\"--private {given['private']}\", fewest=1)",
+        "require_public(rows, f\"--private {given['private']}\")",
+        ("tests/cli/test_audit.py::test_a_few_records_that_a_ledger_knows_are_no_made_up_ones_either",),
+    ),
+    Mutant(
         "rows-compared-by-what-is-shown",
         "rows of a benchmark are compared without their labels, so records of short texts are shown without noise",
         "benchmarks/harness/public_rows.py",

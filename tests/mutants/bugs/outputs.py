@@ -90,6 +90,14 @@ MUTANTS = [
         (*OUTPUTS, *RUNS),
     ),
     Mutant(
+        "output-over-notes",
+        "A file counts as an earlier output because it tells of one.",
+        "files/outputs.py",
+        'return lambda file: _start_of(file).startswith(opening.encode("utf-8"))',
+        'return lambda file: opening.encode("utf-8") in _start_of(file)',
+        ("tests/cli/test_output_files.py::test_what_tells_of_an_output_is_none",),
+    ),
+    Mutant(
         "output-unguarded",
         "A command looks at its outputs no longer before it begins.",
         "cli/outputs.py",

@@ -13,15 +13,19 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any, Final, final
 from urllib.parse import urlsplit
 
 from sottovoce.audits.game.games import Repetition
 from sottovoce.errors import ModelError, ParameterError
+from sottovoce.models.http.address import address_of, is_guarded
 from sottovoce.records.sealed import Opaque, Row
 from sottovoce.tasks import Task
 
 _MOST_BYTES: Final = 1_000_000
+_NO_PROXIES: Final = urllib.request.ProxyHandler({})
+"""Neither records nor the key go to a machine that the environment names."""
 
 
 @final
@@ -30,17 +34,19 @@ class EndpointGame:
     """A chat model behind an address, with the records in its instruction.
 
     Attributes:
-        address: Up to ``/v1``.
+        address: Up to ``/v1``; kept as ``models.http.address`` writes it.
         task: Names the fields, and how an example is written.
         model: The model's name there.
         instruction: What stands before the examples; the task's if left out.
         key: Sent as a bearer token; it does not print.
+        unencrypted: Whether plain ``http://`` to another machine is allowed.
         tokens: Most tokens of an answer.
         temperature: Of its sampling.
         timeout_s: Seconds that a request may take.
 
     Raises:
-        ParameterError: The address is none of http or https.
+        InputError: The address holds more than a machine, a port and a path; nothing of it is shown.
+        ParameterError: It is one of plain ``http://`` to another machine.
     """
 
     address: str
@@ -51,11 +57,18 @@ class EndpointGame:
     tokens: int = 40
     temperature: float = 1.0
     timeout_s: float = 60.0
+    unencrypted: bool = False
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.address)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-            raise ParameterError("endpoint", self.address, "an address such as http://127.0.0.1:8000/v1")
+        address = address_of(self.address)
+        if not self.unencrypted and not is_guarded(address):
+            raise ParameterError(
+                "endpoint",
+                address,
+                "one that begins with https://, since records and the key are sent there; with ,unencrypted=yes they "
+                "may go over the network as they are",
+            )
+        object.__setattr__(self, "address", address)
 
     def __repr__(self) -> str:
         return f"EndpointGame({self.name})"
@@ -113,14 +126,13 @@ def posted(game: EndpointGame, body: Mapping[str, Any]) -> Any:
         ModelError: It failed. What the server said stays here, for it could quote a record.
     """
     headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {game.key}"} if game.key else {})}
-    address = f"{game.address.rstrip('/')}/chat/completions"
-    request = urllib.request.Request(address, json.dumps(body).encode(), headers)
+    request = urllib.request.Request(f"{game.address}/chat/completions", json.dumps(body).encode(), headers)
     try:
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=game.timeout_s) as reply:
+        with urllib.request.build_opener(_NoRedirect, _NO_PROXIES).open(request, timeout=game.timeout_s) as reply:
             content = reply.read(_MOST_BYTES + 1)
     except urllib.error.HTTPError as error:
         raise ModelError(f"The endpoint {game.name} answered with status {error.code}.", retryable=True) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         raise ModelError(
             f"The endpoint {game.name} does not answer ({type(error).__name__}).", retryable=True
         ) from None
@@ -128,7 +140,7 @@ def posted(game: EndpointGame, body: Mapping[str, Any]) -> Any:
         if len(content) > _MOST_BYTES:
             raise ValueError("too long")
         return json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ModelError(f"The endpoint {game.name} answered with something that is no JSON.") from None
 
 
@@ -146,4 +158,4 @@ def _text_of(reply: Any) -> str:
         text = None
     if not isinstance(text, str):
         raise ModelError("The endpoint answered without a text: no choices, message and content as OpenAI's has.")
-    return text
+    return text.encode("utf-8", "replace").decode("utf-8")  # half characters, which no output can hold

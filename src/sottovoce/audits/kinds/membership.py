@@ -1,18 +1,21 @@
-"""Membership by repeated questions: was this record among the private ones, judged by one or several answers?
+"""Membership by repeated questions: was this unit among the private ones, judged by one or several answers?
 
-Every trial is a system of its own: a few records are drawn, one of them is the candidate or, by a fair coin, another
-record in its place; the candidate's own text is asked as often as is paid for; the score is how many of the answers are
-the candidate's label. Which number of them means "present" is chosen on one half of the trials and certified on the
-other. With exact laws at hand, ``audits.membership`` has the best attack on labels.
+Every trial is a system of its own: a few units are drawn, one of them is the candidate or, by a fair coin, another unit
+in its place; the text of the candidate's first record is asked as often as is paid for; the score is how many of the
+answers are that record's label. A unit is a record unless the records name one. Which number of them means "present" is
+chosen on one half of the trials and certified on the other. With exact laws at hand, ``audits.membership`` has the best
+attack on labels.
 
 Guarantee   As for ``play``: trials are independent, and the curve that is tested is that of all answers together.
-Assumes     The coin exchanges one record for another: the claim is one of replace-one.
+            The coin exchanges one whole unit for another, under the unit that the game itself reads the records by:
+            the two data sets are neighbours under replace-one, whose claim is tested.
 Sources     specification 10.3, 10.8; Carlini et al. (2022) for the question that is asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import final
 
 import numpy as np
@@ -28,7 +31,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.parameters import COUNT, Number
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.records.sealed import Row
+from sottovoce.records.sealed import RECORD_UNIT, PrivateRecords, Row, identity_text
 
 
 @final
@@ -38,40 +41,43 @@ class MembershipAudit:
     Args:
         game: A game of labels, under replace-one.
         rows: Made-up records to draw from.
-        records: How many stand in a trial's data set.
+        units: How many stand in a trial's data set, each with all of its records.
         trials: How many systems are made.
         answers: How often each is asked.
         draws: A seeded generator: of records, coins and halves.
 
     Raises:
-        ParameterError: The game is of another adjacency, or there are too few records or trials.
+        ParameterError: The game is of another adjacency, or there are too few units or trials.
+        RecordError: Some rows lack the column of the unit.
     """
 
     def __init__(
-        self, game: LabelGame, rows: Sequence[Row], records: int, trials: int, answers: int, draws: Draws
+        self, game: LabelGame, rows: Sequence[Row], units: int, trials: int, answers: int, draws: Draws
     ) -> None:
         if game.adjacency is not Adjacency.REPLACE_ONE:
-            raise ParameterError("adjacency", game.adjacency.value, "replace-one: the coin exchanges two records")
-        self._size = Number(1, len(rows) - 1, whole=True).read("records", records)
+            raise ParameterError("adjacency", game.adjacency.value, "replace-one: the coin exchanges two units")
+        self.unit = PrivateRecords(rows, source="records", unit=game.unit, synthetic=True).unit
+        self._units = units_of(rows, self.unit)
+        self._size = Number(1, len(self._units) - 1, whole=True).read("records", units)
         self._trials = Number(20, whole=True).read("runs", trials)
         self._answers = COUNT.read("answers", answers)
-        self._game, self._rows, self._draws = game, rows, draws
+        self._game, self._draws = replace(game, unit=self.unit), draws
 
     def trials(self, shown: Callable[[int], None] = lambda done: None) -> Trials:
-        """Plays all of them; a score is the number of answers that are the candidate's label."""
+        """Plays all of them; a score is the number of answers that are the candidate's own label."""
         scores: dict[str, float] = {}
         present: dict[str, bool] = {}
         task = self._game.task
         for trial in range(self._trials):
-            order = self._draws.random(len(self._rows)).argsort(kind="stable")[: self._size + 1]
-            candidate, other, *rest = (self._rows[place] for place in order.tolist())
+            order = self._draws.random(len(self._units)).argsort(kind="stable")[: self._size + 1]
+            candidate, other, *rest = (self._units[place] for place in order.tolist())
             included = bool(self._draws.random(1)[0] < 0.5)
-            world = self._game.world([*rest, candidate if included else other])
+            world = self._game.world([row for unit in [*rest, candidate if included else other] for row in unit])
             try:
-                answers = world.releases(task.text_of(task.query_of(candidate, "records")), self._answers)
+                answers = world.releases(task.text_of(task.query_of(candidate[0], "records")), self._answers)
             finally:
                 world.close()
-            own = task.labels[task.label_of(candidate, "records")]
+            own = task.labels[task.label_of(candidate[0], "records")]
             scores[str(trial)] = float(sum(answer == own for answer in answers))
             present[str(trial)] = included
             shown(trial + 1)
@@ -97,7 +103,7 @@ class MembershipAudit:
         verdict = Verdict.VIOLATION if p_value <= alpha else Verdict.NONE_FOUND
         attack = {
             "id": "label count",
-            "canary": "a record",
+            "canary": "a record" if self.unit == RECORD_UNIT else f"all records of one '{self.unit}'",
             "insertion": "replace",
             "adjacency": claim.adjacency.value,
             "question": "its own text",
@@ -124,7 +130,24 @@ class MembershipAudit:
             "curve": curve_points(claim.curve),
         }
         reason = reason_of(verdict, measured, claim.epsilon)
-        return Report("membership", self._game.name, verdict, reason, told, measured, attacks=[attack])
+        setting = {"unit": self.unit, "units drawn from": len(self._units), "units in each system": self._size}
+        return Report("membership", self._game.name, verdict, reason, told, measured, setting, attacks=[attack])
+
+
+def units_of(rows: Sequence[Row], unit: str) -> list[list[Row]]:
+    """Rows by their unit, in the order in which units come first.
+
+    Example:
+        >>> rows = [Row(i, {"group": name}) for i, name in enumerate("xyx")]
+        >>> [[row.line for row in own] for own in units_of(rows, "group")]
+        [[0, 2], [1]]
+    """
+    if unit == RECORD_UNIT:
+        return [[row] for row in rows]
+    units: dict[str, list[Row]] = {}
+    for row in rows:
+        units.setdefault(identity_text(row.values[unit]), []).append(row)
+    return list(units.values())
 
 
 def claim_of_answers(game: LabelGame, answers: int) -> Claim:

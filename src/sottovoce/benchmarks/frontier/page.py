@@ -39,10 +39,10 @@ from sottovoce.benchmarks.harness.datasets import OWN, UNKNOWN
 from sottovoce.benchmarks.harness.experiment import Cell, Key, Result
 from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.benchmarks.reporting.collect import family_of
-from sottovoce.benchmarks.reporting.plots import MARK, draw_all
+from sottovoce.benchmarks.reporting.plots import OPENINGS, draw_all
 from sottovoce.benchmarks.reporting.report import write_markdown, write_report
 from sottovoce.errors import InputError
-from sottovoce.files.outputs import marked, refuse_existing, write_new
+from sottovoce.files.outputs import begins_as, refuse_existing, write_new
 
 SHOWN_EPSILON, SHOWN_RECORDS, SHOWN_ADJACENCY = 4.0, 240, "replace-one"
 """What the figure and the shorter tables show."""
@@ -263,7 +263,7 @@ def main(argv: Sequence[str]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_new(file, as_text(grid), replaces=_is_compact)
     shown = [section_of(Frontier.read(file))]
-    refuse_existing(page, marked(MARK))
+    refuse_existing(page, begins_as(OPENINGS["md"]))
     draw_all(shown, figures)
     title, introduction = family_of(shown)
     write_markdown(shown, page, title=title, introduction=introduction, figures=figures)

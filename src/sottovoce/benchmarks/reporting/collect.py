@@ -9,10 +9,10 @@ from typing import Final
 from sottovoce.benchmarks.harness.experiment import Result
 from sottovoce.benchmarks.harness.results import ReportSection
 from sottovoce.benchmarks.harness.runner import MODULES, load_experiment
-from sottovoce.benchmarks.reporting.plots import MARK, draw_all, names_of
+from sottovoce.benchmarks.reporting.plots import OPENINGS, draw_all, names_of
 from sottovoce.benchmarks.reporting.report import write_markdown, write_report
 from sottovoce.errors import InputError
-from sottovoce.files.outputs import marked, refuse_existing, refuse_protected
+from sottovoce.files.outputs import begins_as, refuse_existing, refuse_protected
 
 POETRY = (
     "Every released answer counts with its exact probability under the method's law; spreads are standard errors over "
@@ -93,9 +93,11 @@ def collect(folder: Path, out: Path, *, figures: Path | None = None, markdown: P
     title, introduction = family_of(shown)
     written = [out]
     drawn = [name for section in shown for figure in section.figures for name in names_of(figure, section.experiment)]
-    for file in (out, *([markdown] if markdown else []), *((figures / name for name in drawn) if figures else [])):
+    files = [(out, "html"), *([(markdown, "md")] if markdown else [])]
+    files += [(figures / name, name.rpartition(".")[2]) for name in drawn] if figures else []
+    for file, kind in files:
         refuse_protected(file)
-        refuse_existing(file, marked(MARK))
+        refuse_existing(file, begins_as(OPENINGS[kind]))
     out.parent.mkdir(parents=True, exist_ok=True)
     write_report(shown, out, title=title, introduction=introduction)
     if figures:

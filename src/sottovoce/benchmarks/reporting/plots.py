@@ -18,7 +18,7 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,8 @@ from sottovoce.benchmarks.harness.results import Figure, ReportSection
 from sottovoce.benchmarks.reporting.scales import Scale
 from sottovoce.benchmarks.reporting.styles import Style, Styles, assign_styles, series_of
 from sottovoce.errors import MissingExtraError, ParameterError
-from sottovoce.files.outputs import marked, new_file
+from sottovoce.files.outputs import begins_as, new_file
+from sottovoce.files.pages import page_opening
 from sottovoce.parameters import OneOf
 
 FloatArray = NDArray[np.float64]
@@ -62,6 +63,17 @@ _LOOK = {
 }
 MARK: Final = "sotto bench report"
 """What pages and figures say of themselves: another report may take their place."""
+OPENINGS: Final[Mapping[str, str | re.Pattern[bytes]]] = {
+    "html": page_opening(MARK),
+    "md": f"<!-- {MARK} -->\n",
+    "png": re.compile(rb"\x89PNG\r\n\x1a\n....IHDR.{13}.{4}....tEXtSoftware\0" + MARK.encode(), re.DOTALL),
+    "svg": re.compile(
+        rb"<\?xml [^>]*\?>\s*<!DOCTYPE svg [^>]*>\s*<svg [^>]*>(?:(?!</metadata>).)*"
+        rb"<dc:creator>\s*<cc:Agent>\s*<dc:title>" + MARK.encode() + rb"</dc:title>",
+        re.DOTALL,
+    ),
+}
+"""How each kind of file that a report writes begins, by its ending."""
 _WIDTH, _HEIGHT, _WIDEST = 6.6, 4.2, 10.5
 
 
@@ -85,7 +97,7 @@ def draw(figure: Figure, folder: Path, prefix: str, *, styles: Styles | None = N
     drawn = render(figure, ENDINGS, styles=styles)
     folder.mkdir(parents=True, exist_ok=True)
     for path in paths:
-        with new_file(path, replaces=marked(MARK)) as stream:
+        with new_file(path, replaces=begins_as(OPENINGS[path.suffix[1:]])) as stream:
             stream.write(drawn[path.suffix[1:]])
     return paths
 

@@ -18,7 +18,7 @@ from sottovoce.benchmarks.harness.results import Figure, ReportSection, Table
 from sottovoce.benchmarks.harness.tables import escaped, rectangle, text_table, text_tables
 from sottovoce.benchmarks.reporting import plots
 from sottovoce.benchmarks.reporting import styles as plot_styles
-from sottovoce.files.outputs import marked, write_new
+from sottovoce.files.outputs import begins_as, write_new
 from sottovoce.files.pages import html_page
 from sottovoce.files.pages import html_text as _text
 
@@ -53,7 +53,7 @@ def write_report(sections: Sequence[ReportSection], file: Path, *, title: str, i
         *bodies,
         "</main>",
     ]
-    _write(file, html_page(title, body, mark=plots.MARK))
+    _write(file, html_page(title, body, mark=plots.MARK), "html")
 
 
 def write_markdown(
@@ -69,7 +69,7 @@ def write_markdown(
         figures: The folder that ``plots.draw_all`` drew into; linked relative to the page.
     """
     lines = [
-        f"<!-- {plots.MARK} -->",
+        str(plots.OPENINGS["md"]).rstrip("\n"),
         f"# {escaped(title)}",
         "",
         *(part for paragraph in introduction for part in (escaped(paragraph), "")),
@@ -91,7 +91,7 @@ def write_markdown(
         if section.about:
             about = Table("Measured with", ("what", "value"), section.about)
             lines += [text_table(about)]
-    _write(file, "\n".join(lines).rstrip("\n") + "\n")
+    _write(file, "\n".join(lines).rstrip("\n") + "\n", "md")
 
 
 def alternative(figure: Figure) -> str:
@@ -150,6 +150,6 @@ def _anchors(names: Iterable[str]) -> list[str]:
     return anchors
 
 
-def _write(file: Path, text: str) -> None:
+def _write(file: Path, text: str, kind: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_new(file, text, replaces=marked(plots.MARK))
+    write_new(file, text, replaces=begins_as(plots.OPENINGS[kind]))

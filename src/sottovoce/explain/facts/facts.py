@@ -2,7 +2,8 @@
 
 What the owner alone can know is asked of the owner, and stands as "not stated" where no answer was given.
 
-Guarantee   Figures are those of the certificate, rounded up; nothing private is read.
+Guarantee   Figures are those of the certificate, rounded up; nothing private is read. With a ledger, whatever can
+            be checked without records holds, or there are no facts; without one the facts say so.
 Sources     specification 6.8 (delta), 8 (what no epsilon covers), 10.1 (odds); NIST SP 800-226 for the hazards.
 """
 
@@ -109,17 +110,21 @@ def read_audit(file: Path) -> dict[str, Any]:
     """What ``sotto audit --json`` printed.
 
     Raises:
-        InputError: The file holds something else.
+        InputError: The file holds something else than the schema of an audit says.
     """
+    from sottovoce.audits.report import schema
+    from sottovoce.audits.schema import is_valid
+
     try:
         told = json.loads(limits.read_text(file, "audit", _AUDIT_BYTES))
-        if not str(told["format"]).startswith("sottovoce-audit-"):
-            raise ValueError
-        return {name: told[name] for name in ("kind", "subject", "verdict", "reason", "date", "measured", "claim")}
+        sound = is_valid(told, schema())
     except OSError as error:
         raise InputError(f"{file} cannot be read ({error.strerror}). Check --audit.") from None
-    except (ValueError, KeyError, TypeError):
-        raise InputError(f"{file} holds no audit. Write one with: sotto audit ... --json > {file.name}") from None
+    except (ValueError, RecursionError):
+        sound = False
+    if not sound:
+        raise InputError(f"{file} holds no audit. Write one with: sotto audit ... --json > {file.name}")
+    return {name: told[name] for name in ("kind", "subject", "verdict", "reason", "date", "measured", "claim")}
 
 
 def facts_of(
@@ -134,16 +139,20 @@ def facts_of(
 
     Args:
         fitted: What was released.
-        ledger: That was charged: for other releases of the same data.
+        ledger: That was charged: the certificate and the file are held against it, and other releases of the same data
+            are in it.
         audit: As ``read_audit`` reads it.
         utility: Share of right answers to public questions, by label.
         about: What the owner said.
 
     Raises:
-        InputError: The certificate does not hold.
+        InputError: The certificate does not hold, by itself or against the ledger.
     """
     c, said = fitted.certificate, dict(about or {})
-    c.require_sound("the fitted file")
+    if ledger is None:
+        c.require_sound("the fitted file")
+    else:
+        c.require_charged(fitted.content_sha256, ledger)
     adjacency = Adjacency(c.adjacency)
     subject = said.get("name") or f"{c.method} for {len(c.labels)} labels"
     return Facts(
@@ -248,14 +257,14 @@ def _others(c: Any, ledger: Ledger | None) -> Section:
     title = "Other releases of the same data"
     if ledger is None:
         return Section(
-            title, [("ledger", NOT_STATED)], "Every other release of these records adds to the epsilon above."
+            title,
+            [("ledger", "none was given: this file was not held against a ledger")],
+            "Whether it was charged, and what else was released of these records, is not known here. Every other "
+            "release adds to the epsilon above.",
         )
     with ledger.rows() as history:
-        own = next((e for e in history.entries if e["release_id"] == c.ledger and e["kind"] == "reserve"), None)
-        names = {row["id"]: str(row["name"]) for row in history.data_sets}
-        if own is None:
-            raise InputError("The ledger has no charge of this file. Name the ledger that was charged with --ledger.")
-        name = names[own["data_set"]]
+        own = next(e for e in history.entries if e["release_id"] == c.ledger and e["kind"] == "reserve")
+        name = next(str(row["name"]) for row in history.data_sets if row["id"] == own["data_set"])
     balance = next(one for one in ledger.balances() if one.name == name)
     rows = [
         ("budget of the data set", str(balance.budget)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final, final
 from urllib.parse import urlsplit
 
@@ -24,9 +25,13 @@ API: Final = "SOTTO_API"
 BASE_URL: Final = "OPENAI_BASE_URL"
 
 _NAMED: Final = re.compile(
-    r"(?P<model>(?:(?!://).)+?)(?:@(?P<url>https?://[^,]*))?(?P<options>(?:,[a-z_]+=[^,]*)*)", re.DOTALL
+    r"(?P<model>(?:(?!://).)+?)(?:@(?P<url>(?i:https?)://[^,]*))?(?P<options>(?:,[a-z_]+=[^,]*)*)", re.DOTALL
 )
-_HOSTNAME: Final = re.compile(r"[A-Za-z0-9.:_-]+")
+_PLAIN: Final = re.compile(r"[\x21-\x7e]+")
+_LABEL: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_HOSTNAME: Final = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*\.?")
+_BRACKETED: Final = re.compile(r"\[[0-9A-Fa-f:.]+\](?::[0-9]+)?")
+_FOUR_NUMBERS: Final = re.compile(r"[0-9]+(?:\.[0-9]+){3}")
 _PATH: Final = re.compile(r"[A-Za-z0-9._~/-]*")
 _LOOPBACK: Final = re.compile(r"localhost|127(?:\.[0-9]{1,3}){3}|::1")
 _SWITCH: Final = {"yes": True, "no": False, "true": True, "false": False}
@@ -103,7 +108,7 @@ class Server:
                 f"followed by the address of a server, as in openai:{model}@http://127.0.0.1:8000/v1, or {BASE_URL} "
                 "must be set",
             )
-        url = _address(url)  # from here on it may be shown
+        url = address_of(url)  # from here on it may be shown
         for part in match["options"].split(",")[1:]:
             option, _, value = part.partition("=")
             if option in given:
@@ -115,7 +120,7 @@ class Server:
         if "api" not in read and (api := os.environ.get(API)):
             read["api"] = OneOf(APIS).read(API, api)
         server = cls(model, url, **read)
-        if server.url.startswith("http:") and not server.unencrypted and not _LOOPBACK.fullmatch(_hostname(url)):
+        if not server.unencrypted and not is_guarded(url):
             raise ParameterError(
                 "model",
                 server.name,
@@ -145,32 +150,62 @@ def _read(option: str, value: object) -> object:
     raise ParameterError("model option", option, f"one of {', '.join(known)}{nearest(option, known)}")
 
 
-def _hostname(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
+def is_guarded(url: str) -> bool:
+    """Whether nobody on the network reads what goes to an address: it is encrypted, or stays on this machine.
+
+    Args:
+        url: As ``address_of`` writes it.
+    """
+    parts = urlsplit(url)
+    return parts.scheme == "https" or bool(_LOOPBACK.fullmatch(parts.hostname or ""))
 
 
-def _address(url: str) -> str:
-    """The address without a slash at its end, if it holds nothing but a machine, a port and a path.
+def address_of(text: str) -> str:
+    """An address, written anew from its parts: what is judged here is what is asked later.
+
+    Args:
+        text: As somebody gave it.
+
+    Returns:
+        ``http`` or ``https`` in small letters, the machine, its port where one is given, and the path without a slash
+        at its end.
 
     Raises:
-        ParameterError: It holds something else. A name and a password in it are not shown.
+        InputError: It holds something else, such as a blank, a name or a password; nothing of it is shown.
     """
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        parts = None
-    if parts is not None and parts.username is None and parts.password is None and not parts.query:
-        sound = not parts.fragment and _HOSTNAME.fullmatch(parts.hostname or "") and _PATH.fullmatch(parts.path)
-        if sound and parts.scheme in ("http", "https"):
-            return url.rstrip("/")
+    if parts := _parts(text):
+        scheme, host, port, path = parts
+        machine = f"[{host}]" if ":" in host else host
+        return f"{scheme}://{machine}{'' if port is None else f':{port}'}{path.rstrip('/')}"
     raise InputError(
         "The address of a model's server must be of the form https://MACHINE:PORT/PATH, without name, password, "
-        f"question mark or fragment. A key belongs in the environment variable {KEYS[0]}."
+        f"blank, question mark or fragment. A key belongs in the environment variable {KEYS[0]}."
     )
+
+
+def _parts(text: str) -> tuple[str, str, int | None, str] | None:
+    """Scheme, machine, port and path; ``None`` where there is anything else, or one of them cannot be."""
+    if not _PLAIN.fullmatch(text):  # urlsplit leaves blanks and control characters out without a word
+        return None
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+        if ":" in host or "[" in parts.netloc:
+            sound = bool(_BRACKETED.fullmatch(parts.netloc) and IPv6Address(host))
+        else:
+            sound = bool(_HOSTNAME.fullmatch(host) and (not _FOUR_NUMBERS.fullmatch(host) or IPv4Address(host)))
+    except ValueError:
+        return None
+    bare = "@" not in parts.netloc and not parts.query and not parts.fragment and "?" not in text and "#" not in text
+    if not (sound and bare and port != 0 and parts.scheme in ("http", "https") and _PATH.fullmatch(parts.path)):
+        return None
+    return parts.scheme, host, port, parts.path
+
+
+def _ways_to_write(character: str) -> str:
+    """A pattern for a character as it is, behind backslashes, as a JSON escape, or as an address writes it."""
+    code = f"{ord(character):02x}"
+    return rf"(?:\\{{0,15}}{re.escape(character)}|\\{{1,15}}u00(?i:{code})|%(?i:{code}))"
 
 
 @final
@@ -181,10 +216,15 @@ class ApiKey(Opaque):
         text: The key; empty for none.
     """
 
-    __slots__ = ("text",)
+    __slots__ = ("_written", "text")
 
     def __init__(self, text: str = "") -> None:
         self.text = text
+        self._written = re.compile("".join(map(_ways_to_write, text)))
+
+    def hidden(self, said: str) -> str:
+        """A text without the key, as it is or as JSON and addresses may write it. Before anything is cut off it."""
+        return self._written.sub("[key]", said) if self.text else said
 
     @property
     def headers(self) -> dict[str, str]:

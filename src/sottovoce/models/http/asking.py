@@ -75,6 +75,11 @@ class Asker:
         self._accepted: tuple[str, ...] = ()
         self._lock = threading.Lock()
 
+    @property
+    def accepted(self) -> str:
+        """The name under which the model answered the rehearsal; empty before it."""
+        return "".join(self._accepted)
+
     def rehearse(self, probes: Sequence[Asked[Any]], what: str) -> int:
         """Asks public prompts, one after another, until one is answered as it should be; returns its number.
 
@@ -97,8 +102,7 @@ class Asker:
                 if found.trouble is Trouble.BUSY:
                     break
         assert failed is not None
-        said = failed.said.replace(self._key.text, "[key]") if self._key.text else failed.said
-        words = f" It says: {said}" if said else ""
+        words = f" It says: {failed.said}" if failed.said else ""
         raise ModelError(
             f"The server at {self._server.host} does not {what} with the model {self._server.model!r}: {failed.why}."
             f"{words}",
@@ -163,7 +167,7 @@ class Asker:
         url, wait = self._server.url + prompt.path, FIRST_WAIT_S
         most = min(1, self._server.retries) if first else self._server.retries  # what does not suit may fail, too
         for attempt in range(1 + most):
-            answer = await post(url, prompt.body, self._key.headers, self._server.timeout_s)
+            answer = await post(url, prompt.body, self._key, self._server.timeout_s)
             result = self._read(answer, prompt, first=first) if isinstance(answer, Answer) else answer
             if isinstance(result, Found) or result.trouble is Trouble.REFUSED or attempt == most:
                 return result
@@ -182,10 +186,9 @@ class Asker:
             require_model(found, self._accepted or (self._server.model,))
             return Found(prompt.read(found))
         except UnreadableError as error:
-            named = (
-                f" It answers as {error.answered_as[:100]!r}: name that model." if first and error.answered_as else ""
-            )
-            return NoAnswer(Trouble.REFUSED, f"its answer cannot be used: {error}", said=named.strip())
+            name = self._key.hidden(error.answered_as)[:100] if first else ""
+            said = f"It answers as {name!r}: name that model." if name else ""
+            return NoAnswer(Trouble.REFUSED, f"its answer cannot be used: {error}", said=said)
 
 
 def _is_version_of(said: object, asked: str) -> bool:

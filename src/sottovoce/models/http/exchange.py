@@ -5,6 +5,7 @@ Isolation   Nothing passes from one request to another: each has its own connect
             redirects, and no proxies or passwords from the environment.
 Limits      The whole exchange ends within its time, however slowly bytes come in. An answer of more than ``MOST_BYTES``
             is not read to its end, and a compressed one is not read.
+Key         It is taken out of a server's words before they are cut or cleaned, in every way that JSON may write it.
 Silence     Errors of the HTTP library quote what a server sent, and its log shows headers; neither leaves this file.
 """
 
@@ -14,7 +15,6 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import Enum
@@ -22,6 +22,7 @@ from functools import cache
 from typing import Any, Final, final
 
 from sottovoce.errors import MissingExtraError
+from sottovoce.models.http.address import ApiKey
 from sottovoce.records.sealed import Opaque
 
 try:
@@ -86,34 +87,34 @@ def _tls() -> ssl.SSLContext:
     return httpx2.create_ssl_context(trust_env=False)
 
 
-async def post(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float) -> Answer | NoAnswer:
+async def post(url: str, body: bytes, key: ApiKey, timeout_s: float) -> Answer | NoAnswer:
     """Sends one request, and reads the whole answer.
 
     Args:
         url: Where to.
         body: JSON.
-        headers: Further headers.
+        key: Sent with it, and taken out of what is said of it.
         timeout_s: Seconds for all of it.
     """
     try:
         async with asyncio.timeout(timeout_s):
-            return await _exchange(url, body, headers)
+            return await _exchange(url, body, key)
     except TimeoutError:
         return NoAnswer(Trouble.REFUSED, f"no answer within {timeout_s} s")
     except (httpx2.ConnectError, httpx2.UnsupportedProtocol) as error:
-        return NoAnswer(Trouble.BUSY, "no connection", said=_plain(str(error)))
+        return NoAnswer(Trouble.BUSY, "no connection", said=_plain(key.hidden(str(error))))
     except (httpx2.HTTPError, httpx2.StreamError, ValueError) as error:
         return NoAnswer(Trouble.BROKEN, f"the exchange broke off ({type(error).__name__})")
     except OSError:
         return NoAnswer(Trouble.BUSY, "no connection")
 
 
-async def _exchange(url: str, body: bytes, headers: Mapping[str, str]) -> Answer | NoAnswer:
+async def _exchange(url: str, body: bytes, key: ApiKey) -> Answer | NoAnswer:
     own = {"Accept": "application/json", "Accept-Encoding": "identity", "Connection": "close"}
     request = httpx2.Request(
         "POST",
         url,
-        headers={"Content-Type": "application/json", "User-Agent": "sottovoce", **own, **headers},
+        headers={"Content-Type": "application/json", "User-Agent": "sottovoce", **own, **key.headers},
         content=body,
     )
     limits = httpx2.Limits(max_connections=1, max_keepalive_connections=0)
@@ -127,7 +128,7 @@ async def _exchange(url: str, body: bytes, headers: Mapping[str, str]) -> Answer
             await response.aclose()
     finally:
         await transport.aclose()
-    return _judged(response, content)
+    return _judged(response, content, key)
 
 
 async def _read(response: httpx2.Response) -> bytes | None:
@@ -141,12 +142,12 @@ async def _read(response: httpx2.Response) -> bytes | None:
     return b"".join(parts)
 
 
-def _judged(response: httpx2.Response, content: bytes | None) -> Answer | NoAnswer:
+def _judged(response: httpx2.Response, content: bytes | None, key: ApiKey) -> Answer | NoAnswer:
     status = response.status_code
     if status != 200:
         trouble = Trouble.BUSY if status in _BUSY else Trouble.BROKEN if status >= 500 else Trouble.REFUSED
         why = f"status {status}" + (", a redirect, which is not followed" if 300 <= status < 400 else "")
-        said = _plain((content or b"")[: 4 * _SHOWN].decode("utf-8", "replace"))
+        said = _plain(key.hidden((content or b"").decode("utf-8", "replace")))
         return NoAnswer(trouble, why, _wait(response.headers.get("retry-after", "")), said)
     if content is None:
         return NoAnswer(Trouble.REFUSED, f"an answer of more than {MOST_BYTES >> 20} MiB")
@@ -169,5 +170,5 @@ def _wait(text: str) -> float | None:
 
 
 def _plain(text: str) -> str:
-    """A few printable words of somebody else's."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:_SHOWN]
+    """A few printable words of somebody else's; of a text without the key, since what is cut would not be known."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * _SHOWN]).split())[:_SHOWN]

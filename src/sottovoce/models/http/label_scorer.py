@@ -31,7 +31,7 @@ from sottovoce.models.base import Context, FloatArray, Isolation, require_text
 from sottovoce.models.http.address import ApiKey, Server
 from sottovoce.models.http.asking import Asked, Asker
 from sottovoce.models.http.replies import UnreadableError, only_choice
-from sottovoce.models.http.writer import isolation_of, kept_replies, note_of
+from sottovoce.models.http.writer import isolation_of, kept_replies, note_of, scope_of
 from sottovoce.models.http.writing_apis import encoded
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
@@ -218,7 +218,7 @@ class ServerScorer:
         bodies = [prompt.body for prompt in prompts]
         found: dict[bytes, Tokens | None] = {body: self._bare.get(body) for body in bodies}
         open_ = [body for body in found if found[body] is None]
-        scope, texts = f"{self.server.url}{way.path}", [body.decode("utf-8") for body in open_]
+        scope, texts = scope_of(self.server, way.path, self.asker), [body.decode("utf-8") for body in open_]
         if self._kept is not None:
             kept = self._kept.find(scope, texts)
             found |= {body: json.loads(value) for body, value in zip(open_, kept, strict=True) if value is not None}
@@ -371,6 +371,6 @@ def _likeliest_in_chat(told: Mapping[str, Any]) -> Tokens:
 
 def _number(value: object) -> float:
     """A log-probability; minus infinity is one."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value > 1e-3:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= 1e-3:  # NaN too
         raise UnreadableError("a log-probability is no number, or above 0")
-    return max(FLOOR, float(value))
+    return float(max(FLOOR, value))  # in this order: an integer may be too large for a float

@@ -13,6 +13,8 @@ from typing import Any, Final
 from sottovoce.models.base import WritingRequest
 from sottovoce.models.writing.continued import cut_off
 
+MOST_CHARACTERS: Final = 1 << 18
+"""Of a text; more than any number of tokens that is asked for would give."""
 ENDS: Final = ("stop", "length")
 """How a whole text may have ended. Others are filters, tools and errors."""
 
@@ -126,6 +128,8 @@ def _require_short(found: Mapping[str, Any], counted: str, tokens: int) -> None:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise UnreadableError("it holds no text")
+    if len(value) > MOST_CHARACTERS:
+        raise UnreadableError("it is longer than was asked for")
     return value.encode("utf-8", "replace").decode("utf-8").strip()
 
 

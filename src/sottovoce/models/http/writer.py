@@ -149,8 +149,19 @@ class ServerWriter:
 
     @property
     def _scope(self) -> str:
-        """What tells these answers from those of other models; the request's own fields are its text."""
-        return f"{self.server.url}{self._api.path}"
+        """Told by the rehearsal; the request's own fields are its text."""
+        return scope_of(self.server, self._api.path, self._asker)
+
+
+def scope_of(server: Server, path: str, asker: Asker) -> str:
+    """What answers depend on beside the request: the address, and the version of the model that answers there now.
+
+    Args:
+        server: That is asked.
+        path: Behind its address.
+        asker: Has rehearsed.
+    """
+    return f"{server.url}{path} {asker.accepted}"
 
 
 def isolation_of(server: Server) -> Isolation:

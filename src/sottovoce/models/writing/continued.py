@@ -25,12 +25,14 @@ def continued_text(request: WritingRequest) -> str:
 
 
 def cut_off(text: str, request: WritingRequest) -> str | None:
-    """What stands before a line that begins as an input or an output does; ``None`` where there is no such line.
+    """What stands before a line that begins as an input or an output does, without blanks at its end.
+
+    ``None`` where there is no such line. The time is linear in the text, which a server may have written.
 
     Example:
         >>> cut_off("Block it.\\n\\ninput: a late fee", WritingRequest("", [], "a lost card"))
         'Block it.'
     """
     names = "|".join(re.escape(name) for name in request.names)
-    passed = re.search(rf"\n\s*(?:{names}):", text, re.IGNORECASE)
-    return text[: passed.start()] if passed else None
+    passed = re.search(rf"\n[^\S\n]*(?:{names}):", text, re.IGNORECASE)  # over no second "\n": in linear time
+    return text[: passed.start()].rstrip() if passed else None

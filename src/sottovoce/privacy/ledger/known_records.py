@@ -150,7 +150,11 @@ def closest(identity: Identity) -> Known | None:
 
 
 def require_public(
-    rows: PublicRecords | Sequence[Mapping[str, object]], source: str, *, beside: PrivateRecords | None = None
+    rows: PublicRecords | Sequence[Mapping[str, object]],
+    source: str,
+    *,
+    beside: PrivateRecords | None = None,
+    fewest: int = FEW,
 ) -> None:
     """Refuses rows that are to be shown or asked in clear and that a ledger was opened for as private ones.
 
@@ -161,6 +165,8 @@ def require_public(
         rows: The rows.
         source: What they are, for the error.
         beside: Private records that no ledger need know yet, and that the rows are compared with as well.
+        fewest: Fewer known rows than this are no reason. 1 where rows are said to be of nobody: a chance hit among
+            public texts is none there.
 
     Raises:
         InputError: Most of the rows are a data set's private records, or most of its records are among them.
@@ -172,7 +178,7 @@ def require_public(
             return
         values = [row.values for row in (rows.whole or rows.rows)] if isinstance(rows, PublicRecords) else rows
         unknown = _sample(beside.marks(mark_key())) if own and values and beside is not None else None
-        known = _closest(marks_of(values, mark_key()), fewest=FEW, beside=unknown) if values else None
+        known = _closest(marks_of(values, mark_key()), fewest=fewest, beside=unknown) if values else None
     except OSError as error:
         raise unusable(error) from None
     if known is not None and not known.ledger:
