@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from answering.worlds_of_answers import BUDGET, TASK, Journal, answers_of, is_private, kinds, rows
+from answering.worlds_of_answers import BUDGET, TASK, Journal, answers_of, is_private, is_rehearsal, kinds, rows
 from hunting import hunt, hunt_error, marker, search
 from sottovoce.errors import (
     AssignmentError,
@@ -17,6 +17,7 @@ from sottovoce.errors import (
     NonPrivateError,
     ParameterError,
 )
+from sottovoce.experts.sampling import ExpertSampling
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer, FakeWriter, nearest_output
 from sottovoce.privacy.ledger.budget import Budget
@@ -40,7 +41,9 @@ def test_an_answer_is_worked_out_charged_read_noted_drawn_and_finished_in_this_o
     journal.watch(monkeypatch, answers)
     release = answers.ask("what of the card?", epsilon=1)
     # After the private read the writer is asked the bare question once more; finishing asks it public things.
-    assert journal.events == ["public", "charge", "private read", "public", "leaves", "draw", "finish", "public"]
+    assert journal.events == [
+        *("public", "rehearsal", "charge", "private read", "public", "leaves", "draw", "finish", "public")
+    ]
     assert kinds(answers) == ["reserve", "release"]
     assert (release.terms.epsilon, release.remaining.answers) == (1.0, 1)
 
@@ -50,7 +53,7 @@ def test_where_coins_decide_what_is_read_the_draw_begins_before_the_read(journal
     answers = answers_of(journal.writer(), **options)
     journal.watch(monkeypatch, answers)
     answers.ask("what of the card?", epsilon=1, delta=1e-7)
-    assert journal.events[:4] == ["public", "charge", "leaves", "private read"]
+    assert journal.events[:5] == ["public", "rehearsal", "charge", "leaves", "private read"]
 
 
 def test_an_answer_that_cannot_be_paid_for_lets_the_writer_read_nothing_private(journal):
@@ -96,6 +99,19 @@ def test_what_fails_in_public_is_not_charged(journal):
     with pytest.raises(ModelError, match="Nothing was charged") as caught:
         answers.ask("what of the card?", epsilon=1)
     assert (caught.value.retryable, kinds(answers)) == (True, [])
+
+
+@pytest.mark.parametrize("sampled", [{}, SAMPLED])
+def test_what_a_draw_refuses_for_public_reasons_is_refused_before_the_charge(journal, monkeypatch, sampled):
+    answers = answers_of(journal.writer(), **sampled)
+
+    def refuses(self, setting, experts, public, randomness):
+        raise ParameterError("weights", len(public.universe), "fewer than there are")
+
+    monkeypatch.setattr(type(answers.method), "draw", refuses)
+    with pytest.raises(ParameterError, match="fewer than there are"):
+        answers.ask("what of the card?", epsilon=1)
+    assert (journal.events, kinds(answers)) == (["public"], [])
 
 
 def test_a_writer_that_says_nothing_to_the_bare_question_is_refused_before_the_charge():
@@ -154,7 +170,7 @@ def test_an_answer_that_could_not_be_finished_is_finished_later_from_what_was_dr
     draw, finish = kind.draw, kind.finish
 
     def counted(*arguments):
-        drawn.append(1)
+        drawn.extend([] if is_rehearsal(arguments) else [1])
         return draw(*arguments)
 
     def fails(*arguments):
@@ -239,6 +255,8 @@ def test_nothing_private_is_shown(tmp_path):
         ({"method": "esa", "embedder": FakeWriter()}, ParameterError, "a model that embeds"),
         ({"sampling": "poisson"}, AssignmentError, "independent coins"),
         ({"sampling": "categorical", "experts": 3}, ParameterError, "rate"),
+        ({"sampling": "cells", "experts": 3}, ParameterError, "no clustering is charged here"),
+        ({"sampling": ExpertSampling(2, 3, "cells")}, ParameterError, "no clustering is charged here"),
         ({"adjacency": "add-remove"}, AssignmentError, "public number of slots"),
         ({"experts": 13}, ParameterError, "at most 12"),
         ({"tokens": 0}, ParameterError, "tokens"),

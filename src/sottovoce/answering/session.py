@@ -1,7 +1,8 @@
 """PrivateAnswers: records, task, writer, method and budget, joined so that the order of things cannot be got wrong.
 
-For every answer: work out the public side, charge the ledger durably, let experts write from private records, note that
-the draw begins, draw, save and note what leaves, and make the answer of it.
+For every answer: work out the public side, rehearse the draw with experts that say nothing, charge the ledger durably,
+let experts write from private records, note that the draw begins, draw, save and note what leaves, and make the answer
+of it.
 
 Guarantee   A charge is drawn once. What was drawn is public from then on: the answer is made of it and of public things
             alone (``Answerer.finish``), as often as it takes and for nothing.
@@ -24,7 +25,7 @@ from typing import Any, ClassVar, Final, Protocol, final
 import numpy as np
 
 from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoError
-from sottovoce.experts.sampling import ALL, ExpertSampling
+from sottovoce.experts.sampling import ALL, CELLS, SAMPLINGS, ExpertSampling
 from sottovoce.experts.written import TEXTS, WrittenEnsemble, WrittenOutputs, request_of
 from sottovoce.methods.answering.answerer import (
     Answerer,
@@ -444,6 +445,7 @@ class PrivateAnswers:
 
         Raises:
             BudgetExhaustedError: It cannot be paid for; nothing was charged and nothing read.
+            InputError: Its draw refuses a public setting; nothing was charged.
             ModelError: The writer failed for a reason that is no expert's own; the charge stands.
         """
         account, ensemble = self.account, self._ensemble
@@ -455,6 +457,7 @@ class PrivateAnswers:
             outputs = ensemble.ask(query, public.zero_shot)
             account.mark_released([release_id])
             return self._drawn(plan, outputs, public)
+        self._rehearse(plan, ensemble, public)
         reservation = Reservation(release_id, plan.charge, self._note(plan), asked)
         account.reserve([reservation])
         begin = partial(self._begin, account, release_id, keeper, room)
@@ -565,6 +568,11 @@ class PrivateAnswers:
             return
         keeper.make_room(room)
         account.begin([release_id])
+
+    def _rehearse(self, plan: AnswerPlan, ensemble: WrittenEnsemble, public: PublicSide) -> None:
+        """Draws without a record, of experts that say nothing, and forgets it: what a draw refuses for public reasons
+        is refused before the charge. Its coins are not those of the draw."""
+        plan.answerer.draw(plan.setting, ensemble.silent(), public, SystemRandomness())
 
     def _drawn(self, plan: AnswerPlan, outputs: WrittenOutputs, public: PublicSide) -> Drawn:
         outcome = plan.answerer.draw(plan.setting, outputs, public, self._randomness)
@@ -691,12 +699,15 @@ def _sampling_of(
     rate: float | None,
     adjacency: Adjacency,
 ) -> ExpertSampling:
-    if isinstance(sampling, ExpertSampling):
-        return sampling
-    Kind(str, "the name of a sampling").read("sampling", sampling)
-    if shots is None:
-        shots = SHOTS if adjacency.size_is_public or experts is not None else 1
-    return ExpertSampling(shots=shots, experts=experts, sampling=sampling, rate=rate)
+    if not isinstance(sampling, ExpertSampling):
+        Kind(str, "the name of a sampling").read("sampling", sampling)
+        if shots is None:
+            shots = SHOTS if adjacency.size_is_public or experts is not None else 1
+        sampling = ExpertSampling(shots=shots, experts=experts, sampling=sampling, rate=rate)
+    if sampling.sampling == CELLS:
+        limit = f"one of {', '.join(SAMPLINGS)}: no clustering is charged here whose cells experts could be given"
+        raise ParameterError("sampling", CELLS, f"{limit} ('WrittenEnsemble.place' is for those who charge one)")
+    return sampling
 
 
 def _examples_of(public: PublicRecords | Sequence[AnswerExample], task: AnswerTask) -> list[AnswerExample]:

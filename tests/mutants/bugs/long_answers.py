@@ -124,4 +124,12 @@ MUTANTS = [
         "",
         ("tests/cli/test_answer.py::test_an_option_that_the_method_does_not_use_is_refused",),
     ),
+    Mutant(
+        "draw-not-rehearsed",
+        "what a draw refuses for public reasons is found out when the answer is charged",
+        "answering/session.py",
+        "        self._rehearse(plan, ensemble, public)\n",
+        "",
+        (_DOOR + "test_what_a_draw_refuses_for_public_reasons_is_refused_before_the_charge",),
+    ),
 ]
