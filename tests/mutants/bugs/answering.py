@@ -262,4 +262,20 @@ MUTANTS = [
         "",
         PAIRS,
     ),
+    Mutant(
+        "esa-clip-of-any-size",
+        "a clip that no grid can keep is planned and charged, and its draw always fails",
+        "methods/answering/esa.py",
+        "    clip: Clip = 1.0\n",
+        "    clip: Positive = 1.0\n",
+        (*ESA, CONTRACT.format("esa")),
+    ),
+    Mutant(
+        "contract-without-edges-of-options",
+        "the contract tries no option at an end of its range",
+        "testing/answerers.py",
+        "        self._options_at_the_edges(RELATIONS[0])\n",
+        "",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed",),
+    ),
 ]
