@@ -18,6 +18,7 @@ from sottovoce.errors import (
     ParameterError,
 )
 from sottovoce.experts.sampling import ExpertSampling
+from sottovoce.methods.answering.answerer import make_answerer
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer, FakeWriter, nearest_output
 from sottovoce.privacy.ledger.budget import Budget
@@ -83,9 +84,21 @@ def test_a_fresh_sample_spends_its_delta_from_the_share_for_failures():
     assert release.remaining.failure_spent == pytest.approx(1e-6)
 
 
-def test_a_pure_answer_from_a_fresh_sample_stays_pure():
-    release = answers_of(**SAMPLED).ask("what of the card?", epsilon=1)
-    assert (release.terms.epsilon, release.terms.delta) == (1.0, 0.0)
+@pytest.mark.parametrize("selection", ["joint", "one-shot"])
+def test_a_pure_answer_from_a_fresh_sample_stays_pure_and_needs_no_share_for_failures(selection):
+    method = make_answerer("ksa", k=2, selection=selection)
+    release = answers_of(method=method, **{**SAMPLED, "budget": BUDGET}).ask("what of the card?", epsilon=1)
+    assert (release.terms.epsilon, release.terms.delta) == (pytest.approx(1.0, rel=1e-5), 0.0)
+
+
+@pytest.mark.parametrize("method", ["ksa", "esa"])
+def test_a_sample_of_every_unit_amplifies_nothing_and_needs_no_share_for_failures(method):
+    method = make_answerer(method, **({"k": 2} if method == "ksa" else {}))
+    whole = answers_of(method=method, embedder=FakeScorer() if "Embedder" in method.needs else None)
+    sampled = answers_of(method=method, embedder=whole.embedder, sampling="without-replacement", experts=12, shots=2)
+    plans = [each.plan(1, None, each.public_side({"question": "what of the card?"})) for each in (whole, sampled)]
+    assert plans[0].charge == plans[1].charge
+    assert sampled.ask("what of the card?", epsilon=1).terms.epsilon == pytest.approx(1.0, rel=1e-5)
 
 
 # Failures

@@ -593,10 +593,15 @@ class PrivateAnswers:
 
     @property
     def _delta(self) -> float:
-        """Delta of one answer where none was named: the budget's, for methods that need one."""
+        """Delta of one answer where none was named: the budget's, which a fresh sample does not spend.
+
+        A method that needs none then has a pure price.
+        """
         budget = self.budget
-        if not self.sampling.is_fresh or not self.method.needs_delta or self._records is None:
+        if self._records is None or self.sampling.rate_of(self._units) is None:
             return budget.delta
+        if not self.method.needs_delta:
+            return 0.0
         raise ParameterError(
             "delta",
             None,
