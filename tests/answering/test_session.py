@@ -177,7 +177,8 @@ def test_an_expert_that_fails_by_itself_is_null_and_nobody_sees_it():
     assert answers.ask("what of the card?", epsilon=30).value == "Call the card team, a public one."
 
 
-def test_an_answer_that_could_not_be_finished_is_finished_later_from_what_was_drawn(monkeypatch):
+@pytest.mark.parametrize("given", ["mine", None])
+def test_an_answer_that_could_not_be_finished_is_finished_later_from_what_was_drawn(monkeypatch, given):
     answers = answers_of(shots=1)
     kind, drawn = type(answers.method), []
     draw, finish = kind.draw, kind.finish
@@ -191,13 +192,16 @@ def test_an_answer_that_could_not_be_finished_is_finished_later_from_what_was_dr
 
     monkeypatch.setattr(kind, "draw", counted)
     monkeypatch.setattr(kind, "finish", fails)
-    with pytest.raises(ModelError, match="what was drawn is used, and nothing more is charged"):
-        answers.ask("what of the card?", epsilon=1, release_id="mine")
+    with pytest.raises(ModelError, match="an answer that is made of it later costs nothing more") as caught:
+        answers.ask("what of the card?", epsilon=1, release_id=given)
+    name = caught.value.release_id
+    assert f"release_id={name!r}" in str(caught.value)
+    assert answers.unfinished == {name: {"question": "what of the card?"}}
     monkeypatch.setattr(kind, "finish", finish)
-    answers.ask("what of the card?", epsilon=1, release_id="mine")
-    assert (kinds(answers), drawn) == (["reserve", "release"], [1])
+    assert answers.ask("what of the card?", epsilon=1, release_id=name).release_id == name
+    assert (kinds(answers), drawn, answers.unfinished) == (["reserve", "release"], [1], {})
     with pytest.raises(LedgerMismatchError):
-        answers.ask("what of the card?", epsilon=1, release_id="mine")
+        answers.ask("what of the card?", epsilon=1, release_id=name)
 
 
 def test_what_was_drawn_for_one_question_answers_no_other(monkeypatch):

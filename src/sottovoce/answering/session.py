@@ -329,7 +329,8 @@ class PrivateAnswers:
         Raises:
             BudgetExhaustedError: It cannot be paid for; nothing was charged and nothing private read.
             LedgerMismatchError: The release id was used before.
-            ModelError: A model failed; the message says whether something was charged.
+            ModelError: A model failed; the message says whether something was charged. Where an answer was drawn and
+                could not be finished, the error has its ``release_id``.
         """
         query, _ = self.question(question), self.account
         name = secrets.token_hex(16) if release_id is None else require_release_id(release_id)
@@ -340,7 +341,12 @@ class PrivateAnswers:
             drawn = self.draw(query, plan, public, name)
             terms = self.terms(plan, drawn.isolation)
             self._unfinished[name] = (query, drawn, terms)
-        release = Release(self.finish(drawn), terms, name, self.balance)
+        try:
+            value = self.finish(drawn)
+        except ModelError as error:
+            again = f"Ask the same question of this object again with release_id={name!r}"
+            raise ModelError(f"{error} {again}.", retryable=error.retryable, release_id=name) from error
+        release = Release(value, terms, name, self.balance)
         del self._unfinished[name]
         return release
 
@@ -356,6 +362,11 @@ class PrivateAnswers:
             raise ParameterError("questions", type(questions), "several questions, such as a list of texts")
         for question in questions:
             yield self.ask(question, epsilon=epsilon, delta=delta)
+
+    @property
+    def unfinished(self) -> dict[str, Query]:
+        """Answers that were charged and drawn here and are not finished: their release ids, with their questions."""
+        return {name: query for name, (query, _, _) in self._unfinished.items()}
 
     # Before the charge
 
@@ -484,8 +495,8 @@ class PrivateAnswers:
                 raise
             failure = str(error) if isinstance(error, ModelError) else type(error).__name__
             raise ModelError(
-                f"The model {self.writer.name} failed on public input, behind the draw: {failure}. The charge stands. "
-                "Ask again under the same name, or with --resume: what was drawn is used, and nothing more is charged.",
+                f"The model {self.writer.name} failed on public input, behind the draw: {failure}. The charge stands; "
+                "what was drawn is kept, and an answer that is made of it later costs nothing more.",
                 retryable=True,
             ) from error
 

@@ -132,4 +132,12 @@ MUTANTS = [
         "",
         (_DOOR + "test_what_a_draw_refuses_for_public_reasons_is_refused_before_the_charge",),
     ),
+    Mutant(
+        "unfinished-answer-without-its-name",
+        "an answer that was paid for and could not be finished has a name that nobody is told",
+        "answering/session.py",
+        "retryable=error.retryable, release_id=name) from error",
+        "retryable=error.retryable) from error",
+        (_DOOR + "test_an_answer_that_could_not_be_finished_is_finished_later_from_what_was_drawn",),
+    ),
 ]
