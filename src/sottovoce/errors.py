@@ -136,10 +136,12 @@ class ModelError(SottoError):
 
     Attributes:
         retryable: Whether the same call may succeed later.
+        release_id: Of an answer that was charged and drawn, and could not be finished: asked again under this name, it
+            is made of what was drawn. ``None`` for any other failure.
     """
 
     exit_code: ClassVar[int] = 4
 
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
+    def __init__(self, message: str, *, retryable: bool = False, release_id: str | None = None) -> None:
         super().__init__(message)
-        self.retryable = retryable
+        self.retryable, self.release_id = retryable, release_id

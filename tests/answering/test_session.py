@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from answering.worlds_of_answers import BUDGET, TASK, Journal, answers_of, is_private, kinds, rows
+from answering.worlds_of_answers import BUDGET, TASK, Journal, answers_of, is_private, is_rehearsal, kinds, rows
 from hunting import hunt, hunt_error, marker, search
 from sottovoce.errors import (
     AssignmentError,
@@ -17,6 +17,8 @@ from sottovoce.errors import (
     NonPrivateError,
     ParameterError,
 )
+from sottovoce.experts.sampling import ExpertSampling
+from sottovoce.methods.answering.answerer import make_answerer
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer, FakeWriter, nearest_output
 from sottovoce.privacy.ledger.budget import Budget
@@ -40,7 +42,9 @@ def test_an_answer_is_worked_out_charged_read_noted_drawn_and_finished_in_this_o
     journal.watch(monkeypatch, answers)
     release = answers.ask("what of the card?", epsilon=1)
     # After the private read the writer is asked the bare question once more; finishing asks it public things.
-    assert journal.events == ["public", "charge", "private read", "public", "leaves", "draw", "finish", "public"]
+    assert journal.events == [
+        *("public", "rehearsal", "charge", "private read", "public", "leaves", "draw", "finish", "public")
+    ]
     assert kinds(answers) == ["reserve", "release"]
     assert (release.terms.epsilon, release.remaining.answers) == (1.0, 1)
 
@@ -50,7 +54,7 @@ def test_where_coins_decide_what_is_read_the_draw_begins_before_the_read(journal
     answers = answers_of(journal.writer(), **options)
     journal.watch(monkeypatch, answers)
     answers.ask("what of the card?", epsilon=1, delta=1e-7)
-    assert journal.events[:4] == ["public", "charge", "leaves", "private read"]
+    assert journal.events[:5] == ["public", "rehearsal", "charge", "leaves", "private read"]
 
 
 def test_an_answer_that_cannot_be_paid_for_lets_the_writer_read_nothing_private(journal):
@@ -80,9 +84,21 @@ def test_a_fresh_sample_spends_its_delta_from_the_share_for_failures():
     assert release.remaining.failure_spent == pytest.approx(1e-6)
 
 
-def test_a_pure_answer_from_a_fresh_sample_stays_pure():
-    release = answers_of(**SAMPLED).ask("what of the card?", epsilon=1)
-    assert (release.terms.epsilon, release.terms.delta) == (1.0, 0.0)
+@pytest.mark.parametrize("selection", ["joint", "one-shot"])
+def test_a_pure_answer_from_a_fresh_sample_stays_pure_and_needs_no_share_for_failures(selection):
+    method = make_answerer("ksa", k=2, selection=selection)
+    release = answers_of(method=method, **{**SAMPLED, "budget": BUDGET}).ask("what of the card?", epsilon=1)
+    assert (release.terms.epsilon, release.terms.delta) == (pytest.approx(1.0, rel=1e-5), 0.0)
+
+
+@pytest.mark.parametrize("method", ["ksa", "esa"])
+def test_a_sample_of_every_unit_amplifies_nothing_and_needs_no_share_for_failures(method):
+    method = make_answerer(method, **({"k": 2} if method == "ksa" else {}))
+    whole = answers_of(method=method, embedder=FakeScorer() if "Embedder" in method.needs else None)
+    sampled = answers_of(method=method, embedder=whole.embedder, sampling="without-replacement", experts=12, shots=2)
+    plans = [each.plan(1, None, each.public_side({"question": "what of the card?"})) for each in (whole, sampled)]
+    assert plans[0].charge == plans[1].charge
+    assert sampled.ask("what of the card?", epsilon=1).terms.epsilon == pytest.approx(1.0, rel=1e-5)
 
 
 # Failures
@@ -96,6 +112,19 @@ def test_what_fails_in_public_is_not_charged(journal):
     with pytest.raises(ModelError, match="Nothing was charged") as caught:
         answers.ask("what of the card?", epsilon=1)
     assert (caught.value.retryable, kinds(answers)) == (True, [])
+
+
+@pytest.mark.parametrize("sampled", [{}, SAMPLED])
+def test_what_a_draw_refuses_for_public_reasons_is_refused_before_the_charge(journal, monkeypatch, sampled):
+    answers = answers_of(journal.writer(), **sampled)
+
+    def refuses(self, setting, experts, public, randomness):
+        raise ParameterError("weights", len(public.universe), "fewer than there are")
+
+    monkeypatch.setattr(type(answers.method), "draw", refuses)
+    with pytest.raises(ParameterError, match="fewer than there are"):
+        answers.ask("what of the card?", epsilon=1)
+    assert (journal.events, kinds(answers)) == (["public"], [])
 
 
 def test_a_writer_that_says_nothing_to_the_bare_question_is_refused_before_the_charge():
@@ -148,13 +177,14 @@ def test_an_expert_that_fails_by_itself_is_null_and_nobody_sees_it():
     assert answers.ask("what of the card?", epsilon=30).value == "Call the card team, a public one."
 
 
-def test_an_answer_that_could_not_be_finished_is_finished_later_from_what_was_drawn(monkeypatch):
+@pytest.mark.parametrize("given", ["mine", None])
+def test_an_answer_that_could_not_be_finished_is_finished_later_from_what_was_drawn(monkeypatch, given):
     answers = answers_of(shots=1)
     kind, drawn = type(answers.method), []
     draw, finish = kind.draw, kind.finish
 
     def counted(*arguments):
-        drawn.append(1)
+        drawn.extend([] if is_rehearsal(arguments) else [1])
         return draw(*arguments)
 
     def fails(*arguments):
@@ -162,13 +192,16 @@ def test_an_answer_that_could_not_be_finished_is_finished_later_from_what_was_dr
 
     monkeypatch.setattr(kind, "draw", counted)
     monkeypatch.setattr(kind, "finish", fails)
-    with pytest.raises(ModelError, match="what was drawn is used, and nothing more is charged"):
-        answers.ask("what of the card?", epsilon=1, release_id="mine")
+    with pytest.raises(ModelError, match="an answer that is made of it later costs nothing more") as caught:
+        answers.ask("what of the card?", epsilon=1, release_id=given)
+    name = caught.value.release_id
+    assert f"release_id={name!r}" in str(caught.value)
+    assert answers.unfinished == {name: {"question": "what of the card?"}}
     monkeypatch.setattr(kind, "finish", finish)
-    answers.ask("what of the card?", epsilon=1, release_id="mine")
-    assert (kinds(answers), drawn) == (["reserve", "release"], [1])
+    assert answers.ask("what of the card?", epsilon=1, release_id=name).release_id == name
+    assert (kinds(answers), drawn, answers.unfinished) == (["reserve", "release"], [1], {})
     with pytest.raises(LedgerMismatchError):
-        answers.ask("what of the card?", epsilon=1, release_id="mine")
+        answers.ask("what of the card?", epsilon=1, release_id=name)
 
 
 def test_what_was_drawn_for_one_question_answers_no_other(monkeypatch):
@@ -239,6 +272,8 @@ def test_nothing_private_is_shown(tmp_path):
         ({"method": "esa", "embedder": FakeWriter()}, ParameterError, "a model that embeds"),
         ({"sampling": "poisson"}, AssignmentError, "independent coins"),
         ({"sampling": "categorical", "experts": 3}, ParameterError, "rate"),
+        ({"sampling": "cells", "experts": 3}, ParameterError, "no clustering is charged here"),
+        ({"sampling": ExpertSampling(2, 3, "cells")}, ParameterError, "no clustering is charged here"),
         ({"adjacency": "add-remove"}, AssignmentError, "public number of slots"),
         ({"experts": 13}, ParameterError, "at most 12"),
         ({"tokens": 0}, ParameterError, "tokens"),

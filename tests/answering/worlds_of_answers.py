@@ -35,6 +35,11 @@ def is_private(request) -> bool:
     return any("private" in text for shot in request.shots for text in shot)
 
 
+def is_rehearsal(arguments) -> bool:
+    """Whether a call of ``draw`` is given experts that all say nothing."""
+    return not any(arguments[2].texts_without_noise())
+
+
 class Journal:
     """What happened, in order: private and public requests, charges, marks, draws and answers."""
 
@@ -58,7 +63,13 @@ class Journal:
 
     def watch(self, monkeypatch, answers: PrivateAnswers) -> None:
         kind = type(answers.method)
-        self._watch(monkeypatch, kind, "draw", "draw")
+        draw = kind.draw
+
+        def drawn(*arguments):
+            self.note("rehearsal" if is_rehearsal(arguments) else "draw")
+            return draw(*arguments)
+
+        monkeypatch.setattr(kind, "draw", drawn)
         self._watch(monkeypatch, kind, "finish", "finish")
 
     def writer(self, function=nearest_output) -> FakeWriter:

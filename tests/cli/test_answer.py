@@ -344,6 +344,19 @@ def test_a_writer_that_fails_ends_with_4_and_nothing_is_charged(desk, monkeypatc
     assert "Nothing was charged" in desk.refuses(code=4)
 
 
+def test_an_answer_that_is_drawn_and_not_finished_is_kept_with_an_output_alone(desk, monkeypatch):
+    def fails(answers, drawn):
+        raise ModelError("the server is gone", retryable=True)
+
+    with monkeypatch.context() as broken:
+        broken.setattr("sottovoce.answering.session.PrivateAnswers.finish", fails)
+        code, out, err = desk.run(limit="1")
+        assert (code, out, "It is lost with this command" in err, "release_id=" in err) == (4, "", True, True)
+        assert desk.run(limit="1", out="answers.jsonl")[0] == 4
+    assert desk.run("--resume", limit="1", out="answers.jsonl")[0] == 0
+    assert len(desk.entries()) == 2
+
+
 def test_an_existing_output_is_left_alone(desk):
     (desk.folder / "answers.jsonl").write_text("mine")
     code, _, err = desk.run(out="answers.jsonl")

@@ -139,6 +139,7 @@ ANSWERERS = [
     (answerers.WithoutNoise, "drive", "draws from no mechanism"),
     (answerers.AsksWhileDrawing, "draws", "asks a model while it draws"),
     (answerers.FailsOnSomeDraws, "draws", "raised ValueError"),
+    (answerers.TooLargeAnOption, "draws", "raised ParameterError: top is 64"),
     (answerers.TellsHowMany, "post-processing", "two outcomes"),
     (answerers.NoTextWhenSilent, "finish", "is no text"),
     (answerers.NoiseOfADrop, "sensitivity", "2 times the norm"),

@@ -1,7 +1,8 @@
 """PrivateAnswers: records, task, writer, method and budget, joined so that the order of things cannot be got wrong.
 
-For every answer: work out the public side, charge the ledger durably, let experts write from private records, note that
-the draw begins, draw, save and note what leaves, and make the answer of it.
+For every answer: work out the public side, rehearse the draw with experts that say nothing, charge the ledger durably,
+let experts write from private records, note that the draw begins, draw, save and note what leaves, and make the answer
+of it.
 
 Guarantee   A charge is drawn once. What was drawn is public from then on: the answer is made of it and of public things
             alone (``Answerer.finish``), as often as it takes and for nothing.
@@ -24,7 +25,7 @@ from typing import Any, ClassVar, Final, Protocol, final
 import numpy as np
 
 from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoError
-from sottovoce.experts.sampling import ALL, ExpertSampling
+from sottovoce.experts.sampling import ALL, CELLS, SAMPLINGS, ExpertSampling
 from sottovoce.experts.written import TEXTS, WrittenEnsemble, WrittenOutputs, request_of
 from sottovoce.methods.answering.answerer import (
     Answerer,
@@ -328,7 +329,8 @@ class PrivateAnswers:
         Raises:
             BudgetExhaustedError: It cannot be paid for; nothing was charged and nothing private read.
             LedgerMismatchError: The release id was used before.
-            ModelError: A model failed; the message says whether something was charged.
+            ModelError: A model failed; the message says whether something was charged. Where an answer was drawn and
+                could not be finished, the error has its ``release_id``.
         """
         query, _ = self.question(question), self.account
         name = secrets.token_hex(16) if release_id is None else require_release_id(release_id)
@@ -339,7 +341,12 @@ class PrivateAnswers:
             drawn = self.draw(query, plan, public, name)
             terms = self.terms(plan, drawn.isolation)
             self._unfinished[name] = (query, drawn, terms)
-        release = Release(self.finish(drawn), terms, name, self.balance)
+        try:
+            value = self.finish(drawn)
+        except ModelError as error:
+            again = f"Ask the same question of this object again with release_id={name!r}"
+            raise ModelError(f"{error} {again}.", retryable=error.retryable, release_id=name) from error
+        release = Release(value, terms, name, self.balance)
         del self._unfinished[name]
         return release
 
@@ -355,6 +362,11 @@ class PrivateAnswers:
             raise ParameterError("questions", type(questions), "several questions, such as a list of texts")
         for question in questions:
             yield self.ask(question, epsilon=epsilon, delta=delta)
+
+    @property
+    def unfinished(self) -> dict[str, Query]:
+        """Answers that were charged and drawn here and are not finished: their release ids, with their questions."""
+        return {name: query for name, (query, _, _) in self._unfinished.items()}
 
     # Before the charge
 
@@ -444,6 +456,7 @@ class PrivateAnswers:
 
         Raises:
             BudgetExhaustedError: It cannot be paid for; nothing was charged and nothing read.
+            InputError: Its draw refuses a public setting; nothing was charged.
             ModelError: The writer failed for a reason that is no expert's own; the charge stands.
         """
         account, ensemble = self.account, self._ensemble
@@ -455,6 +468,7 @@ class PrivateAnswers:
             outputs = ensemble.ask(query, public.zero_shot)
             account.mark_released([release_id])
             return self._drawn(plan, outputs, public)
+        self._rehearse(plan, ensemble, public)
         reservation = Reservation(release_id, plan.charge, self._note(plan), asked)
         account.reserve([reservation])
         begin = partial(self._begin, account, release_id, keeper, room)
@@ -481,8 +495,8 @@ class PrivateAnswers:
                 raise
             failure = str(error) if isinstance(error, ModelError) else type(error).__name__
             raise ModelError(
-                f"The model {self.writer.name} failed on public input, behind the draw: {failure}. The charge stands. "
-                "Ask again under the same name, or with --resume: what was drawn is used, and nothing more is charged.",
+                f"The model {self.writer.name} failed on public input, behind the draw: {failure}. The charge stands; "
+                "what was drawn is kept, and an answer that is made of it later costs nothing more.",
                 retryable=True,
             ) from error
 
@@ -566,6 +580,11 @@ class PrivateAnswers:
         keeper.make_room(room)
         account.begin([release_id])
 
+    def _rehearse(self, plan: AnswerPlan, ensemble: WrittenEnsemble, public: PublicSide) -> None:
+        """Draws without a record, of experts that say nothing, and forgets it: what a draw refuses for public reasons
+        is refused before the charge. Its coins are not those of the draw."""
+        plan.answerer.draw(plan.setting, ensemble.silent(), public, SystemRandomness())
+
     def _drawn(self, plan: AnswerPlan, outputs: WrittenOutputs, public: PublicSide) -> Drawn:
         outcome = plan.answerer.draw(plan.setting, outputs, public, self._randomness)
         return Drawn(outcome, public, self.isolation)
@@ -585,10 +604,15 @@ class PrivateAnswers:
 
     @property
     def _delta(self) -> float:
-        """Delta of one answer where none was named: the budget's, for methods that need one."""
+        """Delta of one answer where none was named: the budget's, which a fresh sample does not spend.
+
+        A method that needs none then has a pure price.
+        """
         budget = self.budget
-        if not self.sampling.is_fresh or not self.method.needs_delta or self._records is None:
+        if self._records is None or self.sampling.rate_of(self._units) is None:
             return budget.delta
+        if not self.method.needs_delta:
+            return 0.0
         raise ParameterError(
             "delta",
             None,
@@ -691,12 +715,15 @@ def _sampling_of(
     rate: float | None,
     adjacency: Adjacency,
 ) -> ExpertSampling:
-    if isinstance(sampling, ExpertSampling):
-        return sampling
-    Kind(str, "the name of a sampling").read("sampling", sampling)
-    if shots is None:
-        shots = SHOTS if adjacency.size_is_public or experts is not None else 1
-    return ExpertSampling(shots=shots, experts=experts, sampling=sampling, rate=rate)
+    if not isinstance(sampling, ExpertSampling):
+        Kind(str, "the name of a sampling").read("sampling", sampling)
+        if shots is None:
+            shots = SHOTS if adjacency.size_is_public or experts is not None else 1
+        sampling = ExpertSampling(shots=shots, experts=experts, sampling=sampling, rate=rate)
+    if sampling.sampling == CELLS:
+        limit = f"one of {', '.join(SAMPLINGS)}: no clustering is charged here whose cells experts could be given"
+        raise ParameterError("sampling", CELLS, f"{limit} ('WrittenEnsemble.place' is for those who charge one)")
+    return sampling
 
 
 def _examples_of(public: PublicRecords | Sequence[AnswerExample], task: AnswerTask) -> list[AnswerExample]:

@@ -457,6 +457,11 @@ def _to_stdout(
                     put(rows[-1])
                 bar.update(doing, advance=1)
     except BaseException:
+        if run.answers.unfinished:
+            say(
+                "An answer was charged and drawn, and could not be finished. It is lost with this command: what is "
+                "drawn is kept with --out alone, and --resume goes on from there."
+            )
         if hold and rows:
             say(f"{len(rows)} answers were paid before the run ended; they are on stdout, a row a line.")
             for row in rows:

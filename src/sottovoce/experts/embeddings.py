@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from math import isqrt
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ VECTOR_GRID_BITS: Final = 16
 """Vectors are put on a grid of 2**-16 of their own unit."""
 _MOST_STEPS: Final = 1 << 40
 """Largest norm of a summand, in grid steps, so that sums over millions of experts do not overflow."""
+Clip = Annotated[float, Number(2.0**-VECTOR_GRID_BITS, _MOST_STEPS * 2.0**-VECTOR_GRID_BITS)]
+"""A norm bound that the grid of vectors can keep."""
 
 
 def sum_of_clipped(

@@ -136,15 +136,15 @@ class ExpertSampling:
         return self.experts
 
     def rate_of(self, units: int | None) -> float | None:
-        """The chance of a unit to be in the sample of one question; ``None`` where nothing is sampled."""
+        """The chance of a unit to be in the sample of one question; ``None`` where nothing is sampled, or every unit
+        is in it: then nothing is amplified."""
         if self.sampling == CATEGORICAL:
             return self.rate
-        if self.sampling == WITHOUT_REPLACEMENT and units:
-            return (self.experts or 0) * self.shots / units
-        return None
+        size = (self.experts or 0) * self.shots
+        return size / units if self.sampling == WITHOUT_REPLACEMENT and units and size < units else None
 
     def shared_sample(self, adjacency: Adjacency, units: int | None) -> SharedSample | None:
-        """The sample of one question; ``None`` where nothing is sampled.
+        """The sample of one question; ``None`` where no sample is drawn for it.
 
         Everything that is released from it is amplified together, once.
 

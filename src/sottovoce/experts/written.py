@@ -273,8 +273,7 @@ class WrittenEnsemble(Opaque):
             ModelError: The writer or the embedder failed for a reason that is no expert's own. What it said of it stays
                 here, for it could quote a record.
         """
-        if self._fixed is None and self._sampling.sampling == CELLS:
-            raise ParameterError("cells", None, "given before experts are asked: released ones, by 'place'")
+        self.require_placed()
         slots = self._fixed if self._fixed is not None else self._sampling.drawn(len(self._units), self._randomness)
         requests: list[WritingRequest | None] = []
         for slot in slots:
@@ -283,6 +282,26 @@ class WrittenEnsemble(Opaque):
         texts = self._written(requests, request_of(self._task, query, ()), rehearsed)
         vectors = None if self._embedder is None else self._vectors_of(texts, self._embedder)
         return WrittenOutputs(texts, self._change, self._adjacency, slots=self._slots, vectors=vectors)
+
+    def require_placed(self) -> None:
+        """Refuses experts that no released cell was given to. It follows from public settings alone.
+
+        Raises:
+            ParameterError: The sampling is of cells, and ``place`` was not called.
+        """
+        if self._fixed is None and self._sampling.sampling == CELLS:
+            raise ParameterError("cells", None, "given before experts are asked: released ones, by 'place'")
+
+    def silent(self) -> WrittenOutputs:
+        """What experts would leave that all wrote nothing: as it is shaped, without a record and without a model.
+
+        A release of it refuses for public reasons what a release of their answers would, before anything is charged
+        (``answering.session``).
+        """
+        self.require_placed()
+        slots = self._slots or 0
+        vectors = None if self._embedder is None else np.full((slots, self._embedder.dimension), np.nan)
+        return WrittenOutputs([None] * slots, self._change, self._adjacency, slots=self._slots, vectors=vectors)
 
     def record_points(self) -> PrivatePoints:
         """One point a unit, for a clustering of the records themselves, which is charged by itself.

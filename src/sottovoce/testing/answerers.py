@@ -40,7 +40,7 @@ from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fing
 from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal
 from sottovoce.testing.fitters import first_difference
 from sottovoce.testing.label_worlds import seeded
-from sottovoce.testing.options import name_of, settings_of, subject_of
+from sottovoce.testing.options import edges_of, name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
@@ -137,6 +137,7 @@ class _Answerer:
                 self._sampler(plan, relation, experts)
             if self.first or self.full:
                 self._at_the_edges(relation)
+        self._options_at_the_edges(RELATIONS[0])
         if self.first and driven:
             road(self.answerer, self.subject, self.report)
         if repr(self.answerer) != before:
@@ -434,6 +435,21 @@ class _Answerer:
                     self._charged(plan, price, f"{relation}, {price}")
                     self._draw(plan, relation, worlds.neighbourhoods(relation, experts)[0][0])
                     self.report.kept("edges", 1, "answers at prices as small and as large as any")
+
+    def _options_at_the_edges(self, relation: Relation) -> None:
+        """An option at an end of its range is refused where it is planned, or can be drawn."""
+        public = worlds.public_side(len(worlds.POOL), Writing())
+        setting = relation.setting(worlds.MANY, len(public.candidates), len(public.universe))
+        world = worlds.neighbourhoods(relation, worlds.MANY)[0][0]
+        for name, ends in edges_of(type(self.answerer)).items():
+            for end in ends:
+                with must_not_raise("price", self.subject, f"its plan at {name} {end}", str(relation)):
+                    try:
+                        plan = replace(self.answerer, **{name: end}).plan(PRICES[0], setting)  # type: ignore[type-var]
+                    except InputError:
+                        continue
+                self._draw(plan, relation, world)
+                self.report.kept("edges", 1, "answers at options as small and as large as any")
 
     def _draw(
         self,

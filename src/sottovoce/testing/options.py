@@ -9,6 +9,7 @@ declares none cannot be driven, and fails.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass
 from enum import Enum
@@ -16,11 +17,12 @@ from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from sottovoce.errors import InputError
-from sottovoce.parameters import OneOf
+from sottovoce.parameters import Number, OneOf
 from sottovoce.testing.report import ContractError, Effort
 
 COMPANIONS: Final[tuple[float, ...]] = (0.25, 2)
 """Numbers that are tried for an optional one: beside a choice that needs it, and alone."""
+_MOST_STEPS: Final = 1_000_000
 _SETTLED: Final = ("dials", "priced_too", "calibrated_parameters")
 """Attributes of an entry that name parameters which a price settles."""
 
@@ -102,6 +104,36 @@ def numbers_of(cls: type) -> dict[str, float]:
         for field in fields(cls)
         if field.init and isinstance(field.default, int | float) and not isinstance(field.default, bool)
     }
+
+
+def edges_of(cls: type) -> dict[str, tuple[float, ...]]:
+    """Every option that is a number between limits, with the least and the most that it may be.
+
+    Whole numbers above a million are left out: as many steps of anything take too long.
+
+    Example:
+        >>> from sottovoce.methods.answering.ksa import KSA
+        >>> edges_of(KSA)["k"]
+        (1, 64)
+    """
+    if not is_dataclass(cls):
+        return {}
+    hints = get_type_hints(cls, include_extras=True)
+    return {
+        field.name: _ends(limit)
+        for field in fields(cls)
+        if field.init and not field.name.startswith("_")
+        for part in _parts(hints[field.name])
+        for limit in getattr(part, "__metadata__", ())
+        if isinstance(limit, Number)
+    }
+
+
+def _ends(limit: Number) -> tuple[float, ...]:
+    least = math.nextafter(limit.least, math.inf) if limit.above_least else limit.least
+    most = math.nextafter(limit.most, -math.inf) if limit.below_most else limit.most
+    tried = [end for end in (least, most) if math.isfinite(end) and not (limit.whole and end > _MOST_STEPS)]
+    return tuple(int(end) if limit.whole else end for end in tried)
 
 
 def name_of(entry: Any) -> str:

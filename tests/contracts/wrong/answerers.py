@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import numpy as np
 
+from sottovoce.errors import ParameterError
 from sottovoce.experts.keywords import keywords_of, universe_of
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.methods.answering.answerer import Answerer, Outcome
-from sottovoce.parameters import Positive
+from sottovoce.parameters import Number, Positive
 from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.aggregates import Scores, VectorSum
 from sottovoce.privacy.events import BoundedRange, NoOpDpEvent, ZCDpEvent
+from sottovoce.privacy.parameters import Epsilon
 from sottovoce.randomness import SeededRandomness
 
 
@@ -23,7 +26,7 @@ class OneKeyword(Answerer):
 
     name = "one-keyword"
     calibrated_parameters = ("eta",)
-    eta: Positive | None = None
+    eta: Epsilon | None = None
 
     def calibrated(self, price, setting):
         return self if self.eta is not None else replace(self, eta=price.epsilon)
@@ -43,6 +46,18 @@ class OneKeyword(Answerer):
 
     def finish(self, outcome, public):
         return public.written(f"Use the word {outcome.values['word']}.")
+
+
+@dataclass(frozen=True)
+class TooLargeAnOption(OneKeyword):
+    """Finds out while it draws that an option is too large."""
+
+    top: Annotated[int, Number(1, 64, whole=True)] = 2
+
+    def counts(self, experts, public):
+        if self.top > len(public.universe):
+            raise ParameterError("top", self.top, f"at most {len(public.universe)}")
+        return super().counts(experts, public)
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,14 @@ def test_a_sample_buys_less_noise_and_is_charged_at_one_point():
     assert plan.event.event == ApproximateDP(pytest.approx(4.828762, abs=1e-5), pytest.approx(6.5e-6, rel=1e-6))
 
 
+@pytest.mark.parametrize("clip", [1e-5, 1e8])
+def test_a_clip_that_the_grid_cannot_keep_is_refused_before_anything_is_planned(clip):
+    with pytest.raises(ParameterError, match="clip is"):
+        ESA(clip=clip)
+    for end in (2.0**-16, 2.0**24):
+        assert written([[0.6, 0.2]]).embedding_sum(ESA(clip=end).clip).squared_l2 == (2 * end * 2**16) ** 2
+
+
 def test_an_outcome_says_which_public_answers_are_near_and_finishes_from_itself():
     side = public_side(4, Writing())
     outcome = ESA(sigma=1e-3).draw(

@@ -49,6 +49,14 @@ def test_a_charge_is_one_point_where_a_ledger_adds_epsilons_and_the_event_where_
     assert plan.epsilon == pytest.approx(2.0, rel=1e-3)
 
 
+@pytest.mark.parametrize("units", [100, 101, 10**9])
+def test_every_rate_of_a_sample_has_a_plan_that_spends_its_price(units):
+    sampled = setting(units=units, sampling=ExpertSampling(1, 100, "without-replacement"))
+    for epsilon in (1e-6, 0.05, 0.95, 1.7, 6.13, 30.0):
+        plan = make_answerer("ksa", k=2).plan(Price(epsilon, 0.0), sampled)
+        assert epsilon * (1 - 1e-5) <= plan.epsilon <= epsilon
+
+
 def test_a_charge_never_promises_more_than_was_asked_and_never_less_than_it_costs():
     for name, adds in ((name, adds) for name in ("esa", "ksa") for adds in (True, False)):
         for epsilon in (0.1, 1.0, 7.3):

@@ -262,4 +262,49 @@ MUTANTS = [
         "",
         PAIRS,
     ),
+    Mutant(
+        "esa-clip-of-any-size",
+        "a clip that no grid can keep is planned and charged, and its draw always fails",
+        "methods/answering/esa.py",
+        "    clip: Clip = 1.0\n",
+        "    clip: Positive = 1.0\n",
+        (*ESA, CONTRACT.format("esa")),
+    ),
+    Mutant(
+        "contract-without-edges-of-options",
+        "the contract tries no option at an end of its range",
+        "testing/answerers.py",
+        "        self._options_at_the_edges(RELATIONS[0])\n",
+        "",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed",),
+    ),
+    Mutant(
+        "base-of-a-sample-rounded-once",
+        "what a sample may cost before it is amplified is not checked by amplifying it, so that some plans fail",
+        "privacy/accounting/calibration.py",
+        "        base *= 1 - FLOAT_MARGIN\n",
+        "        break\n",
+        (PLANS[0] + "::test_every_rate_of_a_sample_has_a_plan_that_spends_its_price",),
+    ),
+    Mutant(
+        "sample-of-every-unit-amplifies",
+        "a sample that every unit is in counts as one, and its answers need a share for failures",
+        "experts/sampling.py",
+        " and units and size < units else None",
+        " and units else None",
+        (
+            "tests/answering/test_session.py"
+            "::test_a_sample_of_every_unit_amplifies_nothing_and_needs_no_share_for_failures",
+        ),
+    ),
+    Mutant(
+        "pure-sample-spends-the-budgets-delta",
+        "a method that needs no delta spends the budget's where a sample is drawn",
+        "answering/session.py",
+        "        if not self.method.needs_delta:\n            return 0.0\n",
+        "        if not self.method.needs_delta:\n            return budget.delta\n",
+        (
+            "tests/answering/test_session.py::test_a_pure_answer_from_a_fresh_sample_stays_pure_and_needs_no_share_for_failures",
+        ),
+    ),
 ]

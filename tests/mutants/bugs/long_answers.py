@@ -124,4 +124,20 @@ MUTANTS = [
         "",
         ("tests/cli/test_answer.py::test_an_option_that_the_method_does_not_use_is_refused",),
     ),
+    Mutant(
+        "draw-not-rehearsed",
+        "what a draw refuses for public reasons is found out when the answer is charged",
+        "answering/session.py",
+        "        self._rehearse(plan, ensemble, public)\n",
+        "",
+        (_DOOR + "test_what_a_draw_refuses_for_public_reasons_is_refused_before_the_charge",),
+    ),
+    Mutant(
+        "unfinished-answer-without-its-name",
+        "an answer that was paid for and could not be finished has a name that nobody is told",
+        "answering/session.py",
+        "retryable=error.retryable, release_id=name) from error",
+        "retryable=error.retryable) from error",
+        (_DOOR + "test_an_answer_that_could_not_be_finished_is_finished_later_from_what_was_drawn",),
+    ),
 ]

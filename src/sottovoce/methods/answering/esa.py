@@ -17,6 +17,7 @@ from typing import ClassVar, Final, Self, final
 import numpy as np
 
 from sottovoce.errors import ParameterError
+from sottovoce.experts.embeddings import Clip
 from sottovoce.experts.written import WrittenOutputs
 from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.methods.answering.answerer import Answerer, AnswerSetting, Outcome, PublicSide, register_answerer
@@ -81,7 +82,7 @@ class ESA(Answerer):
     needs: ClassVar[frozenset[str]] = frozenset({"Embedder", "pool"})
     needs_delta: ClassVar[bool] = True
     steps: ClassVar[Sequence[type[StepCost]]] = (EmbeddingMean,)
-    clip: Positive = 1.0
+    clip: Clip = 1.0
     sigma: Positive | None = None
 
     def calibrated(self, price: Price, setting: AnswerSetting) -> Self:

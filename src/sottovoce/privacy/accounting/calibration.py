@@ -20,7 +20,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.parameters import COUNT, Number
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
 from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN
-from sottovoce.privacy.accounting.subsampled_profiles import base_epsilon
+from sottovoce.privacy.accounting.subsampled_profiles import base_epsilon, epsilon_of_sampled
 from sottovoce.privacy.parameters import DELTA, EPSILON, RATE
 from sottovoce.privacy.unit import Adjacency
 
@@ -100,6 +100,9 @@ def calibrate(
 def base_of_sampled(epsilon: float, delta: float, rate: float) -> tuple[float, float]:
     """The (epsilon, delta) that a release may have before a sample of this rate amplifies it once (T10, T11).
 
+    Amplified again, as an accountant does it, the result costs no more than the target. With a rate of 1 nothing is
+    sampled, and the target itself may be spent.
+
     Every answer from a fresh sample needs it (``methods.answering``; specification 5.6.6).
 
     Example:
@@ -108,9 +111,12 @@ def base_of_sampled(epsilon: float, delta: float, rate: float) -> tuple[float, f
         (8.0, 6.5e-06)
     """
     rate = RATE.read("rate", rate)
-    return float(base_epsilon(np.array([epsilon]), rate)[0]) * (1 - FLOAT_MARGIN), min(
-        1.0, delta / rate * (1 - FLOAT_MARGIN)
-    )
+    if rate == 1:
+        return epsilon, delta
+    base = float(base_epsilon(np.array([epsilon]), rate)[0]) * (1 - FLOAT_MARGIN)
+    while math.isfinite(base) and epsilon_of_sampled(base, rate) * (1 + FLOAT_MARGIN) > epsilon:
+        base *= 1 - FLOAT_MARGIN
+    return base, min(1.0, delta / rate * (1 - FLOAT_MARGIN))
 
 
 def _search(excess: Callable[[float], float], increasing: bool, digits: int) -> float:
