@@ -135,7 +135,7 @@ def test_figures_are_those_of_the_certificate_and_the_ledger(made):
 
 
 def test_another_ledger_is_refused(made, tmp_path):
-    with pytest.raises(InputError, match="does not confirm this file .*no such charge"):
+    with pytest.raises(InputError, match=r"does not confirm this file .*no such charge"):
         facts_of(made[0], ledger=Ledger(str(tmp_path / "other.db")))
 
 
