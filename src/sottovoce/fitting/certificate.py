@@ -193,7 +193,7 @@ class FitCertificate:
             Check("the noise came from the operating system", not self.seeded, "seeded" if self.seeded else "yes"),
             Check("the model kept records apart", Isolation(self.isolation).holds, self.isolation),
             self._content(content_sha256),
-            *self._held_against(ledger, records),
+            *self.held_against(ledger, records),
         ]
 
     def require_sound(self, source: str) -> None:
@@ -293,7 +293,13 @@ class FitCertificate:
         own = self.content_sha256.encode("utf-8", "surrogatepass")
         return Check(what, hmac.compare_digest(content_sha256.encode(), own), "by its hash")
 
-    def _held_against(self, ledger: Ledger | None, records: PrivateRecords | None) -> list[Check]:
+    def held_against(self, ledger: Ledger | None, records: PrivateRecords | None) -> list[Check]:
+        """What a ledger and the records say of it: that it was charged, at this price, left, and is of these records.
+
+        Args:
+            ledger: That was charged.
+            records: The private records.
+        """
         charged, price = "it was charged before it left", "the charge is that of the certificate"
         left, data = "the support is the one that left", "the records are those that were charged"
         if ledger is None:
