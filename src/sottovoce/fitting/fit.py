@@ -313,8 +313,8 @@ class Fitting:
         if differs:
             what = ", ".join(name.replace("_", " ") for name in differs)
             raise InputError(
-                f"{source} differs from what this command makes in: {what}. Repeat the command that made it; or answer from it as it "
-                f"is, with --fitted {source}. Nothing was charged."
+                f"{source} differs from what this command makes in: {what}. Repeat the command that made it; or answer "
+                f"from it as it is, with --fitted {source}. Nothing was charged."
             )
 
     def run(
