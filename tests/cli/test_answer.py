@@ -199,6 +199,38 @@ def test_a_choice_that_was_stopped_goes_on_under_its_charge(desk, monkeypatch):
     assert (len(desk.entries()), len((desk.folder / "answers.jsonl").read_text().splitlines())) == (1, 2)
 
 
+def test_a_choice_is_paid_for_when_its_writer_was_seen_to_write(desk, monkeypatch):
+    given = {"method": "choice", "shots": None, "option": None, "out": "answers.jsonl"}
+    assert "one that writes texts" in desk.refuses(**{**given, "model": "nosuchmodel"})
+
+    def fails(request):
+        raise ModelError("the server is gone", retryable=True)
+
+    monkeypatch.setattr(FakeWriter.__init__, "__defaults__", (fails,))
+    assert "Nothing was charged" in desk.refuses(code=4, **given)
+
+
+def test_a_choice_of_other_records_or_settings_is_not_taken_for_ones_own(desk):
+    given = {"method": "choice", "shots": None, "option": None, "out": "answers.jsonl"}
+    assert desk.run(**given)[0] == 0
+    (desk.folder / "answers.jsonl").unlink()
+    desk.write("others.jsonl", [row.values for row in rows(16, "other private")])
+    for changed, what in (
+        ({"epsilon": "0.5"}, "parameters, epsilon"),
+        ({"delta": "1e-7"}, "delta"),
+        ({"adjacency": "add-remove"}, "adjacency"),
+        ({"private": "others.jsonl", "ledger": "notes.db"}, "ledger, which does not know"),
+        ({"ledger": "other.db"}, "ledger, which does not know"),
+        ({"option": "k=1"}, "parameters"),
+        ({"public": "others.jsonl"}, "public texts"),
+    ):
+        code, out, err = desk.run("--resume", **{**given, **changed})
+        assert (code, out, what in err) == (2, "", True), (changed, err)
+        assert not (desk.folder / "answers.jsonl").exists()
+    assert not (desk.folder / "other.db").exists()
+    assert (desk.run("--resume", **given)[0], len(desk.entries())) == (0, 1)
+
+
 def test_fit_makes_what_free_answers_follow_and_says_so(desk, capfd):
     words = [
         "fit", "--task", "question", "--private", "private.jsonl", "--public", "public.jsonl", "--ledger", "notes.db",

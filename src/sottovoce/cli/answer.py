@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from sottovoce.answering.session import PrivateAnswers
     from sottovoce.fitting.fitted import Fitted
     from sottovoce.methods.answering.answerer import Answerer, AnswerPlan
+    from sottovoce.models.base import Writer
     from sottovoce.records.sealed import PrivateRecords, PublicRecords
     from sottovoce.release import Release
-    from sottovoce.tasks import AnswerTask, Query
+    from sottovoce.tasks import AnswerExample, AnswerTask, Query
 
 _OF_EXPERTS = ("experts", "sampling", "sampling_probability", "public_experts")
 """Parameters that say nothing to a method that reads no private record, beside ``options.OF_RECORDS``."""
@@ -161,7 +162,7 @@ def answer(
         command.fitted = command.load_fitted(fitted)
     ids, questions = command.questions()
     if fitted is None:
-        command.fitted = command.chosen(len(questions), price, 1e-6 if slack is None else slack)
+        command.fitted = command.chosen(questions, price, 1e-6 if slack is None else slack)
         if command.chooses and command.fitted is None:
             return  # the price was said
     answers = command.answers()
@@ -232,7 +233,7 @@ class _Command:
         fitted.certificate.require_sound(file)
         return fitted
 
-    def chosen(self, questions: int, price: float, delta: float) -> Fitted | None:
+    def chosen(self, questions: Sequence[Query], price: float, delta: float) -> Fitted | None:
         """What is chosen now, where a choice is paid for once; ``None`` where each answer is paid for."""
         from sottovoce.planner.long_answers import AUTO, CHOICE, resolve_long_answer
 
@@ -241,7 +242,7 @@ class _Command:
         if self._name == AUTO:
             public = self._shown
             has_records = self.setup.private is not None
-            found = resolve_long_answer(questions=questions, public=len(public), has_records=has_records)
+            found = resolve_long_answer(questions=len(questions), public=len(public), has_records=has_records)
             self._name = found.method
             say(f"Method {found}")
         if self._name != CHOICE:
@@ -250,9 +251,9 @@ class _Command:
                 raise ParameterError("--out-fitted", str(given["out_fitted"]), limit)
             return None
         self.chooses = True
-        return self._choose(price, delta)
+        return self._choose(questions[:1], price, delta)
 
-    def _choose(self, price: float, delta: float) -> Fitted | None:
+    def _choose(self, questions: Sequence[Query], price: float, delta: float) -> Fitted | None:
         """Chooses examples, or takes what an interrupted run chose; ``None`` where only the price was asked for."""
         from sottovoce.answering.pairs import fit_task, pool_of
         from sottovoce.cli.fit import fitter_of, run, say_price
@@ -269,8 +270,6 @@ class _Command:
             raise ParameterError("--out-fitted", None, "given, or --out: what was chosen is paid for and kept")
         place = place or (out.with_name(out.name + ENDING) if out is not None else None)
         resume = self.given["resume"]
-        if resume and place is not None and place.exists():
-            return self.load_fitted(str(place))
         records = self._records()
         options = o.MethodOptions(self.setup.option or ())
         with options.as_typed():
@@ -287,10 +286,16 @@ class _Command:
                 ledger=self.setup.ledger,
                 caller=self.setup.caller,
             )
+        if resume and place is not None and place.exists():
+            fitted = self.load_fitted(str(place))
+            fitting.require_own(fitted, str(place))
+            return fitted
         if self.given["dry_run"]:
             say_price(fitting, as_json=self.given["as_json"])
             return None
         assert place is not None
+        for question in questions:  # a writer that cannot answer is found out before anything is paid for
+            self._after(self._shown, 1).public_side(question)
         fitted, _ = run(fitting, self.setup, place, resume=resume)
         say(f"Chosen: {place}. Answers after it are free: sotto answer --fitted {place}")
         return fitted
@@ -303,18 +308,10 @@ class _Command:
         from sottovoce.methods.base import Reads
 
         setup, chosen = self.setup, self.fitted
-        writer = load_writer(setup.model, **o.given(device=setup.device, dtype=setup.dtype, chat=setup.chat))
         if chosen is not None:
             examples = examples_of(chosen, self.task)
-            return PrivateAnswers(
-                records=None,
-                task=self.task,
-                public=examples,
-                method="public-shots",
-                writer=writer,
-                shots=len(examples),
-                tokens=self.given["tokens"],
-            )
+            return self._after(examples, len(examples))
+        writer = self._writer
         options = o.MethodOptions(setup.option or ())
         with options.as_typed():
             method = make_answerer(self._name, **read_answerer_options(self._name, options.values))
@@ -345,6 +342,26 @@ class _Command:
                 tokens=self.given["tokens"],
                 allow_non_private=setup.allow_non_private,
             )
+
+    @cached_property
+    def _writer(self) -> Writer:
+        """What writes answers, loaded."""
+        setup = self.setup
+        return load_writer(setup.model, **o.given(device=setup.device, dtype=setup.dtype, chat=setup.chat))
+
+    def _after(self, public: PublicRecords | Sequence[AnswerExample], shots: int) -> PrivateAnswers:
+        """Free answers after public examples, at most so many."""
+        from sottovoce.answering.session import PrivateAnswers
+
+        return PrivateAnswers(
+            records=None,
+            task=self.task,
+            public=public,
+            method="public-shots",
+            writer=self._writer,
+            shots=shots,
+            tokens=self.given["tokens"],
+        )
 
     @cached_property
     def _shown(self) -> PublicRecords | tuple[()]:

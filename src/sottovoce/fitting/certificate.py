@@ -184,7 +184,7 @@ class FitCertificate:
             ledger: That was charged.
             records: The private records.
         """
-        consistent, left = self._consistent(), [self._content(content_sha256), *self._held_against(ledger, records)]
+        consistent, left = self._consistent(), [self._content(content_sha256), *self.held_against(ledger, records)]
         return [
             *consistent,
             Check("the noise came from the operating system", not self.seeded, "seeded" if self.seeded else "yes"),
@@ -204,7 +204,7 @@ class FitCertificate:
         Raises:
             InputError: Something does not hold; it is named.
         """
-        for check in (*self._consistent(), self._content(content_sha256), *self._held_against(ledger, None)):
+        for check in (*self._consistent(), self._content(content_sha256), *self.held_against(ledger, None)):
             if check.holds is False:
                 raise InputError(
                     f"The ledger does not confirm this file ({check.what}: {check.told}). It was changed after it was "
@@ -319,7 +319,13 @@ class FitCertificate:
         own = self.content_sha256.encode("utf-8", "surrogatepass")
         return Check(what, hmac.compare_digest(content_sha256.encode(), own), "by its hash")
 
-    def _held_against(self, ledger: Ledger | None, records: PrivateRecords | None) -> list[Check]:
+    def held_against(self, ledger: Ledger | None, records: PrivateRecords | None) -> list[Check]:
+        """What a ledger and the records say of it: that it was charged, at this price, left, and is of these records.
+
+        Args:
+            ledger: That was charged.
+            records: The private records.
+        """
         charged, price = "it was charged before it left", "the charge is that of the certificate"
         left, data = "the support is the one that left", "the records are those that were charged"
         if ledger is None:

@@ -211,7 +211,8 @@ class Fitting:
         self._require_public_pool()
         first = Budget.once(price.epsilon, price.delta)
         self._open = partial(open_account, self._records, self.adjacency, budget, ledger, caller, first)
-        self._currency = (known_budget(self._records, self.adjacency, ledger) or budget or first).currency
+        known = known_budget(self._records, self.adjacency, ledger)
+        self._is_known, self._currency = known is not None, (known or budget or first).currency
         self.plan: FitPlan = fitter.plan(price, self._setting(adds_epsilons=self._currency == "epsilon"))
         self._bounds.require()
 
@@ -289,6 +290,32 @@ class Fitting:
     def was_charged(self, run_state: Mapping[str, str]) -> bool:
         """Whether a run was paid for."""
         return self._standing(run_state) is not None
+
+    def require_own(self, fitted: Fitted, source: str) -> None:
+        """Refuses what another fit left: its words must be those of this one, and its charge and its records those of
+        the ledger. Nothing is charged, and no budget is settled.
+
+        Args:
+            fitted: What a fit left.
+            source: Its name, for the error.
+
+        Raises:
+            InputError: It was fitted from other records, or with other settings.
+        """
+        certificate, own = fitted.certificate, self._words
+        if not self._is_known:
+            differs = ["the ledger, which does not know these records"]
+        else:
+            differs = [name for name in own if canonical(certificate.asked.get(name)) != canonical(own[name])]
+        if not differs:
+            checks = certificate.held_against(self.ledger, self._records)
+            differs = [f"its charge ({check.what}: {check.told})" for check in checks if not check.holds]
+        if differs:
+            what = ", ".join(name.replace("_", " ") for name in differs)
+            raise InputError(
+                f"{source} differs from what this command makes in: {what}. Repeat the command that made it; or answer "
+                f"from it as it is, with --fitted {source}. Nothing was charged."
+            )
 
     def run(
         self,

@@ -445,7 +445,7 @@ class _Answerer:
             for end in ends:
                 with must_not_raise("price", self.subject, f"its plan at {name} {end}", str(relation)):
                     try:
-                        plan = replace(self.answerer, **{name: end}).plan(PRICES[0], setting)  # type: ignore[type-var]
+                        plan = replace(self.answerer, **{name: end}).plan(PRICES[0], setting)
                     except InputError:
                         continue
                 self._draw(plan, relation, world)

@@ -114,8 +114,8 @@ MUTANTS = [
         "sampling-rate-of-experts",
         "the rate counts experts and not the records that they see",
         "experts/sampling.py",
-        "return (self.experts or 0) * self.shots / units",
-        "return (self.experts or 0) / units",
+        "        size = (self.experts or 0) * self.shots\n        return size / units",
+        "        size = self.experts or 0\n        return size / units",
         (*SAMPLING, *PLANS, *ESA),
     ),
     Mutant(

@@ -140,4 +140,20 @@ MUTANTS = [
         "retryable=error.retryable) from error",
         (_DOOR + "test_an_answer_that_could_not_be_finished_is_finished_later_from_what_was_drawn",),
     ),
+    Mutant(
+        "any-choice-is-resumed",
+        "a resumed run takes whatever was chosen from other records, at another price, for its own",
+        "cli/answer.py",
+        "            fitting.require_own(fitted, str(place))\n",
+        "",
+        ("tests/cli/test_answer.py::test_a_choice_of_other_records_or_settings_is_not_taken_for_ones_own",),
+    ),
+    Mutant(
+        "choice-paid-before-its-writer",
+        "a choice is paid for before the model that answers after it is looked at",
+        "cli/answer.py",
+        "            self._after(self._shown, 1).public_side(question)\n",
+        "            pass\n",
+        ("tests/cli/test_answer.py::test_a_choice_is_paid_for_when_its_writer_was_seen_to_write",),
+    ),
 ]
