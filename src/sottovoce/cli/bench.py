@@ -51,7 +51,7 @@ PAPER = {
     "contextleak-utility": "leakage and utility by epsilon, examples an expert, number of experts; --quick",
     "contextleak-wordings": "a search over wordings of the attack, reported on a split of its own; --quick",
 }
-"""Experiments with common options, resumable: Private PoEtry, our own upgrade of it, PRISM, long answers, ContextLeak."""
+"""Experiments with common options, resumable: those of papers, and our own upgrades."""
 
 OTHERS = {
     "classification": (

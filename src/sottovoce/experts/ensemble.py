@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import final
 
 import numpy as np
@@ -36,6 +36,7 @@ class Ensemble(Opaque):
         partition: How units are shared out.
         adjacency: The relation to be protected under.
         together: Put every record into one context, for the non-private full-context reference.
+        order: As for ``Partition.assign``.
 
     Raises:
         RecordError: A row does not suit the task.
@@ -53,10 +54,11 @@ class Ensemble(Opaque):
         adjacency: Adjacency,
         *,
         together: bool = False,
+        order: Callable[[int], Sequence[int]] | None = None,
     ) -> None:
         examples = examples_of(records, task, blank_allowed=adjacency is Adjacency.ZERO_OUT)
         ids = [stable_id(unit, records.unit) for unit in unseal(records)]
-        self._slots = partition.assign(ids, adjacency)
+        self._slots = partition.assign(ids, adjacency, order)
         kept = [unit[: partition.max_records] for unit in examples]
         contexts = [[example for unit in slot for example in kept[unit]] for slot in self._slots.members]
         self._contexts: list[list[Example]] = [[e for c in contexts for e in c]] if together else contexts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
@@ -95,12 +95,16 @@ class Partition:
         """Whether secret coins share units out, other ones in every process."""
         return self.capacity is not None or self.units_per_expert > 1
 
-    def assign(self, unit_ids: Sequence[str | None], adjacency: Adjacency) -> Slots:
+    def assign(
+        self, unit_ids: Sequence[str | None], adjacency: Adjacency, order: Callable[[int], Sequence[int]] | None = None
+    ) -> Slots:
         """Shares units out.
 
         Args:
             unit_ids: The stable id of each unit, or ``None`` where it has none.
             adjacency: The relation to be protected under.
+            order: Gives the order in which so many units are dealt out, for audits of made-up records; else it is
+                secret.
 
         Raises:
             AssignmentError: The combination has no guarantee, or ids are needed and missing.
@@ -115,8 +119,8 @@ class Partition:
             members = self._hashed(unit_ids, self.capacity)
         else:
             g = self.units_per_expert
-            order = shuffled(len(unit_ids), SystemRandomness()) if g > 1 else list(range(len(unit_ids)))
-            members = [order[start : start + g] for start in range(0, len(order), g)]
+            dealt = (order or _secret)(len(unit_ids)) if g > 1 else range(len(unit_ids))
+            members = [list(dealt[start : start + g]) for start in range(0, len(dealt), g)]
         return Slots(members, assignment, change, adjacency)
 
     def _hashed(self, unit_ids: Sequence[str | None], slots: int) -> list[list[int]]:
@@ -133,6 +137,10 @@ class Partition:
             return [slot if len(slot) == 1 else [] for slot in members]
         by_id = {unit: str(unit_id) for unit, unit_id in enumerate(unit_ids)}
         return [sorted(slot, key=by_id.__getitem__)[: self.units_per_expert] for slot in members]
+
+
+def _secret(count: int) -> list[int]:
+    return shuffled(count, SystemRandomness())
 
 
 def shuffled(count: int, randomness: Randomness) -> list[int]:

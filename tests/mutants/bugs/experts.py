@@ -81,8 +81,8 @@ MUTANTS = [
         "file-order-groups",
         "units are grouped in the order of the file",
         "experts/partition.py",
-        "order = shuffled(len(unit_ids), SystemRandomness()) if g > 1 else list(range(len(unit_ids)))",
-        "order = list(range(len(unit_ids)))",
+        "dealt = (order or _secret)(len(unit_ids)) if g > 1 else range(len(unit_ids))",
+        "dealt = range(len(unit_ids))",
         PARTITION,
     ),
     Mutant(

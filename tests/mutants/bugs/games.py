@@ -24,6 +24,14 @@ MUTANTS = [
         PLAY,
     ),
     Mutant(
+        "an-order-for-each-world",
+        "both data sets share units out in an order of their own, so that every expert differs",
+        "audits/game/games.py",
+        "together=together, order=game.order",
+        "together=together, order=None",
+        PLAY,
+    ),
+    Mutant(
         "training-on-what-chooses",
         "detectors learn from the answers that choose among them",
         "audits/game/play.py",

@@ -20,7 +20,7 @@ from typing import Protocol, final
 from sottovoce.errors import ParameterError
 from sottovoce.experts.ensemble import Ensemble
 from sottovoce.experts.label_scores import ExpertOutputs
-from sottovoce.experts.partition import Partition
+from sottovoce.experts.partition import Partition, shuffled
 from sottovoce.experts.reading import bare_scores
 from sottovoce.experts.subsample import SampledEnsemble
 from sottovoce.methods.base import Method, Price, Reads, Subsampling
@@ -96,6 +96,7 @@ class LabelGame:
     unit: str | None = None
     randomness: Randomness = field(default_factory=SystemRandomness)
     _checked: list[bool] = field(default_factory=list, init=False, repr=False, compare=False)
+    _orders: dict[int, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -122,6 +123,15 @@ class LabelGame:
         if not self._checked:
             self._check(records)
         return LabelWorld(self, records.with_public_size() if self.adjacency.size_is_public else records)
+
+    def order(self, units: int) -> list[int]:
+        """In which units share experts, the same one in every world of so many units.
+
+        A session draws a secret order, and its guarantee is over that draw. Worlds that keep orders of their own for
+        all of their releases would differ in far more than one expert. Given any one order a change of the data
+        changes one expert, so that the guarantee covers an attacker who knows it.
+        """
+        return self._orders.setdefault(units, shuffled(units, SystemRandomness()))
 
     def _check(self, records: PrivateRecords) -> None:
         """Has a session refuse what it would; records of later worlds are checked by the ensemble."""
@@ -172,7 +182,9 @@ class LabelWorld(Opaque):
             )
         elif method.reads is not Reads.NOTHING:
             together = method.reads is Reads.EVERYTHING
-            self._ensemble = Ensemble(records, game.task, game.model, game.partition, game.adjacency, together=together)
+            self._ensemble = Ensemble(
+                records, game.task, game.model, game.partition, game.adjacency, together=together, order=game.order
+            )
 
     def outputs(self, question: str) -> ExpertOutputs:
         """The experts' outputs for one question; sealed. Asked anew where samples are drawn."""

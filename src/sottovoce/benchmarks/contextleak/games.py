@@ -15,7 +15,7 @@ import numpy as np
 from sottovoce.audits.exact.pair import Leak, Pair
 from sottovoce.audits.game.canaries import Canary, Insertion, make_canaries, rare_and_common, worlds_of
 from sottovoce.audits.game.detectors import of_labels
-from sottovoce.audits.game.games import Game, LabelGame
+from sottovoce.audits.game.games import Game, LabelGame, Repetition
 from sottovoce.audits.game.play import Certified, Claim, Runs, play
 from sottovoce.audits.game.questions import Question
 from sottovoce.benchmarks.harness import evaluation as e
@@ -23,14 +23,15 @@ from sottovoce.benchmarks.harness.datasets import Episode
 from sottovoce.benchmarks.harness.experiment import Bench
 from sottovoce.benchmarks.harness.quick_fits import PublicSums, shortcuts
 from sottovoce.errors import ParameterError
+from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.partition import Partition
 from sottovoce.methods.base import Method, Price, Selecting
 from sottovoce.methods.class_means import ClassMeans
 from sottovoce.methods.fitting.fitter import FitSetting, PublicInputs
 from sottovoce.methods.fitting.support import LinearSupport
 from sottovoce.models.base import LabelScorer
-from sottovoce.privacy.unit import Adjacency, Assignment, change_type
-from sottovoce.randomness import SeededRandomness
+from sottovoce.privacy.unit import SWAP, Adjacency, Assignment, change_type
+from sottovoce.randomness import Randomness, SeededRandomness
 from sottovoce.records.sealed import RECORD_UNIT, Row
 from sottovoce.tasks import Example, Task
 
@@ -69,11 +70,81 @@ def canaries_of(rows: Sequence[Row], task: Task, seed: int) -> tuple[list[Canary
 
 
 def game_of(
-    method: Method, scorer: LabelScorer, task: Task, price: Price, adjacency: Adjacency, seed: int, group: int = 1
+    method: Method, scorer: LabelScorer, task: Task, price: Price, adjacency: Adjacency, seed: int
 ) -> LabelGame:
     """A registered method as a game. Its noise is seeded: the records are public."""
-    partition = Partition(units_per_expert=group, _key=seed.to_bytes(32, "big"))
-    return LabelGame(method, scorer, task, price, adjacency, partition, RECORD_UNIT, SeededRandomness(seed))
+    return LabelGame(method, scorer, task, price, adjacency, Partition(), RECORD_UNIT, SeededRandomness(seed))
+
+
+@final
+@dataclass(frozen=True)
+class GroupedGame:
+    """Several records an expert, in an order that the attacker knows; a session draws a secret one.
+
+    Given any order a replaced record changes one expert, so that the proof covers this game too. It is played once an
+    order, where a session's own game would deal the records out for every release.
+
+    Attributes:
+        method: A method that selects.
+        model: A label scorer.
+        task: Of the rows.
+        price: Of one answer.
+        adjacency: One that makes the number of records public.
+        group: Records an expert.
+        randomness: Of the noise.
+    """
+
+    method: Selecting
+    model: LabelScorer
+    task: Task
+    price: Price
+    adjacency: Adjacency
+    group: int
+    randomness: Randomness
+
+    @property
+    def name(self) -> str:
+        """The method's."""
+        return self.method.name
+
+    @property
+    def repetition(self) -> Repetition:
+        """Noise alone."""
+        return Repetition.NOISE
+
+    def world(self, rows: Sequence[Row]) -> GroupedWorld:
+        """Deals the rows out as they stand."""
+        examples = [self.task.example_of(row, "rows") for row in rows]
+        contexts = [examples[start : start + self.group] for start in range(0, len(examples), self.group)]
+        return GroupedWorld(self, contexts)
+
+
+@final
+class GroupedWorld:
+    """Public records that a grouped game has read."""
+
+    def __init__(self, game: GroupedGame, contexts: Sequence[Sequence[Example]]) -> None:
+        self._game, self._contexts = game, contexts
+        self._known: dict[str, ExpertOutputs] = {}
+
+    def outputs(self, question: str) -> ExpertOutputs:
+        """The experts' outputs for one question, worked out once."""
+        if question not in self._known:
+            game = self._game
+            prepared = game.model.prepare(game.task, [(), *self._contexts])
+            said = np.asarray(prepared.score([dict.fromkeys(game.task.fields, question)])[0], dtype=np.float64)
+            prepared.close()
+            self._known[question] = ExpertOutputs(said[1:], SWAP, game.adjacency, said[0])
+        return self._known[question]
+
+    def releases(self, question: str, runs: int) -> list[str]:
+        """Labels, each by a draw of its own."""
+        game, outputs = self._game, self.outputs(question)
+        return [game.task.labels[game.method.choose(outputs, game.price, game.randomness)] for _ in range(runs)]
+
+    def close(self) -> None:
+        """Forgets outputs."""
+        self._known.clear()
 
 
 def price_at(method: Method, epsilon: float, adjacency: Adjacency) -> Price:
@@ -136,7 +207,7 @@ def law_pair(
 ) -> Pair | None:
     """The exact laws of an answer in both data sets; ``None`` where the method states none."""
     method: Any = getattr(game, "method", None)
-    if not (isinstance(game, LabelGame) and isinstance(method, Selecting)):
+    if not (isinstance(game, LabelGame | GroupedGame) and isinstance(method, Selecting)):
         return None
     worlds = worlds_of(rows, canary, insertion, task, SeededRandomness(seed))
     laws = []

@@ -35,6 +35,7 @@ VARIANTS: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
 }
 """Options under which a method draws by another law."""
 CANARY, PAIR = "canary", "worst pair"
+_NO_PAIR: Final = "it has an exact law, and no pair of its own here yet"
 BOUND, EXACT, PROOF = "bound", "exact", "proof"
 SIZES: Final = {Repetition.NOISE: Runs(40, 100, 1500), Repetition.SAMPLES: Runs(10, 20, 100)}
 """Releases of each world in a game."""
@@ -54,7 +55,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
             for epsilon in bench.settings.epsilons:
                 key = Key(piece.task, piece.names, name, adjacency=adjacency.value, epsilon=epsilon, option=PAIR)
                 worst = pair_of(epsilon, adjacency, SeededRandomness(piece.seed))
-                yield from _numbers(key, worst.bound(), worst.exact, epsilon)
+                yield from _numbers(key, worst.bound(RUNS), worst.exact, epsilon)
 
 
 def private_methods() -> Iterator[tuple[str, Method]]:
@@ -92,7 +93,7 @@ def _label(bench: Bench, piece: Piece, name: str, method: Method, adjacency: Adj
     if isinstance(method, Selecting):
         worst = label_pairs(method, epsilon, adjacency, SeededRandomness(piece.seed))
         key = Key(piece.task, piece.names, name, adjacency=adjacency.value, epsilon=epsilon, option=PAIR)
-        yield from _numbers(key, worst.bound(), worst.exact, charged)
+        yield from _numbers(key, worst.bound(RUNS), worst.exact, charged)
 
 
 def _numbers(key: Key, bound: float, exact: float | None, proof: float) -> Measurements:
@@ -107,7 +108,7 @@ def whole(bench: Bench, pieces: Sequence[Piece]) -> dict[str, Any]:
     audited = {name.partition(",")[0] for name, _ in private_methods()} | {*OTHERS}
     left = [row for row in coverage() if row.kind != "token" and row.name not in audited]
     return {
-        "without": [{"name": row.name, "kind": row.kind, "reason": row.reason} for row in left],
+        "without": [{"name": row.name, "kind": row.kind, "reason": row.reason or _NO_PAIR} for row in left],
         "ceiling": {kind.name: epsilon_of_rates(Rates(0, n.certifying, 0, n.certifying)) for kind, n in SIZES.items()}
         | {PAIR: epsilon_of_rates(Rates(0, RUNS, 0, RUNS))},
     }
@@ -156,6 +157,7 @@ def _reading(result: Result, rows: Sequence[Row]) -> list[str]:
     exact = max((row for row in rows if EXACT in row), key=lambda row: row[EXACT] / row[PROOF])
     past = [row for row in rows if EXACT in row and row[BOUND] > row[EXACT] * (1 + 1e-3)]
     limits = result.extra["ceiling"]
+    silent = dict.fromkeys(row["method"] for row in rows if EXACT not in row and row[BOUND] == 0)
     return [
         f"Of {len(rows)} audits, each of a method, adjacency, price and kind of pair, {len(beyond)} show more than the "
         "proof allows"
@@ -164,6 +166,8 @@ def _reading(result: Result, rows: Sequence[Row]) -> list[str]:
         f"The exact leakage that does: {_named(exact)}, {rounded_up(exact[EXACT], 3)}.",
         f"Bounds above the exact leakage of their own pair: {len(past)} of "
         f"{sum(EXACT in row for row in rows)}; each bound may exceed it with a chance of 5 %.",
+        f"Methods that sample records show nothing here: {', '.join(silent) or 'none'}. A canary is seldom in a "
+        "sample, and their releases are few, since each of them asks the model again.",
         f"So many releases cannot show more than epsilon {rounded_down(limits[Repetition.NOISE.name], 2)} in a game, "
         f"{rounded_down(limits[Repetition.SAMPLES.name], 2)} where records are sampled, and "
         f"{rounded_down(limits[PAIR], 2)} on a worst pair: at epsilon 8 the exact leakage says more than any of them.",
@@ -209,11 +213,12 @@ def _figure(result: Result, rows: Sequence[Row]) -> Figure:
     groups = [f"epsilon {x:g}" for x in result.settings.epsilons]
     series = [Series("proof", groups, list(result.settings.epsilons), reference=True)]
     for method in dict.fromkeys(row["method"] for row in rows):
-        bounds, exact = [], []
+        bounds: list[float] = []
+        exact: list[float] = []
         for x in result.settings.epsilons:
             own = [row for row in rows if (row["method"], row["epsilon"]) == (method, x)]
-            bounds.append(max((row[BOUND] for row in own), default=math.nan))
-            exact.append(max((row.get(EXACT, row[BOUND]) for row in own), default=math.nan))
+            bounds.append(max((float(row[BOUND]) for row in own), default=math.nan))
+            exact.append(max((float(row[EXACT if EXACT in row else BOUND]) for row in own), default=math.nan))
         tops = [max(pair) for pair in zip(bounds, exact, strict=True)]
         series.append(Series(method, groups, bounds, bounds, tops))
     return Figure(

@@ -86,7 +86,7 @@ class WorstPair:
         """Epsilon of the pair at the claim's delta."""
         return exact_epsilon(self.leak, self.delta)
 
-    def bound(self, runs: int = RUNS, alpha: float = ALPHA) -> float:
+    def bound(self, runs: int, alpha: float = ALPHA) -> float:
         """The lower bound that so many releases of each world show."""
         threshold = self._threshold(runs)
         present, absent = (np.array([draw() for _ in range(runs)]) for draw in self.draws)
@@ -130,10 +130,7 @@ def choice_pairs(epsilon: float, adjacency: Adjacency, randomness: Randomness) -
     sums = [rule.add_up(units.block()) for units in (UNITS, other)]
     tables = [fitter.law(each, rule, setting) for each in sums]
     losses = dict(zip(dict.fromkeys([*tables[0], *tables[1]]), leak.losses.tolist(), strict=True))
-    first, second = (
-        lambda own=own: float(losses[fitter.select(own, rule, setting, randomness)])  # type: ignore[misc]
-        for own in sums
-    )
+    first, second = (lambda own=own: float(losses[fitter.select(own, rule, setting, randomness)]) for own in sums)
     return WorstPair(change, leak, price.delta, (first, second))
 
 
@@ -178,7 +175,7 @@ def class_means_pairs(epsilon: float, adjacency: Adjacency, randomness: Randomne
     )
     divisor = DIVISOR if is_drop(setting.change) else 1
     rule = ClassSums(setting.labels, setting.dimension, divisor)
-    step = fitter.step(sigma=fitter.sigma, divisor=divisor)  # type: ignore[call-arg]
+    step = fitter.step(sigma=float(fitter.sigma or 0), divisor=divisor)
     noise: Any = step.event(setting.change)
     mechanism = RoundedGaussian(float(noise.noise_multiplier))
     means = [rule.add_up(units.block()) / LIMIT for units in (UNITS, other)]
@@ -198,6 +195,8 @@ def esa_pairs(epsilon: float, adjacency: Adjacency, randomness: Randomness) -> W
     change, other, leak = _worst(
         WRITTEN.neighbours(adjacency), lambda other: answer_pair(plan, WRITTEN, other), e.DELTA
     )
+    assert isinstance(leak, GaussianPair)
+    gaussian = leak
     base: Any = plan.base
     answerer: Any = plan.answerer
     mechanism, divisor = GaussianVector(base.rho), plan.setting.experts or 1
@@ -205,8 +204,7 @@ def esa_pairs(epsilon: float, adjacency: Adjacency, randomness: Randomness) -> W
     scale = float(sums[0].grid_step / sums[0].denominator)
     means = [np.asarray(one.values, dtype=np.float64) * scale for one in sums]
     first, second = (
-        lambda own=own: _projected(mechanism.release(own, randomness).values, means, leak)  # type: ignore[misc]
-        for own in sums
+        lambda own=own: _projected(mechanism.release(own, randomness).values, means, gaussian) for own in sums
     )
     return WorstPair(change, leak, e.DELTA, (first, second))
 
@@ -220,14 +218,12 @@ def ksa_pairs(epsilon: float, adjacency: Adjacency, randomness: Randomness) -> W
     change, other, leak = _worst(
         WRITTEN.neighbours(adjacency), lambda other: answer_pair(plan, WRITTEN, other, UNIVERSE), 0.0
     )
+    assert isinstance(leak, Pair)
     counts = [world.outputs(plan).keyword_counts(UNIVERSE) for world in (WRITTEN, other)]
     base: Any = plan.base
     tables = [JointTopK(base.eta, answerer.k).law(each) for each in counts]
-    losses = dict(zip(dict.fromkeys([*tables[0], *tables[1]]), leak.losses.tolist(), strict=True))
-    first, second = (
-        lambda own=own: float(losses[answerer.select(own, plan.setting, randomness)])  # type: ignore[misc, index]
-        for own in counts
-    )
+    losses: dict[Any, float] = dict(zip(dict.fromkeys([*tables[0], *tables[1]]), leak.losses.tolist(), strict=True))
+    first, second = (lambda own=own: float(losses[answerer.select(own, plan.setting, randomness)]) for own in counts)
     return WorstPair(change, leak, 0.0, (first, second))
 
 

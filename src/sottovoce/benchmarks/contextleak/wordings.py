@@ -176,9 +176,9 @@ def _reading(result: Result) -> list[str]:
     beyond = [c for c in result.cells if c.key.quantity == BOUND and max(c.values) > (c.key.epsilon or 0)]
     return [
         f"The search tries {min(min(c.values) for c in tried):.0f} to {max(max(c.values) for c in tried):.0f} "
-        f"wordings. On the test split it is better than the best fixed question in {better} of {len(gains)} settings; at most by "
-        f"{most:.1f} points ({cell.key.method}, epsilon {cell.key.epsilon:g}: {cell.mean:.1f} against {best.mean:.1f} "
-        f"of {best.key.option}).",
+        f"wordings. On the test split it is better than the best fixed question in {better} of {len(gains)} settings; "
+        f"at most by {most:.1f} points ({cell.key.method}, epsilon {cell.key.epsilon:g}: {cell.mean:.1f} against "
+        f"{best.mean:.1f} of {best.key.option}).",
         f"Bounds above epsilon: {len(beyond)}. No wording gets round a proof: it holds for every question.",
         SMALL_MODEL,
     ]

@@ -37,9 +37,19 @@ PAY_ONCE = (
     "per-answer method counts with its exact probability; a fit is drawn once a seed. Spreads are standard errors over "
     "seeds, that is over draws of records, questions, made-up names and noise.",
 )
+CONTEXTLEAK = (
+    "What answers give away of the records behind them: attacks with canaries, lower bounds at 95 %, exact leakage "
+    "from closed forms, and the proof of each method beside them. Expert outputs of both data sets are computed once "
+    "and only the noise is drawn again, except where a method samples records.",
+    "A bound below the proof proves nothing by itself: it says what these attacks find. The exact leakage is that of "
+    "one pair of data sets and one question. The proof covers every pair, every question and every attacker.",
+    "Zero-shot reads no record and is free. Full context and the defences L0 to L3 have no privacy. Class means pay "
+    "once for any number of answers. Spreads are standard errors over draws of records and questions.",
+)
 FAMILIES: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "prism": ("Private synthetic examples, measured", PRISM),
     "frontier": ("Pay once, measured", PAY_ONCE),
+    "contextleak": ("What answers give away, measured", CONTEXTLEAK),
     "": ("Private PoEtry, measured", POETRY),
 }
 """Title and introduction of a report, by how the names of its experiments begin."""

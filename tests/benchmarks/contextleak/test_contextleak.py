@@ -1,0 +1,172 @@
+"""The experiments on what answers give away: small runs of each, what they would notice, and the page in docs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.tiny_rows import reader
+from sottovoce.audits.exact.pair import GaussianPair, Pair
+from sottovoce.audits.game.games import Repetition
+from sottovoce.audits.game.play import Runs
+from sottovoce.benchmarks.contextleak import defences, games, grid, methods, pairs, utility, wordings
+from sottovoce.benchmarks.harness import evaluation as e
+from sottovoce.benchmarks.harness import runner
+from sottovoce.benchmarks.harness.experiment import Result
+from sottovoce.benchmarks.reporting.collect import family_of, sections
+from sottovoce.benchmarks.reporting.report import write_markdown
+from sottovoce.methods.base import Reads, registered_methods
+from sottovoce.methods.poe import PoE
+from sottovoce.methods.rnm import RNM
+from sottovoce.models.base import LabelScorer
+from sottovoce.privacy.accounting.gaussian_dp import epsilon_of_mu
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.randomness import SeededRandomness
+
+RESULTS = Path(__file__).parents[3] / "docs" / "results"
+MODULES = {"methods": methods, "grid": grid, "defences": defences, "utility": utility, "wordings": wordings}
+FEW = Runs(2, 6, 40)
+
+
+class Embedding:
+    """A model whose scores depend on every letter, and that embeds texts by their letters."""
+
+    def __init__(self) -> None:
+        self._scorer: LabelScorer = reader("fake")
+        self.name, self.isolation = "fake", self._scorer.isolation
+
+    def prepare(self, task, contexts):
+        return self._scorer.prepare(task, contexts)
+
+    def embed_records(self, task, queries):
+        counts = np.array([[task.text_of(query).lower().count(letter) for letter in "aeiou"] for query in queries])
+        return counts / np.maximum(1, np.linalg.norm(counts, axis=1, keepdims=True))
+
+    embed_questions = embed_records
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Few methods, releases and cases; the embedded model is not opened."""
+    monkeypatch.setattr(runner, "open_model", lambda spec, store: Embedding())
+    monkeypatch.setattr(methods, "private_methods", lambda: iter([("poe", PoE()), ("rnm, gaussian", RNM("gaussian"))]))
+    monkeypatch.setattr(methods, "SIZES", dict.fromkeys(Repetition, FEW))
+    monkeypatch.setattr(methods, "RUNS", 60)
+    monkeypatch.setattr(pairs, "_THRESHOLDS", 20)
+    monkeypatch.setattr(wordings, "CASES", 4)
+    for module in (grid, defences):
+        monkeypatch.setattr(module, "_NOISY", FEW)
+        monkeypatch.setattr(module, "_REPEATING", FEW)
+    for module in (utility, wordings):
+        monkeypatch.setattr(module, "_RUNS", FEW)
+
+
+def ran(name, folder, *options):
+    runner.main(f"contextleak-{name}", ["--quick", "--results", str(folder), "--cache", str(folder), *options])
+    return Result.read(folder / f"contextleak-{name}.json")
+
+
+@pytest.mark.parametrize("name", ["grid", "defences", "utility", "wordings"])
+def test_a_small_run_shows_what_it_found(name, small, tmp_path, capsys):
+    options = {"utility": ("--records", "4"), "defences": ("--queries", "4")}.get(name, ())
+    result = ran(name, tmp_path, "--epsilon", "4", *options)
+    assert all(math.isfinite(value) for cell in result.cells for value in cell.values)
+    exact = [cell for cell in result.cells if cell.key.quantity == "exact"]
+    assert (not exact) == (name == "wordings")
+    assert all(max(cell.values) <= cell.key.epsilon * 1.001 for cell in exact)
+    section = MODULES[name].section(result)
+    assert grid.SMALL_MODEL in section.reading
+    assert section.tables[0].title in capsys.readouterr().out
+
+
+def test_every_claimed_adjacency_is_measured_and_shown_on_one_plot(small, tmp_path):
+    result = ran("methods", tmp_path)
+    rows = methods._rows(result)
+    names = {"poe", "rnm, gaussian", *pairs.OTHERS}
+    assert {(row["method"], row["adjacency"]) for row in rows} == {(n, a.value) for n in names for a in Adjacency}
+    assert methods.above(rows) == []
+    (figure,) = methods.section(result).figures
+    assert [series.name for series in figure.series] == ["proof", "poe", "rnm, gaussian", *pairs.OTHERS]
+    assert all(high <= 4.001 for series in figure.series for high in series.high)
+
+
+def test_every_private_method_of_labels_is_audited():
+    named = {name.partition(",")[0] for name, _ in methods.private_methods()}
+    assert named == {n for n, kind in registered_methods().items() if kind.private and kind.reads is not Reads.NOTHING}
+    assert {"rnm, permute_and_flip", "rnm, gaussian"} < {name for name, _ in methods.private_methods()}
+
+
+def test_what_lies_above_the_proof_is_named():
+    fine = {"bound": 0.9, "exact": 1.0, "proof": 1.0, "method": "a", "adjacency": "x", "epsilon": 1.0, "option": "o"}
+    high, leaking = {**fine, "bound": 1.1}, {**fine, "exact": 1.01}
+    assert methods.above([fine, high, leaking]) == [high, leaking]
+
+
+# Worst pairs
+
+
+@pytest.mark.parametrize("name", sorted(pairs.OTHERS))
+def test_releases_of_a_worst_pair_follow_its_laws(name):
+    worst = pairs.OTHERS[name][1](4.0, Adjacency.REPLACE_ONE, SeededRandomness(5))
+    draws = [np.array([draw() for _ in range(300)]) for draw in worst.draws]
+    if isinstance(worst.leak, GaussianPair):
+        means = [worst.leak.mu, 0.0]
+        assert [draw.mean() for draw in draws] == pytest.approx(means, abs=4 / math.sqrt(300))
+        assert [draw.std() for draw in draws] == pytest.approx([1.0, 1.0], abs=0.2)
+    else:
+        assert isinstance(worst.leak, Pair)
+        for drawn, law in zip(draws, (worst.leak.log_p, worst.leak.log_q), strict=True):
+            likely = worst.leak.losses >= 0
+            assert (drawn >= 0).mean() == pytest.approx(np.exp(law)[likely].sum(), abs=0.12)
+    assert 0 < worst.exact <= 4 * (1 + 1e-9)
+
+
+def test_an_attack_on_the_worst_pair_comes_near_its_exact_leakage_and_notices_half_the_noise():
+    worst = pairs.label_pairs(PoE(), 2.0, Adjacency.ADD_REMOVE, SeededRandomness(5))
+    assert 0.6 * worst.exact < worst.bound(1500) < worst.exact * 1.05
+
+    doubled = pairs.label_pairs(PoE(), 4.0, Adjacency.ADD_REMOVE, SeededRandomness(5))
+    assert doubled.bound(1500) > 2.0  # what a release with half of its noise would show against a claim of 2
+
+
+# Games
+
+
+def test_the_exact_epsilon_of_a_pair_at_a_delta():
+    pair = Pair.of([0.9, 0.1], [0.5, 0.5])
+    assert games.exact_epsilon(pair, 0.0) == pytest.approx(math.log(5))
+    found = games.exact_epsilon(pair, 0.1)
+    assert float(pair.delta(np.array([found]))[0]) <= 0.1 < float(pair.delta(np.array([found - 1e-6]))[0])
+    assert games.exact_epsilon(pair, 0.5) == 0.0
+    assert games.exact_epsilon(GaussianPair(1.0), 1e-5) == pytest.approx(epsilon_of_mu(1.0, 1e-5), abs=1e-6)
+
+
+def test_a_price_has_a_delta_where_the_noise_needs_one():
+    assert games.price_at(PoE(), 2.0, Adjacency.REPLACE_ONE).delta == 0.0
+    assert games.price_at(RNM("gaussian"), 2.0, Adjacency.REPLACE_ONE).delta == e.DELTA
+
+
+# The page
+
+
+def test_the_page_is_that_of_the_numbers(tmp_path):
+    shown = sections(RESULTS / "contextleak")
+    assert [section.experiment for section in shown] == [f"contextleak-{name}" for name in MODULES]
+    title, introduction = family_of(shown)
+    figures = tmp_path / "contextleak" / "figures"
+    page = tmp_path / "contextleak.md"
+    write_markdown(shown, page, title=title, introduction=introduction, figures=figures)
+    assert page.read_text("utf-8") == (RESULTS / "contextleak.md").read_text("utf-8")
+
+
+def test_no_measured_number_lies_above_its_proof():
+    result = Result.read(RESULTS / "contextleak" / "contextleak-methods.json")
+    rows = methods._rows(result)
+    assert methods.above(rows) == []
+    assert {row["epsilon"] for row in rows} == {1.0, 2.0, 4.0, 8.0}
+    audited = {row["method"].partition(",")[0] for row in rows}
+    assert audited == {name.partition(",")[0] for name, _ in methods.private_methods()} | {*pairs.OTHERS}
+    assert result.settings.model == "embedded"
