@@ -516,6 +516,7 @@ def test_what_was_fitted_is_a_file_that_answers_alike(tmp_path):
 @pytest.mark.cases(5)
 @pytest.mark.parametrize("data", ["texts", "numbers", "positions"])
 @pytest.mark.parametrize("keep", [lambda c: pickle.loads(pickle.dumps(c)), copy.copy, copy.deepcopy])
+@pytest.mark.slow
 def test_a_classifier_that_was_paid_for_once_can_be_stored_without_its_ledger(data, keep, tmp_path):
     given = {"ledger": str(tmp_path / "data.db")}
     given |= {} if data == "texts" else {"classes": [0, 1], "model": "embedded"}
@@ -646,6 +647,7 @@ def test_without_a_budget_folds_have_that_of_one_fit():
     assert ledger.balances()[0].answers == 1
 
 
+@pytest.mark.slow
 def test_auto_says_what_it_stands_for():
     classifier = once(method="auto").fit(*letters())
     name, _, why = classifier.resolved_.partition(": ")

@@ -431,6 +431,7 @@ def test_names_and_their_number_are_one(desk):
     ("methods", "epsilon"), [({}, 4.0), ({"choice": 90.0}, 4.0), ({"PoE": 90.0}, 4.0), (dict.fromkeys(ALL, 1.0), 4.0)]
 )
 @pytest.mark.parametrize("names", ["own", "made up"])
+@pytest.mark.slow
 def test_what_is_to_be_typed_runs(desk, methods, epsilon, names):
     asked = Asked(**{**ASKED, "records": 60, "labels": 2, "questions": 2, "epsilon": epsilon, "names": names})
     found = make_guide(asked, tables=made({**ALL, **methods}), who="--labels billing,fraud")

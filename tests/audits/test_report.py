@@ -49,6 +49,7 @@ def found():
 
 
 @pytest.mark.parametrize("name", ["quiet", "loud", "broken"])
+@pytest.mark.slow
 def test_the_json_is_of_the_schema(found, name):
     jsonschema = pytest.importorskip("jsonschema")
     told = json.loads(json.dumps(found[name].as_dict(), allow_nan=False))

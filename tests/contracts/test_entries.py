@@ -7,8 +7,12 @@ import pytest
 from sottovoce.testing import Effort, entries, examine, unknown_registries
 
 ENTRIES = list(entries())
+SLOW = ("evolve", "tang", "poe-decoding")
+"""Entries whose mechanism and price an entry beside them has: ``choice``, ``invisible-ink`` and ``poe``."""
 every_entry = pytest.mark.parametrize(
-    ("registry", "name", "entry"), ENTRIES, ids=[f"{registry.kind} {name}" for registry, name, _ in ENTRIES]
+    ("registry", "name", "entry"),
+    [pytest.param(*each, marks=pytest.mark.slow) if each[1] in SLOW else each for each in ENTRIES],
+    ids=[f"{registry.kind} {name}" for registry, name, _ in ENTRIES],
 )
 
 

@@ -82,6 +82,7 @@ def test_a_small_run_shows_what_it_found(name, small, tmp_path, capsys):
     assert section.tables[0].title in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_every_claimed_adjacency_is_measured_and_shown_on_one_plot(small, tmp_path):
     result = ran("methods", tmp_path)
     rows = methods._rows(result)

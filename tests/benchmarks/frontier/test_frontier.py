@@ -93,6 +93,7 @@ def test_a_run_says_what_it_cut_short_and_what_the_pools_were(measured):
     assert extra["pools"]["tickets"] == {SAME_KIND: 88, ANOTHER_KIND: 48, BUNDLED: 30}
 
 
+@pytest.mark.slow
 def test_the_compact_file_holds_every_number(measured):
     result = Result.read(measured)
     grid = Frontier(json.loads(as_text(compact([result]))))

@@ -125,6 +125,7 @@ def test_both_layouts_run_their_constant_rows_and_agree(report):
         assert {found["prefill"]["rows_run"] for found in case["layouts"].values()} == {2}
 
 
+@pytest.mark.slow
 def test_the_report_says_what_it_was_measured_on(report):
     assert (report["device"]["name"], report["device"]["dtype"]) == ("processor", "float32")
     assert report["peak"]["from"].startswith("measured")

@@ -89,10 +89,18 @@ def _other_threads(folder, monkeypatch):
         _other_weights,
         pytest.param(_other_threads, marks=pytest.mark.slow),
         lambda _, monkeypatch: monkeypatch.setattr(verdicts, "_source", lambda: "another"),
-        lambda _, monkeypatch: monkeypatch.setattr(verdicts, "_processor", lambda: ["another"]),
-        lambda _, monkeypatch: monkeypatch.setattr(torch.version, "git_version", "0"),
-        lambda _, monkeypatch: monkeypatch.setattr(verdicts.transformers, "__version__", "0"),
-        lambda _, monkeypatch: monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2"),
+        pytest.param(
+            lambda _, monkeypatch: monkeypatch.setattr(verdicts, "_processor", lambda: ["another"]),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            lambda _, monkeypatch: monkeypatch.setattr(torch.version, "git_version", "0"), marks=pytest.mark.slow
+        ),
+        pytest.param(
+            lambda _, monkeypatch: monkeypatch.setattr(verdicts.transformers, "__version__", "0"),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(lambda _, monkeypatch: monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2"), marks=pytest.mark.slow),
     ],
 )
 def test_other_conditions_are_tested_anew(folder, tested, change, monkeypatch):
@@ -122,7 +130,9 @@ def test_a_verdict_that_rows_do_not_keep_apart_is_kept_as_well(folder, monkeypat
     assert (stepper.layout, stepper.isolation) == ("single", Isolation.BY_CONSTRUCTION)
 
 
-@pytest.mark.parametrize("damage", ["not json", "{}", '{"conditions": {}, "verdict": {"report": 1}}'])
+@pytest.mark.parametrize(
+    "damage", [pytest.param("not json", marks=pytest.mark.slow), "{}", '{"conditions": {}, "verdict": {"report": 1}}']
+)
 def test_a_damaged_verdict_is_none(folder, tested, tmp_path, damage):
     kept(folder)
     [file] = (tmp_path / "home" / "verdicts").iterdir()

@@ -281,6 +281,7 @@ print(*(read(sound[:300], room) for room in (20, 2000)))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.slow
 def test_a_decoder_that_lacks_memory_makes_no_expert_null_and_damage_does():
     run = subprocess.run(
         [sys.executable, "-c", UNDER_A_LIMIT],
@@ -406,6 +407,7 @@ OWN = {
 
 
 @pytest.mark.parametrize("damaged", OWN.values(), ids=OWN.keys())
+@pytest.mark.slow
 def test_a_damaged_picture_is_null_for_a_model_of_ones_own_too(monkeypatch, damaged):
     def score(task, context, query):
         for example in context:
