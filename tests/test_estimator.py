@@ -101,6 +101,7 @@ def test_it_passes_every_check_of_scikit_learn_that_privacy_allows(estimator, ch
     [pair for pair in GENEROUS_ONCE if check_name(pair[1]) not in EXCUSED_ONCE],
     ids=lambda value: check_name(value) if callable(value) else "",
 )
+@pytest.mark.slow
 def test_paid_once_it_passes_every_check_but_those_that_compare_two_draws(estimator, check, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     check(estimator)

@@ -185,7 +185,7 @@ def false_alarms(curve: TradeOff, false_positive: float, false_negative: float, 
     return total
 
 
-@pytest.mark.parametrize("false_positive", [0.02, 0.1, 0.3775])
+@pytest.mark.parametrize("false_positive", [0.02, 0.1, pytest.param(0.3775, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("claim", ["bounded range", "gaussian"])
 def test_p8_a_release_on_its_curve_is_refuted_within_the_level(claim, false_positive):
     # The level is .1; the exact chance is below it at every point of the curve, as both limits have half of it.

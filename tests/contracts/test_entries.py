@@ -7,8 +7,8 @@ import pytest
 from sottovoce.testing import Effort, entries, examine, unknown_registries
 
 ENTRIES = list(entries())
-SLOW = ("evolve", "tang", "poe-decoding")
-"""Entries whose mechanism and price an entry beside them has: ``choice``, ``invisible-ink`` and ``poe``."""
+SLOW = ("evolve", "dp-logistic", "tang", "poe-decoding", "amin")
+"""Entries that draw as another one does, with tests of laws and prices of their own beside this one."""
 every_entry = pytest.mark.parametrize(
     ("registry", "name", "entry"),
     [pytest.param(*each, marks=pytest.mark.slow) if each[1] in SLOW else each for each in ENTRIES],

@@ -420,7 +420,10 @@ def split_utilities(points, size, knee, rise):
     return np.concatenate(found)
 
 
-@pytest.mark.parametrize(("dimensions", "one", "widths"), [(2, False, (12.2, 17.2)), (1, True, (8.6, 13.6))])
+@pytest.mark.parametrize(
+    ("dimensions", "one", "widths"),
+    [pytest.param(2, False, (12.2, 17.2), marks=pytest.mark.slow), (1, True, (8.6, 13.6))],
+)
 def test_o21_the_widths_of_a_split_are_attained_and_not_passed(dimensions, one, widths):
     row = ROWS["dpm-split"](kappa=1, one_coordinate=one)
     assert (row.event(DROP).eta, row.figures(SWAP)["eta"]) == pytest.approx(widths)

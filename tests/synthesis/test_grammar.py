@@ -61,6 +61,7 @@ def reservations(place) -> int:
 
 @pytest.mark.cases(3)
 @pytest.mark.parametrize("method", sorted(registered_decoders()))
+@pytest.mark.slow
 def test_every_row_keeps_to_the_schema_and_none_is_lost(method):
     found = list(written(method=method).rounds())
     rows = [row for one in found for row in one.rows]

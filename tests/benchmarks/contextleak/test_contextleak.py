@@ -69,7 +69,9 @@ def ran(name, folder, *options):
     return Result.read(folder / f"contextleak-{name}.json")
 
 
-@pytest.mark.parametrize("name", ["grid", "defences", "utility", "wordings"])
+@pytest.mark.parametrize(
+    "name", ["grid", "utility", *(pytest.param(name, marks=pytest.mark.slow) for name in ("defences", "wordings"))]
+)
 def test_a_small_run_shows_what_it_found(name, small, tmp_path, capsys):
     options = {"utility": ("--records", "4"), "defences": ("--queries", "4")}.get(name, ())
     result = ran(name, tmp_path, "--epsilon", "4", *options)
@@ -125,6 +127,7 @@ def test_releases_of_a_worst_pair_follow_its_laws(name):
     assert 0 < worst.exact <= 4 * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_an_attack_on_the_worst_pair_comes_near_its_exact_leakage_and_notices_half_the_noise():
     worst = pairs.label_pairs(PoE(), 2.0, Adjacency.ADD_REMOVE, SeededRandomness(5))
     assert 0.6 * worst.exact < worst.bound(1500) < worst.exact * 1.05

@@ -223,6 +223,7 @@ def test_scores_of_a_model_with_large_states_may_differ_by_what_a_plain_pass_rou
 
 
 @pytest.mark.parametrize("name", ["llama", "loud"])
+@pytest.mark.slow
 def test_a_cache_at_the_wrong_position_fails_the_self_test(folder, name):
     scorer = TransformersScorer(folder(name))
     honest = scorer.model.body.forward
