@@ -89,7 +89,7 @@ class Trials:
 def joined(scores: Mapping[str, float], present: Mapping[str, bool]) -> Trials:
     """Joins scores to truths by the id of the canary; the order in which either came does not matter.
 
-    They stand in the order of a hash of their ids. An order of names would tell of coins where names do ("in-1").
+    The order is that of a hash of the ids: names such as "in-1" would otherwise put present canaries together.
 
     Args:
         scores: By id, higher for "present".

@@ -304,14 +304,19 @@ class _Command:
         """Reads the records and loads the models; nothing is charged."""
         from sottovoce.answering.pairs import examples_of
         from sottovoce.answering.session import PrivateAnswers
-        from sottovoce.methods.answering.answerer import make_answerer, read_answerer_options
+        from sottovoce.methods.answering.answerer import make_answerer, read_answerer_options, registered_answerers
         from sottovoce.methods.base import Reads
+        from sottovoce.parameters import nearest
+        from sottovoce.planner.long_answers import AUTO, CHOICE
 
         setup, chosen = self.setup, self.fitted
         if chosen is not None:
             examples = examples_of(chosen, self.task)
             return self._after(examples, len(examples))
         writer = self._writer
+        if self._name not in registered_answerers():
+            known = sorted({AUTO, CHOICE, *registered_answerers()})
+            raise ParameterError("--method", self._name, f"one of {', '.join(known)}{nearest(self._name, known)}")
         options = o.MethodOptions(setup.option or ())
         with options.as_typed():
             method = make_answerer(self._name, **read_answerer_options(self._name, options.values))

@@ -53,7 +53,7 @@ def report(
     ] = None,
     as_json: o.AsJson = False,
 ) -> None:
-    """Put on one page what a release promises, to whom, and what it leaves open. Nothing private is read.
+    """Write one page on what a release promises and what it does not. No private record is read.
 
     The order is fixed: guarantee, delta, odds, who is protected, what is not, trust, other releases, tuning, utility,
     audit, model, and the hazards of NIST SP 800-226.

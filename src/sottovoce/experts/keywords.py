@@ -34,7 +34,7 @@ whose why why's will with within without won't would wouldn't yes yet you you'd 
 yourself yourselves
 """
 STOP_WORDS: Final = frozenset(_STOP.split())
-"""Words that are no keywords. Public, and fixed: a list that followed from records would tell of them."""
+"""Words that are no keywords. Public and fixed: a list made from records would reveal them."""
 
 
 def keywords_of(text: str) -> frozenset[str]:

@@ -42,7 +42,7 @@ REFUSED: Final[Mapping[str, str]] = {
     "(specification 7)",
     "shuffle": "a shuffle with a known seed has no secret coins: its rate is 1 (specification 7)",
     "retrieval": "a choice by likeness to the question reads the records' content: its rate is 1 (specification 7)",
-    "stratified": "strata by a private label have sizes that tell of it: their rate is 1 (specification 7)",
+    "stratified": "the sizes of strata by a private label reveal it: their rate is 1 (specification 7)",
     "k-means": "a coreset by k-means on private embeddings follows from every record, and no budget covers it; "
     "allowed are a coreset of public data, a random subset that looks at nothing (--experts), and centres by a "
     "charged private clustering (specification 5.7.2)",

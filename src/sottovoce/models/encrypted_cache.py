@@ -6,7 +6,7 @@ never beside the data. Without a text its entry can be neither found nor read:
     entry's name    HMAC-SHA256(secret, scope, text)
     entry's value   AES-256-GCM of the value under HKDF-SHA256(SHA-256(text), salt = secret, info = scope)
 
-The secret lies in a file of its own beside the cache, readable by its owner alone. What remains: whoever has the
+The secret is in a separate file beside the cache that only its owner can read. What remains: whoever has the
 secret, the cache and a guess of a text can confirm the guess, and the number and sizes of entries are visible.
 
 A cache is a convenience: whatever goes wrong with it, nothing is found, nothing is kept and nothing is reported.

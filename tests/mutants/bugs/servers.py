@@ -51,8 +51,8 @@ MUTANTS = [
     Mutant(
         "a-server-is-trusted-unasked",
         "isolation counts as asserted though nobody asserted it",
-        "models/http/writer.py",
-        "return Isolation.ASSERTED if server.asserted else Isolation.NOT_VERIFIED",
+        "models/http/served.py",
+        "return Isolation.ASSERTED if self.server.asserted else Isolation.NOT_VERIFIED",
         "return Isolation.ASSERTED",
         (_WRITER + "test_isolation_is_what_the_operator_says_and_the_note_says_who_sees_prompts",),
     ),
@@ -100,9 +100,9 @@ MUTANTS = [
     Mutant(
         "answers-of-all-versions-are-one",
         "kept answers of a model's earlier version are mixed with those of the present one",
-        "models/http/writer.py",
-        'return f"{server.url}{path} {asker.accepted}"',
-        'return f"{server.url}{path}"',
+        "models/http/served.py",
+        'return f"{self.server.url}{path} {self.asker.accepted}"',
+        'return f"{self.server.url}{path}"',
         (_WRITER + "test_what_another_version_wrote_is_not_mixed_in",),
     ),
     Mutant(

@@ -54,7 +54,7 @@ SIZE: Final = Size()
 ZERO, SHOTS, FULL, MEAN = "zero-shot", "public-shots", "full-context", "nearest-to-mean"
 ONE, ALL = "one choice, price of one answer", "one choice, price of 10 answers"
 ANSWERS: Final = 10
-"""Answers whose epsilons, added up, the dearer choice costs."""
+"""The choice at the higher price costs as much as so many single answers."""
 PRIVATE: Final[Mapping[str, Answerer]] = {
     "esa": make_answerer("esa"),
     "ksa": make_answerer("ksa"),

@@ -27,11 +27,11 @@ from typing import Any, Final, final
 import numpy as np
 
 from sottovoce.errors import ModelError, TaskError
-from sottovoce.models.base import Context, FloatArray, Isolation, require_text
-from sottovoce.models.http.address import ApiKey, Server
-from sottovoce.models.http.asking import Asked, Asker
+from sottovoce.models.base import Context, FloatArray, require_text
+from sottovoce.models.http.address import Server
+from sottovoce.models.http.asking import Asked
 from sottovoce.models.http.replies import UnreadableError, only_choice
-from sottovoce.models.http.writer import isolation_of, kept_replies, note_of, scope_of
+from sottovoce.models.http.served import ServedModel
 from sottovoce.models.http.writing_apis import encoded
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Query, Task
@@ -104,7 +104,7 @@ WAYS: Final = {
 
 
 @final
-class ServerScorer:
+class ServerScorer(ServedModel):
     """Scores labels with a model behind a server.
 
     Args:
@@ -139,37 +139,19 @@ class ServerScorer:
         cache: bool | None = None,
         unencrypted: bool | None = None,
     ) -> None:
-        self.server = Server.named(
-            name, api=api, score=score, isolation=isolation, timeout_s=timeout_s, concurrency=concurrency,
-            retries=retries, cache=cache, unencrypted=unencrypted,
+        super().__init__(
+            Server.named(
+                name, api=api, score=score, isolation=isolation, timeout_s=timeout_s, concurrency=concurrency,
+                retries=retries, cache=cache, unencrypted=unencrypted,
+            )
         )  # fmt: skip
         kinds = WAYS if self.server.score == "auto" else {self.server.score: WAYS[self.server.score]}
         self._ways = [way for ways in kinds.values() for way in ways if self.server.api in (None, way.api)]
         if not self._ways:
             raise ModelError("Labels are scored with api=completions, or with api=chat and score=top.")
-        self.asker = Asker(self.server, ApiKey.found())
-        self._kept = kept_replies() if self.server.cache else None
         self._bare: dict[bytes, Tokens] = {}
         self._way: _Way | None = None
         self._lock = threading.Lock()
-
-    def __repr__(self) -> str:
-        return f"ServerScorer({self.name!r})"
-
-    @property
-    def name(self) -> str:
-        """``openai:``, the model and the server."""
-        return self.server.name
-
-    @property
-    def isolation(self) -> Isolation:
-        """What the operator says of it; nothing is tested."""
-        return isolation_of(self.server)
-
-    @property
-    def note(self) -> str:
-        """Who sees the prompts."""
-        return note_of(self.server)
 
     def prepare(self, task: Task, contexts: Sequence[Context]) -> ServerContexts:
         """Keeps the demonstrations; they go to the server with each question.
@@ -218,7 +200,7 @@ class ServerScorer:
         bodies = [prompt.body for prompt in prompts]
         found: dict[bytes, Tokens | None] = {body: self._bare.get(body) for body in bodies}
         open_ = [body for body in found if found[body] is None]
-        scope, texts = scope_of(self.server, way.path, self.asker), [body.decode("utf-8") for body in open_]
+        scope, texts = self._scope(way.path), [body.decode("utf-8") for body in open_]
         if self._kept is not None:
             kept = self._kept.find(scope, texts)
             found |= {body: json.loads(value) for body, value in zip(open_, kept, strict=True) if value is not None}

@@ -13,10 +13,10 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final, final
 
-from sottovoce.models.base import Isolation, WritingRequest
-from sottovoce.models.encrypted_cache import EncryptedCache
-from sottovoce.models.http.address import ApiKey, Server
-from sottovoce.models.http.asking import Asked, Asker
+from sottovoce.models.base import WritingRequest
+from sottovoce.models.http.address import Server
+from sottovoce.models.http.asking import Asked
+from sottovoce.models.http.served import ServedModel
 from sottovoce.models.http.writing_apis import WRITING_APIS, encoded
 from sottovoce.parameters import COUNT
 
@@ -25,17 +25,10 @@ _PROBE_TOKENS: Final = 16
 """The least that some servers accept."""
 _LONGEST_KEPT: Final = 1 << 16
 """Characters of a text that is kept."""
-MOST_KEPT: Final = 200_000
-MOST_KEPT_BYTES: Final = 512 << 20
-
-
-def kept_replies() -> EncryptedCache:
-    """Where answers of servers are kept."""
-    return EncryptedCache("replies", "reply 1", most_entries=MOST_KEPT, most_bytes=MOST_KEPT_BYTES)
 
 
 @final
-class ServerWriter:
+class ServerWriter(ServedModel):
     """Writes texts with a model behind a server.
 
     Args:
@@ -70,33 +63,15 @@ class ServerWriter:
         cache: bool | None = None,
         unencrypted: bool | None = None,
     ) -> None:
-        self.server = Server.named(
-            name, api=api, isolation=isolation, timeout_s=timeout_s, concurrency=concurrency, retries=retries,
-            cache=cache, unencrypted=unencrypted,
+        super().__init__(
+            Server.named(
+                name, api=api, isolation=isolation, timeout_s=timeout_s, concurrency=concurrency, retries=retries,
+                cache=cache, unencrypted=unencrypted,
+            )
         )  # fmt: skip
         self._api = WRITING_APIS[self.server.api or "chat"]
-        self._asker = Asker(self.server, ApiKey.found())
-        self._kept = kept_replies() if self.server.cache else None
         self._dialect: int | None = None
         self._lock = threading.Lock()
-
-    def __repr__(self) -> str:
-        return f"ServerWriter({self.name!r})"
-
-    @property
-    def name(self) -> str:
-        """``openai:``, the model and the server."""
-        return self.server.name
-
-    @property
-    def isolation(self) -> Isolation:
-        """What the operator says of it; nothing is tested."""
-        return isolation_of(self.server)
-
-    @property
-    def note(self) -> str:
-        """Who sees the prompts."""
-        return note_of(self.server)
 
     def rehearse(self) -> None:
         """Asks a public prompt, once, and learns how this server is asked; ``write`` does so too.
@@ -107,7 +82,7 @@ class ServerWriter:
         with self._lock:
             if self._dialect is None:
                 probes = [self._asked(_PROBE, _PROBE_TOKENS, number) for number in range(len(self._api.dialects))]
-                self._dialect = self._asker.rehearse(probes, "write")
+                self._dialect = self.asker.rehearse(probes, "write")
 
     def write(self, requests: Sequence[WritingRequest], *, tokens: int) -> list[str | None]:
         """A text each; see ``Writer.write``. ``None`` too where the server refuses or filters a prompt by itself.
@@ -123,7 +98,7 @@ class ServerWriter:
         asked = {request: self._asked(request, tokens, dialect) for request in requests}
         texts = self._remembered(asked)
         missing = [request for request in asked if texts[request] is None]
-        found = self._asker.ask([asked[request] for request in missing], self._asked(_PROBE, _PROBE_TOKENS, dialect))
+        found = self.asker.ask([asked[request] for request in missing], self._asked(_PROBE, _PROBE_TOKENS, dialect))
         texts |= dict(zip(missing, found, strict=True))
         self._remember({request: asked[request] for request in missing}, texts)
         return [texts[request] for request in requests]
@@ -136,7 +111,7 @@ class ServerWriter:
     def _remembered(self, asked: dict[WritingRequest, Asked[str]]) -> dict[WritingRequest, str | None]:
         if self._kept is None:
             return dict.fromkeys(asked)
-        kept = self._kept.find(self._scope, [_key_of(prompt) for prompt in asked.values()])
+        kept = self._kept.find(self._scope(self._api.path), [_key_of(prompt) for prompt in asked.values()])
         return {
             request: None if value is None else value.decode("utf-8", "replace")
             for request, value in zip(asked, kept, strict=True)
@@ -145,33 +120,9 @@ class ServerWriter:
     def _remember(self, asked: dict[WritingRequest, Asked[str]], texts: dict[WritingRequest, str | None]) -> None:
         new = [(asked[request], text) for request in asked if (text := texts[request]) and len(text) <= _LONGEST_KEPT]
         if self._kept is not None and new:
-            self._kept.keep(self._scope, [_key_of(prompt) for prompt, _ in new], [text.encode() for _, text in new])
-
-    @property
-    def _scope(self) -> str:
-        """Told by the rehearsal; the request's own fields are its text."""
-        return scope_of(self.server, self._api.path, self._asker)
-
-
-def scope_of(server: Server, path: str, asker: Asker) -> str:
-    """What answers depend on beside the request: the address, and the version of the model that answers there now.
-
-    Args:
-        server: That is asked.
-        path: Behind its address.
-        asker: Has rehearsed.
-    """
-    return f"{server.url}{path} {asker.accepted}"
-
-
-def isolation_of(server: Server) -> Isolation:
-    """What is known of a server's isolation."""
-    return Isolation.ASSERTED if server.asserted else Isolation.NOT_VERIFIED
-
-
-def note_of(server: Server) -> str:
-    """Who sees the prompts, for whoever is about to send them."""
-    return f"Prompts with private examples go to {server.host}: whoever hosts the model sees them."
+            self._kept.keep(
+                self._scope(self._api.path), [_key_of(prompt) for prompt, _ in new], [text.encode() for _, text in new]
+            )
 
 
 def _key_of(prompt: Asked[Any]) -> str:
