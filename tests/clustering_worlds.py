@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -80,11 +81,14 @@ def play(dpm: DPM, points: PrivatePoints, script: Script, monkeypatch, seed: int
 
 
 def log_gaussian(noise: np.ndarray, variance: float) -> float:
-    """Log-probability of discrete Gaussian noise, by summation of the normaliser."""
+    """Log-probability of discrete Gaussian noise."""
+    return float(-(noise.astype(float) ** 2).sum() / (2 * variance) - len(noise) * log_normaliser(variance))
+
+
+@cache
+def log_normaliser(variance: float) -> float:
+    """By summation where the sum is short."""
+    if variance >= 1e6:
+        return 0.5 * math.log(2 * math.pi * variance)
     reach = np.arange(-int(12 * math.sqrt(variance)) - 20, int(12 * math.sqrt(variance)) + 21)
-    normaliser = (
-        math.log(np.exp(-(reach**2) / (2 * variance)).sum())
-        if variance < 1e6
-        else (0.5 * math.log(2 * math.pi * variance))
-    )
-    return float(-(noise.astype(float) ** 2).sum() / (2 * variance) - len(noise) * normaliser)
+    return math.log(np.exp(-(reach**2) / (2 * variance)).sum())

@@ -86,6 +86,7 @@ def test_several_units_move_a_sum_by_as_much_more():
     assert square(added(rule, east, east)) <= rule.squared_l2(several(DROP, 2))
 
 
+@pytest.mark.cases(2)
 @every_rule
 @given(one=units, other=units)
 def test_no_vector_and_no_number_of_records_gets_past_the_bound(rule, one, other):
@@ -94,6 +95,7 @@ def test_no_vector_and_no_number_of_records_gets_past_the_bound(rule, one, other
     assert square(first, second) <= rule.squared_l2(SWAP)
 
 
+@pytest.mark.cases(2)
 @every_rule
 @given(world=st.lists(units, min_size=1, max_size=6))
 def test_what_a_unit_adds_is_its_own_whatever_the_block(rule, world):

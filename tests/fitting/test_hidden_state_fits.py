@@ -62,6 +62,7 @@ def predict(capsys, *more):
     return call(capsys, "predict", "support.sotto", "--queries", "new.jsonl", "--json", *more)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("method", ["class-means", "dp-logistic"])
 def test_a_plain_name_fits_the_usual_layer_and_the_file_says_which(place, capsys, folder, method):
     code, out, err = fit(capsys, f"hf:{folder}", "--method", method, "--ledger", "private.db")

@@ -89,6 +89,7 @@ def test_a_vector_is_what_the_layer_gives_off_a_public_mean(folder, pooling, lay
     assert model.dimension == vectors(model, TEXTS).shape[1] == 48
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_no_other_text_changes_a_bit_of_a_vector(kind):
     model = in_memory(kind)
