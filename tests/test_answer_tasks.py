@@ -35,8 +35,8 @@ def test_an_example_is_its_input_as_the_template_shows_it_and_its_answer():
         (None, "missing or empty"),
         ("", "missing or empty"),
         (" \n", "only blanks"),
-        (3, "not a text"),
-        (["Quagga"], "not a text"),
+        (3, "it must be a text"),
+        (["Quagga"], "it must be a text"),
     ],
 )
 def test_a_field_that_is_no_text_is_named_and_not_quoted(field, value, problem):

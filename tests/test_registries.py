@@ -75,6 +75,17 @@ def test_files_and_those_of_sub_packages_are_found_on_first_use_and_sorted(anima
     assert registry.find("crow") is None
 
 
+def test_the_file_of_a_name_is_imported_alone(animals):
+    registry = animals(barn_owl=entered("barn-owl"), wren="raise AssertionError('imported')")
+    assert registry.find("barn-owl").__name__ == "barn-owl"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..sottovoce", "barn.owl", "helper"])
+def test_a_name_that_no_file_has_is_looked_for_in_all(animals, name):
+    assert animals(barn__owl=entered("owl"), helper="").find(name) is None
+    assert "animals.barn.owl" in sys.modules
+
+
 def test_a_name_that_does_not_exist_is_refused_with_those_that_do_and_the_nearest(animals):
     registry = animals(wren=entered("wren"), owl=entered("owl"))
     with pytest.raises(ParameterError, match=r"^--animal is 'wern'; it must be one of owl, wren; did you mean 'wren'"):

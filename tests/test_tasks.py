@@ -67,9 +67,9 @@ def test_a_missing_label_is_named(missing):
         ("", "missing or empty"),
         (float("nan"), "missing or empty"),
         ("  \n\t\u2003", "only blanks"),
-        (17, "not a text"),
-        (["Quagga"], "not a text"),
-        ({"Quagga": 1}, "not a text"),
+        (17, "it must be a text"),
+        (["Quagga"], "it must be a text"),
+        ({"Quagga": 1}, "it must be a text"),
     ],
 )
 def test_a_field_that_is_no_text_is_named(value, problem):

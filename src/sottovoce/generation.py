@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from sottovoce.errors import InputError, MissingExtraError, ParameterError, RecordError, TaskError
 from sottovoce.records import limits
 from sottovoce.records.sealed import Row, is_missing
-from sottovoce.tasks import Task
+from sottovoce.tasks import Task, text_in
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -148,12 +148,16 @@ class GenerationTemplate:
         """
         if self.structured:
             if all(is_missing(row.values.get(name)) for name in self.fields):
-                raise RecordError("all fields are missing", file=file, line=row.line, field=self.fields[0])
+                raise RecordError(
+                    "all fields are missing",
+                    file=file,
+                    line=row.line,
+                    field=row.column(self.fields[0]),
+                    hint=f"Its texts are read from {', '.join(map(row.column, self.fields))}: fill one in, or remove "
+                    "the row.",
+                )
         else:
-            value = row.values.get(self.fields[0])
-            if not isinstance(value, str) or not value.strip():
-                problem = "the field is missing, blank or no text"
-                raise RecordError(problem, file=file, line=row.line, field=self.fields[0])
+            text_in(row, self.fields[0], file)
         return self.task.label_of(row, file) if self.task else 0
 
     def is_blank(self, row: Row) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import Generic, TypeVar, final
 
 from sottovoce.errors import InputError, ParameterError
@@ -52,8 +53,11 @@ class Registry(Generic[E]):
         return dict(sorted(self._known.items()))
 
     def find(self, name: str) -> E | None:
-        """The entry of this name, if there is one."""
-        self._scan()
+        """The entry of this name, if there is one. The file that is named like it is looked into before all others."""
+        if name not in self._known:
+            self._import_namesake(name)
+        if name not in self._known:
+            self._scan()
         if name not in self._known:
             self._load_installed()
         return self._known.get(name)
@@ -69,6 +73,13 @@ class Registry(Generic[E]):
             names = [*self.all()]
             raise ParameterError(self._parameter, name, f"one of {', '.join(names)}{nearest(name, names)}")
         return entry
+
+    def _import_namesake(self, name: str) -> None:
+        file = name.replace("-", "_")
+        if file.isidentifier() and not self._scanned:
+            module = f"{importlib.import_module(self._package).__name__}.{file}"
+            if find_spec(module):
+                importlib.import_module(module)
 
     def _scan(self) -> None:
         if self._scanned:

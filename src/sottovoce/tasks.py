@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar, final
 from sottovoce.errors import InputError, RecordError, TaskError
 from sottovoce.parameters import Kind, OneOf, nearest
 from sottovoce.records import limits
+from sottovoce.records.cells import kind_of
 from sottovoce.records.columns import there_are
 from sottovoce.records.sealed import Opaque, Row, is_missing
 
@@ -141,7 +142,7 @@ class Task:
                 "the field is not a PNG or JPEG image in base64",
                 file=file,
                 line=row.line,
-                field=self.image,
+                field=row.column(self.image),
                 hint="Give a whole PNG or JPEG file, in rows as base64 without line breaks or 'data:' in front.",
             )
         return query
@@ -157,14 +158,16 @@ class Task:
             raise self._absent(row, self.label_field, file)
         if is_missing(value):
             hint = "Fill it in, or remove the row."
-            raise RecordError("the label is missing", file=file, line=row.line, field=self.label_field, hint=hint)
+            raise RecordError(
+                "the label is missing", file=file, line=row.line, field=row.column(self.label_field), hint=hint
+            )
         index = _READERS[self.answer](value, self.labels)
         if index is None:
             raise RecordError(
                 "the label is outside the public label set",
                 file=file,
                 line=row.line,
-                field=self.label_field,
+                field=row.column(self.label_field),
                 hint=f"The task '{self.name}' has {len(self.labels)} labels; correct the row or extend the task.",
             )
         return index
@@ -172,7 +175,7 @@ class Task:
     def _text(self, row: Row, name: str, file: str) -> str:
         if name not in row.values:
             raise self._absent(row, name, file)
-        return _text_in(row, name, file)
+        return text_in(row, name, file)
 
     def _absent(self, row: Row, name: str, file: str) -> RecordError:
         """A field that no column holds: which columns there are, and how to name the right one."""
@@ -182,7 +185,7 @@ class Task:
         cure = f"Name the column that holds it with {flag[name]} COLUMN" if name in flag else "Rename a column"
         hint = f"{there_are(row.values, file, self.labels)} {cure}, or in Python with columns={{{name!r}: COLUMN}}."
         problem = "the label is missing" if name == self.label_field else "the field is missing or empty"
-        return RecordError(problem, file=file, line=row.line, field=name, hint=hint)
+        return RecordError(problem, file=file, line=row.line, field=row.column(name), hint=hint)
 
     def has_label(self, row: Row) -> bool:
         """Whether a row carries a label, as queries may for measuring accuracy."""
@@ -281,27 +284,32 @@ class AnswerTask:
 
     def _text(self, row: Row, name: str, file: str) -> str:
         if name in row.values:
-            return _text_in(row, name, file)
+            return text_in(row, name, file)
         flag = {self.output_field: "--answer-column"} | (
             {self.fields[0]: "--text-column"} if len(self.fields) == 1 else {}
         )
         cure = f"Name the column that holds it with {flag[name]} COLUMN" if name in flag else "Rename a column"
         hint = f"{there_are(row.values, file, ())} {cure}, or in Python with columns={{{name!r}: COLUMN}}."
-        raise RecordError("the field is missing or empty", file=file, line=row.line, field=name, hint=hint)
+        raise RecordError("the field is missing or empty", file=file, line=row.line, field=row.column(name), hint=hint)
 
 
-def _text_in(row: Row, name: str, file: str) -> str:
-    """The text of a field that a row has."""
-    value = row.values[name]
+def text_in(row: Row, name: str, file: str) -> str:
+    """The text of a field of a row.
+
+    Raises:
+        RecordError: It is missing, blank or not a text; the line is named, the content is not.
+    """
+    value = row.values.get(name)
     if is_missing(value):
         problem, hint = "the field is missing or empty", "Fill it in, or remove the row."
     elif not isinstance(value, str):
-        problem, hint = "the field is not a text", "Write it in quotes, or remove the row."
+        problem = f"the value is {kind_of(value)}; it must be a text"
+        hint = "Write it in quotes, or remove the row."
     elif not value.strip():
         problem, hint = "the field holds only blanks", "Fill it in, or remove the row."
     else:
         return value
-    raise RecordError(problem, file=file, line=row.line, field=name, hint=hint)
+    raise RecordError(problem, file=file, line=row.line, field=row.column(name), hint=hint)
 
 
 def task_names() -> list[str]:

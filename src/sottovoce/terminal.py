@@ -16,17 +16,15 @@ import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TextIO, final
-
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TextIO, final
 
 from sottovoce.errors import InputError
 
-_err: Final = Console(stderr=True, highlight=False)
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
 PATIENCE_S: Final = 1.0
 """Waiting for less is not spoken of."""
 _WIDE: Final = 100_000
@@ -65,9 +63,19 @@ def json_text(values: Any) -> str:
     return _NOT_ASCII.sub(escaped, json.dumps(values, ensure_ascii=False))
 
 
+@cache
+def _err() -> Console:
+    """rich is imported where it draws: most commands print lines alone."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
 def say(text: str) -> None:
     """A line for the person, on stderr."""
-    _err.print(Text(printable(text)), soft_wrap=True)
+    from rich.text import Text
+
+    _err().print(Text(printable(text)), soft_wrap=True)
 
 
 def put(values: Any) -> None:
@@ -115,6 +123,11 @@ def read_line(prompt: str) -> str | None:
 
 
 def _print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, stderr: bool) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     console = Console(stderr=stderr, highlight=False)
     if not console.is_terminal:
         console = Console(stderr=stderr, highlight=False, width=_WIDE)
@@ -139,6 +152,8 @@ def _print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str
 
 def progress() -> Progress:
     """A bar on stderr, drawn only where somebody watches."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -146,9 +161,9 @@ def progress() -> Progress:
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}", markup=False),
         TimeRemainingColumn(),
-        console=_err,
+        console=_err(),
         transient=True,
-        disable=not _err.is_terminal,
+        disable=not _err().is_terminal,
         redirect_stdout=False,  # they would lead around the gate
         redirect_stderr=False,
     )
@@ -157,13 +172,15 @@ def progress() -> Progress:
 @contextmanager
 def waiting(words: str) -> Iterator[None]:
     """Says on stderr what is waited for, while it takes longer than a second and where somebody watches."""
-    if not _err.is_terminal:
+    if not _err().is_terminal:
         yield
         return
+    from rich.progress import Progress, SpinnerColumn, TextColumn
+
     line = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
-        console=_err,
+        console=_err(),
         transient=True,
         redirect_stdout=False,
         redirect_stderr=False,

@@ -249,7 +249,7 @@ def test_a_ledger_that_nobody_named_is_kept_for_the_records_and_said(desk, tmp_p
         ('{"text": "a", "label": "fraud"}\n[1]\n', "line 2: a JSON object is needed"),
         ('{"label": "fraud"}\n', "line 1, field 'text': the field is missing or empty"),
         ('{"text": " ", "label": "fraud"}\n', "line 1, field 'text': the field holds only blanks"),
-        ('{"text": 3, "label": "fraud"}\n', "line 1, field 'text': the field is not a text"),
+        ('{"text": 3, "label": "fraud"}\n', "line 1, field 'text': the value is a number; it must be a text"),
         ('{"text": "a"}\n', "line 1, field 'label': the label is missing"),
         ('{"text": "a", "label": "Betrug"}\n', "line 1, field 'label': the label is outside the public label set"),
         (

@@ -140,3 +140,61 @@ def test_a_column_that_is_not_there_and_one_without_a_place_are_refused(desk):
     (desk.folder / "t.toml").write_text('labels = ["billing", "fraud"]\nquery = "{a} {b}"\n')
     code, _, err = desk("ask", "x", "--private", "mails.jsonl", "--task", "t.toml", "--model", "fake", *COLUMNS)
     assert (code, "--text-column is 'body'" in err, "a, b" in err) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        *((kind, value) for kind in ("jsonl", "parquet") for value in ("", " ", 17, ["Quagga"])),
+        ("csv", ""),
+        ("csv", " "),
+    ],
+)
+def test_a_bad_row_is_named_by_the_column_that_the_file_has(tmp_path, kind, value):
+    rows = [{"body": "fine", "team": "fraud"}, {"body": value, "team": "Quagga"}]
+    file = tmp_path / f"mails.{kind}"
+    if kind == "jsonl":
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif kind == "csv":
+        file.write_text("body,team\n" + "".join(f'"{row["body"]}",{row["team"]}\n' for row in rows))
+    else:
+        pa = pytest.importorskip("pyarrow")
+        pytest.importorskip("pyarrow.parquet").write_table(pa.table({"body": [value], "team": ["Quagga"]}), file)
+    row = list(read_public(file, columns={"text": "body", "label": "team"}))[-1]
+    with pytest.raises(RecordError) as text:
+        TASK.query_of(row, file.name)
+    with pytest.raises(RecordError) as label:
+        TASK.label_of(row, file.name)
+    line = {"csv": 3, "jsonl": 2, "parquet": 1}[kind]
+    assert str(text.value).startswith(f"mails.{kind}, line {line}, field 'body': ")
+    assert str(label.value).startswith(f"mails.{kind}, line {line}, field 'team': the label is outside")
+    kinds = {17: "the value is a number", str(["Quagga"]): "the value is a list"}
+    assert kinds.get(value if isinstance(value, int) else str(value), "") in str(text.value)
+    assert "Quagga" not in str(text.value) + str(label.value)
+
+
+def test_a_text_that_is_too_long_is_named_by_the_column_that_was_typed(tmp_path):
+    file = tmp_path / "mails.jsonl"
+    file.write_text(json.dumps({"body": "Quagga" * 9, "team": "fraud"}) + "\n")
+    with pytest.raises(RecordError, match="line 1, field 'body': the text is longer than 20 characters"):
+        read_private(file, max_characters=20, columns={"text": "body"})
+    with pytest.raises(RecordError, match="line 1, field 'column 1': the text is longer"):
+        read_private(file, max_characters=20)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ask", "late?", "--private", "bad.jsonl", "--method", "poe", "--epsilon", "0.5"),
+        ("classify", "--private", "bad.jsonl", "--queries", "new.jsonl", "--method", "poe", "--epsilon", "0.5"),
+        ("classify", "--private", "mails.jsonl", "--queries", "bad.jsonl", "--method", "poe", "--epsilon", "0.5"),
+        ("fit", "--private", "bad.jsonl", "--method", "class-means", "--epsilon", "1", "--out", "f.sotto"),
+        ("synthesize", "--private", "bad.jsonl", "--per-label", "1", "--epsilon", "0.5", "--out", "s.jsonl"),
+    ],
+)
+def test_a_command_names_the_column_that_the_file_has_and_charges_nothing(desk, words):
+    (desk.folder / "bad.jsonl").write_text('{"body": 17, "team": "fraud"}\n' * 12)
+    code, out, err = desk(*words, *COMMON, *COLUMNS)
+    assert (code, out) == (2, "")
+    assert "bad.jsonl, line 1, field 'body': the value is a number; it must be a text." in err
+    assert not (desk.folder / "t.db").exists()

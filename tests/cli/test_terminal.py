@@ -238,7 +238,7 @@ def test_whoever_writes_while_a_command_runs_passes_the_gate(capfd):
 
 
 def test_every_command_runs_behind_the_gate(monkeypatch, capfd):
-    def prints():
+    def prints(*name):
         def command(**given):
             print(CLEAR)
             raise RuntimeError(TITLE)
@@ -258,7 +258,7 @@ def test_the_words_of_an_order_to_stop_are_withheld(monkeypatch, capfd, order):
     def stops(**given):
         raise order(TITLE)
 
-    monkeypatch.setattr(cli, "_build", lambda: stops)
+    monkeypatch.setattr(cli, "_build", lambda *name: stops)
     with pytest.raises(SystemExit) as ended:
         cli.main([])
     assert ended.value.code == 1
@@ -273,7 +273,7 @@ def test_an_order_to_end_with_an_exit_code_is_followed(monkeypatch, code):
     def stops(**given):
         raise SystemExit(code)
 
-    monkeypatch.setattr(cli, "_build", lambda: stops)
+    monkeypatch.setattr(cli, "_build", lambda *name: stops)
     with pytest.raises(SystemExit) as ended:
         cli.main([])
     assert ended.value.code == code
@@ -289,7 +289,7 @@ def test_answers_reach_a_stream_that_knows_ascii_alone(monkeypatch):
 
 def test_on_a_terminal_it_is_said_what_is_waited_for(monkeypatch):
     shown = io.StringIO()
-    monkeypatch.setattr(terminal, "_err", Console(file=shown, force_terminal=True))
+    monkeypatch.setattr(terminal, "_err", lambda: Console(file=shown, force_terminal=True))
     monkeypatch.setattr(terminal, "PATIENCE_S", 0.01)
     with terminal.waiting(NASTY):
         time.sleep(0.2)
@@ -303,7 +303,7 @@ def test_nothing_is_said_where_nobody_waits_or_watches(monkeypatch, capfd):
         pass
     assert capfd.readouterr() == ("", "")
     shown = io.StringIO()
-    monkeypatch.setattr(terminal, "_err", Console(file=shown, force_terminal=True))
+    monkeypatch.setattr(terminal, "_err", lambda: Console(file=shown, force_terminal=True))
     with terminal.waiting("a model"):
         pass
     assert "a model" not in shown.getvalue()

@@ -237,7 +237,7 @@ def test_another_number_of_prompts_than_was_priced_is_no_answer():
 def test_an_answer_charges_its_price_and_spends_its_delta_from_the_share_for_failures():
     icl = session()
     release = icl.ask("?", epsilon=1, delta=1e-9)
-    assert release.event == ApproximateDP(1.0, 1e-9)
+    assert release.event == icl.method.listed_event(Price(1.0, 1e-9), RO) == ApproximateDP(1.0, 1e-9)
     assert (release.terms.epsilon, release.terms.delta) == (1.0, 1e-9)
     assert "random samples of units in each prompt" in release.statement
     icl.affords(1, epsilon=0.1, delta=4.9e-7)

@@ -37,7 +37,7 @@ def methods(as_json: o.AsJson = False) -> None:
             "reads": cls.reads.value,
             "needs": cls.needs,
             **_options(cls),
-            "event_at_epsilon_1": describe(make_method(name).event(Price(1.0, 1e-6), Adjacency.REPLACE_ONE)),
+            "event_at_epsilon_1": describe(make_method(name).listed_event(Price(1.0, 1e-6), Adjacency.REPLACE_ONE)),
             "source": cls.source,
         }
         for name, cls in registered_methods().items()

@@ -500,15 +500,17 @@ def require_used(method: Method) -> None:
     from sottovoce.cli.flags import flag_of_name, is_typed
     from sottovoce.methods.base import Reads, registered_methods
 
-    kinds = registered_methods()
     if method.reads is Reads.NOTHING:
         for name in filter(is_typed, OF_RECORDS):
-            using = ", ".join(kind for kind, cls in kinds.items() if cls.reads is not Reads.NOTHING)
+            using = ", ".join(kind for kind, cls in registered_methods().items() if cls.reads is not Reads.NOTHING)
             limit = f"left out: --method {method.name} reads no private record; it is used by {using}"
             raise ParameterError(flag_of_name(name), "typed", limit)
     if method.private and is_typed("delta") and not _uses_delta(method):
         using = ", ".join(
-            f"{name}{more}" for name in kinds for more in ("", *_noises(name)) if _uses_delta(_made(name, more))
+            f"{name}{more}"
+            for name in registered_methods()
+            for more in ("", *_noises(name))
+            if _uses_delta(_made(name, more))
         )
         limit = f"left out: --method {method.name} has no delta of its own; it is used by {using}"
         raise ParameterError("--delta", "typed", limit)

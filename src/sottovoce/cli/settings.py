@@ -38,6 +38,11 @@ _OF_THE_RECORDS: Final = (("ledger", "show"), ("ledger", "verify"), ("ledger", "
 _BESIDE_FITTED: Final = ("fitted", "model", "device", "dtype", "json")
 
 
+def are_there() -> bool:
+    """Whether a variable or the file could set an option of a command; ``--config`` may still be typed."""
+    return any(name.startswith(PREFIX) for name in os.environ) or Path(FILE).is_file()
+
+
 def apply(context: Any, words: list[str]) -> None:
     """Sets the defaults of a command from the environment and the file.
 

@@ -111,6 +111,10 @@ class Method(ABC):
             AssignmentError: The method has no guarantee under it.
         """
 
+    def listed_event(self, price: Price, adjacency: Adjacency) -> DpEvent:
+        """The same for a list of methods: nothing is charged by it, so noise need not be calibrated for it."""
+        return self.event(price, adjacency)
+
     @abstractmethod
     def choose(self, experts: ExpertOutputs, price: Price, randomness: Randomness) -> int:
         """Draws the index of the released label."""

@@ -136,6 +136,9 @@ class PbS(Subsampling):
 
     def event(self, price: Price, adjacency: Adjacency) -> DpEvent:
         RoundedGaussian(self.noise_multiplier(price, adjacency))  # refuses noise out of range before anything is read
+        return self.listed_event(price, adjacency)
+
+    def listed_event(self, price: Price, adjacency: Adjacency) -> DpEvent:
         return ApproximateDP(price.epsilon, price.delta)
 
     def choose(self, experts: ExpertOutputs, price: Price, randomness: Randomness) -> int:

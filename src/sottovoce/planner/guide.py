@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, final
 
-from sottovoce.methods.fitting.fitter import registered_fitters
+from sottovoce.methods.fitting.fitter import Fitter, find_fitter, registered_fitters
 from sottovoce.methods.fitting.support import LinearSupport
 from sottovoce.parameters import COUNT, Number, OneOf
 from sottovoce.planner.frontier import (
@@ -264,13 +264,15 @@ def _with(chooser: _Chooser, records: int) -> Expectation | None:
 
 def usable_fitters(delta: float, embeds: bool, candidates: int) -> list[str]:
     """Fitters for this delta and so many public texts; a classifier is for a model that embeds. In registry order."""
-    return [
-        name
-        for name, kind in registered_fitters().items()
-        if not (kind.needs_delta and delta == 0)
+    return [name for name, kind in registered_fitters().items() if _is_usable(kind, delta, embeds, candidates)]
+
+
+def _is_usable(kind: type[Fitter], delta: float, embeds: bool, candidates: int) -> bool:
+    return (
+        not (kind.needs_delta and delta == 0)
         and not (kind.pool == "required" and not candidates)
         and (embeds or kind.gives is not LinearSupport)
-    ]
+    )
 
 
 def best_fitter(asked: Asked, among: Sequence[str], tables: Tables) -> Expectation | None:
@@ -325,7 +327,8 @@ class _Chooser:
         price = price_of_one(asked.epsilon, asked.delta, asked.questions, BoundedRange)
         found: dict[tuple[str, str], list[Reading | None]] = {}
         for method in self.tables.fitters:
-            if method in usable_fitters(asked.delta, asked.embeds, int(asked.pool != NO_POOL)):
+            kind = find_fitter(method)
+            if kind is not None and _is_usable(kind, asked.delta, asked.embeds, int(asked.pool != NO_POOL)):
                 found[method, ONCE] = [one.once(method, asked.pool, relation, epsilon) for one in self.measured]
         for name, method in PER_ANSWER.items():
             if price is not None:

@@ -24,6 +24,19 @@ LONGEST_JSON: Final = 1_000_000
 """Characters of a text that is tried as a list or an object in JSON, as a CSV file would have it."""
 
 
+def kind_of(value: object) -> str:
+    """What a value is, for errors that must not quote it.
+
+    Example:
+        >>> kind_of(3), kind_of(["a"]), kind_of(True), kind_of(b"a")
+        ('a number', 'a list', 'true or false', 'of the type bytes')
+    """
+    if isinstance(value, bool):
+        return "true or false"
+    kinds = {str: "a text", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    return kinds.get(type(value), f"of the type {type(value).__name__}")
+
+
 def is_missing(value: object) -> bool:
     """Whether a cell holds nothing: absent, empty, or one of the ways a data frame says "no value"."""
     if value is None:

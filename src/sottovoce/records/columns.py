@@ -38,7 +38,8 @@ def renamed(
         column = next(column for field, column in columns.items() if field not in found)
         hint = there_are(row.values, file, labels)
         raise RecordError(f"there is no column {column!r}", file=file, line=row.line, hint=hint)
-    return Row(row.line, {**row.values, **found}) if found else row
+    read_from = {field: column for field, column in columns.items() if field in found or field not in row.values}
+    return Row(row.line, {**row.values, **found}, read_from) if read_from else row
 
 
 def there_are(names: Iterable[str], file: str, labels: Collection[str] | None) -> str:

@@ -126,7 +126,7 @@ def _both(
     """Rows as they are used, each beside itself as it was read."""
     name = _name(source)
     for row in _rows(source, limit, truncate):
-        read = _within(row, name, limit, truncate)
+        read = _within(row, name, limit, truncate, columns)
         yield renamed(read, columns or {}, name, required=True, labels=labels), row
 
 
@@ -462,11 +462,12 @@ def _checked(
     required: bool,
     labels: Collection[str] | None = None,
 ) -> list[Row]:
-    within = (_within(row, file, limit, truncate) for row in rows)
+    within = (_within(row, file, limit, truncate, columns) for row in rows)
     return [renamed(row, columns or {}, file, required=required, labels=labels) for row in within]
 
 
-def _within(row: Row, file: str, limit: int, truncate: bool) -> Row:
+def _within(row: Row, file: str, limit: int, truncate: bool, columns: Mapping[str, str] | None) -> Row:
+    named = frozenset((columns or {}).values())
     texts = {name: value for name, value in row.values.items() if isinstance(value, str)}
     for name, text in texts.items():
         if not _encodable(text):
@@ -474,7 +475,7 @@ def _within(row: Row, file: str, limit: int, truncate: bool) -> Row:
                 "the text holds half a character (a lone surrogate)",
                 file=file,
                 line=row.line,
-                field=_shown(name, row),
+                field=_shown(name, row, named),
                 hint="Save the file as UTF-8 again.",
             )
         if len(text) > limit and not truncate:
@@ -482,7 +483,7 @@ def _within(row: Row, file: str, limit: int, truncate: bool) -> Row:
                 f"the text is longer than {limit:,} characters",
                 file=file,
                 line=row.line,
-                field=_shown(name, row),
+                field=_shown(name, row, named),
                 hint="Shorten it, raise --max-characters, or pass --truncate to cut every text there."
                 if not text.startswith(_ENCODED_PICTURES)
                 else "Save the picture smaller, or raise --max-characters; a picture cannot be cut.",
@@ -509,6 +510,6 @@ _ENCODED_PICTURES = ("iVBORw0KGgo", "/9j/")
 _SHOWN = ("text", "image", "label", "group", "id", "question", "answer", "dialogue", "summary")
 
 
-def _shown(name: str, row: Row) -> str:
-    """A usual column's name, else its place: where a file has no header, "names" are the first row's texts."""
-    return name if name in _SHOWN else f"column {list(row.values).index(name) + 1}"
+def _shown(name: str, row: Row, named: Collection[str] = ()) -> str:
+    """A usual column's name or one that the caller named, else its place: without a header, "names" are texts."""
+    return name if name in _SHOWN or name in named else f"column {list(row.values).index(name) + 1}"

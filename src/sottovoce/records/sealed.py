@@ -91,10 +91,16 @@ class Row:
     Attributes:
         line: 1-based line of the file, or 1-based row where lines mean nothing.
         values: Column names to values.
+        columns: Fields to the columns that they were read from, where those have other names.
     """
 
     line: int
     values: Mapping[str, object]
+    columns: Mapping[str, str] | None = None
+
+    def column(self, name: str) -> str:
+        """What the column of a field is called in the file, or was said to be called."""
+        return (self.columns or {}).get(name, name)
 
     def __repr__(self) -> str:
         return f"Row(line={self.line})"

@@ -3,9 +3,10 @@
     sotto bench run startup [--out FILE.json]
 
 Every command runs in a process of its own, on the bundled tickets, with a store of its own; the figure is the median of
-its runs, user and system time. ``first ask`` embeds all tickets, ``second ask`` finds their embeddings; the source is
-compiled before. ``encoder`` loads the encoder and embeds bundled tickets, in one process: seconds until it is loaded,
-imports included, and texts a second after that. Other work on the machine slows all of this by up to twofold.
+its runs, user and system time. ``first ask`` embeds all tickets, ``second ask`` finds their embeddings. As after an
+installation, compiled modules are kept, whatever PYTHONDONTWRITEBYTECODE says. ``encoder`` loads the encoder and embeds
+bundled tickets, in one process: seconds until it is loaded, imports included, and texts a second after that. Other work
+on the machine slows all of this by up to twofold.
 """
 
 from __future__ import annotations
@@ -116,9 +117,10 @@ def _encoder(folder: Path, texts: int) -> Row:
 
 
 def _process(folder: Path, code: str, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return subprocess.run(
         [sys.executable, "-c", code, *words],
-        env={**os.environ, "SOTTOVOCE_HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"},
+        env={**environment, "SOTTOVOCE_HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"},
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
 

@@ -259,6 +259,11 @@ def registered_fitters() -> dict[str, type[Fitter]]:
     return _FITTERS.all()
 
 
+def find_fitter(name: str) -> type[Fitter] | None:
+    """The fitter of this name, if there is one; the files of other methods are not read for it."""
+    return _FITTERS.find(name)
+
+
 def make_fitter(name: str, **options: object) -> Fitter:
     """Builds a fitter by name.
 
