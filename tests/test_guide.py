@@ -189,6 +189,8 @@ def test_another_model_is_told_so_and_gets_no_classifier():
     assert "of 'hf:some/model' nothing was" in found.reason
     assert "sotto bench run frontier --model hf:some/model" in found.reason
     assert "--model hf:some/model" in found.commands[0]
+    assert "--method poe --calibrate" in found.reason
+    assert "--calibrate" not in planned({}).reason
     assert "of 'embedded' nothing" not in planned({}).reason
 
 

@@ -18,6 +18,7 @@ from sottovoce.errors import (
     NonPrivateError,
     ParameterError,
     RecordError,
+    TaskError,
 )
 from sottovoce.experts.partition import Partition
 from sottovoce.methods.base import registered_methods
@@ -238,6 +239,26 @@ def test_every_question_is_rehearsed_without_examples_and_the_records_are_read_o
     icl.ask("c", epsilon=0.1)
     assert model.calls == 3 * 3 + 3 * 5  # without examples: twice before the charge, and once behind the read
     assert model.contexts_read == 5
+
+
+def test_calibrated_experts_no_longer_repeat_their_label():
+    def leaning(task, context, query):
+        lean = one_shot(task, context, query)
+        return lean if query in TASK.content_free_queries() else [lean[0], lean[1] + float("theft" in query["text"])]
+
+    given = {"method": PoE(5.0), "budget": Budget(400, 1e-6), "ledger": Ledger(":memory:")}
+    plain, calibrated = (session(FakeScorer(leaning), calibrate=flag, **given) for flag in (False, True))
+    assert plain.ask("a theft", epsilon=100).value == "billing"
+    assert calibrated.ask("a theft", epsilon=100).value == "fraud"
+    assert plain.terms(100) == calibrated.terms(100)
+
+
+def test_pictures_cannot_be_calibrated_and_nothing_is_opened(tmp_path):
+    with pytest.raises(TaskError, match=r"asks about pictures, of which none is free of content"):
+        session(task=load_task("pseudonames"), calibrate=True, ledger=str(tmp_path / "t.db"))
+    with pytest.raises(ParameterError, match="calibrate"):
+        session(calibrate="yes")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_question_that_no_model_can_answer_is_refused_before_a_charge_wherever_it_stands():

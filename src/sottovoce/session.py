@@ -17,7 +17,7 @@ import numpy as np
 from sottovoce.deprecated import renamed
 from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoError
 from sottovoce.experts.ensemble import Ensemble
-from sottovoce.experts.label_scores import ExpertOutputs
+from sottovoce.experts.label_scores import ExpertOutputs, calibrated
 from sottovoce.experts.partition import Partition
 from sottovoce.experts.reading import bare_scores, of_shape, same_bits
 from sottovoce.experts.subsample import SampledEnsemble
@@ -43,8 +43,6 @@ from sottovoce.tasks import Example, Query, Task
 
 BATCH = 32
 """Questions charged and read together: what an interruption can cost at most."""
-NO_CONTENT = ("N/A", "[MASK]", "none")
-"""Questions without content, for contextual calibration."""
 
 
 @final
@@ -63,6 +61,8 @@ class PrivateICL:
         caller: Who asks, where the owner allotted each caller a part of the budget; charged beside the data set.
         partition: How units are shared out among experts.
         demonstrations: Examples that anybody may see, for the method ``demonstrations``.
+        calibrate: Take from the scores of every prompt its own mean scores of content-free questions (contextual
+            calibration). Costs no epsilon. For language models; the ``embedded`` encoder does not need it.
         randomness: Source of noise; anything but the operating system's is refused unless the records are synthetic.
         allow_non_private: Let methods without a guarantee answer; the ledger notes every such answer.
 
@@ -106,6 +106,7 @@ class PrivateICL:
         caller: str | None = None,
         partition: Partition | None = None,
         demonstrations: Sequence[Example] = (),
+        calibrate: bool = False,
         randomness: Randomness | None = None,
         allow_non_private: bool = False,
     ) -> None:
@@ -117,6 +118,7 @@ class PrivateICL:
         Kind((Ledger, str, NoneType), "a Ledger, or its path or address as a text").read("ledger", ledger)
         Kind((str, NoneType), "a name").read("caller", caller)
         Kind((Partition, NoneType), "a Partition").read("partition", partition)
+        Kind(bool, "True or False").read("calibrate", calibrate)
         Able("below", "a source of noise, or None").read("randomness", randomness or SystemRandomness())
         Kind(Sequence, "a list of examples from Task.example_of").read("demonstrations", demonstrations)
         for example in demonstrations:
@@ -137,6 +139,8 @@ class PrivateICL:
             raise ParameterError("demonstrations", value, "given with the method 'demonstrations', and with it alone")
         self._shown = tuple(demonstrations)
         require_public([{**shown.fields, "label": task.labels[shown.label]} for shown in self._shown], "demonstrations")
+        self.calibrate = calibrate or (isinstance(self.method, Demonstrations) and self.method.calibrate)
+        self._empty = task.content_free_queries() if self.calibrate else []
         self.partition = partition or Partition()
         self._randomness = randomness or SystemRandomness()
         self._public: PreparedContexts | None = None
@@ -306,9 +310,12 @@ class PrivateICL:
                 subsamples=self.method.subsamples,
                 randomness=self._randomness,
                 max_records=self.partition.max_records,
+                content_free=self._empty,
             )
         together = self.method.reads is Reads.EVERYTHING
-        return Ensemble(records, self.task, self.model, self.partition, self.adjacency, together=together)
+        return Ensemble(
+            records, self.task, self.model, self.partition, self.adjacency, together=together, content_free=self._empty
+        )
 
     def _usable(self, records: PrivateRecords | None, allow_non_private: bool) -> PrivateRecords | None:
         if self.method.reads is Reads.NOTHING:
@@ -353,7 +360,7 @@ class PrivateICL:
         self, batch: Sequence[Query], ids: Sequence[str], terms: Guarantee, public: FloatArray
     ) -> list[Release]:
         if self._account is None or self._ensemble is None:
-            outputs = [ExpertOutputs(rows, DROP, self.adjacency) for rows in public]
+            outputs = [ExpertOutputs(rows, DROP, self.adjacency) for rows in calibrated(public, len(self._empty))]
         else:
             self._charge(self._account, ids, terms)
             outputs = self._ensemble.ask(batch, public[:, 0])
@@ -387,9 +394,10 @@ class PrivateICL:
         return f"{self.method.name}, {self.model.name}, change {terms.change.name if terms.change else 'none'}"
 
     def _rehearse(self, batch: Sequence[Query]) -> FloatArray:
-        """The model's answer from public input alone, shape (questions, 1, labels): what fails for everybody fails
-        before a charge, and some methods compare with it."""
-        scores = self._without_examples(lambda: self._score_without_examples(batch))
+        """The model's answers from public input alone to the questions and then to the content-free ones, shape
+        (questions, 1, labels): what fails for everybody fails before a charge, and some methods compare with it."""
+        asked = [*batch, *self._empty]
+        scores = self._without_examples(lambda: self._score_without_examples(asked))
         if not np.isfinite(scores).all():
             raise ModelError(
                 f"The model {self.model.name} gave numbers that are not finite for a question without any private "
@@ -398,7 +406,7 @@ class PrivateICL:
                 "weights, or try --dtype float32."
             )
         if self._ensemble is not None:
-            again = self._without_examples(lambda: bare_scores(self.model, self.task, batch))
+            again = self._without_examples(lambda: bare_scores(self.model, self.task, asked))
             if not same_bits(again, scores[:, 0]):
                 raise ModelError(
                     f"The model {self.model.name} gave other numbers where it was asked a question without any private "
@@ -411,8 +419,6 @@ class PrivateICL:
     def _score_without_examples(self, batch: Sequence[Query]) -> FloatArray:
         if self._public is None:
             self._public = self.model.prepare(self.task, [self._shown])
-        if isinstance(self.method, Demonstrations) and self.method.calibrate:
-            return self._calibrated(self._public, batch)
         return of_shape(self._public.score(batch), (len(batch), 1, len(self.task.labels)))
 
     def _without_examples(self, work: Callable[[], FloatArray]) -> FloatArray:
@@ -428,9 +434,3 @@ class PrivateICL:
                 f"The model {self.model.name} failed on a question without any example ({type(error).__name__}). "
                 "Nothing was charged for it."
             ) from error
-
-    def _calibrated(self, prepared: PreparedContexts, batch: Sequence[Query]) -> FloatArray:
-        """Scores less the mean scores of questions without content."""
-        empty = [dict.fromkeys(self.task.fields, text) for text in NO_CONTENT]
-        scores = of_shape(prepared.score([*batch, *empty]), (len(batch) + len(empty), 1, len(self.task.labels)))
-        return np.asarray(scores[: len(batch)] - scores[len(batch) :].mean(axis=0))

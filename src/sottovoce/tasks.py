@@ -27,6 +27,8 @@ from sottovoce.records.sealed import Opaque, Row, is_missing
 
 Query = Mapping[str, str]
 """The fields of one question: field name to text, an image as base64. Public, and possibly adversarial."""
+CONTENT_FREE: Final = ("N/A", "[MASK]", "none")
+"""Texts of the content-free questions of contextual calibration (Zhao et al., 2021)."""
 
 T = TypeVar("T")
 _LABELS: Final = "tasks"
@@ -125,6 +127,18 @@ class Task:
     def render_example(self, example: Example) -> str:
         """Fills the example template. The result is as private as the example."""
         return self.example.format_map({**example.fields, "label": self.labels[example.label]})
+
+    def content_free_queries(self) -> list[Query]:
+        """The content-free questions, for contextual calibration.
+
+        Raises:
+            TaskError: The task asks about pictures, of which none is free of content.
+        """
+        if self.image:
+            raise TaskError(
+                f"The task {self.name!r} asks about pictures, of which none is free of content. Leave calibration out."
+            )
+        return [dict.fromkeys(self.fields, text) for text in CONTENT_FREE]
 
     def text_of(self, query: Query) -> str:
         """The bare text of a question or an example's fields, for models that read no template."""

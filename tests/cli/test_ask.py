@@ -49,6 +49,12 @@ def test_several_questions_are_answered_in_their_order_and_each_is_charged(desk)
     assert charged() == 5
 
 
+def test_calibrated_experts_cost_what_others_cost(desk):
+    rows = [json.loads(desk("ask", "late?", *ASK, *words, "--json")[1]) for words in ((), ("--calibrate",))]
+    assert rows[0]["statement"] == rows[1]["statement"]
+    assert (rows[0]["epsilon"], charged()) == (rows[1]["epsilon"], 2)
+
+
 def test_questions_are_read_from_stdin_until_it_ends(desk):
     code, out, _ = desk("ask", *ASK, stdin=b"late?\n\n  lost?  \nbroken?")
     assert (code, len(out.split()), charged()) == (0, 3, 3)

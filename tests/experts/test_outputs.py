@@ -14,6 +14,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.experts.label_scores import (
     NORMALIZATIONS,
     ExpertOutputs,
+    calibrated,
     normalized,
     on_grid,
     require_clipping,
@@ -260,3 +261,44 @@ def test_an_experts_numbers_are_the_same_to_the_bit_at_every_place_among_any_num
             for cut in range(1, 33):
                 assert normalized(table[:cut].copy(), normalization).tobytes() == whole[:cut].tobytes()
                 assert normalized(table[cut:].copy(), normalization).tobytes() == whole[cut:].tobytes()
+
+
+# Contextual calibration
+
+
+def test_content_free_answers_are_subtracted_by_hand():
+    asked = np.log([[[0.6, 0.4]], [[0.5, 0.5]]])
+    empty = np.log([[[0.75, 0.25]], [[0.75, 0.25]]])
+    found = calibrated(np.concatenate([asked, empty]), 2)
+    assert np.exp(found[:, 0, 0] - found[:, 0, 1]) == pytest.approx([1.5 / 3, 1 / 3])
+    assert np.exp(found).sum(axis=-1) == pytest.approx(np.ones((2, 1)))
+    assert calibrated(asked, 0) is asked
+
+
+def test_an_expert_is_calibrated_by_its_own_answers_alone_to_the_bit():
+    scores = np.log(np.random.default_rng(0).dirichlet(np.ones(3), size=(8, 33)))
+    whole = calibrated(scores, 3)
+    for cut in (1, 2, 7, 16, 32):
+        assert calibrated(scores[:, :cut].copy(), 3).tobytes() == whole[:, :cut].copy().tobytes()
+        assert calibrated(scores[:, cut:].copy(), 3).tobytes() == whole[:, cut:].copy().tobytes()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [0, -1])
+def test_an_expert_without_a_usable_answer_is_null_and_the_others_stay(value, place):
+    scores = np.log(np.random.default_rng(1).dirichlet(np.ones(3), size=(5, 4)))
+    whole = calibrated(scores, 3)
+    scores[place, 2] = value
+    found = calibrated(scores, 3)
+    assert np.isnan(found[0, 2]).all()
+    assert np.delete(found, 2, axis=1).tobytes() == np.delete(whole, 2, axis=1).tobytes()
+
+
+@given(arrays(np.float64, (4, 3, 2), elements=numbers), clips)
+@settings(max_examples=25, deadline=None)
+def test_calibrated_summands_stay_within_their_interval(scores, clip):
+    rows = calibrated(scores, 3)[0]
+    width = int(np.ceil(clip * GRID))
+    for mode in NORMALIZATIONS:
+        summed = ExpertOutputs(rows, DROP, AR).clipped_sum(clip, mode).values
+        assert -3 * width <= summed.min() <= summed.max() <= 0

@@ -17,6 +17,7 @@ import torch
 
 from sottovoce.errors import ModelError
 from sottovoce.experts.ensemble import Ensemble
+from sottovoce.experts.label_scores import normalized
 from sottovoce.experts.partition import Partition
 from sottovoce.experts.reading import Reading
 from sottovoce.experts.subsample import SampledEnsemble
@@ -702,3 +703,78 @@ def test_a_prompt_that_holds_a_record_the_model_fails_on_is_null():
     null = (vectors == 0).all(axis=1)
     assert 0 < null.sum() < 40
     assert sorted(model.kept) == NOTES
+
+
+# Contextual calibration
+
+EMPTY = TASK.content_free_queries()
+
+
+def leaning(task, context, query):
+    """Likes the labels of its demonstrations, and more so where it is asked nothing."""
+    likes = one_shot(task, context, query)
+    return [2 * x for x in likes] if query in EMPTY else [x + len(query["text"]) * i for i, x in enumerate(likes)]
+
+
+def test_each_expert_is_calibrated_by_its_own_record():
+    contexts = [GOOD[0], GOOD[1]]
+    found = Reading(FakeScorer(leaning), TASK, contexts, EMPTY).score(QUERIES[:1])[0]
+    # "one" adds 0, 3 and 6; the demonstration's label loses the 3 that it has more without content.
+    odds = np.exp(found - found[:, :1])
+    assert np.log(odds) == pytest.approx(np.array([[0, 6, 9], [0, 0, 6]]))
+    for number, context in enumerate(contexts):
+        alone = Reading(FakeScorer(leaning), TASK, [context], EMPTY).score(QUERIES[:1])
+        assert alone[0, 0].tobytes() == found[number].tobytes()
+
+
+def test_content_free_questions_are_asked_of_each_expert_once():
+    model = FakeScorer(leaning)
+    reading = Reading(model, TASK, GOOD, EMPTY)
+    first, second = reading.score(QUERIES), reading.score(QUERIES)
+    assert first.tobytes() == second.tobytes()
+    assert model.calls == 4 * (3 + 2 + 2) + 2 * (2 + 3)  # experts, and what is looked at without any record
+    reading.close()
+    assert reading.score(QUERIES).tobytes() == first.tobytes()
+
+
+def test_an_expert_that_fails_on_a_content_free_question_is_null_and_nobody_else_is_touched():
+    def score(task, context, query):
+        if poisoned(context) and query in EMPTY:
+            raise Stops
+        return leaning(task, context, query)
+
+    alone = Reading(FakeScorer(leaning), TASK, GOOD, EMPTY).score(QUERIES)
+    found = Reading(FakeScorer(score), TASK, [*GOOD, BAD], EMPTY).score(QUERIES)
+    assert np.isnan(found[:, -1]).all()
+    assert found[:, :-1].tobytes() == alone.tobytes()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_other_answers_to_content_free_questions_after_the_records_stop_everything(there):
+    asked = []
+
+    def score(task, context, query):
+        asked.append(query)
+        return [0.0, 1.0, 2.0 + (len(asked) > 5 and query in EMPTY)]
+
+    model = FakeScorer(score)
+    rehearsed = model.prepare(TASK, [()]).score([*QUERIES, *EMPTY])[:, 0]
+    row = {"text": "note", "label": "fraud"} if there else {"text": "", "label": ""}
+    sealed = PrivateRecords([Row(1, row)], source="made up", size_is_public=True)
+    ensemble = Ensemble(sealed, TASK, model, Partition(), Adjacency.ZERO_OUT, content_free=EMPTY)
+    with pytest.raises(ModelError, match=r"failed while it read private examples \(ModelError\)"):
+        ensemble.ask(QUERIES, rehearsed)
+
+
+@pytest.mark.parametrize("sampled", [True, False])
+def test_methods_compare_with_the_calibrated_public_answer(sampled):
+    model, sealed = FakeScorer(leaning), records(NOTES)
+    public = model.prepare(TASK, [()]).score([*QUERIES, *EMPTY])[:, 0]
+    ensemble = SampledEnsemble(
+        sealed, TASK, model, Adjacency.ADD_REMOVE,
+        sampling_probability=0.5, subsamples=2, randomness=SeededRandomness(3), max_records=4, content_free=EMPTY,
+    ) if sampled else Ensemble(sealed, TASK, model, Partition(), Adjacency.ADD_REMOVE, content_free=EMPTY)  # fmt: skip
+    found = ensemble.ask(QUERIES, public)
+    assert [outputs.public.tolist() for outputs in found] == [
+        pytest.approx(normalized(row[None], "labels")[0].tolist()) for row in public[:2]
+    ]

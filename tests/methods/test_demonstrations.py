@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 
 from sottovoce.cli import run
@@ -55,9 +54,10 @@ def test_calibration_takes_off_what_is_said_without_content():
         session(model=FakeScorer(function), method=Demonstrations(calibrate=flag)) for flag in (False, True)
     )
     assert [r.value for r in plain.classify(["a fee", "a theft"], epsilon=1)] == ["fraud", "fraud"]
-    scores = calibrated._score_without_examples([{"text": "a fee"}, {"text": "a theft"}])
-    assert scores[0, 0, 0] - scores[0, 0, 1] == pytest.approx(1.0)
-    assert np.allclose(scores[1, 0, 0], scores[1, 0, 1])
+    # Calibrated, the word alone counts, and without it there is a tie, which goes to the first label.
+    assert [r.value for r in calibrated.classify(["a fee", "a theft"], epsilon=1)] == ["billing", "billing"]
+    free = session(model=FakeScorer(function), calibrate=True)
+    assert [r.value for r in free.classify(["a fee", "a theft"], epsilon=1)] == ["billing", "billing"]
 
 
 @pytest.mark.parametrize(("method", "shown"), [("demonstrations", ()), ("zero-shot", SHOWN), ("poe", SHOWN)])

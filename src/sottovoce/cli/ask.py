@@ -59,6 +59,7 @@ def ask(
     prior_weight: o.PriorWeight = None,
     sampling_probability: o.SamplingProbability = None,
     subsamples: o.Subsamples = None,
+    calibrate: o.Calibrate = False,
     per_expert: o.PerExpert = 1,
     capacity: o.Capacity = None,
     max_characters: o.MaxCharacters = None,

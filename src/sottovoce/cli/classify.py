@@ -118,7 +118,7 @@ def classify(
         else:
             session.affords(len(waiting), epsilon=price, delta=slack)
             _announce(session, setup)
-            say_scoring(session.model, session.public_experts, len(waiting))
+            say_scoring(session.model, session.public_experts, len(waiting), calibrated=session.calibrate)
         with progress() as bar:
             doing = bar.add_task("answering", total=len(waiting), rate="")
             ids = iter(waiting)
@@ -167,6 +167,7 @@ def _run(session: PrivateICL, setup: o.Setup, price: float, delta: float | None,
         "caller": setup.caller,
         "task": hash_of([repr(task)]),
         "questions": len(questions),
+        **({"calibrate": True} if session.calibrate else {}),
     }
     shown = [[*example.fields.items(), example.label] for example in session.demonstrations]
     hidden = {**session.origin, "question texts": hash_of(questions.items()), "demonstrations": hash_of(shown)}

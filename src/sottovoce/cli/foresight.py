@@ -28,15 +28,20 @@ def say_writing(writer: Synthesizer) -> None:
     _say(seen.weights, of_them, f"up to {_time(read * seen.seconds_a_token)}")
 
 
-def say_scoring(model: Any, experts: int | None, questions: int) -> None:
-    """For a run that asks experts; their number is ``None`` where it is private."""
+def say_scoring(model: Any, experts: int | None, questions: int, *, calibrated: bool = False) -> None:
+    """For a run that asks experts; their number is ``None`` where it is private. Calibrated, each is asked more."""
     if not hasattr(model, "foresight"):
         return
+    from sottovoce.models.huggingface.label_scorer import PASS_TOKENS
+    from sottovoce.tasks import CONTENT_FREE
+
     seen = model.foresight()
     whose = f"of each of {experts} experts" if experts is not None else "of an expert"
     kept = f"100 tokens {whose} take {_bytes(100 * seen.bytes_a_token * (experts or 1))} of keys and values"
-    seconds = 100 * seen.seconds_a_token * (experts or 1) * (1 + questions)
+    content_free = len(CONTENT_FREE) if calibrated else 0
+    seconds = seen.seconds_a_token * (experts or 1) * (100 * (1 + questions) + PASS_TOKENS * content_free)
     asked = f"{questions} questions of 100 tokens{'' if experts else ', for each expert'}"
+    asked += f", and {content_free} without content" if calibrated else ""
     _say(seen.weights, kept, f"about {_time(seconds)} for {asked}")
 
 

@@ -124,7 +124,12 @@ Shots = Annotated[
     int | None, typer.Option("--shots", min=1, help="With --demonstrations: show the first so many. Default: all.")
 ]
 Calibrate = Annotated[
-    bool, typer.Option("--calibrate", help="With --demonstrations: subtract the scores of content-free questions.")
+    bool,
+    typer.Option(
+        "--calibrate",
+        help="For language models: subtract from each prompt's scores its own scores of content-free questions; costs "
+        "no epsilon.",
+    ),
 ]
 Public = Annotated[
     str | None,
@@ -152,7 +157,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on s
 
 
 SHORTHANDS: Final = (
-    "clip", "noise", "prior_weight", "sampling_probability", "subsamples", "calibrate", "temperature", "top_k",
+    "clip", "noise", "prior_weight", "sampling_probability", "subsamples", "temperature", "top_k",
 )  # fmt: skip
 """Flags that are short for an option of the method."""
 
@@ -308,6 +313,7 @@ class MethodChoice:
     allow_non_private: bool = False
     demonstrations: str | None = None
     shots: int | None = None
+    calibrate: bool = False
 
     def load_method(self, name: str) -> Method:
         """The method of this name with the options that were typed."""
@@ -426,6 +432,7 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
             caller=self.caller,
             partition=Partition(units_per_expert=self.per_expert, capacity=self.capacity),
             demonstrations=shown,
+            calibrate=self.calibrate,
             allow_non_private=self.allow_non_private,
         )
         for line in (*told, *filter(None, [getattr(model, "note", "")])):

@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 
-from sottovoce.experts.label_scores import ExpertOutputs
+from sottovoce.experts.label_scores import ExpertOutputs, calibrated
 from sottovoce.experts.partition import Partition
 from sottovoce.experts.reading import Reading, require_sound, withheld
 from sottovoce.models.base import FloatArray, LabelScorer
@@ -37,13 +37,14 @@ class Ensemble(Opaque):
         adjacency: The relation to be protected under.
         together: Put every record into one context, for the non-private full-context reference.
         order: As for ``Partition.assign``.
+        content_free: Questions by whose answers each expert is calibrated by itself; none leaves scores as they are.
 
     Raises:
         RecordError: A row does not suit the task.
         AssignmentError: The partition has no guarantee under this adjacency.
     """
 
-    __slots__ = ("_contexts", "_reading", "_slots", "scorer", "task")
+    __slots__ = ("_contexts", "_empty", "_reading", "_slots", "scorer", "task")
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class Ensemble(Opaque):
         *,
         together: bool = False,
         order: Callable[[int], Sequence[int]] | None = None,
+        content_free: Sequence[Query] = (),
     ) -> None:
         examples = examples_of(records, task, blank_allowed=adjacency is Adjacency.ZERO_OUT)
         ids = [stable_id(unit, records.unit) for unit in unseal(records)]
@@ -63,6 +65,7 @@ class Ensemble(Opaque):
         contexts = [[example for unit in slot for example in kept[unit]] for slot in self._slots.members]
         self._contexts: list[list[Example]] = [[e for c in contexts for e in c]] if together else contexts
         self._reading: Reading | None = None
+        self._empty = list(content_free)
         self.task, self.scorer = task, scorer
 
     def ask(self, queries: Sequence[Query], public: FloatArray | None = None) -> list[ExpertOutputs]:
@@ -70,8 +73,9 @@ class Ensemble(Opaque):
 
         Args:
             queries: The questions.
-            public: The model's answers without any record, shape (queries, labels), from before it read one: for
-                methods that compare with them, and to see that it still gives them.
+            public: The model's answers without any record to the queries and then to the content-free questions,
+                shape (queries, labels), from before it read one: for methods that compare with them, and to see that
+                it still gives them.
 
         Raises:
             ModelError: The model failed for a reason that is no expert's own; see ``reading``.
@@ -80,12 +84,16 @@ class Ensemble(Opaque):
         scores = np.full((len(queries), len(self._contexts), len(self.task.labels)), np.nan)
         if occupied:
             if self._reading is None:
-                self._reading = Reading(self.scorer, self.task, [self._contexts[index] for index in occupied])
+                self._reading = Reading(
+                    self.scorer, self.task, [self._contexts[index] for index in occupied], self._empty
+                )
             scores[:, occupied] = self._reading.score(queries, public)
         elif public is not None:  # else whether an answer comes would tell whether anybody is there
-            withheld(self.scorer, lambda: require_sound(self.scorer, self.task, queries, public))
+            asked = [*queries, *self._empty]
+            withheld(self.scorer, lambda: require_sound(self.scorer, self.task, asked, public))
+        prior = None if public is None else calibrated(public[:, None], len(self._empty))[:, 0]
         return [
-            ExpertOutputs(rows, self._slots.change, self._slots.adjacency, None if public is None else public[index])
+            ExpertOutputs(rows, self._slots.change, self._slots.adjacency, None if prior is None else prior[index])
             for index, rows in enumerate(scores)
         ]
 

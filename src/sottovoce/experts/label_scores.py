@@ -2,8 +2,8 @@
 
 Guarantee   Each expert's summand lies in a set of the stated width and is computed from that expert's row alone; a null
             expert adds the zero vector. The integer sum does not depend on order.
-Sources     specification 1.4, 5.1.1, 5.1.2 (clamp, never zeroing), 5.1.8 (difference to the public prediction), 5.2
-            (votes), 5.3 (probability vectors), 9.1 (order of operations, grid).
+Sources     specification 1.4, 5.1.1, 5.1.2 (clamp, never zeroing), 5.1.8 (difference to the public prediction), 5.1.9
+            (contextual calibration), 5.2 (votes), 5.3 (probability vectors), 9.1 (order of operations, grid).
 """
 
 from __future__ import annotations
@@ -163,6 +163,34 @@ def normalized(rows: FloatArray, normalization: str) -> FloatArray:
     if normalization == "max":
         return np.asarray(rows - best)
     return np.asarray(rows - best - np.log(np.exp(rows - best).sum(axis=1, keepdims=True)))
+
+
+def calibrated(scores: FloatArray, content_free: int) -> FloatArray:
+    """Contextual calibration, prompt by prompt: scores less the same prompt's mean scores of content-free questions.
+
+    A row is a function of its own prompt's scores alone (specification 5.1.9).
+
+    Args:
+        scores: Log-probabilities, shape (questions and then content-free questions, prompts, labels).
+        content_free: How many of the questions are free of content; with 0 the scores stay as they are.
+
+    Returns:
+        Log-probabilities of the labels, shape (questions, prompts, labels). A row is NaN where the prompt could not be
+        read with that question, or with one without content.
+
+    Example:
+        >>> answers = np.log([[[0.8, 0.2]], [[0.9, 0.1]]])  # one prompt: a question, and a content-free one
+        >>> np.exp(calibrated(answers, 1)).round(3).tolist()
+        [[[0.308, 0.692]]]
+    """
+    if not content_free:
+        return scores
+    asked, empty = scores[:-content_free], scores[-content_free:]
+    with np.errstate(invalid="ignore", over="ignore"):
+        # Added one after another, so that no bit of a prompt's row follows from how many prompts there are.
+        less = asked - sum(empty[1:], empty[0]) / content_free
+    rows = sanitized(less.reshape(-1, less.shape[-1]))
+    return normalized(rows, "labels").reshape(less.shape)
 
 
 def on_grid(rows: FloatArray, width: int) -> IntArray:

@@ -2,7 +2,8 @@
 
 Guarantee   What an expert says, and whether it says anything, is a function of its own records, the question and public
             inputs. Models read all prompts together; where that fails, each is read by itself, and what fails by itself
-            has only itself to blame: its row is NaN, which adds the zero vector.
+            has only itself to blame: its row is NaN, which adds the zero vector. Calibrated, it is its own content-free
+            answers that are taken from an expert's.
 Assumes     Isolation: a prompt by itself gets the row that it gets beside others (``LabelScorer.isolation``). Time, and
             with it the number of calls, follows from failures; it is not hidden.
 Failures    Those that experts share are nobody's own, and fail the whole answer (``models.failures``). So does a model
@@ -21,6 +22,7 @@ from typing import TypeVar, final
 import numpy as np
 
 from sottovoce.errors import ModelError
+from sottovoce.experts.label_scores import calibrated
 from sottovoce.models.base import Context, Embedder, FloatArray, LabelScorer, PreparedContexts, Writer
 from sottovoce.models.failures import OwnFailure, bare_order, free, is_shared
 from sottovoce.records.sealed import Opaque
@@ -37,12 +39,17 @@ class Reading(Opaque):
         scorer: The model.
         task: Labels and templates.
         contexts: One an expert.
+        content_free: Questions by whose answers each expert is calibrated, asked once; none leaves scores as they are.
     """
 
-    __slots__ = ("_alone", "_contexts", "_scorer", "_task", "_together")
+    __slots__ = ("_alone", "_contexts", "_empty", "_empty_scores", "_scorer", "_task", "_together")
 
-    def __init__(self, scorer: LabelScorer, task: Task, contexts: Sequence[Context]) -> None:
+    def __init__(
+        self, scorer: LabelScorer, task: Task, contexts: Sequence[Context], content_free: Sequence[Query] = ()
+    ) -> None:
         self._scorer, self._task, self._contexts = scorer, task, list(contexts)
+        self._empty = list(content_free)
+        self._empty_scores: FloatArray | None = None
         self._together: PreparedContexts | None = None
         self._alone: dict[int, PreparedContexts] | None = None
 
@@ -51,8 +58,8 @@ class Reading(Opaque):
 
         Args:
             queries: The questions.
-            rehearsed: What the model said to these questions, asked together without any record, before it read one:
-                shape (queries, labels). The model must still say the same, bit by bit.
+            rehearsed: What the model said to these questions and then to the content-free ones, asked together without
+                any record, before it read one: shape (queries, labels). The model must still say the same, bit by bit.
 
         Raises:
             ModelError: The model failed for a reason that is no expert's own. What it said of it stays here, for it
@@ -64,13 +71,17 @@ class Reading(Opaque):
         """Frees what the model keeps of the prompts; see ``free``."""
         together = [] if self._together is None else [self._together]
         kept = [*together, *(self._alone or {}).values()]
-        self._together, self._alone = None, None
+        self._together, self._alone, self._empty_scores = None, None, None
         free(*kept)
 
     def _checked(self, queries: Sequence[Query], rehearsed: FloatArray | None) -> FloatArray:
+        empty = self._empty_scores
+        if self._empty and empty is None:
+            empty = self._score(self._empty)
         scores = self._score(queries)
-        require_sound(self._scorer, self._task, queries, rehearsed)
-        return scores
+        require_sound(self._scorer, self._task, [*queries, *self._empty], rehearsed)
+        self._empty_scores = empty
+        return scores if empty is None else calibrated(np.concatenate([scores, empty]), len(empty))
 
     def _score(self, queries: Sequence[Query]) -> FloatArray:
         if self._alone is None:

@@ -14,7 +14,7 @@ from typing import Final, final
 import numpy as np
 
 from sottovoce.experts.ensemble import examples_of
-from sottovoce.experts.label_scores import ExpertOutputs
+from sottovoce.experts.label_scores import ExpertOutputs, calibrated
 from sottovoce.experts.reading import Reading, require_sound, withheld
 from sottovoce.models.base import FloatArray, LabelScorer
 from sottovoce.models.failures import OwnFailure
@@ -43,12 +43,13 @@ class SampledEnsemble(Opaque):
         subsamples: Prompts for each question.
         randomness: Source of the coins.
         max_records: Most records of one unit in a prompt; the first ones of that unit.
+        content_free: Questions by whose answers each prompt is calibrated by itself; none leaves scores as they are.
 
     Raises:
         RecordError: A row does not suit the task.
     """
 
-    __slots__ = ("_adjacency", "_randomness", "_rate", "_read", "_subsamples", "_units", "scorer", "task")
+    __slots__ = ("_adjacency", "_empty", "_randomness", "_rate", "_read", "_subsamples", "_units", "scorer", "task")
 
     def __init__(
         self,
@@ -61,12 +62,14 @@ class SampledEnsemble(Opaque):
         subsamples: int,
         randomness: Randomness,
         max_records: int,
+        content_free: Sequence[Query] = (),
     ) -> None:
         examples = examples_of(records, task, blank_allowed=adjacency is Adjacency.ZERO_OUT)
         self._units = [unit[:max_records] for unit in examples]
         self._rate, self._subsamples = exact(sampling_probability), subsamples
         self._adjacency, self._randomness = adjacency, randomness
         self.task, self.scorer = task, scorer
+        self._empty = list(content_free)
         self._read = False
 
     def ask(self, queries: Sequence[Query], public: FloatArray | None = None) -> list[ExpertOutputs]:
@@ -82,9 +85,11 @@ class SampledEnsemble(Opaque):
         self._read_all_once()
         rows = [self._score(query) for query in queries]
         if public is not None:
-            withheld(self.scorer, lambda: require_sound(self.scorer, self.task, queries, public))
+            asked = [*queries, *self._empty]
+            withheld(self.scorer, lambda: require_sound(self.scorer, self.task, asked, public))
+        prior = None if public is None else calibrated(public[:, None], len(self._empty))[:, 0]
         return [
-            ExpertOutputs(scores, SWAP, self._adjacency, None if public is None else public[index])
+            ExpertOutputs(scores, SWAP, self._adjacency, None if prior is None else prior[index])
             for index, scores in enumerate(rows)
         ]
 
@@ -92,7 +97,7 @@ class SampledEnsemble(Opaque):
         """Nothing is kept between questions."""
 
     def _score(self, query: Query) -> FloatArray:
-        reading = Reading(self.scorer, self.task, [self._sample() for _ in range(self._subsamples)])
+        reading = Reading(self.scorer, self.task, [self._sample() for _ in range(self._subsamples)], self._empty)
         try:
             return np.asarray(reading.score([query])[0])
         finally:

@@ -440,10 +440,16 @@ def _more(guide: Guide) -> list[str]:
 def _of_another_model(asked: Asked) -> list[str]:
     if asked.model == asked.measured_model:
         return []
-    return [
+    told = [
         f"All of this was measured with the model {asked.measured_model!r}; of {asked.model!r} nothing was, and both "
         f"figures and order may differ: 'sotto bench run frontier --model {asked.model}' measures it."
     ]
+    if asked.model.startswith("hf:"):
+        told.append(
+            "Where each answer is paid, try --method poe --calibrate: small language models repeat the label of an "
+            "expert's example, and calibration costs no epsilon."
+        )
+    return told
 
 
 # What to type

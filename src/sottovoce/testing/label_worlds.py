@@ -24,7 +24,7 @@ from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.unit import CHANGE_TYPES, Adjacency, ChangeType
 from sottovoce.randomness import Randomness, SeededRandomness
 from sottovoce.records.sealed import PrivateRecords, Row
-from sottovoce.tasks import Query, Task
+from sottovoce.tasks import CONTENT_FREE, Query, Task
 
 FloatArray = NDArray[np.float64]
 NAN: Final = math.nan
@@ -149,6 +149,13 @@ SAYINGS: Final[Mapping[str, tuple[float, float]]] = {
     "maybe": (-0.3, -1.5),
     "nothing": (NAN, NAN),
 }
+LEANINGS: Final[Mapping[str, tuple[float, float]]] = {
+    "no": (0.0, -40.0),
+    "yes": (-40.0, 0.0),
+    "maybe": (-0.1, -1.5),
+    "nothing": (NAN, NAN),
+}
+"""What a record says to a question without content: sharp, and against what it says to others."""
 FAILURES: Final = ("nothing", "never", "raises", "longer")
 """Ways in which a model can fail on one prompt: not a number, minus infinity, an exception, a row of another length."""
 
@@ -164,21 +171,29 @@ class Road:
         adjacency: The relation to be protected under.
         partition: How units are shared out.
         grouped: Whether a unit may have several records.
+        calibrated: Whether each expert is calibrated by its own content-free answers.
     """
 
     adjacency: Adjacency
     partition: Partition
     grouped: bool = False
+    calibrated: bool = False
 
     def __str__(self) -> str:
         partition = f"{self.partition.units_per_expert} units an expert"
         if self.partition.capacity:
             partition += f", {self.partition.capacity} slots"
-        return f"{self.adjacency.value}, {partition}{', several records a unit' if self.grouped else ''}"
+        more = f"{', several records a unit' if self.grouped else ''}{', calibrated' if self.calibrated else ''}"
+        return f"{self.adjacency.value}, {partition}{more}"
 
 
-def roads(method: Method) -> list[Road]:
-    """Every road that a method's records may take."""
+def roads(method: Method, *, calibrated: bool) -> list[Road]:
+    """Every road that a method's records may take.
+
+    Args:
+        method: Whose.
+        calibrated: Whether roads with contextual calibration are among them.
+    """
     key = b"a key that is fixed, for tests..."[:32]
     result = []
     for adjacency in Adjacency:
@@ -189,6 +204,7 @@ def roads(method: Method) -> list[Road]:
             partitions += [Partition(1, 3, _key=key)] if not adjacency.size_is_public else []
         result += [Road(adjacency, partition) for partition in partitions]
         result.append(Road(adjacency, Partition(), grouped=True))
+        result += [Road(adjacency, Partition(), calibrated=True)] if calibrated else []
     return result
 
 
@@ -242,14 +258,16 @@ def says(task: Task, context: Sequence[Any], query: Query) -> Sequence[float]:
         return [-INF] * len(task.labels)
     if not names:
         return PUBLIC[2]
-    return [float(x) for x in np.sum([SAYINGS[name] for name in names], axis=0)]
+    said = LEANINGS if query["text"] in CONTENT_FREE else SAYINGS
+    return [float(x) for x in np.sum([said[name] for name in names], axis=0)]
 
 
 def road_outputs(method: Method, data: DataSet, road: Road, randomness: Randomness) -> ExpertOutputs:
     """Experts' sealed outputs for the question, by the package's own road."""
     records = records_of(data, grouped=road.grouped)
     records = records.with_public_size() if road.adjacency.size_is_public else records
-    public = FakeScorer(says).prepare(TASK, [()]).score([QUESTION])[:, 0]
+    empty = TASK.content_free_queries() if road.calibrated else []
+    public = FakeScorer(says).prepare(TASK, [()]).score([QUESTION, *empty])[:, 0]
     ensemble: Ensemble | SampledEnsemble
     if isinstance(method, Subsampling):
         ensemble = SampledEnsemble(
@@ -261,9 +279,10 @@ def road_outputs(method: Method, data: DataSet, road: Road, randomness: Randomne
             subsamples=method.subsamples,
             randomness=randomness,
             max_records=road.partition.max_records,
+            content_free=empty,
         )
     else:
-        ensemble = Ensemble(records, TASK, FakeScorer(says), road.partition, road.adjacency)
+        ensemble = Ensemble(records, TASK, FakeScorer(says), road.partition, road.adjacency, content_free=empty)
     return ensemble.ask([QUESTION], public)[0]
 
 

@@ -320,7 +320,9 @@ class _Method:
         if self._law is None:
             return
         prices = PRICES if self.full else PRICES[::2] if self.sampled else PRICES[:1]
-        runs = [(road, price) for road in worlds.roads(self.method) for price in prices]
+        runs = [
+            (road, price) for road in worlds.roads(self.method, calibrated=self.first or self.full) for price in prices
+        ]
         runs = [(road, price) for road, price in runs if (road.adjacency, price) in claims]
         for road, price in runs:
             law = self._laws_at(road, price)

@@ -18,6 +18,7 @@ from sottovoce.benchmarks.prism import kshot as prism_kshot
 from sottovoce.benchmarks.prism.kshot import EXPERIMENT, METHODS, PUBLIC, REAL
 from sottovoce.errors import ParameterError
 from sottovoce.models.fake import FakeScorer, FakeStepper, one_shot
+from sottovoce.tasks import CONTENT_FREE
 
 SETTINGS = Settings(
     model="fake", seeds=2, queries=5, tasks=("tickets",), names=("own",), records=(20,), epsilons=(2.0,),
@@ -105,9 +106,7 @@ def test_calibration_takes_off_what_is_said_to_questions_without_content(unjudge
     def leaning(the_task, context, query):
         text = query["text"]
         lean = [3.0, *[0.0] * (len(the_task.labels) - 1)]
-        return (
-            lean if text in prism_demonstrations.NO_CONTENT else [a + b for a, b in zip(lean, truth[text], strict=True)]
-        )
+        return lean if text in CONTENT_FREE else [a + b for a, b in zip(lean, truth[text], strict=True)]
 
     world = read_world(default_data(), "tickets")
     truth = {x.fields["text"]: [1.0 * (x.label == i) for i in range(len(world.task.labels))] for x in world.test}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 
-import numpy as np
 import pytest
 
 from benchmarks.tiny_rows import write_news
@@ -18,12 +17,12 @@ from sottovoce.errors import InputError
 from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.sealed import PublicRecords, Row
-from sottovoce.session import NO_CONTENT
+from sottovoce.tasks import CONTENT_FREE
 
 SETTINGS = Settings(
     model="fake", seeds=2, queries=4, tasks=("agnews",), names=("own",), records=(3,), epsilons=(1.0, 4.0),
 )  # fmt: skip
-EMPTY = len(NO_CONTENT)
+EMPTY = len(CONTENT_FREE)
 
 
 @pytest.fixture(scope="module")
@@ -38,27 +37,6 @@ def result(tmp_path_factory):
             study.EXPERIMENT, SETTINGS, results=folder, cache=folder / "cache", data=write_news(folder / "data")
         )
     return Result.read(file)
-
-
-def test_what_a_prompt_says_to_nothing_is_taken_off_by_hand():
-    asked = np.log([[[0.6, 0.4]], [[0.5, 0.5]]])
-    empty = np.log(np.full((EMPTY, 1, 2), [0.75, 0.25]))
-    found = study.calibrated(np.concatenate([asked, empty]))
-    odds = np.exp(found[:, 0, 0] - found[:, 0, 1])
-    assert odds == pytest.approx([1.5 / 3, 1 / 3])
-    assert np.exp(found).sum(axis=-1) == pytest.approx(np.ones((2, 1)))
-
-
-def test_an_expert_is_calibrated_by_its_own_answers_alone():
-    rng = np.random.default_rng(0)
-    scores = np.log(rng.dirichlet(np.ones(3), size=(5 + EMPTY, 4)))
-    changed = scores.copy()
-    changed[:, 1:] = np.log(rng.dirichlet(np.ones(3), size=(5 + EMPTY, 3)))
-    assert study.calibrated(scores)[:, 0].tobytes() == study.calibrated(changed)[:, 0].tobytes()
-    scores[:, 2] = np.nan
-    found = study.calibrated(scores)
-    assert np.isnan(found[:, 2]).all()
-    assert np.isfinite(found[:, [0, 1, 3]]).all()
 
 
 def test_every_method_stands_there_as_it_is_and_calibrated(result):

@@ -50,6 +50,7 @@ def test_classify_says_what_it_will_take(desk):
     told = desk(*words)
     assert TOLD + "100 tokens of each of 10 experts take 1 MB of keys and values" in told
     assert "for 3 questions of 100 tokens" in told
+    assert "for 3 questions of 100 tokens, and 3 without content." in desk(*words, "--calibrate")
 
 
 def test_a_private_number_of_experts_is_not_told(desk):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 EXPERTS = ("tests/experts/test_outputs.py",)
+READING = ("tests/experts/test_reading.py",)
 HOLES = ("tests/mutants/test_holes.py",)
 VECTORS = ("tests/experts/test_vectors.py",)
 PARTITION = ("tests/experts/test_partition.py",)
@@ -20,6 +21,30 @@ MUTANTS = [
         "steps = np.maximum(np.floor(np.maximum(rows, -1e9) * 2**GRID_BITS), -width)",
         "width = 10**9; steps = np.maximum(np.floor(np.maximum(rows, -1e5) * 2**GRID_BITS), -width)",
         EXPERTS,
+    ),
+    Mutant(
+        "calibrated-by-all",
+        "experts are calibrated by the mean of all experts' content-free answers: one record moves every summand",
+        "experts/label_scores.py",
+        "less = asked - sum(empty[1:], empty[0]) / content_free",
+        "less = asked - np.nanmean(empty, axis=(0, 1))",
+        EXPERTS,
+    ),
+    Mutant(
+        "calibrated-by-the-first",
+        "every expert is calibrated by the first one's content-free answers",
+        "experts/label_scores.py",
+        "less = asked - sum(empty[1:], empty[0]) / content_free",
+        "less = asked - (sum(empty[1:], empty[0]) / content_free)[:1]",
+        EXPERTS,
+    ),
+    Mutant(
+        "calibrated-unchecked",
+        "whether the model still answers content-free questions as before is not looked at behind a private read",
+        "experts/reading.py",
+        "require_sound(self._scorer, self._task, [*queries, *self._empty], rehearsed)",
+        "require_sound(self._scorer, self._task, queries, None if rehearsed is None else rehearsed[: len(queries)])",
+        READING,
     ),
     Mutant(
         "clip-after-sum",

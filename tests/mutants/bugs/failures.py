@@ -150,9 +150,9 @@ MUTANTS = [
         "looked-at-only-where-somebody-is-null",
         "the model is compared with its rehearsal only where an expert is null, which an error then tells",
         "experts/reading.py",
-        "        require_sound(self._scorer, self._task, queries, rehearsed)\n        return scores\n",
+        "        require_sound(self._scorer, self._task, [*queries, *self._empty], rehearsed)\n",
         "        if not np.isfinite(scores).all():\n"
-        "            require_sound(self._scorer, self._task, queries, rehearsed)\n        return scores\n",
+        "            require_sound(self._scorer, self._task, [*queries, *self._empty], rehearsed)\n",
         (_READING + _NEVER + "found_out_whether_or_not_anybody_is_null",),
     ),
     Mutant(

@@ -151,7 +151,7 @@ MUTANTS = [
         "nobody-looks-behind-the-last-expert",
         "a record that breaks the model without an exception makes all experts behind it null",
         "experts/reading.py",
-        "        require_sound(self._scorer, self._task, queries, rehearsed)\n",
+        "        require_sound(self._scorer, self._task, [*queries, *self._empty], rehearsed)\n",
         "",
         (_READING + "test_a_model_that_says_other_things_from_then_on_fails_the_whole_answer",),
     ),

@@ -27,7 +27,6 @@ from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records.sealed import PrivateRecords, Row
-from sottovoce.session import NO_CONTENT
 from sottovoce.synthesis.config import SynthesisConfig
 from sottovoce.synthesis.synthesizer import Synthesizer
 from sottovoce.tasks import Example
@@ -160,7 +159,7 @@ def in_context(
 ) -> Iterator[tuple[Key, float]]:
     """Percent right with k of the examples, over draws; plain, and calibrated on questions without content."""
     rng = np.random.default_rng(40_000 + piece.seed)
-    empty = [dict.fromkeys(episode.task.fields, text) for text in NO_CONTENT]
+    empty = episode.task.content_free_queries()
     for k in bench.settings.shots:
         if k > len(shown):
             continue

@@ -113,6 +113,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--recompute-tokens", type=int, default=2, help="timed for the slow way; 0 for none")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1, help="of a processor")
+    parser.add_argument(
+        "--rows", type=int, help="of every pass over experts; by default the engine's, 64 or 256 on CUDA"
+    )
     parser.add_argument("--cache-gib", type=float, default=16.0, help="for keys and values")
     parser.add_argument("--invink", type=Path, help="a Python 3.12 in whose environment invink is installed")
     parser.add_argument("--out", type=unused, help="JSON file to write")
@@ -138,12 +141,12 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
     made = random_model(args.shape, device=args.device, dtype=args.dtype)
     stepper = TransformersStepper(
-        f"random {args.shape}", loaded=made, layout="rows", cache_bytes=int(args.cache_gib * 2**30)
+        f"random {args.shape}", loaded=made, layout="rows", cache_bytes=int(args.cache_gib * 2**30), rows=args.rows
     )
     tested = stepper.self_test()
     report: dict[str, Any] = {
         "machine": describe(),
-        "device": _device(stepper),
+        "device": {**_device(stepper), "rows_of_a_pass": stepper.rows},
         "settings": {**vars(args), "out": args.out and args.out.name, "invink": bool(args.invink)},
         "model": {**SHAPES[args.shape], "parameters": sum(p.numel() for p in made[1].parameters())},
         "isolation": stepper.isolation.value,

@@ -28,7 +28,7 @@ from sottovoce.benchmarks.harness.results import ReportSection, Table
 from sottovoce.benchmarks.harness.runner import open_model
 from sottovoce.data.bundled import pool_vectors, public_pool
 from sottovoce.errors import ParameterError
-from sottovoce.experts.label_scores import normalized, sanitized
+from sottovoce.experts.label_scores import calibrated
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitSetting, PublicInputs, make_fitter
 from sottovoce.methods.poe import PoE
@@ -37,7 +37,7 @@ from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.parameters import MAX_EPSILON
 from sottovoce.privacy.unit import Adjacency, Assignment, change_type
 from sottovoce.randomness import SeededRandomness
-from sottovoce.session import NO_CONTENT
+from sottovoce.tasks import CONTENT_FREE
 
 AS_IS, CALIBRATED = "as is", "calibrated"
 CONSTANT, ONE_EXAMPLE, REPEATS = "one label always", "one example", "repeats"
@@ -51,8 +51,7 @@ ONE_ANSWER, ALL_ANSWERS = "the price of one answer", "the price of all answers"
 def measure(bench: Bench, piece: Piece) -> Measurements:
     """References, released answers and fits of one draw, for the first of the numbers of records."""
     episode = bench.world(piece.task).episode(piece.seed, bench.settings.queries, piece.names)
-    empty = [dict.fromkeys(episode.task.fields, text) for text in NO_CONTENT]
-    asked = replace(episode, questions=[*episode.questions, *empty])
+    asked = replace(episode, questions=[*episode.questions, *episode.task.content_free_queries()])
     labels = len(episode.task.labels)
     public = e.ask_public(bench.scorer, asked)[:, None]
     share = 100 * np.bincount(episode.truth, minlength=labels).max() / len(episode.truth)
@@ -60,29 +59,19 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     for records in bench.settings.records:
         whole = e.ask(bench.scorer, asked, [range(records)])
         experts = e.ask(bench.scorer, asked, [[index] for index in range(records)])
-        for option, adjusted in ((AS_IS, _without_empty), (CALIBRATED, calibrated)):
+        for option, adjusted in ((AS_IS, _without_empty), (CALIBRATED, _calibrated)):
             scores = adjusted(public), adjusted(whole), adjusted(experts)
             yield from _references(piece, episode, records, option, *scores)
             yield from _released(bench, piece, episode, records, option, scores[0][:, 0], scores[2])
         yield from _fits(bench, piece, episode, records)
 
 
-def calibrated(scores: FloatArray) -> FloatArray:
-    """Scores of every prompt less its mean scores of questions without content, as log-probabilities of the labels.
-
-    Args:
-        scores: Shape (questions and then ``NO_CONTENT``, prompts, labels).
-
-    Returns:
-        Shape (questions, prompts, labels). A prompt that could not be read stays NaN.
-    """
-    less = _without_empty(scores) - scores[-len(NO_CONTENT) :].mean(axis=0)
-    rows = sanitized(less.reshape(-1, less.shape[-1]))
-    return normalized(rows, "labels").reshape(less.shape)
+def _calibrated(scores: FloatArray) -> FloatArray:
+    return calibrated(scores, len(CONTENT_FREE))
 
 
 def _without_empty(scores: FloatArray) -> FloatArray:
-    return scores[: -len(NO_CONTENT)]
+    return scores[: -len(CONTENT_FREE)]
 
 
 def _references(
