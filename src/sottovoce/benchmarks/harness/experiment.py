@@ -40,6 +40,7 @@ class Settings:
         shots: Demonstrations in a prompt, for experiments that vary it.
         writer: Model that writes texts, as behind ``--model``; empty for ``model``.
         experts: Numbers of experts that write an answer, for experiments on long answers.
+        draws: How often the noise of an answer is drawn, for experiments that draw it more than once.
     """
 
     model: str = "embedded"
@@ -55,6 +56,7 @@ class Settings:
     shots: tuple[int, ...] = ()
     writer: str = ""
     experts: tuple[int, ...] = ()
+    draws: tuple[int, ...] = ()
 
     def changed(self, **given: Any) -> Settings:
         """With the values that are not ``None`` put in.

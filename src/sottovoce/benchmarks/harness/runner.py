@@ -276,7 +276,8 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"sotto bench run {name}")
     parser.add_argument("--model", help="embedded, hf:NAME_OR_PATH, embedded-image, vision:NAME_OR_PATH")
     parser.add_argument(
-        "--writer", help="another model that writes [--model]; for long answers also batched:NAME_OR_PATH"
+        "--writer",
+        help="another model that writes [--model]; for long answers also batched:NAME, batched-bf16:NAME",
     )
     parser.add_argument("--seeds", type=int, help="draws of records, questions and names")
     parser.add_argument("--queries", type=int, help="questions a seed")
@@ -287,6 +288,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     parser.add_argument("--clip", dest="clips", type=float, nargs="+", help="clips, where they are varied")
     parser.add_argument("--shots", type=int, nargs="+", help="demonstrations in a prompt, where they are varied")
     parser.add_argument("--experts", type=int, nargs="+", help="numbers of experts that write a long answer")
+    parser.add_argument("--draws", type=int, nargs=1, help="how often the noise of a long answer is drawn")
     parser.add_argument("--tasks", nargs="+", help="which worlds")
     parser.add_argument("--names", nargs="+", choices=["own", "made up"], help="kinds of label names")
     parser.add_argument("--data", type=Path, help="folder of the benchmark rows")

@@ -22,7 +22,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.experts.keywords import keywords_of
 from sottovoce.experts.sampling import ALL, WITHOUT_REPLACEMENT, ExpertSampling
 from sottovoce.experts.written import TEXTS, WrittenEnsemble, WrittenOutputs, request_of
-from sottovoce.methods.answering.answerer import Answerer, AnswerPlan, AnswerSetting, PublicSide
+from sottovoce.methods.answering.answerer import Answerer, AnswerPlan, AnswerSetting, Outcome, PublicSide
 from sottovoce.methods.answering.public import public_side
 from sottovoce.methods.base import Price, Reads
 from sottovoce.models.base import Embedder, FloatArray
@@ -62,7 +62,7 @@ class Size:
     shots: int = 1
     tokens: int = 28
     pool: int = 64
-    public: int = 8
+    public: int = 12
     public_shots: int = 2
     context: int = 8
     fresh: bool = True
@@ -85,6 +85,7 @@ class Episode:
         writer: What writes.
         embedder: What compares texts.
         pools: Public pairs by name.
+        chosen: Pairs that private choices picked, by pool, price and draw.
     """
 
     world: World
@@ -93,8 +94,10 @@ class Episode:
     writer: KeptWriter
     embedder: Embedder
     pools: dict[str, Sequence[Pair]]
+    chosen: dict[tuple[str, float, int], Sequence[Pair]] = field(default_factory=dict, repr=False)
     _outputs: dict[str, WrittenOutputs] = field(default_factory=dict, repr=False)
     _sides: dict[tuple[str, str], PublicSide] = field(default_factory=dict, repr=False)
+    _drawn: dict[str, Outcome] = field(default_factory=dict, repr=False)
 
     def questions(self, count: int) -> Sequence[Pair]:
         """Test pairs of this seed."""
@@ -128,7 +131,7 @@ class Episode:
             )
         return self._sides[question, pool]
 
-    def answer(self, method: Answerer, question: str, pool: str, epsilon: float | None) -> str:
+    def answer(self, method: Answerer, question: str, pool: str, epsilon: float | None, draw: int = 0) -> str:
         """The answer of a method at a price, with noise of its own.
 
         Args:
@@ -136,6 +139,7 @@ class Episode:
             question: An input.
             pool: Name of the public pairs.
             epsilon: Of the answer; ``None`` for a method without a price.
+            draw: Number of the draw: others have other noise, over the same experts.
 
         Raises:
             ParameterError: The method cannot answer at this price.
@@ -143,9 +147,10 @@ class Episode:
         side = self.side(question, pool)
         plan = self.plan(method, side, epsilon)
         outputs = self.outputs(question, together=method.reads is Reads.EVERYTHING) if _reads(method) else None
-        words = f"{question} {pool} {epsilon} {method.name} {sorted(method.options.items())}"
-        outcome = plan.answerer.draw(plan.setting, outputs, side, self._randomness(words))
-        return plan.answerer.finish(outcome, side)
+        words = f"{question} {pool} {epsilon} {method.name} {sorted(method.options.items())}" + f" {draw}" * bool(draw)
+        if words not in self._drawn:
+            self._drawn[words] = plan.answerer.draw(plan.setting, outputs, side, self._randomness(words))
+        return plan.answerer.finish(self._drawn[words], side)
 
     def plan(self, method: Answerer, side: PublicSide, epsilon: float | None) -> AnswerPlan:
         """What an answer costs."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from sottovoce.benchmarks.public_data.episode import ADJACENCY, DELTA, Episode, 
 from sottovoce.benchmarks.public_data.scoring import cell_of, measured_with
 from sottovoce.benchmarks.public_data.table import FULL, MEAN, PRIVATE, SIZE, episode_of, sized
 from sottovoce.benchmarks.public_data.worlds import IN, Pair
+from sottovoce.benchmarks.public_data.writers import KeptWriter, writer_of
 from sottovoce.methods.answering.answerer import Answerer, make_answerer
 from sottovoce.methods.base import Reads
 from sottovoce.privacy.numbers import rounded_up
@@ -62,7 +64,7 @@ def attack(
         size = replace(size, experts=1, shots=size.context)
     context = size.experts * size.shots
     size = replace(size, records=context, context=context, fresh=False)
-    base = episode_of(bench, piece, size)
+    base = replace(episode_of(bench, piece, size), writer=_kept(bench.settings.writer))
     question = EVERYTHING.wording
     if epsilon is not None and cannot(method, base, question, IN, epsilon):
         return None
@@ -85,10 +87,16 @@ def attack(
     return found.auroc.value, found.auroc.low, found.auroc.high
 
 
+@lru_cache(maxsize=1)
+def _kept(spec: str) -> KeptWriter:
+    """One writer for all systems: they are attacked over the same private sets, whose experts write once."""
+    return KeptWriter(writer_of(spec))
+
+
 def _drawn(base: Episode, records: Sequence[Pair], run: int) -> Episode:
     """The same models and public pairs over other private pairs, with coins of its own."""
     world = replace(base.world, train=records)
-    return replace(base, world=world, seed=base.seed * 100_000 + run, _outputs={})
+    return replace(base, world=world, seed=base.seed * 100_000 + run, _outputs={}, _drawn={})
 
 
 def section(result: Result) -> ReportSection:
@@ -150,7 +158,7 @@ EXPERIMENT = Experiment(
     source="Public-data-assisted ICL, its membership attack",
     settings=Settings(
         model="embedded", writer="embedded-lm", seeds=1, queries=30, tasks=("medquad",), names=("own",),
-        records=(1000,), experts=(40,), shots=(1,), epsilons=(1.0, 8.0), adjacencies=(ADJACENCY.value,),
+        records=(1000,), experts=(40,), shots=(1,), epsilons=(1.0, 3.0, 8.0), adjacencies=(ADJACENCY.value,),
     ),
     measure=measure,
     section=section,

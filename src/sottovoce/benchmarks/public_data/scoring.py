@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -21,8 +22,18 @@ MAIN: Final = "rouge-l"
 """The score that questions are decided by."""
 
 
-def scored(key: Key, answers: Sequence[str], asked: Sequence[Pair], embedder: Embedder) -> Iterator[tuple[Key, float]]:
-    """Every score of some answers to the questions of a seed."""
+def scored(
+    key: Key, answers: Sequence[str] | None, asked: Sequence[Pair], embedder: Embedder
+) -> Iterator[tuple[Key, float]]:
+    """Every score of some answers to the questions of a seed, or of several draws of each, draw by draw.
+
+    Where there are none, since the method was refused, every score is not a number, so that values stay in the order of
+    the questions.
+    """
+    if answers is None:
+        yield from ((replace(key, quantity=name), math.nan) for name in SCORES)
+        return
+    asked = [*asked] * (len(answers) // len(asked))
     references, ones = [(given,) for _, given in asked], np.ones(len(answers))
     for name in SCORES:
         metric = EmbeddingCosine(embedder) if name == COSINE else METRICS[name]()
@@ -32,7 +43,13 @@ def scored(key: Key, answers: Sequence[str], asked: Sequence[Pair], embedder: Em
 
 def estimate(cell: Cell | None) -> Estimate | None:
     """The mean over seeds with its interval; ``None`` where nothing was measured or there is one seed."""
-    return None if cell is None or len(cell.values) < 2 else mean_of(cell.values)
+    values = measured_values(cell)
+    return None if len(values) < 2 else mean_of(values)
+
+
+def measured_values(cell: Cell | None) -> list[float]:
+    """The values of the seeds where the method was not refused."""
+    return [] if cell is None else [value for value in cell.values if math.isfinite(value)]
 
 
 def difference(first: Cell | None, second: Cell | None) -> Estimate | None:
@@ -44,10 +61,11 @@ def difference(first: Cell | None, second: Cell | None) -> Estimate | None:
 
 def shown(cell: Cell | None) -> str:
     """A mean with its interval, for a table."""
-    if cell is None:
+    values = measured_values(cell)
+    if not values:
         return "-"
     found = estimate(cell)
-    return f"{cell.mean:.1f}" if found is None else f"{found.value:.1f} ({found.low:.1f} to {found.high:.1f})"
+    return f"{values[0]:.1f}" if found is None else f"{found.value:.1f} ({found.low:.1f} to {found.high:.1f})"
 
 
 def verdict(question: str, found: Estimate | None, unit: str = "points of ROUGE-L") -> str:
@@ -64,6 +82,7 @@ def measured_with(result: Result) -> list[tuple[str, str]]:
     protocol = f"{s.seeds} seeds x {s.queries} questions; Student's 95 % intervals over seeds"
     known = dict(about(result)) | {"Protocol": protocol}
     known["Command"] += " --experts " + " ".join(map(str, s.experts)) if s.experts else ""
+    known["Command"] += f" --draws {s.draws[0]}" if s.draws else ""
     return [(name, value) for name, value in known.items() if name != "Model asked"]
 
 

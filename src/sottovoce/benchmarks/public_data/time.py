@@ -36,6 +36,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
         for method in (FIRST, AGAIN):
             texts, started, busy = kept.writer.asked, time.perf_counter(), time.process_time()
             kept._outputs.clear()
+            kept._drawn.clear()
             kept.answer(make_answerer("esa"), asked[0], IN, settings.epsilons[0])
             yield replace(key, method=method, quantity=SECONDS), time.perf_counter() - started
             yield replace(key, method=method, quantity=BUSY), time.process_time() - busy

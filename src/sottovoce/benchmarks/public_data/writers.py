@@ -1,4 +1,4 @@
-"""Writers of these experiments: any that there is, each request asked once; ``batched:`` ones; and a stand-in."""
+"""Writers of these experiments: any that there is, each request asked once; batched ones; and a stand-in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final, TypeVar, final
 
-from sottovoce.benchmarks.public_data.batched import PREFIX, BatchedWriter
+from sottovoce.benchmarks.public_data.batched import PREFIXES, BatchedWriter
 from sottovoce.models.base import Embedder, Isolation, Writer, WritingRequest
 from sottovoce.models.embedded.label_scorer import EmbeddedScorer
 from sottovoce.models.fake import FakeScorer, FakeWriter
@@ -79,10 +79,8 @@ def writer_of(spec: str) -> Writer:
     """A writer by name, loaded once."""
     if spec == NEAREST:
         return FakeWriter(nearest_answer, name=NEAREST)
-    if spec.startswith(PREFIX):
-        from sottovoce.models.writing.writer import TransformersWriter
-
-        return BatchedWriter(TransformersWriter(spec.removeprefix(PREFIX)))
+    if spec.startswith(tuple(PREFIXES)):
+        return BatchedWriter.opened(spec)
     return load_writer(spec)
 
 
