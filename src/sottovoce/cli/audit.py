@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sottovoce.audits.game.games import LabelGame
     from sottovoce.audits.report import Report
     from sottovoce.methods.base import Method
-    from sottovoce.models.base import LabelScorer
+    from sottovoce.models.base import LabelScorer, Writer
     from sottovoce.records.sealed import PublicRecords, Row
     from sottovoce.tasks import Query, Task
 
@@ -100,6 +100,12 @@ Endpoint = Annotated[
     str | None,
     typer.Option("--endpoint", help="Audit a system: the address of an OpenAI-compatible server, up to /v1."),
 ]
+WriterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--writer", help="Audit a model that writes, with every record in its prompt: embedded-lm, hf:NAME_OR_PATH."
+    ),
+]
 EndpointModel = Annotated[str, typer.Option("--endpoint-model", help="With --endpoint: the model's name there.")]
 
 
@@ -160,6 +166,7 @@ def put_canaries(
     question_text: Wordings = None,
     insertion: Insertions = None,
     defence: Defences = None,
+    writer: WriterOption = None,
     endpoint: Endpoint = None,
     endpoint_model: EndpointModel = "default",
     queries: Annotated[
@@ -206,6 +213,7 @@ def inject(
     question_text: Wordings = None,
     insertion: Insertions = None,
     defence: Defences = None,
+    writer: WriterOption = None,
     endpoint: Endpoint = None,
     endpoint_model: EndpointModel = "default",
     runs: Runs = None,
@@ -271,13 +279,17 @@ def membership(
 
 def extract(
     context: typer.Context,
-    endpoint: Annotated[str, typer.Option("--endpoint", help="The address of an OpenAI-compatible server, up to /v1.")],
+    endpoint: Endpoint = None,
     endpoint_model: EndpointModel = "default",
+    writer: WriterOption = None,
     private: o.Private = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
     text_column: o.TextColumn = None,
     label_column: o.LabelColumn = None,
+    device: o.Device = None,
+    dtype: o.Dtype = None,
+    chat: o.Chat = None,
     max_characters: o.MaxCharacters = None,
     truncate: o.Truncate = False,
     synthetic: Synthetic = False,
@@ -289,7 +301,9 @@ def extract(
     sarif: Sarif = None,
     as_json: o.AsJson = False,
 ) -> int:
-    """Plant made-up e-mail addresses in the records and ask a system that writes to repeat them.
+    """Plant made-up e-mail addresses in the records and ask a model or a system that writes to repeat them.
+
+    Name one of --writer, which is run here, and --endpoint.
 
     Texts that methods of this package write are attacked by 'sotto bench run prism-extraction'.
     """
@@ -297,12 +311,19 @@ def extract(
     from sottovoce.audits.kinds.extract import audit_extraction
     from sottovoce.randomness import SeededRandomness
 
+    if (endpoint is None) == (writer is None):
+        raise ParameterError("--writer", writer, "given, or --endpoint in its place: one of them, not both")
     rows, the_task = _rows_and_task(context.params)
-    game = _endpoint_game(context.params, the_task)
     few = spread(list(rows), min(RECORDS, len(list(rows))) if records is None else records)
-    setting = {"endpoint": game.name, "records played with": len(few), "questions": runs}
-    attacked = lambda: audit_extraction(game, few, the_task, SeededRandomness(seed), runs)  # noqa: E731
-    return _audit("extract", game.name, attacked, context.params, setting)
+    system = endpoint is not None and _endpoint_game(context.params, the_task)
+    told = {"endpoint": system.name} if system else {"writer": writer}
+
+    def attacked() -> Report:
+        game = system or _writer_game(context.params, the_task)
+        return audit_extraction(game, few, the_task, SeededRandomness(seed), runs)
+
+    setting = {**told, "records played with": len(few), "questions": runs}
+    return _audit("extract", system.name if system else str(writer), attacked, context.params, setting)
 
 
 def exact(
@@ -332,20 +353,39 @@ def exact(
         list[str] | None,
         typer.Option("--question-text", help="Ask this; may be repeated. Default: every record's own text."),
     ] = None,
+    tokens: Annotated[
+        int, typer.Option("--tokens", min=1, help="Methods that write token by token: tokens of the text.")
+    ] = 1,
+    writer: Annotated[
+        str | None,
+        typer.Option(
+            "--writer", help="Methods of long answers: what experts write with. Default: each says its own record."
+        ),
+    ] = None,
     report: ReportFile = None,
     junit: Junit = None,
     sarif: Sarif = None,
     as_json: o.AsJson = False,
 ) -> int:
-    """Work out the largest loss of any single change of the records, in closed form: no sampling, no error of it."""
-    from sottovoce.audits.kinds.canary import RECORDS, spread
-    from sottovoce.audits.kinds.exactly import audit_exactly
+    """Work out the largest loss of any single change of the records, in closed form: no sampling, no error of it.
+
+    Any method that states the law of what it releases: labels, the tokens of a text, what a fit or a long answer
+    releases. EPSILON is the price of that release.
+    """
+    from sottovoce.audits.kinds.canary import RECORDS
+    from sottovoce.audits.kinds.exactly import report_of
+    from sottovoce.cli.exact import worst_of_method
+    from sottovoce.privacy.unit import Adjacency
 
     rows, the_task = _rows_and_task(context.params)
-    few = spread(list(rows), min(RECORDS, len(list(rows))) if records is None else records)
-    setting = {**_setting(context.params, the_task), "records": len(few)}
-    looked = lambda: audit_exactly(_label_game(context.params, the_task), few, question_text or [])  # noqa: E731
-    return _audit("exact", method, looked, context.params, setting)
+    count = min(RECORDS, len(list(rows))) if records is None else records
+    price, relation = _price(context.params), Adjacency.parse(adjacency)
+
+    def looked() -> Report:
+        found, paid = worst_of_method(o.Setup.of(context.params), context.params, list(rows), count, the_task, price)
+        return report_of(method, found, paid, relation)
+
+    return _audit("exact", method, looked, context.params, {**_setting(context.params, the_task), "records": count})
 
 
 def plan(
@@ -442,7 +482,8 @@ def _audit(kind: str, subject: str, found: Callable[[], Report], given: dict[str
 
 
 def _canary(kind: str, given: dict[str, Any]) -> int:
-    subject = f"{given['endpoint_model']} at an endpoint" if given["endpoint"] else given["method"]
+    subject = given["writer"] or given["method"]
+    subject = f"{given['endpoint_model']} at an endpoint" if given["endpoint"] else subject
     return _audit(kind, subject, lambda: _played(kind, given), given, {})
 
 
@@ -478,10 +519,11 @@ def _played(kind: str, given: dict[str, Any]) -> Report:
     notes: tuple[str, ...] = ()
     questions: list[tuple[Query, int]] = []
     game: Any
-    model: LabelScorer | None = None
-    if given["endpoint"]:
-        _refuse_with_endpoint(given)
-        game = _endpoint_game(given, task)
+    model: LabelScorer | Writer | None = None
+    if given["endpoint"] or given["writer"]:
+        _refuse_of_methods(given)
+        game = _endpoint_game(given, task) if given["endpoint"] else _writer_game(given, task)
+        model = getattr(game, "writer", None)
         price = _price(given)
         claim = Claim.of(price.epsilon, price.delta, adjacency)
         notes += ("The claim is yours: nothing is known of how this system protects its records.",)
@@ -617,14 +659,26 @@ def _vectors(model: Any, task: Task, texts: Sequence[str]) -> Any:
     return vectors[[place[text] for text in texts]]
 
 
-def _refuse_with_endpoint(given: dict[str, Any]) -> None:
-    """Options of methods and models say nothing of a system behind an address."""
+def _refuse_of_methods(given: dict[str, Any]) -> None:
+    """Options of methods say nothing of a model that writes from its prompt, nor those of models of a far system."""
     from sottovoce.cli.flags import flag_of_name, is_typed
 
-    names = ("method", "model", "option", "queries", "defence", "device", "dtype", "chat", "per_expert")
+    if given["endpoint"] and given["writer"]:
+        raise ParameterError("--writer", given["writer"], "left out with --endpoint, which is another system")
+    names = ["method", "model", "option", "queries", "per_expert"]
+    names += ["defence", "device", "dtype", "chat"] if given["endpoint"] else []
+    instead = "--endpoint" if given["endpoint"] else "--writer"
     for name in names:
         if name in given and is_typed(name):
-            raise ParameterError(flag_of_name(name), "typed", "left out with --endpoint, which is another system")
+            raise ParameterError(flag_of_name(name), "typed", f"left out with {instead}, which is another system")
+
+
+def _writer_game(given: dict[str, Any], task: Task) -> Any:
+    from sottovoce.audits.game.written import WriterGame
+    from sottovoce.cli.console import load_writer
+
+    options = o.given(device=given["device"], dtype=given["dtype"], chat=given["chat"])
+    return WriterGame(load_writer(given["writer"], **options), task)
 
 
 def _labelled(given: dict[str, Any], task: Task) -> list[tuple[Query, int]]:
@@ -654,7 +708,9 @@ def _setting(given: dict[str, Any], task: Task) -> dict[str, Any]:
         "labels": list(task.labels),
         "records": "the bundled tickets" if given["private"] is None else Path(given["private"]).name,
     }
-    if not given.get("endpoint"):
+    if given.get("writer"):
+        shown |= {"writer": given["writer"]}
+    elif not given.get("endpoint"):
         shown |= {"model": given["model"], "method": given["method"], "options": given.get("option") or "defaults"}
     return {**shown, "seed": given.get("seed", _SEED), "version": _version()}
 

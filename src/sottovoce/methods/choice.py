@@ -209,12 +209,15 @@ class Choice(Fitter):
 
     def law(self, sums: IntArray, rule: Likeness, setting: FitSetting) -> dict[Chosen, Fraction]:
         """Probability of everything that ``select`` can draw, exactly; for tests and audits of small worlds only."""
-        one = Exponential(self._weight(setting))
-        laws = [law_in_turn(one, self.k, scores).items() for scores in _scores(sums, rule, setting)]
         return {
             tuple(texts for texts, _ in lists): prod((odds for _, odds in lists), start=Fraction(1))
-            for lists in product(*laws)
+            for lists in product(*(law.items() for law in self.laws(sums, rule, setting)))
         }
+
+    def laws(self, sums: IntArray, rule: Likeness, setting: FitSetting) -> list[dict[tuple[int, ...], Fraction]]:
+        """For each label the probability of every list; labels are drawn for independently. For audits only."""
+        one = Exponential(self._weight(setting))
+        return [law_in_turn(one, self.k, scores) for scores in _scores(sums, rule, setting)]
 
     def worth(self, setting: FitSetting) -> float:
         """How far a label's records can put a text ahead, over how far chance puts the best of the pool."""

@@ -103,7 +103,7 @@ def answer_pair(plan: AnswerPlan, first: AnswerWorld, second: AnswerWorld, unive
     raise ParameterError("method", answerer.name, f"one with an exact law: {why_no_law(type(answerer))}")
 
 
-def worst_answer_pair(plan: AnswerPlan, world: AnswerWorld, universe: Sequence[str] = ()) -> Worst:
+def worst_answer_pair(plan: AnswerPlan, world: AnswerWorld, universe: Sequence[str] = (), delta: float = 0.0) -> Worst:
     """Searches every single change for the largest loss, and holds every pair against the event before sampling.
 
     Raises:
@@ -111,7 +111,7 @@ def worst_answer_pair(plan: AnswerPlan, world: AnswerWorld, universe: Sequence[s
     """
     changed = world.neighbours(plan.setting.adjacency)
     pairs = ((words, answer_pair(plan, world, other, universe)) for words, other in changed)
-    return worst_of(pairs, plan.base, plan.setting.adjacency)
+    return worst_of(pairs, plan.base, plan.setting.adjacency, delta)
 
 
 def why_no_law(answerer: type[Answerer]) -> str | None:

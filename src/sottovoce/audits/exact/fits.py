@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, Final, final
 
 import numpy as np
@@ -95,7 +96,9 @@ def class_means_pair(plan: FitPlan, first: Units, second: Units) -> GaussianPair
 def choice_pair(
     plan: FitPlan, candidates: FloatArray, first: Units, second: Units, mapped: PublicMap | None = None
 ) -> Pair:
-    """The exact laws of a private choice of public texts.
+    """The exact laws of a private choice of public texts, of the labels whose lists the change can alter.
+
+    Labels are drawn for independently: those with one law in both worlds tell nothing, and are left out.
 
     Args:
         plan: Of a ``choice``.
@@ -108,12 +111,18 @@ def choice_pair(
         ParameterError: The plan is of another method, or more lists can be drawn than can be added up.
     """
     fitter, setting = _of(plan, Choice), plan.setting
-    lists = math.perm(len(candidates), fitter.k) ** setting.labels
-    if lists > MOST_OUTCOMES // 16:
-        raise ParameterError("lists", f"{lists:,}", f"at most {MOST_OUTCOMES // 16:,}: fewer texts or labels")
     rule = Likeness(setting.labels, candidates, fitter.floor, fitter.ceiling, mapped)
-    laws = [fitter.law(rule.add_up(world.block()), rule, setting) for world in (first, second)]
-    return Pair.of_tables(*laws)
+    sums = [rule.add_up(world.block()) for world in (first, second)]
+    moved = (sums[0] != sums[1]).reshape(setting.labels, -1).any(axis=1)
+    lists = math.perm(len(candidates), fitter.k) ** int(moved.sum())
+    if lists > MOST_OUTCOMES // 16:
+        raise ParameterError(
+            "lists", f"{lists:,}", f"at most {MOST_OUTCOMES // 16:,}: fewer public texts, or a smaller k"
+        )
+    together = Pair.of([1.0], [1.0])
+    for tables in compress(zip(*(fitter.laws(each, rule, setting) for each in sums), strict=True), moved):
+        together = together.and_then(Pair.of_tables(*tables))
+    return together
 
 
 def label_public_pair(plan: FitPlan, first: Sequence[LabelWorld], second: Sequence[LabelWorld]) -> Pair:

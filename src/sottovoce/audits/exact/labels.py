@@ -7,13 +7,13 @@ Sources     specification 10.7; 1.5 and table 2.2 for what a neighbour is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
 
-from sottovoce.audits.exact.pair import Leak, Pair
+from sottovoce.audits.exact.pair import Leak, Pair, exact_epsilon
 from sottovoce.audits.roc import FloatArray
 from sottovoce.errors import ParameterError
 from sottovoce.experts.label_scores import ExpertOutputs
@@ -143,25 +143,26 @@ def worst_label_pair(
     own = _law(method, world, price, adjacency)
     changed = world.neighbours(adjacency, pool)
     pairs = ((words, Pair.of(own, _law(method, other, price, adjacency))) for words, other in changed)
-    return worst_of(pairs, event, adjacency)
+    return worst_of(pairs, event, adjacency, price.delta)
 
 
-def worst_of(pairs: Iterator[tuple[str, Any]], event: DpEvent, adjacency: Adjacency) -> Worst:
-    """The pair with the largest loss, of equal ones that with the largest total variation.
+def worst_of(pairs: Iterable[tuple[str, Any]], event: DpEvent, adjacency: Adjacency, delta: float = 0.0) -> Worst:
+    """The pair with the largest epsilon at a delta (its largest loss at 0), of equal ones the largest total variation.
 
     Raises:
         ParameterError: There is no pair.
     """
-    best: tuple[str, Any] | None = None
+    best: tuple[tuple[float, float], str, Any] | None = None
     tried, excess = 0, None
     for words, pair in pairs:
         tried += 1
         excess = excess or pair.excess_over(event, adjacency)
-        if best is None or (pair.max_loss, pair.total_variation) > (best[1].max_loss, best[1].total_variation):
-            best = words, pair
+        rank = exact_epsilon(pair, delta), pair.total_variation
+        if best is None or rank > best[0]:
+            best = rank, words, pair
     if best is None:
         raise ParameterError("records", 0, "enough that one change makes another world")
-    return Worst(best[0], best[1], tried, excess)
+    return Worst(best[1], best[2], tried, excess)
 
 
 def why_no_law(method: type[Method]) -> str | None:

@@ -28,6 +28,8 @@ from sottovoce.testing.claims import claim_of, excess, log_law
 EPSILONS: Final = tuple(step / 4 for step in range(33))
 """Where the delta curve is reported, in nats."""
 MOST_OUTCOMES: Final = 1 << 20
+_STEPS: Final = 60
+_LARGEST: Final = 60.0
 _SLACK: Final = 1e-6
 """Of a rate that comes from a quadrature."""
 
@@ -206,6 +208,26 @@ class GaussianPair:
         at = float(rates[int(below.argmax())])
         mu, rate = rounded_up(self.mu, 6), rounded_up(at, 6)
         return f"{describe(event)} does not hold: mu {mu} misses too little at a false positive rate of {rate}"
+
+
+def exact_epsilon(leak: Leak, delta: float) -> float:
+    """The least epsilon at which a pair is within delta: its largest loss where delta is 0.
+
+    Example:
+        >>> round(exact_epsilon(Pair.of([0.75, 0.25], [0.5, 0.5]), 0.0), 4)
+        0.6931
+        >>> exact_epsilon(Pair.of([0.75, 0.25], [0.5, 0.5]), 0.25)
+        0.0
+    """
+    if delta == 0:
+        return leak.max_loss
+    if float(leak.delta(np.zeros(1))[0]) <= delta:
+        return 0.0
+    low, high = 0.0, min(_LARGEST, leak.max_loss)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if float(leak.delta(np.array([middle]))[0]) > delta else (low, middle)
+    return high
 
 
 def as_dict(leak: Leak, epsilons: Sequence[float] = EPSILONS) -> dict[str, Any]:

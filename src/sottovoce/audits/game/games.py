@@ -44,6 +44,7 @@ class Repetition(Enum):
     NOISE = "experts' outputs computed once, noise drawn again"
     SAMPLES = "records sampled and experts asked again, noise drawn again"
     ASKED = "the whole system asked again"
+    ONCE = "written once, by a model that repeats itself"
 
 
 class World(Protocol):

@@ -18,14 +18,14 @@ from sottovoce.audits.game.play import Claim, Played, Runs, play, require_adjace
 from sottovoce.audits.report import Report, could_not_run, of_play, percent
 from sottovoce.errors import ModelError, ParameterError, SottoError
 from sottovoce.intervals import Proportion, proportion
-from sottovoce.models.base import LabelScorer
+from sottovoce.models.base import LabelScorer, Writer
 from sottovoce.randomness import Randomness
 from sottovoce.records.sealed import RECORD_UNIT, UNIT_COLUMN, Row, is_missing
 from sottovoce.tasks import Query, Task
 
 RECORDS: Final = 4
 """Records that an attack plays with: the fewer, the more one of them weighs, and the proof covers any number."""
-CERTIFYING: Final = {Repetition.NOISE: 5_000, Repetition.SAMPLES: 300, Repetition.ASKED: 40}
+CERTIFYING: Final = {Repetition.NOISE: 5_000, Repetition.SAMPLES: 300, Repetition.ASKED: 40, Repetition.ONCE: 5_000}
 """Releases of each world that certify, unless another number is asked for."""
 _COMPARED: Final = Runs(20, 40, 200)
 _DETERMINISTIC: Final = "Its answers repeat themselves: a guess is always right, or always chance."
@@ -96,7 +96,7 @@ class Audit:
     def run(
         self,
         *,
-        model: LabelScorer | None = None,
+        model: LabelScorer | Writer | None = None,
         defences: Sequence[Defence] = (),
         questions: Sequence[tuple[Query, int]] = (),
         shown: Callable[[str], None] = lambda what: None,
@@ -170,14 +170,14 @@ class Audit:
     def _defended(
         self,
         defence: Defence,
-        model: LabelScorer | None,
+        model: LabelScorer | Writer | None,
         played: Callable[[Game, Runs, Callable[[str], None]], Played],
         questions: Sequence[tuple[Query, int]],
     ) -> dict[str, Any]:
         """A row of the comparison; where a defence cannot run, why."""
         row: dict[str, Any] = {"name": defence.name, "summary": defence.summary}
         if model is None:
-            raise ParameterError("defence", defence.name, "left out: it needs a model that scores labels")
+            raise ParameterError("defence", defence.name, "left out: it needs a model of its own")
         try:
             game = defence.build(model, self.task)
             found = played(game, _COMPARED, lambda what: None)

@@ -34,6 +34,17 @@ def address(randomness: Randomness) -> str:
     return f"{name}.{randomness.below(16**8):08x}@{randomness.below(16**6):06x}.invalid"
 
 
+def planted_in(rows: Sequence[Row], task: Task, randomness: Randomness) -> tuple[list[Row], Secrets]:
+    """Records with a made-up address behind the first text of each, and these addresses alone."""
+    field = task.fields[0]
+    addresses = [address(randomness) for _ in rows]
+    planted = [
+        Row(row.line, {**row.values, field: f"{row.values[field]} {one}"})
+        for row, one in zip(rows, addresses, strict=True)
+    ]
+    return planted, Secrets(addresses)
+
+
 def audit_extraction(
     game: Game, rows: Sequence[Row], task: Task, randomness: Randomness, asked: int, **others: Any
 ) -> Report:
@@ -47,9 +58,8 @@ def audit_extraction(
         asked: How often each question is asked.
         others: Further attributes of ``Report``.
     """
-    field = task.fields[0]
-    planted = [Row(row.line, {**row.values, field: f"{row.values[field]} {address(randomness)}"}) for row in rows]
-    own = Secrets(str(row.values[field]) for row in planted)
+    planted, _ = planted_in(rows, task, randomness)
+    own = Secrets(str(row.values[task.fields[0]]) for row in planted)
     control = Secrets(address(randomness) for _ in planted)
     world = game.world(planted)
     try:

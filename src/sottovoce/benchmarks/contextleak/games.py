@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
 
-from sottovoce.audits.exact.pair import Leak, Pair
+from sottovoce.audits.exact.pair import Pair, exact_epsilon
 from sottovoce.audits.game.canaries import Canary, Insertion, make_canaries, rare_and_common, worlds_of
 from sottovoce.audits.game.detectors import of_labels
 from sottovoce.audits.game.games import Game, LabelGame, Repetition
@@ -34,9 +34,6 @@ from sottovoce.privacy.unit import SWAP, Adjacency, Assignment, change_type
 from sottovoce.randomness import Randomness, SeededRandomness
 from sottovoce.records.sealed import RECORD_UNIT, Row
 from sottovoce.tasks import Example, Task
-
-_STEPS: Final = 60
-_LARGEST: Final = 60.0
 
 
 @final
@@ -216,26 +213,6 @@ def law_pair(
         laws.append(method.law(world.outputs(question), game.price))
         world.close()
     return Pair.of(*laws)
-
-
-def exact_epsilon(leak: Leak, delta: float) -> float:
-    """The least epsilon at which a pair is within delta: its largest loss where delta is 0.
-
-    Example:
-        >>> round(exact_epsilon(Pair.of([0.75, 0.25], [0.5, 0.5]), 0.0), 4)
-        0.6931
-        >>> exact_epsilon(Pair.of([0.75, 0.25], [0.5, 0.5]), 0.25)
-        0.0
-    """
-    if delta == 0:
-        return leak.max_loss
-    if float(leak.delta(np.zeros(1))[0]) <= delta:
-        return 0.0
-    low, high = 0.0, min(_LARGEST, leak.max_loss)
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if float(leak.delta(np.array([middle]))[0]) > delta else (low, middle)
-    return high
 
 
 def references(bench: Bench, episode: Episode, records: int) -> Iterator[tuple[str, float]]:

@@ -19,9 +19,9 @@ from sottovoce.audits.bounds import ALPHA, Rates, epsilon_of_rates
 from sottovoce.audits.exact.answers import AnswerWorld, answer_pair
 from sottovoce.audits.exact.fits import Units, choice_pair, class_means_pair, label_public_pair
 from sottovoce.audits.exact.labels import LabelWorld, label_pair
-from sottovoce.audits.exact.pair import GaussianPair, Leak, Pair
+from sottovoce.audits.exact.pair import GaussianPair, Leak, Pair, exact_epsilon
 from sottovoce.audits.roc import FloatArray
-from sottovoce.benchmarks.contextleak.games import exact_epsilon, price_at
+from sottovoce.benchmarks.contextleak.games import price_at
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.studies.audit_power import LABEL_ROWS
 from sottovoce.experts.label_scores import ExpertOutputs
@@ -129,7 +129,8 @@ def choice_pairs(epsilon: float, adjacency: Adjacency, randomness: Randomness) -
     rule = Likeness(setting.labels, CANDIDATES, fitter.floor, fitter.ceiling, None)
     sums = [rule.add_up(units.block()) for units in (UNITS, other)]
     tables = [fitter.law(each, rule, setting) for each in sums]
-    losses = dict(zip(dict.fromkeys([*tables[0], *tables[1]]), leak.losses.tolist(), strict=True))
+    shown = Pair.of_tables(*tables).losses  # of lists for every label, those that the change leaves alone too
+    losses = dict(zip(dict.fromkeys([*tables[0], *tables[1]]), shown.tolist(), strict=True))
     first, second = (lambda own=own: float(losses[fitter.select(own, rule, setting, randomness)]) for own in sums)
     return WorstPair(change, leak, price.delta, (first, second))
 

@@ -64,6 +64,7 @@ MODULES: Final = {
     "contextleak-defences": "contextleak.defences",
     "contextleak-utility": "contextleak.utility",
     "contextleak-wordings": "contextleak.wordings",
+    "contextleak-copying": "contextleak.copying",
 }
 """Experiments that this runner runs: name to module."""
 
