@@ -186,7 +186,7 @@ def test_a_choice_of_texts_does_not_exceed_its_event(adjacency):
     assert worst.pair.max_loss > 0.7
     many = Choice(k=4).plan(Price(2.0), setting(adjacency, labels_=8, candidates=20))
     with pytest.raises(ParameterError, match="lists"):
-        choice_pair(many, np.eye(20, 3), UNITS, UNITS)
+        worst_units_pair(many, UNITS, lambda a, b: choice_pair(many, np.eye(20, 3), a, b))
 
 
 def test_private_labels_of_public_texts_do_not_exceed_their_event():
