@@ -210,6 +210,23 @@ def test_a_choice_is_paid_for_when_its_writer_was_seen_to_write(desk, monkeypatc
     assert "Nothing was charged" in desk.refuses(code=4, **given)
 
 
+@pytest.mark.parametrize("silent", ["q0", "the longest"])
+def test_a_choice_is_not_paid_for_where_the_writer_has_no_answer_to_a_question(desk, monkeypatch, silent):
+    given = {"method": "choice", "shots": None, "option": None, "out": "answers.jsonl"}
+    asked = {"q0": "what of the card?", "q1": "and?", "the longest": "what of the card " * 9, "q3": "a loan?"}
+    desk.write("queries.jsonl", [{"id": name, "question": text} for name, text in asked.items()])
+
+    def refuses(request):  # a text that is too long, or that a server filters
+        return None if request.question.strip() == asked[silent].strip() else nearest_output(request)
+
+    monkeypatch.setattr(FakeWriter.__init__, "__defaults__", (refuses,))
+    message = desk.refuses(code=4, **given)
+    number = [*asked].index(silent) + 1
+    assert f"Question {number}: The model fake wrote nothing for a question, alone or after public" in message
+    assert "Shorten the question" in message
+    assert "Nothing was charged" in message
+
+
 def test_a_choice_of_other_records_or_settings_is_not_taken_for_ones_own(desk):
     given = {"method": "choice", "shots": None, "option": None, "out": "answers.jsonl"}
     assert desk.run(**given)[0] == 0

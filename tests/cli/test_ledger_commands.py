@@ -134,8 +134,34 @@ def test_grants_that_make_no_sense_are_refused(desk, more, code, problem):
 
 
 def test_a_cap_for_records_that_no_budget_was_opened_for_is_refused(desk):
-    code, _, err = desk.grant("--caller", "alice", "--budget", "1")
-    assert (code, "Open their budget first" in err) == (3, True)
+    decisions = (["--caller", "alice", "--budget", "1"], ["--require-caller"], ["--continues", "data"])
+    for decision in decisions:
+        code, _, err = desk.grant(*decision)
+        assert (code, "There is no ledger" in err, "--budget EPSILON,DELTA" in err) == (3, True, True)
+        assert not (desk.folder / "tickets.db").exists()
+    desk.grant("--budget", "1")
+    (desk.folder / "private.jsonl").write_text('{"text": "another note of the desk", "label": "fraud"}\n')
+    for decision in decisions[:2]:
+        code, _, err = desk.grant(*decision)
+        assert (code, "Open their budget first" in err) == (3, True)
+
+
+def test_a_grant_that_names_no_ledger_opens_none_beside_the_one_of_the_records(desk, tmp_path, monkeypatch):
+    monkeypatch.setenv("SOTTOVOCE_HOME", str(tmp_path / "home"))
+    asked = ("a parcel that was lost", "fees for a late card", "an address that moved", "a refund of May")
+    rows = [{"text": f"Somebody asked about {topic}", "label": "fraud", "who": f"c{i // 2}"}
+            for i, topic in enumerate(asked)]  # fmt: skip
+    (desk.folder / "private.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    grant = ["ledger", "grant", "--private", desk.private, "--budget", "3"]
+    assert desk.grant("--budget", "2")[0] == 0
+    kept = sorted((tmp_path / "home").rglob("*"))
+    code, _, err = desk.run(*grant, "--unit", "who")  # another account: a budget of its own on top
+    assert (code, "These are no new records" in err, "sotto ledger grant" in err) == (3, True, True), err
+    assert [file for file in sorted((tmp_path / "home").rglob("*.db")) if file not in kept] == []
+    assert desk.run(*grant)[0] == 0
+    assert desk.show()["budget"]["epsilon"] == 3
+    named = [*grant[:2], str(desk.folder / "second.db"), *grant[2:], "--unit", "who"]
+    assert desk.run(*named)[0] == 0, "a second one is opened where the owner names it"
 
 
 @pytest.mark.parametrize(

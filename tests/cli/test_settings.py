@@ -178,6 +178,21 @@ def test_an_owner_types_a_grant_and_no_setting_changes_it(desk, monkeypatch, tab
     assert (code, json.loads(out or "{}").get("data_set", {}).get("budget", {}).get("epsilon")) == (0, 6.0), err
 
 
+def test_a_ledger_of_settings_is_not_the_one_that_an_owner_raises(desk, monkeypatch):
+    settings = desk.folder / "sotto.toml"
+    settings.unlink()
+    granted(desk, "--budget", "2")
+    settings.write_text('ledger = "fresh.db"\n')
+    monkeypatch.setenv("SOTTO_LEDGER", "other.db")
+    code, out, err = desk("ledger", "grant", "--private", "private.jsonl", "--budget", "3", "--json")
+    assert (code, Path(json.loads(out)["ledger"]).name) == (0, "t.db"), err
+    assert [file.name for file in desk.folder.glob("*.db")] == ["t.db"]
+    for table in ("ledger-grant", "verify-certificate", "report"):
+        settings.write_text(f'[{table}]\nledger = "fresh.db"\n')
+        code, _, err = desk("methods")
+        assert (code, f"[{table}] ledger: the command has no such option" in err) == (2, True)
+
+
 def test_records_that_are_typed_name_the_ledger_that_is_looked_at(desk):
     other = [{"text": f"other {i}", "label": "billing"} for i in range(12)]
     (desk.folder / "other.jsonl").write_text("".join(json.dumps(row) + "\n" for row in other))

@@ -239,5 +239,9 @@ def test_the_command_writes_page_entry_and_json(tmp_path, capfd, monkeypatch):
     assert [section["title"] for section in told["sections"]] == ORDER
     assert json.loads(Path("e.yaml").read_text())["tier"] == 2
     assert "class-means, as fitted, by fitted" in Path("f.html").read_text()
+    capfd.readouterr()
+    assert run(["report", "s.sotto", "--ledger", "gone/t.db", "--out", "g.html"]) == 3
+    assert "There is no ledger 'gone/t.db'" in capfd.readouterr().err
+    assert not [file for file in ("gone", "g.html") if Path(file).exists()]
     assert run(["report", "s.sotto", "--registry", "e2.yaml"]) == 2
     assert not Path("e2.yaml").exists()

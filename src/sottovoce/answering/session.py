@@ -374,7 +374,7 @@ class PrivateAnswers:
         """The public side of a question: what is written without any record, its vectors and keywords.
 
         Raises:
-            ModelError: A model fails on public input. Nothing was charged.
+            ModelError: A model fails on public input, or writes nothing for the question. Nothing was charged.
         """
         if self._worked_out is None or self._worked_out[0] != query:
             started = time.perf_counter()
@@ -394,6 +394,12 @@ class PrivateAnswers:
                 shots=self.sampling.shots,
                 embedder=self.embedder,
             )
+            if self._ensemble is None and not side.candidates:
+                where = "alone or after public examples" if self._public else "without any example"
+                raise ModelError(
+                    f"The model {self.writer.name} wrote nothing for a question, {where}. Shorten the question, or use "
+                    "another model."
+                )
             if side.zero_shot is None and self._ensemble is not None:
                 raise ModelError(
                     f"The model {self.writer.name} wrote nothing for a question without any private example. Whether "

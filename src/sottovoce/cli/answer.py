@@ -251,7 +251,7 @@ class _Command:
                 raise ParameterError("--out-fitted", str(given["out_fitted"]), limit)
             return None
         self.chooses = True
-        return self._choose(questions[:1], price, delta)
+        return self._choose(questions, price, delta)
 
     def _choose(self, questions: Sequence[Query], price: float, delta: float) -> Fitted | None:
         """Chooses examples, or takes what an interrupted run chose; ``None`` where only the price was asked for."""
@@ -294,11 +294,22 @@ class _Command:
             say_price(fitting, as_json=self.given["as_json"])
             return None
         assert place is not None
-        for question in questions:  # a writer that cannot answer is found out before anything is paid for
-            self._after(self._shown, 1).public_side(question)
+        self._require_answers(questions)
         fitted, _ = run(fitting, self.setup, place, resume=resume)
         say(f"Chosen: {place}. Answers after it are free: sotto answer --fitted {place}")
         return fitted
+
+    def _require_answers(self, questions: Sequence[Query]) -> None:
+        """Refuses a writer that cannot answer the first question or the longest, before anything is paid for."""
+        from sottovoce.errors import ModelError
+
+        answers = self._after(self._shown, 1)
+        longest = max(range(len(questions)), key=lambda index: sum(map(len, questions[index].values())), default=0)
+        for index in sorted({0, longest}) if questions else ():
+            try:
+                answers.public_side(questions[index])
+            except ModelError as error:
+                raise ModelError(f"Question {index + 1}: {error}", retryable=error.retryable) from error
 
     def answers(self) -> PrivateAnswers:
         """Reads the records and loads the models; nothing is charged."""

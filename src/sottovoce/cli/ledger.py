@@ -121,7 +121,8 @@ def grant(
     from sottovoce.errors import ParameterError
     from sottovoce.privacy.ledger.budget import Budget
     from sottovoce.privacy.ledger.ledger import Identity, Ledger
-    from sottovoce.privacy.ledger.registry import default_path
+    from sottovoce.privacy.ledger.opening import is_new
+    from sottovoce.privacy.ledger.registry import default_path, refuse_second
     from sottovoce.privacy.unit import Adjacency
     from sottovoce.records.readers import read_private
 
@@ -137,8 +138,15 @@ def grant(
     records = read_private(
         private, unit=unit, max_characters=8_000_000 if max_characters is None else max_characters, truncate=truncate
     )
-    book = Ledger(path or ledger or default_path(records))
+    named = path or ledger
+    where = named or default_path(records)
     identity = Identity.of(records, relation)
+    if shares or continues or require_caller is not None:
+        book = existing_ledger(where, None)
+    else:
+        if named is None and is_new(where):  # where it has one, a second one is only opened where it is named
+            refuse_second(identity, where)
+        book = Ledger(where)
     if require_caller is not None:
         balance = book.require_caller(identity, required=require_caller).balance()
         what = "must name a caller" if require_caller else "need not name a caller"
@@ -268,5 +276,7 @@ def _existing_file(where: str) -> str:
     from sottovoce.errors import LedgerUnavailableError
 
     if not Path(where).is_file():
-        raise LedgerUnavailableError(f"There is no ledger {where!r}. A first answer or 'sotto ledger grant' makes one.")
+        raise LedgerUnavailableError(
+            f"There is no ledger {where!r}. A first answer makes one, or 'sotto ledger grant --budget EPSILON,DELTA'."
+        )
     return where

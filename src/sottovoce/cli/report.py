@@ -58,12 +58,12 @@ def report(
     The order is fixed: guarantee, delta, odds, who is protected, what is not, trust, other releases, tuning, utility,
     audit, model, and the hazards of NIST SP 800-226.
     """
+    from sottovoce.cli.ledger import existing_ledger
     from sottovoce.explain.facts.facts import facts_of, read_about, read_audit
     from sottovoce.explain.facts.page import MARK, html_of, registry_entry
     from sottovoce.files.outputs import begins_as, refuse_existing, write_new
     from sottovoce.files.pages import page_opening
     from sottovoce.fitting.fitted import Fitted
-    from sottovoce.privacy.ledger.ledger import Ledger
 
     said = read_about(about or [])
     if registry is not None:
@@ -71,7 +71,7 @@ def report(
     released = Fitted.load(fitted)
     found = facts_of(
         released,
-        ledger=None if ledger is None else Ledger(ledger),
+        ledger=None if ledger is None else existing_ledger(ledger, None),
         audit=None if audit is None else read_audit(Path(audit)),
         utility=_by_label(released, queries, text_column, label_column) if queries else None,
         about=said,

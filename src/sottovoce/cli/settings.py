@@ -29,10 +29,12 @@ _NOT_SET: Final = ("help", "version", "config", "install-completion", "show-comp
 _ONE_OF: Final = (("task", "labels"), ("private", "demonstrations", "fitted"), ("public", "candidates"))
 """Options of which one is given: the one that wins leaves the others out."""
 _TYPED_ALONE: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
-    ("ledger", "grant"): ("budget", "caller", "group", "name", "continues", "require-caller"),
+    ("ledger", "grant"): ("ledger", "budget", "caller", "group", "name", "continues", "require-caller"),
     ("verify", "certificate"): ("ledger",),
+    ("report",): ("ledger",),
 }
-"""What is typed each time: an owner's decisions, and what a check is made against."""
+"""What is typed each time: an owner's decisions, and what a check is made against. What says which records these are,
+such as their unit, may be set, since it has to be the same for a grant as for the runs that spend it."""
 _OF_THE_RECORDS: Final = (("ledger", "show"), ("ledger", "verify"), ("ledger", "export"))
 """Commands that look at one ledger: the one that is named, or the one of the records that are."""
 _BESIDE_FITTED: Final = ("fitted", "model", "device", "dtype", "json")

@@ -284,4 +284,34 @@ MUTANTS = [
         "    return {row[3] for row in found if row[1] == table.name} <= {fresh, moved}\n",
         TABLES,
     ),
+    Mutant(
+        "grant-in-a-ledger-of-settings",
+        "a grant that an owner types is made in a ledger that a settings file names: a second budget",
+        "cli/settings.py",
+        '("ledger", "grant"): ("ledger", "budget", ',
+        '("ledger", "grant"): ("budget", ',
+        ("tests/cli/test_settings.py::test_a_ledger_of_settings_is_not_the_one_that_an_owner_raises",),
+    ),
+    Mutant(
+        "grant-opens-a-second-ledger-unnamed",
+        "a grant for known records in other units opens a second ledger that nobody named",
+        "cli/ledger.py",
+        "if named is None and is_new(where):",
+        "if False:",
+        (
+            "tests/cli/test_ledger_commands.py::"
+            "test_a_grant_that_names_no_ledger_opens_none_beside_the_one_of_the_records",
+        ),
+    ),
+    Mutant(
+        "reading-makes-a-ledger",
+        "a command that reads a ledger makes an empty one where there is none, or where one was lost",
+        "cli/ledger.py",
+        "if not Path(where).is_file():",
+        "if False:",
+        (
+            "tests/explain/test_facts.py::test_the_command_writes_page_entry_and_json",
+            "tests/cli/test_ledger_commands.py::test_a_cap_for_records_that_no_budget_was_opened_for_is_refused",
+        ),
+    ),
 ]

@@ -152,8 +152,16 @@ MUTANTS = [
         "choice-paid-before-its-writer",
         "a choice is paid for before the model that answers after it is looked at",
         "cli/answer.py",
-        "            self._after(self._shown, 1).public_side(question)\n",
-        "            pass\n",
+        "        self._require_answers(questions)\n",
+        "",
         ("tests/cli/test_answer.py::test_a_choice_is_paid_for_when_its_writer_was_seen_to_write",),
+    ),
+    Mutant(
+        "choice-paid-for-no-answer",
+        "a choice is paid for where the writer was seen to write nothing for the question",
+        "answering/session.py",
+        "if self._ensemble is None and not side.candidates:",
+        "if False:",
+        ("tests/cli/test_answer.py::test_a_choice_is_not_paid_for_where_the_writer_has_no_answer_to_a_question",),
     ),
 ]
