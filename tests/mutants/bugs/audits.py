@@ -124,4 +124,12 @@ MUTANTS = [
         "for own in _distinct(self.rows)[:1]:",
         EXACT,
     ),
+    Mutant(
+        "underflow-is-impossible",
+        "a float that underflowed counts as an outcome that one world cannot have, and refutes a sound method",
+        "mechanisms/base.py",
+        "        return math.log(max(float(p), LEAST))\n",
+        "        return math.log(p) if p > 0 else -math.inf\n",
+        EXACT,
+    ),
 ]

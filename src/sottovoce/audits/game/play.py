@@ -20,6 +20,7 @@ from typing import Final, Self, final
 import numpy as np
 
 from sottovoce.audits.bounds import ALPHA, Rates, epsilon_of_rates, p_value_of_rates
+from sottovoce.audits.exact.pair import Pair
 from sottovoce.audits.game.canaries import Canary, Insertion, Worlds, worlds_of
 from sottovoce.audits.game.detectors import Detector
 from sottovoce.audits.game.games import Game, LabelWorld, World
@@ -45,7 +46,6 @@ from sottovoce.randomness import Randomness
 from sottovoce.records.sealed import RECORD_UNIT, Row
 from sottovoce.tasks import Task
 
-_LEAST_PROBABILITY: Final = 1e-300
 _MOST_TRIED: Final = 100
 """Thresholds of a detector."""
 
@@ -424,9 +424,5 @@ def _largest_loss(game: Game, clean: World, planted: World, question: str) -> fl
     method = getattr(game, "method", None)
     if not (isinstance(method, Selecting) and isinstance(clean, LabelWorld) and isinstance(planted, LabelWorld)):
         return None
-    laws = [
-        np.array([float(p) for p in method.law(world.outputs(question), game.price)])  # type: ignore[attr-defined]
-        for world in (clean, planted)
-    ]
-    logs = [np.log(np.maximum(law, _LEAST_PROBABILITY)) for law in laws]
-    return float(np.abs(logs[0] - logs[1]).max())
+    price = game.price  # type: ignore[attr-defined]
+    return Pair(*(method.log_law(world.outputs(question), price) for world in (clean, planted))).max_loss

@@ -213,9 +213,9 @@ def law_pair(
     laws = []
     for side in (worlds.present, worlds.absent):
         world = game.world(side)
-        laws.append(method.law(world.outputs(question), game.price))
+        laws.append(method.log_law(world.outputs(question), game.price))
         world.close()
-    return Pair.of(*laws)
+    return Pair(*laws)
 
 
 def exact_epsilon(leak: Leak, delta: float) -> float:
