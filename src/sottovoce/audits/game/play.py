@@ -26,11 +26,9 @@ from sottovoce.audits.game.detectors import Detector
 from sottovoce.audits.game.games import Game, LabelWorld, World
 from sottovoce.audits.game.questions import Question
 from sottovoce.audits.power import (
-    EVERYTHING,
-    FACTORS,
     Ceiling,
     ceiling_of_rates,
-    leaking,
+    leaks_of,
     power_of_rates,
 )
 from sottovoce.audits.roc import Roc, roc_of
@@ -74,16 +72,9 @@ class Claim:
         """Whether the curve is the release's own, or that of epsilon and delta alone."""
         return self.event is not None
 
-    def leaking(self, factor: float) -> TradeOff:
-        """The curve of a release that leaks so many times the epsilon."""
-        if self.event is None:
-            return TradeOff.of_points([(factor * self.epsilon, self.delta)])
-        return leaking(self.event, self.adjacency, factor, self.delta)
-
     def leaks(self) -> dict[str, TradeOff]:
-        """Curves of releases that leak more than is claimed, by how much."""
-        truths = {f"{factor:g} times the epsilon": self.leaking(factor) for factor in FACTORS}
-        return {**truths, "everything": EVERYTHING}
+        """Curves of releases that leak more than is claimed, by how much; see ``power.leaks_of``."""
+        return leaks_of(self.event, self.adjacency, self.delta)
 
     @classmethod
     def of(cls, epsilon: float, delta: float, adjacency: Adjacency, event: DpEvent | None = None) -> Self:
