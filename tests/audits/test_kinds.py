@@ -42,6 +42,14 @@ def knows_its_own(task, context, query):
     return scores
 
 
+def test_the_delta_of_several_answers_is_not_rounded_below_what_they_spend():
+    # 5 * 1e-6 is 4.9999999999999996e-06 in floating point, at which five answers of delta 1e-6 have no epsilon.
+    played = LabelGame(make_method("pbs"), FakeScorer(), TASK, Price(1.0, 1e-6))
+    claim = claim_of_answers(played, 5)
+    assert claim.delta == 5e-6
+    assert claim.epsilon == pytest.approx(5.0)
+
+
 def test_a_sound_method_keeps_its_claim_of_one_answer_and_of_several():
     for answers in (1, 4):
         played = game("rnm")

@@ -17,17 +17,32 @@ from sottovoce.audits.power import (
     ceiling_of_rates,
     forecast,
     leaking,
+    leaks_of,
     power_of_one_run,
     power_of_rates,
     runs_needed,
+    with_less_noise,
 )
 from sottovoce.audits.tradeoff import TradeOff
 from sottovoce.errors import ParameterError
+from sottovoce.methods.base import Price, Reads, make_method, registered_methods
+from sottovoce.methods.rnm import NOISES as NOISES_OF_VOTES
 from sottovoce.privacy.accounting.gaussian_dp import epsilon_of_mu
-from sottovoce.privacy.events import BoundedRange, GaussianDpEvent, NoOpDpEvent, PureDP, ZCDpEvent
+from sottovoce.privacy.events import (
+    ApproximateDP,
+    BoundedRange,
+    ComposedDpEvent,
+    GaussianDpEvent,
+    NoOpDpEvent,
+    PoissonSampledDpEvent,
+    PureDP,
+    SelfComposedDpEvent,
+    WithFailure,
+    ZCDpEvent,
+)
 from sottovoce.privacy.unit import Adjacency
 
-AR = Adjacency.ADD_REMOVE
+AR, RO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 ONE, TWO = TradeOff.of_points([(1.0, 0.0)]), TradeOff.of_points([(2.0, 0.0)])
 
 
@@ -91,12 +106,46 @@ def test_leaks_are_those_of_a_larger_budget():
     assert leaking(BoundedRange(0.5), AR, 2.0).fnr(0.1) == TradeOff.of_event(BoundedRange(1.0), AR).fnr(0.1)
     gaussian = leaking(GaussianDpEvent(2.0), AR, 2.0, 1e-5)
     assert epsilon_of_mu(gaussian.mu, 1e-5) == pytest.approx(2 * epsilon_of_mu(0.5, 1e-5), rel=1e-6)
-    assert leaking(ZCDpEvent(0.1), AR, 2.0, 1e-6).accuracy < 1
+    composed = ComposedDpEvent([PoissonSampledDpEvent(0.5, GaussianDpEvent(4.0)), WithFailure(PureDP(0.1), 1e-9)])
+    assert (
+        f"{with_less_noise(composed, 2.0)}"
+        == f"{ComposedDpEvent([PoissonSampledDpEvent(0.5, GaussianDpEvent(2.0)), WithFailure(PureDP(0.2), 1e-9)])}"
+    )
     for event, delta in ((NoOpDpEvent(), 0.0), (ZCDpEvent(0.1), 0.0)):
         with pytest.raises(ParameterError, match="event"):
             leaking(event, AR, 2.0, delta)
     with pytest.raises(ParameterError, match="factor"):
         leaking(PureDP(1.0), AR, 1.0)
+
+
+NOISES = [("rnm", {"noise": noise}) for noise in NOISES_OF_VOTES]
+PRIVATE = [(name, {}) for name, cls in registered_methods().items() if cls.private and cls.reads is not Reads.NOTHING]
+
+
+@pytest.mark.parametrize("answers", [1, 5])
+@pytest.mark.parametrize(("name", "options"), [*PRIVATE, *NOISES], ids=lambda value: f"{value}")
+def test_the_stated_power_is_not_above_that_of_any_attack_on_the_method_at_twice_the_price(name, options, answers):
+    # The best attack on the method's own event at twice the epsilon: no stated power may be above its power.
+    method = make_method(name, **options)
+    delta = 1e-6 if method.can_fail or options.get("noise") == "gaussian" else 0.0
+    once, twice = (SelfComposedDpEvent(method.event(Price(e, delta), RO), answers) for e in (1.0, 2.0))
+    stated = leaking(once, RO, 2.0, delta * answers)
+    if stated is None:  # charged as one pair: nothing is stated
+        assert isinstance(once.event, ApproximateDP)
+        assert [*leaks_of(once, RO, delta)] == ["everything"]
+        return
+    truth, rates = TradeOff.of_event(twice, RO), np.linspace(0.0, 1.0, 101)
+    assert (stated.fnr(rates) >= truth.fnr(rates) - 1e-9).all()
+    if name == "rnm" and answers == 1:
+        claim = TradeOff.of_event(once, RO)
+        assert power_of_rates(60, 60, claim, stated).power <= power_of_rates(60, 60, claim, truth).power + 1e-9
+
+
+def test_gaussian_votes_of_twice_the_epsilon_are_hardly_found_by_few_answers():
+    # The curve of one (epsilon, delta) pair has a power of 99.9 % here: that is the easiest release to find.
+    event = make_method("rnm", noise="gaussian").event(Price(1.0, 1e-6), RO)
+    claim = TradeOff.of_event(event, RO)
+    assert power_of_rates(60, 60, claim, leaking(event, RO, 2.0, 1e-6)).power < 0.05
 
 
 def test_a_forecast_says_what_each_leak_takes():

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
+import attr
 import numpy as np
 
 from sottovoce.audits.bounds import ALPHA, Rates, epsilon_of_one_run, epsilon_of_rates
@@ -23,12 +24,24 @@ from sottovoce.audits.tradeoff import TradeOff
 from sottovoce.errors import ParameterError
 from sottovoce.parameters import COUNT, Number
 from sottovoce.privacy.accounting.accountant import RdpAccountant
-from sottovoce.privacy.accounting.gaussian_dp import mu_of_budget
-from sottovoce.privacy.events import BoundedRange, DpEvent, GaussianDpEvent, PureDP
+from sottovoce.privacy.events import (
+    BoundedRange,
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    NoOpDpEvent,
+    PoissonSampledDpEvent,
+    PureDP,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+    WithFailure,
+    ZCDpEvent,
+)
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.unit import Adjacency
 
 FACTORS: Final = (2, 4)
+WHOLE: Final = "everything"
 POWERS: Final = (0.5, 0.8, 0.95)
 MOST_RUNS: Final = 1_000_000
 """Runs of each world beyond which none are looked for."""
@@ -41,13 +54,19 @@ _RATES: Final[FloatArray] = np.unique(
 _DEVIATIONS: Final = 6.0
 _COARSE: Final = 4
 """Every fourth threshold is tried first, then those around the best."""
+_NARROW: Final = 1e-6
 
 
-def leaking(event: DpEvent, adjacency: Adjacency, factor: float, delta: float = 0.0) -> TradeOff:
-    """The curve of a release that spends ``factor`` times the epsilon that the event costs at ``delta``.
+def leaking(event: DpEvent, adjacency: Adjacency, factor: float, delta: float = 0.0) -> TradeOff | None:
+    """The curve of the same release with less noise: it spends ``factor`` times the event's epsilon at ``delta``.
 
-    A selection or pure release has its own parameter times the factor, a Gaussian one the noise that costs as much;
-    any other is on the curve of one (epsilon, delta) pair, the most that such a release can leak.
+    Every selection, pure release and noise inside the event has one parameter more, by the same share; samples, counts
+    and probabilities of failures stay as they are. A selection or pure release by itself has its own parameter times
+    the factor.
+
+    Returns:
+        The curve; ``None`` where the event does not say what noise there is, such as a single (epsilon, delta) pair.
+        The easiest release of that price to find is no measure of how surely another is found.
 
     Raises:
         ParameterError: The event costs nothing, or no finite epsilon.
@@ -55,23 +74,87 @@ def leaking(event: DpEvent, adjacency: Adjacency, factor: float, delta: float = 
     Example:
         >>> round(leaking(PureDP(1.0), Adjacency.REPLACE_ONE, 2.0).accuracy, 4)
         0.8808
+        >>> from sottovoce.privacy.events import ApproximateDP
+        >>> leaking(ApproximateDP(1.0, 1e-6), Adjacency.REPLACE_ONE, 2.0, 1e-6) is None
+        True
     """
     factor = _FACTOR.read("factor", factor)
-    if isinstance(event, BoundedRange):
-        return TradeOff.of_event(BoundedRange(event.eta * factor), adjacency)
-    if isinstance(event, PureDP):
-        return TradeOff.of_event(PureDP(event.epsilon * factor), adjacency)
-    epsilon = RdpAccountant(adjacency).compose(event).report(delta).epsilon
+    if with_less_noise(event, factor) is None:
+        return None
+    epsilon = _epsilon_of(event, adjacency, delta)
     if not 0 < epsilon < math.inf:
         cost = f"one of epsilon {rounded_up(epsilon)} at delta {rounded_up(delta)}"
         raise ParameterError("event", cost, "of an epsilon above 0, finite")
-    if isinstance(event, GaussianDpEvent):
-        return TradeOff.of_mu(mu_of_budget(factor * epsilon, delta))
-    return TradeOff.of_points([(factor * epsilon, delta)])
+    by = factor
+    if delta and not isinstance(event, BoundedRange | PureDP):
+        by = _largest(lambda tried: _epsilon_of(with_less_noise(event, tried), adjacency, delta) <= factor * epsilon)
+    return TradeOff.of_event(with_less_noise(event, by), adjacency)
+
+
+def with_less_noise(event: Any, by: float) -> Any:
+    """An event whose selections have ``by`` times their parameter, and whose noise is divided by it.
+
+    ``None`` where a part of it does not say what noise it has.
+
+    Example:
+        >>> with_less_noise(SelfComposedDpEvent(ZCDpEvent(0.5), 3), 2.0)
+        SelfComposedDpEvent(event=ZCDpEvent(rho=2.0, xi=0.0), count=3)
+    """
+    match event:
+        case NoOpDpEvent():
+            return event
+        case BoundedRange():
+            return BoundedRange(event.eta * by)
+        case PureDP():
+            return PureDP(event.epsilon * by)
+        case GaussianDpEvent():
+            return GaussianDpEvent(event.noise_multiplier / by)
+        case ZCDpEvent():
+            return attr.evolve(event, rho=event.rho * by**2)
+        case ComposedDpEvent():
+            parts = [with_less_noise(part, by) for part in event.events]
+            return None if None in parts else ComposedDpEvent(parts)
+        case WithFailure() | SelfComposedDpEvent() | PoissonSampledDpEvent() | SampledWithoutReplacementDpEvent():
+            inner = with_less_noise(event.event, by)
+            return None if inner is None else attr.evolve(event, event=inner)
+    return None
+
+
+def _epsilon_of(event: DpEvent, adjacency: Adjacency, delta: float) -> float:
+    return float(RdpAccountant(adjacency).compose(event).report(delta).epsilon)
+
+
+def _largest(fits: Callable[[float], bool]) -> float:
+    """The largest number above 1 that fits, found by doubling and halving, within one part in a million, from below."""
+    low, high = 1.0, 2.0
+    while fits(high):
+        low, high = high, 2 * high
+    while high > low * (1 + _NARROW):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
 
 
 EVERYTHING: Final = TradeOff.of_points([(0.0, 1.0)])
 """The curve of a release that gives the secret away: no false positives and no false negatives."""
+
+
+def leaks_of(event: DpEvent | None, adjacency: Adjacency, delta: float = 0.0) -> dict[str, TradeOff]:
+    """Curves of releases that leak twice, four times and all of what an event costs, by how much.
+
+    Where nobody knows what a release with less noise would look like (``leaking``), or there is no event, only the
+    release that gives everything away is left: no power against a smaller leak can be stated.
+
+    Example:
+        >>> [*leaks_of(PureDP(1.0), Adjacency.REPLACE_ONE)], [*leaks_of(None, Adjacency.REPLACE_ONE)]
+        (['2 times the epsilon', '4 times the epsilon', 'everything'], ['everything'])
+    """
+    found: dict[str, TradeOff] = {}
+    for factor in FACTORS if event is not None else ():
+        curve = leaking(event, adjacency, factor, delta)
+        if curve is not None:
+            found[f"{factor} times the epsilon"] = curve
+    return {**found, WHOLE: EVERYTHING}
 
 
 @final
@@ -303,19 +386,20 @@ def forecast(
 ) -> list[Forecast]:
     """The power of an audit by rates against releases that leak twice, four times and all of what is claimed.
 
+    Those of ``leaks_of``.
+
     Example:
         >>> [(row.leak, round(row.power, 2)) for row in forecast(PureDP(1.0), Adjacency.REPLACE_ONE, 30, 30)]
         [('2 times the epsilon', 0.52), ('4 times the epsilon', 1.0), ('everything', 1.0)]
     """
     claim = TradeOff.of_event(event, adjacency)
-    leaks = {f"{factor} times the epsilon": leaking(event, adjacency, factor, delta) for factor in FACTORS}
     return [
         Forecast(
             leak,
             power_of_rates(absent, present, claim, truth, alpha).power,
             {power: runs_needed(claim, truth, power, alpha) for power in POWERS},
         )
-        for leak, truth in {**leaks, "everything": EVERYTHING}.items()
+        for leak, truth in leaks_of(event, adjacency, delta).items()
     ]
 
 

@@ -17,6 +17,7 @@ from importlib import resources
 from typing import Any, Final, final
 
 from sottovoce.audits.game.play import Played
+from sottovoce.audits.power import WHOLE
 from sottovoce.audits.tradeoff import TradeOff
 from sottovoce.privacy.numbers import rounded_down, rounded_up
 from sottovoce.terminal import printable
@@ -113,10 +114,12 @@ class Report:
 
     @property
     def headline(self) -> str:
-        """The verdict in one line; where nothing was found, with the power to find twice the epsilon."""
+        """The verdict in one line; where nothing was found, with the power to find twice the epsilon if it is known."""
         if self.verdict is not Verdict.NONE_FOUND or self.measured is None or not self.measured.powers:
             return self.verdict.value
         leak, power = next(iter(self.measured.powers.items()))
+        if leak == WHOLE:
+            return f"{self.verdict.value} (its power against a smaller leak than {WHOLE} is not known)"
         return f"{self.verdict.value} (power {rounded_down(100 * power, 3)} % against {leak})"
 
 

@@ -433,6 +433,11 @@ def plan(
         for row in rows
     ]
     table("Power, with the best possible attack", heads, shown)
+    if len(rows) == 1:
+        put_text(
+            f"Of a smaller leak than {rows[0].leak} no power is known: {method} is charged an epsilon and a delta, "
+            "which do not say how its answers would look with less noise."
+        )
 
 
 def fitted(
@@ -590,10 +595,15 @@ def _rows_and_task(given: dict[str, Any]) -> tuple[PublicRecords | list[Row], Ta
 
 
 def _method_and_price(given: dict[str, Any]) -> tuple[Method, Any]:
+    from sottovoce.methods.base import Reads
+
     setup = o.Setup.of(given)
     if setup.method == "auto":
         raise ParameterError("--method", "auto", "one method by name; see 'sotto methods'")
     method, price = setup.load_method(setup.method), _price(given)
+    if method.reads is Reads.NOTHING:
+        limit = "one that reads private records: of what it releases nothing is private, and no claim can be tested"
+        raise ParameterError("--method", setup.method, limit)
     if given["delta"] is None and (method.can_fail or getattr(method, "noise", "") == "gaussian"):
         price = replace(price, delta=DELTA)
     return method, price

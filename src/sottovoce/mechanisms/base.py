@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import DpEvent
 from sottovoce.randomness import Randomness
 from sottovoce.registry import Registry
+
+FloatArray = NDArray[np.float64]
+LEAST: Final = 1e-200
+"""A smaller probability in floating point is one that is not known: laws underflow where nothing is impossible."""
+
+
+def log_law(law: Sequence[Fraction] | Sequence[float] | FloatArray) -> FloatArray:
+    """Natural logs of probabilities, without underflow where they are fractions. For tests and audits only.
+
+    One in floating point below ``LEAST`` is taken for ``LEAST``, in either world. That makes two laws closer than they
+    are, never further apart, so that what underflows is no proof; an outcome that is impossible in one world alone is
+    still hundreds of nats off. A fraction of 0 is impossible.
+
+    Example:
+        >>> log_law([0.5, 1e-320]).round(1).tolist(), log_law([Fraction(1), Fraction(0)]).tolist()
+        ([-0.7, -460.5], [0.0, -inf])
+    """
+    if isinstance(law, np.ndarray):
+        return np.asarray(np.log(np.maximum(law, LEAST)))
+    return np.array([_log(p) for p in law])
+
+
+def _log(p: Fraction | float) -> float:
+    if not isinstance(p, Fraction):
+        return math.log(max(float(p), LEAST))
+    return math.log(p.numerator) - math.log(p.denominator) if p > 0 else -math.inf
 
 
 class Mechanism(ABC):
@@ -32,6 +62,10 @@ class SelectionMechanism(Mechanism):
     @abstractmethod
     def law(self, scores: Scores) -> Sequence[Fraction] | Sequence[float]:
         """Probability of each candidate; exact fractions where the law has them. For tests and audits only."""
+
+    def log_law(self, scores: Scores) -> FloatArray:
+        """Natural logs of ``law``, shape (candidates,). One whose floats underflow early works them out by itself."""
+        return log_law(self.law(scores))
 
     @abstractmethod
     def select(self, scores: Scores, randomness: Randomness) -> int:

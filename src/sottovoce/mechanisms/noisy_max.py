@@ -77,25 +77,43 @@ class GaussianNoisyMax(Checked, SelectionMechanism):
         return scores.squared_l2 / (2 * exact(self.rho))
 
     def law(self, scores: Scores) -> Sequence[float]:
-        """By summation over 40 standard deviations; about 1e-14 is lost.
+        return [float(p) for p in np.exp(self.log_law(scores))]
+
+    def log_law(self, scores: Scores) -> FloatArray:
+        """By summation over 40 standard deviations, in logs: a count that is far behind has a finite one, too.
 
         Beyond 1,000 grid steps of noise by quadrature, as if it were continuous: equal noisy scores are then too rare
         to matter, and about 1e-7 is lost.
+
+        Example:
+            >>> from sottovoce.privacy.unit import Adjacency
+            >>> votes = Scores([60, 0], sensitivity=2, adjacency=Adjacency.REPLACE_ONE, squared_l2=2)
+            >>> GaussianNoisyMax(rho=1.0).log_law(votes).round().tolist()
+            [0.0, -902.0]
         """
+        from scipy.special import logsumexp
+
         sigma2 = float(self.sigma2(scores))
         if sigma2 > _WIDE**2:
-            return argmax_law(scores.values / math.sqrt(sigma2))
+            return log_argmax_law(scores.values / math.sqrt(sigma2))
         reach = int(40 * np.sqrt(sigma2)) + 2
         values = scores.values - scores.values.max()
         grid = np.arange(int(values.min()) - reach, reach + 1)
-        mass = np.exp(-((grid[None, :] - values[:, None]) ** 2) / (2 * sigma2))
-        mass /= mass.sum(axis=1, keepdims=True)
-        under = np.cumsum(mass, axis=1) - mass
+        mass = -((grid[None, :] - values[:, None]) ** 2) / (2 * sigma2)
+        mass -= logsumexp(mass, axis=1, keepdims=True)
+        under = np.full(mass.shape, -np.inf)
+        under[:, 1:] = np.logaddexp.accumulate(mass, axis=1)[:, :-1]
+        top = np.maximum(mass, under)
         # A tie with t others is won with probability 1 / (t + 1) = the integral of z**t: exact by Gauss-Legendre.
         nodes, node_weights = np.polynomial.legendre.leggauss(len(values) // 2 + 1)
-        at_most = under[:, None, :] + (nodes[:, None] + 1) / 2 * mass[:, None, :]
-        all_at_most = np.stack([np.prod(np.delete(at_most, i, axis=0), axis=0) for i in range(len(values))])
-        return [float(p) for p in np.einsum("z,ix,izx->i", node_weights / 2, mass, all_at_most)]
+        of_nodes = [
+            math.log(weight)
+            + logsumexp(
+                mass + _of_others(top + np.log(np.exp(under - top) + node * np.exp(mass - top)), np.add), axis=1
+            )
+            for node, weight in zip((nodes + 1) / 2, node_weights / 2, strict=True)
+        ]
+        return np.asarray(logsumexp(of_nodes, axis=0))
 
     def select(self, scores: Scores, randomness: Randomness) -> int:
         sigma2 = self.sigma2(scores)
@@ -112,13 +130,17 @@ def argmax_law(means: FloatArray) -> list[float]:
         >>> [round(p, 4) for p in argmax_law(np.array([0.0, 1.0]))]
         [0.2398, 0.7602]
     """
-    from scipy.special import ndtr
+    return [float(p) for p in np.exp(log_argmax_law(means))]
 
-    at = np.arange(-9.0, 9.0, 1 / 64)
-    below = ndtr(at + (means[:, None] - means)[:, :, None])  # that j, on the second axis, stays below i
-    below[np.arange(len(means)), np.arange(len(means))] = 1.0
-    law = below.prod(axis=1) @ np.exp(-(at**2) / 2)
-    return [float(p) for p in law / law.sum()]
+
+def log_argmax_law(means: FloatArray) -> FloatArray:
+    """Natural logs of ``argmax_law``, shape (variables,); finite however far behind a mean is."""
+    from scipy.special import log_ndtr, logsumexp
+
+    at = np.arange(means.min() - 9.0, means.max() + 9.0, 1 / 64)
+    apart = at - means[:, None]
+    law = logsumexp(_of_others(log_ndtr(apart), np.add) - apart**2 / 2, axis=1)
+    return np.asarray(law - logsumexp(law))
 
 
 @final
@@ -164,7 +186,7 @@ class LaplaceNoisyMax(Checked, SelectionMechanism):
         # A tie with t others is won with probability 1 / (t + 1) = the integral of z**t: exact by Gauss-Legendre.
         nodes, node_weights = np.polynomial.legendre.leggauss(len(values) // 2 + 1)
         law = sum(
-            weight * (mass * _product_of_others(under + node * mass)).sum(axis=1)
+            weight * (mass * _of_others(under + node * mass, np.multiply)).sum(axis=1)
             for node, weight in zip((nodes + 1) / 2, node_weights / 2, strict=True)
         )
         return [float(p) for p in np.asarray(law)]
@@ -177,9 +199,9 @@ class LaplaceNoisyMax(Checked, SelectionMechanism):
         return best[randomness.below(len(best))]
 
 
-def _product_of_others(factors: FloatArray) -> FloatArray:
-    """In each column, the product of all rows but one's own; no division, so that small factors lose nothing."""
-    ones = np.ones(factors.shape[1])
-    before = list(accumulate(factors[:-1], np.multiply, initial=ones))
-    behind = list(accumulate(factors[:0:-1], np.multiply, initial=ones))[::-1]
-    return np.stack(before) * np.stack(behind)
+def _of_others(rows: FloatArray, combine: np.ufunc) -> FloatArray:
+    """In each column, all rows but one's own, multiplied or added up; nothing is taken out again: nothing cancels."""
+    neutral = np.full(rows.shape[1], combine.identity)
+    before = list(accumulate(rows[:-1], combine, initial=neutral))
+    behind = list(accumulate(rows[:0:-1], combine, initial=neutral))[::-1]
+    return np.asarray(combine(np.stack(before), np.stack(behind)))

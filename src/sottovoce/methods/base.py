@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.experts.label_scores import ExpertOutputs, FloatArray
-from sottovoce.mechanisms.base import SelectionMechanism
+from sottovoce.mechanisms.base import SelectionMechanism, log_law
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.parameters import nearest, options_of, read_fields
 from sottovoce.privacy.aggregates import Scores
@@ -161,6 +161,13 @@ class Selecting(Method):
         if prior is None:
             return mechanism.law(self.scores(experts))
         return _with_prior(mechanism).law(self.scores(experts), prior)
+
+    @final
+    def log_law(self, experts: ExpertOutputs, price: Price) -> FloatArray:
+        """Natural logs of ``law``, which do not underflow where the mechanism works them out by itself."""
+        if self.log_prior(experts) is None:
+            return self.mechanism(price).log_law(self.scores(experts))
+        return log_law(self.law(experts, price))
 
 
 class Subsampling(Method):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Final, final
 
 import numpy as np
@@ -30,8 +29,6 @@ DELTAS: Final = (1e-9, 1e-6, 1e-3, 0.03, 0.1, 0.3)
 ORDERS: Final = (2, 8, 32)
 """Renyi orders that are compared for zCDP, besides order 1."""
 BOUNDS: Final = ("pure", "RDP", "zCDP")
-LEAST: Final = 1e-200
-"""A smaller probability in floating point is one that is not known: laws underflow where nothing is impossible."""
 LOG_SLACK: Final = 1e-9
 """Rounding allowed in a log-ratio."""
 DELTA_SLACK: Final = 1e-6
@@ -112,18 +109,6 @@ def within_price(event: Any, adjacency: Adjacency, epsilon: float, delta: float)
     return float(RdpAccountant(adjacency).compose(event).report(delta).epsilon)
 
 
-def log_law(law: Sequence[Fraction] | Sequence[float] | FloatArray) -> FloatArray:
-    """Natural logs of probabilities, without underflow where they are fractions.
-
-    One in floating point below ``LEAST`` is taken for ``LEAST``, in either world. That makes two laws closer than they
-    are, never further apart, so that what underflows is no proof; an outcome that is impossible in one world alone is
-    still hundreds of nats off.
-    """
-    if isinstance(law, np.ndarray):
-        return np.log(np.maximum(law, LEAST))
-    return np.array([_log(p) for p in law])
-
-
 def excess(claim: Claim, laws: FloatArray, pairs: Sequence[tuple[int, int]] | None = None) -> Excess | None:
     """The worst breach of a claim by any pair of these laws, or ``None`` where it holds.
 
@@ -187,9 +172,3 @@ def _points(accountant: RdpAccountant) -> tuple[tuple[float, float], ...]:
 def _pure_of(event: Any) -> float:
     charge = cost_of(event)
     return charge.epsilon if charge.delta == 0 else math.inf
-
-
-def _log(p: Fraction | float) -> float:
-    if not isinstance(p, Fraction):
-        return math.log(max(float(p), LEAST))
-    return math.log(p.numerator) - math.log(p.denominator) if p > 0 else -math.inf

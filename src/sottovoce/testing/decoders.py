@@ -18,6 +18,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from sottovoce.errors import InputError
+from sottovoce.mechanisms.base import log_law
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
@@ -30,7 +31,7 @@ from sottovoce.randomness import Randomness
 from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from sottovoce.testing import text_sessions as sessions
 from sottovoce.testing import text_worlds as worlds
-from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, log_law, within_price
+from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draws import exceeds
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.options import name_of, settings_of, subject_of

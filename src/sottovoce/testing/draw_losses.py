@@ -14,7 +14,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from sottovoce.mechanisms.base import SelectionMechanism
+from sottovoce.mechanisms.base import SelectionMechanism, log_law
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.aggregates import Counts, Scores, VectorSum
 from sottovoce.privacy.events import (
@@ -28,7 +28,7 @@ from sottovoce.privacy.events import (
     ZCDpEvent,
 )
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.testing.claims import FloatArray, log_law
+from sottovoce.testing.claims import FloatArray
 from sottovoce.testing.draw_tape import Draw
 
 SLACK: Final = 1 + 1e-9

@@ -21,12 +21,12 @@ from typing import Any, Final, final, get_type_hints
 
 import numpy as np
 
-from sottovoce.mechanisms.base import Mechanism
+from sottovoce.mechanisms.base import LEAST, Mechanism, log_law
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.points import PrivatePoints
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency
 from sottovoce.randomness import Randomness
-from sottovoce.testing.claims import LEAST, Claim, FloatArray, claim_of, excess, log_law
+from sottovoce.testing.claims import Claim, FloatArray, claim_of, excess
 from sottovoce.testing.draws import departs, exceeds
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.options import subject_of

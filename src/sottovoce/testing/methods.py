@@ -21,12 +21,13 @@ import numpy as np
 from sottovoce.errors import AssignmentError, ParameterError
 from sottovoce.experts.label_scores import ExpertOutputs, FloatArray
 from sottovoce.experts.partition import Partition
+from sottovoce.mechanisms.base import log_law
 from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import label_sessions as sessions
 from sottovoce.testing import label_worlds as worlds
-from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, log_law, within_price
+from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draws import departs, exceeds, mixture
 from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
 from sottovoce.testing.options import name_of, settings_of, subject_of

@@ -47,6 +47,24 @@ def test_an_outcome_of_one_world_alone_is_an_infinite_loss():
     assert "does not hold" in pair.excess_over(PureDP(100.0), AR)
 
 
+def test_a_float_that_underflowed_is_not_impossible():
+    # Of an event without a pure bound nothing is refuted by it, and the loss is finite.
+    pair = Pair.of([1.0, 0.0], [1.0, 1e-320])
+    assert (pair.max_loss, pair.excess_over(ZCDpEvent(0.1), AR)) == (0.0, None)
+    assert Pair.of([1.0, 0.0], [0.5, 0.5]).max_loss == pytest.approx(math.log(0.5) + 200 * math.log(10))
+
+
+@pytest.mark.parametrize("votes", [54, 1000])
+def test_votes_far_ahead_of_others_are_no_violation_of_gaussian_noise(votes):
+    # P(the last one wins) is about exp(-votes^2 / (4 sigma^2)), with sigma^2 = 1: far below the least float.
+    bound = {"sensitivity": 2, "adjacency": RO, "squared_l2": 2}
+    worlds = [Scores([votes, 1, 0], **bound), Scores([votes + 1, 0, 0], **bound)]
+    mechanism = GaussianNoisyMax(1.0)
+    pair = mechanism_pair(mechanism, *worlds)
+    assert pair.excess_over(mechanism.event, RO) is None
+    assert pair.max_loss == pytest.approx(votes, rel=0.05)  # ((votes + 1)^2 - (votes - 1)^2) / 4
+
+
 def test_independent_outputs_add_up():
     pair = Pair.of([0.6, 0.4], [0.4, 0.6])
     both = pair.and_then(pair)

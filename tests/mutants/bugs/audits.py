@@ -124,4 +124,29 @@ MUTANTS = [
         "for own in _distinct(self.rows)[:1]:",
         EXACT,
     ),
+    Mutant(
+        "underflow-is-impossible",
+        "a float that underflowed counts as an outcome that one world cannot have, and refutes a sound method",
+        "mechanisms/base.py",
+        "        return math.log(max(float(p), LEAST))\n",
+        "        return math.log(p) if p > 0 else -math.inf\n",
+        EXACT,
+    ),
+    Mutant(
+        "power-of-the-easiest-leak",
+        "a leak of unknown form is taken for the one that is easiest to find, and its power is stated",
+        "audits/power.py",
+        "    if with_less_noise(event, factor) is None:\n        return None\n",
+        "    if with_less_noise(event, factor) is None:\n"
+        "        return TradeOff.of_points([(factor * _epsilon_of(event, adjacency, delta), delta)])\n",
+        POWER,
+    ),
+    Mutant(
+        "power-of-a-larger-leak",
+        "composed noise is lessened until it leaks more than the factor says, and the audit looks stronger than it is",
+        "audits/power.py",
+        "adjacency, delta) <= factor * epsilon)",
+        "adjacency, delta) <= factor**2 * epsilon)",
+        POWER,
+    ),
 ]

@@ -17,6 +17,7 @@ from sottovoce.audits.exact.pair import Leak, Pair, exact_epsilon
 from sottovoce.audits.roc import FloatArray
 from sottovoce.errors import ParameterError
 from sottovoce.experts.label_scores import ExpertOutputs
+from sottovoce.mechanisms.base import log_law
 from sottovoce.methods.base import Method, Price, Selecting
 from sottovoce.models.base import LabelScorer
 from sottovoce.privacy.events import DpEvent
@@ -103,7 +104,7 @@ def label_pair(method: Method, first: LabelWorld, second: LabelWorld, price: Pri
         0.3959
     """
     laws = [_law(method, world, price, adjacency) for world in (first, second)]
-    return Pair.of(*laws)
+    return Pair(*laws)
 
 
 @final
@@ -142,7 +143,7 @@ def worst_label_pair(
     event = method.event(price, adjacency)
     own = _law(method, world, price, adjacency)
     changed = world.neighbours(adjacency, pool)
-    pairs = ((words, Pair.of(own, _law(method, other, price, adjacency))) for words, other in changed)
+    pairs = ((words, Pair(own, _law(method, other, price, adjacency))) for words, other in changed)
     return worst_of(pairs, event, adjacency, price.delta)
 
 
@@ -178,11 +179,15 @@ def why_no_law(method: type[Method]) -> str | None:
     return None if callable(getattr(method, "law", None)) else "it states no law"
 
 
-def _law(method: Method, world: LabelWorld, price: Price, adjacency: Adjacency) -> Any:
+def _law(method: Method, world: LabelWorld, price: Price, adjacency: Adjacency) -> FloatArray:
+    """Natural logs."""
     if reason := why_no_law(type(method)):
         raise ParameterError("method", method.name, f"one with an exact law: {reason}")
     stated: Any = method
-    return stated.law(world.outputs(adjacency), price)
+    outputs = world.outputs(adjacency)
+    if isinstance(method, Selecting):
+        return method.log_law(outputs, price)
+    return log_law(stated.law(outputs, price))
 
 
 def _distinct(rows: FloatArray) -> list[int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sottovoce.audits.exact.pair import Pair
 from sottovoce.errors import ParameterError
-from sottovoce.mechanisms.base import Mechanism
+from sottovoce.mechanisms.base import Mechanism, SelectionMechanism
 from sottovoce.privacy.aggregates import Scores
 
 
@@ -28,6 +28,8 @@ def mechanism_pair(mechanism: Mechanism, first: Scores, second: Scores) -> Pair:
         >>> round(mechanism_pair(JointTopK(epsilon=1.0, k=2), *sums).max_loss, 4)
         0.3124
     """
+    if isinstance(mechanism, SelectionMechanism):
+        return Pair(*(mechanism.log_law(scores) for scores in (first, second)))
     law: Callable[[Scores], Any] | None = getattr(mechanism, "law", None)
     if law is None or not callable(law):
         raise ParameterError("mechanism", type(mechanism).__name__, "one that states its law over outcomes")

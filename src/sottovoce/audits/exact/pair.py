@@ -1,7 +1,8 @@
 """Two laws of one output, without sampling error: what a pair of neighbours gives away, and whether the proof holds.
 
-Guarantee   ``Pair`` works with natural logs: nothing underflows that its laws state. What it reports bounds epsilon
-            from below for the pair's adjacency. ``excess_over`` names what an event does not allow, or ``None``.
+Guarantee   ``Pair`` works with natural logs. What it reports bounds epsilon from below for the pair's adjacency: a
+            float that underflowed is no outcome of one world alone (``mechanisms.base.log_law``). ``excess_over``
+            names what an event does not allow, or ``None``.
 Assumes     Both laws list the same outcomes in the same order, and are the whole truth about what is released.
 Sources     specification 10.7, T17.
 """
@@ -19,11 +20,12 @@ import numpy as np
 from sottovoce.audits.roc import FloatArray, Roc, roc_of_laws
 from sottovoce.audits.tradeoff import TradeOff
 from sottovoce.errors import ParameterError
+from sottovoce.mechanisms.base import log_law
 from sottovoce.privacy.accounting.gaussian_dp import deltas_of_mu
 from sottovoce.privacy.events import DpEvent, describe
 from sottovoce.privacy.numbers import rounded_down, rounded_up
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.testing.claims import claim_of, excess, log_law
+from sottovoce.testing.claims import claim_of, excess
 
 EPSILONS: Final = tuple(step / 4 for step in range(33))
 """Where the delta curve is reported, in nats."""
@@ -88,8 +90,12 @@ class Pair:
     def of(
         cls, p: Sequence[Fraction] | Sequence[float] | FloatArray, q: Sequence[Fraction] | Sequence[float] | FloatArray
     ) -> Self:
-        """From probabilities. Fractions keep their logs however small they are; a float of 0 counts as impossible."""
-        return cls(_logs(p), _logs(q))
+        """From probabilities, by ``log_law``.
+
+        Fractions keep their logs however small they are, and one of 0 is impossible. A float below ``LEAST`` may have
+        underflowed: it is raised to ``LEAST``, in both worlds alike, so that no loss grows by it.
+        """
+        return cls(log_law(p), log_law(q))
 
     @classmethod
     def of_tables(cls, p: Mapping[Any, Any], q: Mapping[Any, Any]) -> Self:
@@ -240,10 +246,3 @@ def as_dict(leak: Leak, epsilons: Sequence[float] = EPSILONS) -> dict[str, Any]:
         "kl": leak.kl if math.isfinite(leak.kl) else None,
         "delta": {f"{epsilon}": float(delta) for epsilon, delta in zip(epsilons, deltas, strict=True)},
     }
-
-
-def _logs(law: Any) -> FloatArray:
-    if isinstance(law, np.ndarray) or not any(isinstance(p, Fraction) for p in law):
-        with np.errstate(divide="ignore"):
-            return np.log(np.asarray(law, dtype=np.float64))
-    return log_law([Fraction(p) for p in law])

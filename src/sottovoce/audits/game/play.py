@@ -20,16 +20,15 @@ from typing import Final, Self, final
 import numpy as np
 
 from sottovoce.audits.bounds import ALPHA, Rates, epsilon_of_rates, p_value_of_rates
+from sottovoce.audits.exact.pair import Pair
 from sottovoce.audits.game.canaries import Canary, Insertion, Worlds, worlds_of
 from sottovoce.audits.game.detectors import Detector
 from sottovoce.audits.game.games import Game, LabelWorld, World
 from sottovoce.audits.game.questions import Question
 from sottovoce.audits.power import (
-    EVERYTHING,
-    FACTORS,
     Ceiling,
     ceiling_of_rates,
-    leaking,
+    leaks_of,
     power_of_rates,
 )
 from sottovoce.audits.roc import Roc, roc_of
@@ -45,7 +44,6 @@ from sottovoce.randomness import Randomness
 from sottovoce.records.sealed import RECORD_UNIT, Row
 from sottovoce.tasks import Task
 
-_LEAST_PROBABILITY: Final = 1e-300
 _MOST_TRIED: Final = 100
 """Thresholds of a detector."""
 
@@ -74,16 +72,9 @@ class Claim:
         """Whether the curve is the release's own, or that of epsilon and delta alone."""
         return self.event is not None
 
-    def leaking(self, factor: float) -> TradeOff:
-        """The curve of a release that leaks so many times the epsilon."""
-        if self.event is None:
-            return TradeOff.of_points([(factor * self.epsilon, self.delta)])
-        return leaking(self.event, self.adjacency, factor, self.delta)
-
     def leaks(self) -> dict[str, TradeOff]:
-        """Curves of releases that leak more than is claimed, by how much."""
-        truths = {f"{factor:g} times the epsilon": self.leaking(factor) for factor in FACTORS}
-        return {**truths, "everything": EVERYTHING}
+        """Curves of releases that leak more than is claimed, by how much; see ``power.leaks_of``."""
+        return leaks_of(self.event, self.adjacency, self.delta)
 
     @classmethod
     def of(cls, epsilon: float, delta: float, adjacency: Adjacency, event: DpEvent | None = None) -> Self:
@@ -424,9 +415,5 @@ def _largest_loss(game: Game, clean: World, planted: World, question: str) -> fl
     method = getattr(game, "method", None)
     if not (isinstance(method, Selecting) and isinstance(clean, LabelWorld) and isinstance(planted, LabelWorld)):
         return None
-    laws = [
-        np.array([float(p) for p in method.law(world.outputs(question), game.price)])  # type: ignore[attr-defined]
-        for world in (clean, planted)
-    ]
-    logs = [np.log(np.maximum(law, _LEAST_PROBABILITY)) for law in laws]
-    return float(np.abs(logs[0] - logs[1]).max())
+    price = game.price  # type: ignore[attr-defined]
+    return Pair(*(method.log_law(world.outputs(question), price) for world in (clean, planted))).max_loss

@@ -30,6 +30,7 @@ from sottovoce.audits.split import Split, Trials, best_threshold, joined
 from sottovoce.errors import ParameterError
 from sottovoce.parameters import COUNT, Number
 from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.numbers import exact, float_above
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.sealed import RECORD_UNIT, PrivateRecords, Row, identity_text
 
@@ -158,12 +159,12 @@ def claim_of_answers(game: LabelGame, answers: int) -> Claim:
     """
     from sottovoce.privacy.events import SelfComposedDpEvent
 
+    delta = float_above(exact(game.price.delta) * answers)  # the plain product may be below what the answers spend
     if game.event is None:
-        return Claim.of(game.price.epsilon * answers, game.price.delta * answers, game.adjacency)
+        return Claim.of(game.price.epsilon * answers, delta, game.adjacency)
     if answers == 1:
         return Claim.of(game.price.epsilon, game.price.delta, game.adjacency, game.event)
     event = SelfComposedDpEvent(game.event, answers)
-    delta = game.price.delta * answers
     epsilon = RdpAccountant(game.adjacency).compose(game.event, answers).report(delta).epsilon
     return Claim.of(epsilon, delta, game.adjacency, event)
 

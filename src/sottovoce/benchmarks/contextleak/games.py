@@ -210,9 +210,9 @@ def law_pair(
     laws = []
     for side in (worlds.present, worlds.absent):
         world = game.world(side)
-        laws.append(method.law(world.outputs(question), game.price))
+        laws.append(method.log_law(world.outputs(question), game.price))
         world.close()
-    return Pair.of(*laws)
+    return Pair(*laws)
 
 
 def references(bench: Bench, episode: Episode, records: int) -> Iterator[tuple[str, float]]:
