@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from sottovoce.cli import options as o
 from sottovoce.cli.console import progress, put, put_text, say, table
 from sottovoce.cli.outputs import NewFile
-from sottovoce.errors import ParameterError
+from sottovoce.errors import GIVEN, ParameterError
 from sottovoce.privacy.numbers import rounded_down, rounded_up
 
 if TYPE_CHECKING:
@@ -624,7 +624,7 @@ def _refuse_with_endpoint(given: dict[str, Any]) -> None:
     names = ("method", "model", "option", "queries", "defence", "device", "dtype", "chat", "per_expert")
     for name in names:
         if name in given and is_typed(name):
-            raise ParameterError(flag_of_name(name), "typed", "left out with --endpoint, which is another system")
+            raise ParameterError(flag_of_name(name), GIVEN, "left out with --endpoint, which is another system")
 
 
 def _labelled(given: dict[str, Any], task: Task) -> list[tuple[Query, int]]:
