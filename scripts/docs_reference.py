@@ -15,11 +15,13 @@ EXIT_CODES = """
 | exit code | meaning |
 |---|---|
 | 0 | released, or shown |
-| 1 | a bug: the message names the place, and quotes nothing |
+| 1 | an audit found a violation |
 | 2 | bad input or usage; nothing was charged |
 | 3 | refused by the budget; nothing was charged |
 | 4 | the model failed; what was charged stands |
+| 70 | a bug: the message names the place, and quotes nothing; what was charged stands |
 | 130 | interrupted; what was charged stands |
+| 141 | nobody reads the output any more; what was charged stands |
 """
 
 

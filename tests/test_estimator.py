@@ -221,7 +221,7 @@ def test_classes_that_are_not_declared_are_refused_with_the_reason():
 
 
 def test_a_ledger_that_is_not_named_is_refused():
-    with pytest.raises(ParameterError, match="ledger is None"):
+    with pytest.raises(ParameterError, match="ledger is missing"):
         tickets(ledger=None).fit(*notes())
 
 
@@ -735,7 +735,7 @@ def test_a_pool_is_what_a_fit_was_given():
         ({"epsilon": -1}, "epsilon is -1"),
         ({"delta": 0}, "delta is 0"),
         ({"budget_delta": 0}, "budget_delta is 0; it must be above 0"),
-        ({"ledger": None}, "ledger is None"),
+        ({"ledger": None}, "ledger is missing"),
         ({"share_budget": True}, "share_budget is True"),
     ],
 )

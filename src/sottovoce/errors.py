@@ -23,7 +23,18 @@ file, line and field alone.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, final
+
+
+@final
+class _Given:
+    """Stands for a value that is of no matter: that there is one is the problem."""
+
+    def __repr__(self) -> str:
+        return "given"
+
+
+GIVEN: Final = _Given()
 
 
 class SottoError(Exception):
@@ -74,12 +85,13 @@ class ParameterError(InputError):
 
     Args:
         name: The parameter, as the caller spells it.
-        value: What was given; parameters are public, so it is shown.
+        value: What was given; parameters are public, so it is shown. ``GIVEN`` where any value is too much.
         limit: What would be accepted.
     """
 
     def __init__(self, name: str, value: object, limit: str) -> None:
-        super().__init__(f"{name} is {value!r}; it must be {limit}" + ("" if limit.endswith("?") else "."))
+        given = "missing" if value is None else repr(value)
+        super().__init__(f"{name} is {given}; it must be {limit}" + ("" if limit.endswith("?") else "."))
         self.name, self.value, self.limit = name, value, limit
 
 

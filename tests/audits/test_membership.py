@@ -403,8 +403,8 @@ NOISE = np.random.default_rng(15)
         (lambda: Observations(MEMBER, labels=np.zeros((5, 2), int), classes=2), "labels is"),
         (lambda: Observations(MEMBER, labels=np.zeros((5, 2, 0), int), classes=2), "labels is"),
         (lambda: Observations(MEMBER, labels=np.full((5, 2, 1), 2), classes=2), r"\(2, 2\); it must be from 0 to .*1"),
-        (lambda: likelihood_ratio_scores(Observations(MEMBER)), "statistic is None"),
-        (lambda: released_label_scores(Observations(MEMBER)), "labels is None"),
+        (lambda: likelihood_ratio_scores(Observations(MEMBER)), "statistic is missing"),
+        (lambda: released_label_scores(Observations(MEMBER)), "labels is missing"),
         (
             lambda: likelihood_ratio_scores(Observations(MEMBER, np.zeros((5, 2))), shared_variance=False),
             "non-member 1 times'; it must be 2 times or more without the scored seed",

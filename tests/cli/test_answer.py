@@ -108,7 +108,12 @@ def test_a_file_of_every_format_holds_the_same_rows(desk, ending):
     found = decoded(path.read_bytes(), path) if ending != "jsonl" else None
     found = found or [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     assert [list(row) for row in found] == [ROW_KEYS] * 2
-    assert sorted(file.name for file in desk.folder.glob("answers*")) == [f"answers.{ending}"]
+    assert sorted(file.name for file in desk.folder.glob("answers*")) == [f"answers.{ending}", f"answers.{ending}.run"]
+    whole = path.read_bytes()
+    code, out, err = desk.run("--json", "--resume", out=f"answers.{ending}")
+    assert (code, "Nothing to do" in err, len(desk.entries())) == (0, True, 2)
+    assert {**json.loads(out), "seconds": 0, "statement": ""} == {**summary, "seconds": 0, "statement": ""}
+    assert path.read_bytes() == whole
 
 
 def test_json_without_a_file_holds_the_rows_too(desk):
@@ -173,7 +178,7 @@ def test_a_choice_is_paid_for_once_and_its_answers_are_free(desk):
     assert (code, [json.loads(line) for line in out.splitlines()]) == (0, found)
     assert len(desk.entries()) == 1
     assert (
-        "is 'typed'; it must be left out with --fitted"
+        "is given; it must be left out with --fitted"
         in desk.run(fitted="answers.jsonl.sotto", **{**free, "ledger": "n.db"})[2]
     )
     assert run(["predict", "answers.jsonl.sotto", "--queries", "queries.jsonl"]) == 2
@@ -246,6 +251,8 @@ def test_a_choice_of_other_records_or_settings_is_not_taken_for_ones_own(desk):
         assert not (desk.folder / "answers.jsonl").exists()
     assert not (desk.folder / "other.db").exists()
     assert (desk.run("--resume", **given)[0], len(desk.entries())) == (0, 1)
+    code, _, err = desk.run("--resume", **given)
+    assert (code, "Nothing to do" in err, len(desk.entries())) == (0, True, 1)
 
 
 def test_fit_makes_what_free_answers_follow_and_says_so(desk, capfd):
@@ -405,6 +412,40 @@ def test_an_answer_that_is_drawn_and_not_finished_is_kept_with_an_output_alone(d
         assert desk.run(limit="1", out="answers.jsonl")[0] == 4
     assert desk.run("--resume", limit="1", out="answers.jsonl")[0] == 0
     assert len(desk.entries()) == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"epsilon": "0.5"}, "has epsilon 1.0, not 0.5"),
+        ({"limit": "1"}, "has questions 2, not 1"),
+        ({"public": "private.jsonl"}, "must be public"),
+    ],
+)
+def test_answers_of_another_run_are_not_taken_for_those_of_this_one(desk, changed, words):
+    assert desk.run(out="answers.jsonl")[0] == 0
+    whole = (desk.folder / "answers.jsonl").read_bytes()
+    code, out, err = desk.run("--resume", out="answers.jsonl", **changed)
+    assert (code, out, words in err, len(desk.entries())) == (2, "", True, 2), err
+    assert (desk.folder / "answers.jsonl").read_bytes() == whole
+
+
+def test_a_finished_run_whose_file_was_changed_is_not_resumed(desk):
+    out = desk.folder / "answers.jsonl"
+    assert desk.run(out="answers.jsonl")[0] == 0
+    out.write_text(out.read_text().replace("Call", "Ring"))
+    code, _, err = desk.run("--resume", out="answers.jsonl")
+    assert (code, "answers.jsonl was changed since it was written" in err, len(desk.entries())) == (2, True, 2)
+    (desk.folder / "answers.jsonl.run").unlink()
+    code, _, err = desk.run("--resume", out="answers.jsonl")
+    assert (code, "answers.jsonl.run, which says of which run it is, is missing" in err) == (2, True)
+
+
+def test_another_file_beside_the_output_is_left_alone(desk):
+    (desk.folder / "answers.jsonl.run").write_text("mine")
+    code, _, err = desk.run(out="answers.jsonl")
+    assert (code, "answers.jsonl.run exists already" in err, desk.entries()) == (2, True, [])
+    assert (desk.folder / "answers.jsonl.run").read_text() == "mine"
 
 
 def test_an_existing_output_is_left_alone(desk):

@@ -105,7 +105,7 @@ def test_an_endpoint_that_breaks_the_protocol_is_one_that_could_not_be_audited(d
     ("words", "told"),
     [
         (("--private", "rows.jsonl", "--labels", "billing,fraud"), "--private is 'rows.jsonl'"),
-        (("--labels", "billing,fraud"), "--private is None"),
+        (("--labels", "billing,fraud"), "--private is missing"),
         ((*FAKE, "--insertion", "add"), "one that tests replace-one"),
         ((*FAKE, "--insertion", "ad"), "--insertion is 'ad'"),
         ((*FAKE, "--canary", "hexx"), "--canary is 'hexx'"),

@@ -30,7 +30,7 @@ LABELS = ["billing", "fraud", "shipping"]
 TOTAL = 2 * BATCH + 8
 """Questions of a run that is interrupted: two whole batches and a part."""
 
-SUCCESS, INPUT, BUDGET, MODEL, BUG, INTERRUPTED = 0, 2, 3, 4, 1, 130
+SUCCESS, INPUT, BUDGET, MODEL, INTERRUPTED, UNREAD = 0, 2, 3, 4, 130, 141
 
 
 @dataclass
@@ -795,7 +795,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(desk):
         held.process.stdout.close()
         held.go_on()
         err = held.process.stderr.read()
-        assert held.process.wait() == BUG
+        assert held.process.wait() == UNREAD
         held.process.stderr.close()
     assert "Traceback" not in err
 

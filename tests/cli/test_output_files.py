@@ -271,6 +271,36 @@ def test_every_option_that_names_an_output_goes_through_the_guard(name, command)
             assert parameter in guarded, f"sotto {name}: {parameter} names an output and is not parsed by NewFile"
 
 
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        pytest.param(command, name, id=f"{words} {name}")
+        for words, command in leaves(_build())
+        for name, parser in outputs_of(command).items()
+        if not parser.makes_folder
+    ],
+)
+def test_a_folder_that_is_not_there_is_found_out_before_a_command_begins(command, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"absent/x cannot be written: there is no folder 'absent'\. Create it first"):
+        command.callback(**{name: Path("absent/x")})
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"file/x cannot be written"):
+        command.callback(**{name: Path("file/x")})
+
+
+@pytest.mark.parametrize("flag", ["--report", "--junit", "--sarif"])
+def test_a_report_of_an_audit_over_another_file_is_refused_before_the_audit(desk, monkeypatch, capfd, flag):
+    def loads(*_):
+        raise AssertionError("the audit began")
+
+    monkeypatch.setattr("sottovoce.cli.console.load_scorer", loads)
+    (desk / "mine").write_text("mine")
+    assert run(["audit", "canary", "--model", "fake", flag, "mine"]) == 2
+    assert "mine exists already and is not overwritten" in capfd.readouterr().err
+    assert (desk / "mine").read_text() == "mine"
+
+
 def test_the_commands_that_write_are_known():
     found = {name: sorted(outputs_of(command)) for name, command in leaves(_build()) if outputs_of(command)}
     assert found == {

@@ -246,7 +246,7 @@ def test_every_command_runs_behind_the_gate(monkeypatch, capfd):
         return lambda **given: command()
 
     monkeypatch.setattr(cli, "_build", prints)
-    assert run([]) == 1
+    assert run([]) == 70
     out, err = capfd.readouterr()
     assert safe(out)
     assert "owned" not in err
@@ -261,7 +261,7 @@ def test_the_words_of_an_order_to_stop_are_withheld(monkeypatch, capfd, order):
     monkeypatch.setattr(cli, "_build", lambda *name: stops)
     with pytest.raises(SystemExit) as ended:
         cli.main([])
-    assert ended.value.code == 1
+    assert ended.value.code == 70
     out, err = capfd.readouterr()
     assert safe(err)
     assert "owned" not in out + err

@@ -98,7 +98,7 @@ def test_answers_that_are_kept_amplify_nothing(sampling):
 def test_a_rate_is_for_categorical_slots_alone_and_they_need_one():
     with pytest.raises(ParameterError, match="'categorical' alone"):
         ExpertSampling(2, 5, rate=0.2)
-    with pytest.raises(ParameterError, match="rate is None"):
+    with pytest.raises(ParameterError, match="rate is missing"):
         ExpertSampling(2, 5, "categorical")
     with pytest.raises(ParameterError, match="given for the sampling 'without-replacement'"):
         ExpertSampling(2, sampling="without-replacement")

@@ -175,7 +175,7 @@ def test_the_registry_takes_the_entry(made):
 @pytest.mark.parametrize("lacking", REQUIRED)
 def test_an_entry_needs_what_no_file_holds(made, lacking):
     said = {name: value for name, value in SAID.items() if name != lacking}
-    with pytest.raises(ParameterError, match=f"--about {lacking} is None"):
+    with pytest.raises(ParameterError, match=f"--about {lacking} is missing"):
         registry_entry(facts_of(made[0], about=said))
     with pytest.raises(ParameterError, match="a day such as"):
         registry_entry(facts_of(made[0], about={**SAID, "publication-date": "soon"}))

@@ -15,7 +15,10 @@ from sottovoce.errors import InputError, ParameterError, SottoError
 from sottovoce.terminal import gated, put_text, say
 
 INTERRUPTED = 130
-BROKEN = 1
+BUG = 70
+"""The software itself failed, as in sysexits.h; 1 is what an audit says of a violation."""
+UNREAD = 141
+"""Nobody reads the output any more: 128 and the number of SIGPIPE, as a shell says it."""
 
 COMMANDS: Final = (
     "demo", "init", "fit", "predict", "classify", "ask", "answer", "synthesize", "verify", "plan", "account", "methods",
@@ -80,8 +83,8 @@ def _typed(arguments: list[str] | None) -> str | None:
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and ends the process with its exit code.
 
-    0 released, 2 bad input or usage, 3 budget refused, 4 model failed; 130 interrupted, 1 a bug. No traceback is
-    shown: its message could quote a private record.
+    0 released, 2 bad input or usage, 3 budget refused, 4 model failed; 70 a bug, 130 interrupted, 141 nobody reads the
+    output. An audit's 1 is a violation. No traceback is shown: its message could quote a private record.
     """
     sys.exit(run(arguments))
 
@@ -92,7 +95,7 @@ def run(arguments: list[str] | None = None) -> int:
         code = _run(arguments)
     if code is None:
         sys.stderr.close()  # nobody reads: not even that the rest could not be written is told
-        return BROKEN
+        return UNREAD
     return code
 
 
@@ -123,6 +126,8 @@ def _run(arguments: list[str] | None) -> int | None:
     except BrokenPipeError:
         return None
     except BaseException as error:  # an order to stop too: its words, and its trace, could quote a record
+        if isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError):
+            return None  # typer makes it an exit with code 1
         if isinstance(error, SystemExit) and isinstance(error.code, int | None):
             raise
         frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -131,7 +136,7 @@ def _run(arguments: list[str] | None) -> int | None:
             f"Internal error: {type(error).__name__} at {where}. Its message is withheld, since it could quote a "
             "private record. Charges made before it stand. Please report the place."
         )
-        return BROKEN
+        return BUG
 
 
 def _say_usage(error: typer.TyperException) -> None:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
+from sottovoce.cli.answers import RUN, FinishedRun, Run
 from sottovoce.cli.console import left_in_words, load_writer, progress, put, say, say_table, table, used_in_words
 from sottovoce.cli.flags import flag_of_name, is_typed, running
 from sottovoce.cli.foresight import say_answering
 from sottovoce.cli.outputs import NewFile
-from sottovoce.errors import ParameterError
+from sottovoce.errors import GIVEN, ParameterError
 from sottovoce.files.checkpoint import Checkpoint, require_place
 from sottovoce.files.tables import encoded
 from sottovoce.privacy.numbers import rounded_up
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 _OF_EXPERTS = ("experts", "sampling", "sampling_probability", "public_experts")
 """Parameters that say nothing to a method that reads no private record, beside ``options.OF_RECORDS``."""
+
+_HIDDEN = ("records and ledger", "public texts", "question texts")
+"""Terms of a run that are hashes."""
 
 BESIDE_FITTED = (
     "fitted", "queries", "task", "text_column", "model", "device", "dtype", "chat", "tokens", "max_characters",
@@ -116,7 +120,7 @@ def answer(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", parser=NewFile(".partial"), help="Answer rows: .jsonl, .csv or .parquet. Default: stdout."
+            "--out", parser=NewFile(".partial", RUN), help="Answer rows: .jsonl, .csv or .parquet. Default: stdout."
         ),
     ] = None,
     out_fitted: Annotated[
@@ -132,7 +136,9 @@ def answer(
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume", help="Resume an interrupted run. Only an answer that was being drawn is charged again."
+            "--resume",
+            help="Resume an interrupted run. Only an answer that was being drawn is charged again; a finished run "
+            "costs nothing.",
         ),
     ] = False,
     without_lost: Annotated[
@@ -175,8 +181,14 @@ def answer(
     if out is None:
         rows = _to_stdout(run, ids, price, slack, command, hold=as_json)
     else:
-        again = resume and (not command.chooses or out.with_name(out.name + ".partial").exists())
-        rows = _to_file(run, ids, out, command, resume=again, redraw=not without_lost)
+        finished, begun = _finished_run(out, run), out.with_name(out.name + ".partial").exists()
+        if resume and not begun and out.exists():
+            rows = finished.rows()
+            run.lost = len(ids) - len(rows)
+            say(f"Nothing to do: {out} holds all answers of this run. Nothing was charged.")
+        else:
+            again = resume and (not command.chooses or begun)
+            rows = _to_file(run, ids, out, command, finished, resume=again, redraw=not without_lost)
     _report(run, rows, command, time.perf_counter() - started, as_json=as_json, shown=out is None)
 
 
@@ -260,7 +272,7 @@ class _Command:
         from sottovoce.fitting.fit import ENDING, Fitting
 
         for name in filter(is_typed, ("experts", "shots", "sampling", "sampling_probability", "public_experts")):
-            raise ParameterError(flag_of_name(name), "typed", "left out: --method choice asks no expert")
+            raise ParameterError(flag_of_name(name), GIVEN, "left out: --method choice asks no expert")
         if self.setup.public is None:
             raise ParameterError("--public", None, "given: --method choice chooses among public examples")
         if self.setup.private is None:
@@ -411,7 +423,7 @@ def _require_beside_fitted() -> None:
     """Refuses what was settled when a fitted file was made."""
     for parameter in running[-1].command.params:
         if is_typed(parameter.name) and parameter.name not in BESIDE_FITTED:
-            raise ParameterError(flag_of_name(parameter.name), "typed", "left out with --fitted, whose file says it")
+            raise ParameterError(flag_of_name(parameter.name), GIVEN, "left out with --fitted, whose file says it")
 
 
 def _require_used(method: Answerer) -> None:
@@ -429,20 +441,26 @@ def _require_used(method: Answerer) -> None:
     for name in filter(is_typed, unused):
         using = ", ".join(kind for kind, cls in kinds.items() if cls.reads is Reads.ONE_EXPERT_EACH)
         raise ParameterError(
-            flag_of_name(name), "typed", f"left out: --method {method.name} {why}; it is used by {using}"
+            flag_of_name(name), GIVEN, f"left out: --method {method.name} {why}; it is used by {using}"
         )
     if is_typed("delta") and method.private and not method.needs_delta:
         using = ", ".join(kind for kind, cls in kinds.items() if cls.needs_delta is True)
         limit = f"left out: --method {method.name} has no delta of its own; it is used by {using}"
-        raise ParameterError("--delta", "typed", limit)
+        raise ParameterError("--delta", GIVEN, limit)
     if is_typed("shots") and method.reads is not Reads.ONE_EXPERT_EACH and "pool" not in method.needs:
-        raise ParameterError("--shots", "typed", f"left out: --method {method.name} shows no groups of examples")
+        raise ParameterError("--shots", GIVEN, f"left out: --method {method.name} shows no groups of examples")
 
 
 def _run_of(answers: PrivateAnswers, questions: Sequence[Query], price: float, delta: float | None) -> AnswerRun:
     from sottovoce.answering.run import AnswerRun
 
     return AnswerRun(answers, questions, epsilon=price, delta=delta)
+
+
+def _finished_run(out: Path, run: AnswerRun) -> FinishedRun:
+    terms = run.terms
+    hidden = {name: str(terms.pop(name)) for name in _HIDDEN if name in terms}
+    return FinishedRun(out, Run(terms, hidden))
 
 
 def _announce(run: AnswerRun, left: Sequence[int], command: _Command, checkpoint: Checkpoint | None = None) -> None:
@@ -504,7 +522,14 @@ def _to_stdout(
 
 
 def _to_file(
-    run: AnswerRun, ids: Sequence[str], out: Path, command: _Command, *, resume: bool, redraw: bool
+    run: AnswerRun,
+    ids: Sequence[str],
+    out: Path,
+    command: _Command,
+    finished: FinishedRun,
+    *,
+    resume: bool,
+    redraw: bool,
 ) -> list[dict[str, Any]]:
     """Answers in a folder beside the file, which is written when all are there."""
     if not resume:
@@ -519,7 +544,9 @@ def _to_file(
             for answered in run.results(checkpoint, redraw=redraw, on_answer=lambda _: bar.advance(doing)):
                 if answered.release is not None:
                     rows.append(_row_of(answered.release, ids[answered.number - 1], command))
-        checkpoint.finish_bytes(encoded(rows, out, shown=True))
+        content = encoded(rows, out, shown=True)
+        finished.note(content)
+        checkpoint.finish_bytes(content)
     except BaseException:
         if run.answers.charges and run.was_charged(checkpoint.run_state):
             say(
@@ -560,7 +587,7 @@ def _report(
     summary = {
         "answers": len(rows),
         "lost": run.lost,
-        "spent": {"epsilon_each": terms.epsilon, "delta_each": terms.delta} if terms else None,
+        "spent": {f"{name}_each": rows[0][name] for name in ("epsilon", "delta")} if rows else None,
         "remaining": balance.as_dict() if balance else None,
         "method": answers.method.name,
         "model": answers.writer.name,

@@ -13,9 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, final
@@ -32,6 +32,7 @@ PARTIAL: Final = ".partial"
 RUN: Final = ".run"
 FORMAT: Final = 1
 _HEADER: Final = "sottovoce_run"
+_ANSWERS: Final = "answers"
 
 
 @final
@@ -241,7 +242,7 @@ class AnswerSink:
         content = file.read()
         if not content and not self._header.exists():  # stopped before anything was charged
             write_new(self._header, now)
-        self._require_same(now, self._partial)
+        _require_same(self._header, now, self._partial)
         rows, torn = self._whole_rows(content, self._partial)
         following = self._ids[len(rows) : len(rows) + 1]
         if torn and not any(is_torn(torn, json_text({"id": row_id})[:-1]) for row_id in following):
@@ -250,11 +251,11 @@ class AnswerSink:
         self.rows = rows
 
     def _find_finished(self, now: str) -> None:
-        self._require_same(now, self._path)
+        _require_same(self._header, now, self._path)
         content = self._path.read_bytes()
         rows, torn = self._rows_of_table(content) if is_table(self._path) else self._whole_rows(content, self._path)
         if torn or len(rows) != len(self._ids):
-            raise InputError(f"{self._path.name} was changed since it was written. Move it away. Nothing was charged.")
+            raise _changed(self._path)
         self.rows, self.finished = rows, True
 
     def _rows_of_table(self, content: bytes) -> tuple[list[dict[str, Any]], bytes]:
@@ -278,29 +279,6 @@ class AnswerSink:
             if number > len(self._ids) or row.get("id") != self._ids[number - 1] or not self._fits(row):
                 raise _damaged(file, number)
         return rows, torn
-
-    def _require_same(self, now: str, file: Path) -> None:
-        """Compares the run that left a file with the one that is asked for now."""
-        before = _read_run(self._header)
-        if before is None:
-            raise InputError(
-                f"{file.name} cannot be resumed: {self._header.name}, which says of which run it is, is missing or "
-                "cannot be read. Move the file away. Nothing was charged."
-            )
-        after = json.loads(now)
-        for part in ("public", "keyed"):
-            earlier, later = before[part], after[part]
-            for name in {**earlier, **later}:
-                if earlier.get(name) == later.get(name):
-                    continue
-                differs = (
-                    f"{name} {earlier.get(name)!r}, not {later.get(name)!r}" if part == "public" else f"other {name}"
-                )
-                hint = "" if part == "public" else " (or was begun with another trusted store, see SOTTOVOCE_HOME)"
-                raise InputError(
-                    f"The run in {file.name} has {differs}{hint}. Repeat its command, or name another --out. Nothing "
-                    "was charged."
-                )
 
     def _finish(self, file: PartialFile) -> None:
         try:
@@ -335,6 +313,74 @@ class AnswerSink:
     def _close(self) -> None:
         if self._file is not None:
             self._file.close()
+
+
+@final
+class FinishedRun:
+    """What says beside a file of answers that a run is finished, where the run itself is kept in a folder.
+
+    Args:
+        out: The file.
+        run: What is asked now.
+
+    Raises:
+        InputError: The trusted store cannot be used, or another file has the name of the one beside.
+    """
+
+    def __init__(self, out: Path, run: Run) -> None:
+        self._path, self._run = target(out), run
+        self._header = self._path.with_name(self._path.name + RUN)
+        run.text()
+        refuse_existing(self._header, _is_run)
+
+    def note(self, content: bytes) -> None:
+        """Notes that this is the whole of the answers."""
+        write_new(self._header, self._text(content), replaces=_is_run)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The answers of the finished run.
+
+        Raises:
+            InputError: They are of another run, or were changed.
+        """
+        content = self._path.read_bytes()
+        text = self._text(content)
+        _require_same(self._header, text, self._path, but=(_ANSWERS,))
+        run = _read_run(self._header)
+        if run is None or run["keyed"].get(_ANSWERS) != json.loads(text)["keyed"][_ANSWERS]:
+            raise _changed(self._path)
+        if is_table(self._path):
+            return decoded(content, self._path) or []
+        return rows_of(content, lambda number: _damaged(self._path, number))[0]
+
+    def _text(self, content: bytes) -> str:
+        return replace(self._run, hidden={**self._run.hidden, _ANSWERS: hashlib.sha256(content).hexdigest()}).text()
+
+
+def _require_same(header: Path, now: str, file: Path, *, but: Collection[str] = ()) -> None:
+    """Compares the run that left a file with the one that is asked for now."""
+    before = _read_run(header)
+    if before is None:
+        raise InputError(
+            f"{file.name} cannot be resumed: {header.name}, which says of which run it is, is missing or cannot be "
+            "read. Move the file away. Nothing was charged."
+        )
+    after = json.loads(now)
+    for part in ("public", "keyed"):
+        earlier, later = before[part], after[part]
+        for name in {**earlier, **later}:
+            if name in but or earlier.get(name) == later.get(name):
+                continue
+            differs = f"{name} {earlier.get(name)!r}, not {later.get(name)!r}" if part == "public" else f"other {name}"
+            hint = "" if part == "public" else " (or was begun with another trusted store, see SOTTOVOCE_HOME)"
+            raise InputError(
+                f"The run in {file.name} has {differs}{hint}. Repeat its command, or name another --out. Nothing "
+                "was charged."
+            )
+
+
+def _changed(file: Path) -> InputError:
+    return InputError(f"{file.name} was changed since it was written. Move it away. Nothing was charged.")
 
 
 def _damaged(file: Path, number: int) -> InputError:

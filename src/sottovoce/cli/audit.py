@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from sottovoce.cli import options as o
 from sottovoce.cli.console import progress, put, put_text, say, table
 from sottovoce.cli.outputs import NewFile
-from sottovoce.errors import ParameterError
+from sottovoce.errors import GIVEN, ParameterError
 from sottovoce.privacy.numbers import rounded_down, rounded_up
 
 if TYPE_CHECKING:
@@ -478,7 +478,10 @@ def _audit(kind: str, subject: str, found: Callable[[], Report], given: dict[str
     """
     from sottovoce.audits.report import could_not_run
     from sottovoce.errors import ModelError
+    from sottovoce.files.outputs import refuse_existing
 
+    for file, replaces, _ in _files(given):
+        refuse_existing(file, replaces)
     try:
         report = found()
     except ModelError as error:
@@ -680,7 +683,7 @@ def _refuse_of_methods(given: dict[str, Any]) -> None:
     instead = "--endpoint" if given["endpoint"] else "--writer"
     for name in names:
         if name in given and is_typed(name):
-            raise ParameterError(flag_of_name(name), "typed", f"left out with {instead}, which is another system")
+            raise ParameterError(flag_of_name(name), GIVEN, f"left out with {instead}, which is another system")
 
 
 def _writer_game(given: dict[str, Any], task: Task) -> Any:
@@ -741,19 +744,27 @@ def _runs_in_words(runs: int | None) -> str:
 # What comes out
 
 
-def _hand_over(report: Report, given: dict[str, Any]) -> int:
-    """Writes what was asked for, prints the rest, and returns the exit code."""
+def _files(given: dict[str, Any]) -> list[tuple[Path, Callable[[Path], bool], Callable[[Report], str]]]:
+    """The files that were asked for: where, which earlier ones are replaced, and what is written."""
     from sottovoce.audits.page import MARK, html_of
     from sottovoce.audits.report import JUNIT_OPENING, junit, sarif_opening, sarif_text
-    from sottovoce.files.outputs import begins_as, write_new
+    from sottovoce.files.outputs import begins_as
     from sottovoce.files.pages import page_opening
 
-    if given["report"] is not None:
-        write_new(given["report"], html_of(report), replaces=begins_as(page_opening(MARK)))
-    if given["junit"] is not None:
-        write_new(given["junit"], junit(report), replaces=begins_as(JUNIT_OPENING))
-    if given["sarif"] is not None:
-        write_new(given["sarif"], sarif_text(report, _version()), replaces=begins_as(sarif_opening()))
+    known: list[tuple[Path | None, Callable[[Path], bool], Callable[[Report], str]]] = [
+        (given["report"], begins_as(page_opening(MARK)), html_of),
+        (given["junit"], begins_as(JUNIT_OPENING), junit),
+        (given["sarif"], begins_as(sarif_opening()), lambda report: sarif_text(report, _version())),
+    ]
+    return [(file, replaces, text) for file, replaces, text in known if file is not None]
+
+
+def _hand_over(report: Report, given: dict[str, Any]) -> int:
+    """Writes what was asked for, prints the rest, and returns the exit code."""
+    from sottovoce.files.outputs import write_new
+
+    for file, replaces, text in _files(given):
+        write_new(file, text(report), replaces=replaces)
     if given["as_json"]:
         put(report.as_dict())
     else:

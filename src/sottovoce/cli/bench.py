@@ -135,15 +135,22 @@ def run(context: typer.Context, name: Annotated[str, typer.Argument(help="A name
 def report(
     results: Annotated[Path, typer.Option("--results", help="Folder of the result files.")] = Path("bench-results"),
     out: Annotated[
-        Path | None, typer.Option("--out", parser=NewFile(), help="The page. Default: report.html beside the results.")
+        Path | None,
+        typer.Option(
+            "--out", parser=NewFile(makes_folder=True), help="The page. Default: report.html beside the results."
+        ),
     ] = None,
     figures: Annotated[
         Path | None,
         typer.Option(
-            "--figures", parser=NewFile(), help="Folder for PNG and SVG. Default: figures beside the results."
+            "--figures",
+            parser=NewFile(makes_folder=True),
+            help="Folder for PNG and SVG. Default: figures beside the results.",
         ),
     ] = None,
-    markdown: Annotated[Path | None, typer.Option("--markdown", parser=NewFile(), help="A Markdown page too.")] = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", parser=NewFile(makes_folder=True), help="A Markdown page too.")
+    ] = None,
     as_json: o.AsJson = False,
 ) -> None:
     """Make one self-contained HTML page of all results, and every figure as PNG and SVG."""

@@ -41,7 +41,7 @@ def demo(
         Path | None,
         typer.Option(
             "--write-tickets",
-            parser=NewFile("/tickets.jsonl", "/new.jsonl"),
+            parser=NewFile("/tickets.jsonl", "/new.jsonl", makes_folder=True),
             metavar="FOLDER",
             help="Only write the bundled files: tickets.jsonl (records), new.jsonl (questions).",
         ),

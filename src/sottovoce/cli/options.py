@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self, final
 
 import typer
 
-from sottovoce.errors import ParameterError
+from sottovoce.errors import GIVEN, ParameterError
 
 if TYPE_CHECKING:
     from sottovoce.methods.base import Method
@@ -511,7 +511,7 @@ def require_used(method: Method) -> None:
         for name in filter(is_typed, OF_RECORDS):
             using = ", ".join(kind for kind, cls in registered_methods().items() if cls.reads is not Reads.NOTHING)
             limit = f"left out: --method {method.name} reads no private record; it is used by {using}"
-            raise ParameterError(flag_of_name(name), "typed", limit)
+            raise ParameterError(flag_of_name(name), GIVEN, limit)
     if method.private and is_typed("delta") and not _uses_delta(method):
         using = ", ".join(
             f"{name}{more}"
@@ -520,7 +520,7 @@ def require_used(method: Method) -> None:
             if _uses_delta(_made(name, more))
         )
         limit = f"left out: --method {method.name} has no delta of its own; it is used by {using}"
-        raise ParameterError("--delta", "typed", limit)
+        raise ParameterError("--delta", GIVEN, limit)
 
 
 def _noises(name: str) -> list[str]:

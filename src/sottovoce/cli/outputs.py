@@ -15,7 +15,7 @@ from typing import Any, Final, final, get_args, get_type_hints
 
 from sottovoce.cli.flags import running
 from sottovoce.cli.settings import told
-from sottovoce.files.outputs import refuse_protected
+from sottovoce.files.outputs import refuse_protected, require_folder
 from sottovoce.privacy.ledger.location import IN_MEMORY, is_address
 from sottovoce.terminal import say
 
@@ -29,10 +29,11 @@ class NewFile:
 
     Args:
         endings: What is appended to the name for files that are written beside it.
+        makes_folder: Whether the command makes the folder, or is given one.
     """
 
-    def __init__(self, *endings: str) -> None:
-        self.endings = endings
+    def __init__(self, *endings: str, makes_folder: bool = False) -> None:
+        self.endings, self.makes_folder = endings, makes_folder
         self.__name__ = "FILE"
 
     def __call__(self, value: str) -> Path:
@@ -71,7 +72,7 @@ def _guarded(callback: Callable[..., Any], outputs: Mapping[str, NewFile]) -> Ca
 
 
 def refuse(outputs: Mapping[str, NewFile], given: Mapping[str, Any]) -> None:
-    """Refuses a command that would write what it reads, a ledger, or one file twice.
+    """Refuses a command that would write what it reads, a ledger, one file twice, or into a folder that is not there.
 
     Args:
         outputs: The parameters that name what is written.
@@ -89,6 +90,8 @@ def refuse(outputs: Mapping[str, NewFile], given: Mapping[str, Any]) -> None:
         for file in parser.written(given[name]):
             refuse_protected(file, read, ledgers, before)
             before.append(file)
+        if not parser.makes_folder:
+            require_folder(given[name])
 
 
 def _named(value: Any) -> Iterator[str]:

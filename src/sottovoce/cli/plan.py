@@ -10,7 +10,7 @@ import typer
 from sottovoce.cli import options as o
 from sottovoce.cli.console import load_scorer, progress, put, put_text, table
 from sottovoce.cli.flags import flag_of_name, is_typed
-from sottovoce.errors import ParameterError
+from sottovoce.errors import GIVEN, ParameterError
 from sottovoce.privacy.numbers import rounded_down
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _plan_answers(task: str, records: int, questions: int, budget: Budget, adjac
     for name in ("labels", "queries", "text_column", "label_column", "model", "made_up", "pool"):
         if is_typed(name):
             limit = f"left out: answers to the task {task!r} are texts, and no accuracy is worked out for them"
-            raise ParameterError(flag_of_name(name), "typed", limit)
+            raise ParameterError(flag_of_name(name), GIVEN, limit)
     relation = Adjacency.parse(adjacency)
     rows = bought(records, questions, budget, relation)
     chosen, rule = resolve_long_answer(questions=questions, public=1), packaged_rule()

@@ -66,6 +66,9 @@ def report(
     from sottovoce.fitting.fitted import Fitted
 
     said = read_about(about or [])
+    own = begins_as(page_opening(MARK))
+    if out is not None:
+        refuse_existing(out, own)
     if registry is not None:
         refuse_existing(registry)
     released = Fitted.load(fitted)
@@ -78,7 +81,7 @@ def report(
     )
     entry = None if registry is None else registry_entry(found)
     if out is not None:
-        write_new(out, html_of(found), replaces=begins_as(page_opening(MARK)))
+        write_new(out, html_of(found), replaces=own)
         say(f"Written: {out}")
     if registry is not None:
         write_new(registry, json.dumps(entry, indent=2, ensure_ascii=False) + "\n")

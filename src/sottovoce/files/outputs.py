@@ -110,10 +110,23 @@ def unused(file: str) -> Path:
     if file.endswith(os.sep):
         raise InputError(f"{file} cannot be written: it is a folder, not a file. Name a file in it.")
     refuse_existing(Path(file))
-    folder = target(file).parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"{file} cannot be written: {folder} is no folder that can be written to. Create it first.")
+    require_folder(file)
     return Path(file)
+
+
+def require_folder(file: str | os.PathLike[str]) -> None:
+    """Refuses a file whose folder is not there or cannot be written to.
+
+    Raises:
+        InputError: It is so, or the file's name leads to a folder or a device.
+    """
+    folder = target(file).parent
+    if not folder.is_dir():
+        raise InputError(f"{file} cannot be written: there is no folder {str(folder)!r}. Create it first.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(
+            f"{file} cannot be written: nothing can be written to the folder {str(folder)!r}. Name another one."
+        )
 
 
 @contextmanager

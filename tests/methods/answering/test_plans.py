@@ -89,9 +89,9 @@ def test_a_plan_that_costs_more_than_its_price_is_refused():
         make_answerer("esa", sigma=0.01).plan(Price(1.0, 1e-6), setting())
     with pytest.raises(ParameterError, match="delta is 0"):
         make_answerer("esa").plan(Price(1.0), setting())
-    with pytest.raises(ParameterError, match="embedder is None"):
+    with pytest.raises(ParameterError, match="embedder is missing"):
         make_answerer("esa").plan(Price(1.0, 1e-6), setting(dimension=0))
-    with pytest.raises(ParameterError, match="--public is None"):
+    with pytest.raises(ParameterError, match="--public is missing"):
         make_answerer("sga").plan(Price(1.0, 1e-6), setting(candidates=0))
 
 

@@ -150,7 +150,7 @@ def test_where_it_refuses_no_cut_would_be_kept_without_luck(experts):
 
 def test_a_private_number_of_experts_is_refused():
     private = AnswerSetting(AR, ExpertSampling(), dimension=LONG, candidates=40)
-    with pytest.raises(ParameterError, match="experts is None; it must be a public number"):
+    with pytest.raises(ParameterError, match="experts is missing; it must be a public number"):
         SGA().plan(Price(8.0, 1e-6), private)
 
 

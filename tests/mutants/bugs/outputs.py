@@ -37,8 +37,8 @@ MUTANTS = [
         "run-compared-in-part",
         "Only the public part of a run is compared: other questions are answered as if they were these.",
         "cli/answers.py",
-        'for part in ("public", "keyed"):\n            earlier',
-        'for part in ("public",):\n            earlier',
+        'for part in ("public", "keyed"):\n        earlier',
+        'for part in ("public",):\n        earlier',
         RUNS,
     ),
     Mutant(
