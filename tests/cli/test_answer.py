@@ -174,7 +174,10 @@ def test_a_choice_is_paid_for_once_and_its_answers_are_free(desk):
         ("choice", 1.0, desk.entries()[0]["release_id"])
     }
     free = dict.fromkeys(("private", "public", "method", "option", "shots", "ledger"))
-    code, out, _ = desk.run(fitted="answers.jsonl.sotto", **free)
+    code, out, said = desk.run(fitted="answers.jsonl.sotto", **free)
+    assert "post-processing of answers.jsonl.sotto (content " in said
+    assert f"charge {desk.entries()[0]['release_id']}" in said
+    assert "sotto verify certificate answers.jsonl.sotto" in said
     assert (code, [json.loads(line) for line in out.splitlines()]) == (0, found)
     assert len(desk.entries()) == 1
     assert (

@@ -67,6 +67,7 @@ def test_a_fit_is_paid_once_and_answers_are_free(place, capsys):
         assert {"id", "value", "method", "epsilon", "delta", "adjacency", "release_id"} == set(rows[0])
         assert rows[0]["epsilon"] == 8.0
         assert "nothing now" in err
+        assert "post-processing of support.sotto" in err
     assert ledger.read_bytes() == before
     (place / "tickets.jsonl").unlink()
     ledger.unlink()
@@ -81,6 +82,10 @@ def test_the_summary_and_the_scores_are_json(place, capsys):
     assert code == 0
     assert summary["accuracy"] == 1.0
     assert summary["remaining"] is None
+    rests = summary["certificate"]
+    assert (rests["file"], rests["epsilon"]) == ("support.sotto", 8.0)
+    code, out, _ = call(capsys, *rests["check"].split()[1:], "--json")
+    assert (code, json.loads(out)["content_sha256"]) == (0, rests["content_sha256"])
     assert all(sum(row["scores"].values()) == pytest.approx(1) for row in summary["rows"])
     assert all(max(row["scores"], key=row["scores"].get) == row["value"] for row in summary["rows"])
     code, out, _ = call(capsys, "predict", "support.sotto", "--queries", "new.jsonl", "--out", "answers.jsonl")

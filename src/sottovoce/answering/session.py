@@ -13,7 +13,6 @@ Sources     specification 5.4 to 5.7, 6.5, 7; decision 0012 (one draw a charge).
 from __future__ import annotations
 
 import json
-import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,7 +42,6 @@ from sottovoce.models.registry import load_writer
 from sottovoce.models.text_embedding import load_embedder
 from sottovoce.parameters import Able, Kind, Number
 from sottovoce.planner.long_answers import AUTO, resolve_long_answer
-from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.ledger.account import require_release_id
 from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE, Balance
 from sottovoce.privacy.ledger.budget import Budget
@@ -429,9 +427,7 @@ class PrivateAnswers:
 
     def price_of(self, plan: AnswerPlan) -> Price:
         """What one answer costs as it is stated: delta is 0 where the guarantee is pure."""
-        charge = cost_of(plan.charge)
-        pure = math.isfinite(charge.epsilon) and charge.delta == 0
-        return Price(plan.epsilon, 0.0 if pure else plan.report.delta)
+        return Price(plan.epsilon, plan.report.delta)
 
     def affords(self, plan: AnswerPlan, count: int) -> None:
         """Raises what would be raised if so many answers were asked now; charges nothing."""

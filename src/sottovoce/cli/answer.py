@@ -165,7 +165,7 @@ def answer(
     command = _Command(context.params)
     if fitted is not None:
         _require_beside_fitted()
-        command.fitted = command.load_fitted(fitted)
+        command.fitted, command.fitted_file = command.load_fitted(fitted), fitted
     ids, questions = command.questions()
     if fitted is None:
         command.fitted = command.chosen(questions, price, 1e-6 if slack is None else slack)
@@ -204,6 +204,7 @@ class _Command:
         self.task: AnswerTask = load_answer_task(given["task"])
         self.chooses = False
         self.fitted: Fitted | None = None
+        self.fitted_file = ""
         self._name = ""
 
     @property
@@ -281,7 +282,7 @@ class _Command:
         if place is None and out is None and not self.given["dry_run"]:
             raise ParameterError("--out-fitted", None, "given, or --out: what was chosen is paid for and kept")
         place = place or (out.with_name(out.name + ENDING) if out is not None else None)
-        resume = self.given["resume"]
+        resume, self.fitted_file = self.given["resume"], str(place or "")
         records = self._records()
         options = o.MethodOptions(self.setup.option or ())
         with options.as_typed():
@@ -579,10 +580,13 @@ def _report(
     as_json: bool,
     shown: bool,
 ) -> None:
+    from sottovoce.cli.predict import rests_on
+
     answers = run.answers
     terms, balance = run.last_terms, answers.balance
     if command.fitted is not None:
-        _report_free(run, rows, command.fitted, seconds, as_json=as_json, shown=shown)
+        rests = rests_on(command.fitted, command.fitted_file)
+        _report_free(run, rows, command.fitted, rests, seconds, as_json=as_json, shown=shown)
         return
     summary = {
         "answers": len(rows),
@@ -611,9 +615,18 @@ def _report(
 
 
 def _report_free(
-    run: AnswerRun, rows: Sequence[Mapping[str, Any]], chosen: Fitted, seconds: float, *, as_json: bool, shown: bool
+    run: AnswerRun,
+    rows: Sequence[Mapping[str, Any]],
+    chosen: Fitted,
+    rests: Mapping[str, Any],
+    seconds: float,
+    *,
+    as_json: bool,
+    shown: bool,
 ) -> None:
     """Of answers after examples that were paid for once."""
+    from sottovoce.cli.predict import rests_on_in_words
+
     c, answers = chosen.certificate, run.answers
     summary = {
         "answers": len(rows),
@@ -626,6 +639,7 @@ def _report_free(
         "experts": None,
         "seconds": round(seconds, 3),
         "isolation": c.isolation,
+        "certificate": rests,
         "statement": c.statement,
     }
     if as_json:
@@ -634,6 +648,7 @@ def _report_free(
     charged = f"nothing now; epsilon {rounded_up(c.epsilon, 6)} by the choice"
     listed = [["answers", str(len(rows))], ["method", c.method], ["model", answers.writer.name], ["charged", charged]]
     say_table("", ["", ""], [*listed, ["seconds", f"{seconds:.1f}"]])
+    say(rests_on_in_words(rests))
     say(c.statement)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -78,7 +79,7 @@ def predict(
             bar.update(doing, advance=len(part), rate=f"{rate:.0f}/s")
     seconds = time.perf_counter() - started
     _hand_over(rows, out, hold=as_json)
-    summary = _summary(support, rows, truth, seconds)
+    summary = {**_summary(support, rows, truth, seconds), "certificate": rests_on(support, fitted)}
     if as_json:
         put(summary if out else {**summary, "rows": rows})
     else:
@@ -119,6 +120,29 @@ def row_of(support: Fitted, row_id: str, value: str) -> dict[str, Any]:
         "adjacency": c.adjacency,
         "release_id": c.ledger,
     }
+
+
+def rests_on(support: Fitted, file: str) -> dict[str, Any]:
+    """Which certificate a free answer rests on, and how it is checked. Public."""
+    c = support.certificate
+    return {
+        "file": file,
+        "content_sha256": support.content_sha256,
+        "charge": c.ledger,
+        "epsilon": c.epsilon,
+        "delta": c.delta,
+        "adjacency": c.adjacency,
+        "price": "free: post-processing of what the file holds",
+        "check": f"sotto verify certificate {shlex.quote(file)}",
+    }
+
+
+def rests_on_in_words(rests: Mapping[str, Any]) -> str:
+    """The same for a screen."""
+    return (
+        f"These answers are free: post-processing of {rests['file']} (content {rests['content_sha256'][:16]}, charge "
+        f"{rests['charge']}), which is all that they rest on. Check it: {rests['check']}"
+    )
 
 
 def _answers(support: Fitted, fields: Mapping[str, Any], *, scores: bool) -> Iterator[list[dict[str, Any]]]:
@@ -187,4 +211,5 @@ def _show(summary: Mapping[str, Any]) -> None:
     rows.append(["charged", f"nothing now; epsilon {rounded_up(spent['epsilon'], 6)} by 'sotto fit'"])
     rows.append(["seconds", f"{summary['seconds']:.1f}"])
     say_table("", ["", ""], rows)
+    say(rests_on_in_words(summary["certificate"]))
     say(summary["statement"])

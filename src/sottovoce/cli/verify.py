@@ -51,6 +51,7 @@ def certificate(
 
     kept = existing_ledger(ledger, None) if ledger else None
     records = read_private(private, unit=unit) if private else None
+    fitted: Fitted | None = None
     if file.suffix.lower() == ENDING:
         if rows is not None:
             raise ParameterError("--rows", str(rows), "left out: a fitted file holds what its certificate is for")
@@ -63,11 +64,14 @@ def certificate(
         checks = certificate.checks(_rows(rows) if rows else None, kept, records)
         whole = certificate.certificate if isinstance(certificate, RowsCertificate) else certificate
         statement = whole.statement
+    content = {} if fitted is None else {"content_sha256": fitted.content_sha256}
     if as_json:
-        put({"checks": [vars(check) for check in checks], "statement": statement})
+        put({"checks": [vars(check) for check in checks], **content, "statement": statement})
     else:
         marks = {True: "yes", False: "NO", None: "not looked at"}
         table("", ["", "holds", ""], [[check.what, marks[check.holds], check.told] for check in checks])
+        if fitted is not None:
+            put_text(f"Content: {fitted.content_sha256}")
         put_text(statement)
     if wrong := [check.what for check in checks if check.holds is False]:
         raise InputError(f"The certificate does not hold: {wrong[0]}.")

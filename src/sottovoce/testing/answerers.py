@@ -224,13 +224,13 @@ class _Answerer:
             raise broken("two equal answerers charge different events")
         if is_empty(plan.base) or isinstance(plan.base, NoOpDpEvent | NonPrivateDpEvent):
             raise broken(f"its event {plan.base} promises nothing, or costs nothing")
-        before = setting.cost(plan.base, base.delta).epsilon
+        before = min(setting.cost(plan.base, delta).epsilon for delta in (0.0, base.delta))
         if before > base.epsilon:
             left = rounded_down(base.epsilon, 9)
             raise broken(f"before its sample it costs epsilon {rounded_up(before, 9)}, and {left} is left for that")
         cost = setting.cost(plan.event, plan.report.delta).epsilon
-        if cost > price.epsilon or plan.report.epsilon < cost or plan.report.delta > price.delta:
-            raise broken(f"it costs epsilon {cost:.9g} and reports {plan.report.epsilon:.9g}")
+        if cost > price.epsilon or min(plan.report.epsilon, plan.epsilon) < cost or plan.report.delta > price.delta:
+            raise broken(f"it costs epsilon {cost:.9g} and reports {min(plan.report.epsilon, plan.epsilon):.9g}")
         if setting.rate is None and fingerprint(plan.event) != fingerprint(plan.base):
             raise broken("it has an amplified event without a sample")
         charge = plan.charge

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import permutations, product
+
 import numpy as np
 import pytest
 
@@ -23,7 +26,8 @@ from sottovoce.methods.base import Price, Reads
 from sottovoce.models.base import WritingRequest
 from sottovoce.models.fake import FakeScorer, FakeWriter
 from sottovoce.privacy.accounting.accountant import RdpAccountant
-from sottovoce.privacy.events import ApproximateDP, NonPrivateDpEvent, NoOpDpEvent, PureDP
+from sottovoce.privacy.accounting.event_cost import cost_of
+from sottovoce.privacy.events import ApproximateDP, BoundedRange, NonPrivateDpEvent, NoOpDpEvent, PureDP
 from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.testing import answer_worlds as worlds
@@ -49,6 +53,41 @@ def test_a_charge_is_one_point_where_a_ledger_adds_epsilons_and_the_event_where_
     assert plan.epsilon == pytest.approx(2.0, rel=1e-3)
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.01])
+@pytest.mark.parametrize("adds", [True, False])
+@pytest.mark.parametrize(("selection", "k"), [("joint", 4), ("one-shot", 2), ("one-shot", 12), ("ptr", 4)])
+def test_what_is_stated_holds_at_the_delta_that_it_is_stated_with(selection, k, adds, delta):
+    # A pure guarantee was once stated with the smaller epsilon that its event has at the price's delta.
+    if selection == "ptr" and delta == 0:
+        return
+    plan = make_answerer("ksa", selection=selection, k=k).plan(Price(1.0, delta), setting(adds_epsilons=adds))
+    assert RdpAccountant(RO).compose(plan.base).report(plan.report.delta).epsilon <= plan.epsilon <= 1.0
+    assert plan.report.delta <= delta
+
+
+@pytest.mark.parametrize("adjacency", [RO, AR])
+def test_one_list_has_the_noise_of_its_pure_epsilon_under_either_ledger(adjacency):
+    at = [replace(setting(adds_epsilons=adds), adjacency=adjacency) for adds in (True, False)]
+    plans = [make_answerer("ksa", k=4).plan(Price(1.0, 1e-6), each) for each in at]
+    assert plans[0].parameters == plans[1].parameters
+    assert {plan.charge for plan in plans} == {BoundedRange(1.0)}
+    # T3: x = 1 / (e - 1), rho = x - 1 - ln x.
+    assert cost_of(plans[1].charge).rho == pytest.approx(0.1233016, abs=1e-6)
+    # The exact law of lists of 2 of 3 keywords: a change of each count by up to its bound moves no loss past 1.
+    widths, rate = at[1].change.widths, plans[1].answerer.rate
+    lists = list(permutations(range(3), 2))
+
+    def law(counts):
+        ranked = sorted(counts, reverse=True)
+        utility = [-max(ranked[i] - counts[word] for i, word in enumerate(words)) for words in lists]
+        weights = np.exp(rate * np.array(utility, dtype=float))
+        return np.log(weights / weights.sum())
+
+    moves = product((-1, 0, 1), repeat=3) if widths == 2 else product((0, 1), repeat=3)
+    losses = [np.abs(law((6, 4, 3)) - law(tuple(np.add((6, 4, 3), move)))).max() for move in moves]
+    assert 0.4 < max(losses) <= 1.0
+
+
 @pytest.mark.parametrize("units", [100, 101, 10**9])
 def test_every_rate_of_a_sample_has_a_plan_that_spends_its_price(units):
     sampled = setting(units=units, sampling=ExpertSampling(1, 100, "without-replacement"))
@@ -61,7 +100,7 @@ def test_a_charge_never_promises_more_than_was_asked_and_never_less_than_it_cost
     for name, adds in ((name, adds) for name in ("esa", "ksa") for adds in (True, False)):
         for epsilon in (0.1, 1.0, 7.3):
             plan = make_answerer(name).plan(Price(epsilon, 1e-6), setting(adds_epsilons=adds))
-            cost = RdpAccountant(RO).compose(plan.charge).report(1e-6).epsilon
+            cost = RdpAccountant(RO).compose(plan.charge).report(plan.report.delta).epsilon
             assert cost <= epsilon * (1 + 1e-9)
             if adds:  # else what is charged is the event itself
                 assert plan.report.epsilon <= cost * (1 + 1e-9)

@@ -113,7 +113,7 @@ class AnswerPlan:
         base: The event of the one private step, before amplification.
         event: What is done to the data: ``base``, or the amplified sample of it.
         charge: What a ledger is charged for it: the event, or one point of its profile.
-        report: What it costs.
+        report: What it costs, at delta 0 where it has a pure guarantee within the price.
         epsilon: What is promised at the report's delta: the price that was asked, where it is all but used up.
     """
 
@@ -290,11 +290,12 @@ class Answerer(CheckedFloats, ABC):
         base = setting.base(price)
         answerer = self.calibrated(base, setting)
         event = answerer.event(setting)
-        alone = setting.cost(event, base.delta)
+        pure = setting.cost(event, 0.0)
+        fails = pure.epsilon > base.epsilon
+        alone = setting.cost(event, base.delta) if fails else pure
         if alone.epsilon > base.epsilon:
             limit = f"large enough for the settings given, which cost {rounded_up(alone.epsilon, 6)}"
             raise ParameterError("epsilon", base.epsilon, limit)
-        fails = setting.cost(event, 0.0).epsilon > base.epsilon
         delta = price.delta if fails else 0.0
         if setting.rate is None:
             amplified, report = event, alone

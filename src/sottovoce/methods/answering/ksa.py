@@ -236,7 +236,8 @@ class KSA(Answerer):
     def at(self, price: Price, change: ChangeType, adjacency: Adjacency, bounds: Sequence[str] = ()) -> Self:
         """Itself with its noise set so that one answer costs no more than a price.
 
-        One list is set by its pure epsilon: what a delta adds to a single selection is negligible (specification 6.3).
+        One list is set by its pure epsilon, whatever the ledger adds: what a delta adds to a single selection is
+        negligible (specification 6.3), and a ledger that adds rho is charged the exact rho of its bounded range (T3).
 
         Args:
             price: Of the answer.
@@ -251,7 +252,7 @@ class KSA(Answerer):
         answerer = replace(self, failure_delta=lost)
         if (self.sigma if self.selection == TEST else self.rate) is not None:
             return answerer
-        if self.selection == JOINT and not bounds:
+        if self.selection == JOINT:
             return answerer._with_noise(price.epsilon / (2 * change.widths))
         found = calibrate(
             lambda value: answerer._with_noise(value)._released(change),
