@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.cli import options as o
-from sottovoce.errors import ParameterError
+from sottovoce.errors import GIVEN, ParameterError
 
 if TYPE_CHECKING:
     from sottovoce.audits.exact.given import Given
@@ -95,7 +95,7 @@ def _require_suited(kind: str) -> None:
     suited = {"tokens": ("token",), "writer": ("answer",), "question_text": ("label", "answer")}
     for name, kinds in suited.items():
         if is_typed(name) and kind not in kinds:
-            raise ParameterError(flag_of_name(name), "typed", f"left out: the method answers with another kind, {kind}")
+            raise ParameterError(flag_of_name(name), GIVEN, f"left out: the method answers with another kind, {kind}")
 
 
 def _labels(asked: _Asked) -> tuple[Given, Price]:
