@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sottovoce.mechanisms.base import log_law
 from sottovoce.methods.poe import PoE
 from sottovoce.privacy.events import (
     ApproximateDP,
@@ -21,7 +22,7 @@ from sottovoce.privacy.events import (
 )
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing import label_worlds as worlds
-from sottovoce.testing.claims import claim_of, excess, log_law
+from sottovoce.testing.claims import claim_of, excess
 
 AR = Adjacency.ADD_REMOVE
 

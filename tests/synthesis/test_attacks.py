@@ -189,7 +189,7 @@ def test_a_planted_round_of_a_run_that_was_never_charged_does_not_leave(tmp_path
 
 def test_a_resume_under_another_ledger_is_refused_and_destroys_nothing(desk, monkeypatch):
     monkeypatch.setattr(Checkpoint, "finish", stop)
-    assert desk(*TERMS_OF_COMMAND)[0] == 1
+    assert desk(*TERMS_OF_COMMAND)[0] == 70
     monkeypatch.undo()
     monkeypatch.setenv("SOTTOVOCE_HOME", str(desk.folder / "home"))
     monkeypatch.chdir(desk.folder)
@@ -214,7 +214,7 @@ def test_a_resume_that_cannot_be_paid_keeps_its_folder(desk, monkeypatch):
     small = (*TERMS_OF_COMMAND, "--budget", "10,1e-5")
     monkeypatch.setattr(Account, "reserve", stop)
     monkeypatch.setattr(Checkpoint, "abandon", lambda checkpoint: checkpoint.close())
-    assert desk(*small)[0] == 1
+    assert desk(*small)[0] == 70
     monkeypatch.undo()
     monkeypatch.setenv("SOTTOVOCE_HOME", str(desk.folder / "home"))
     monkeypatch.chdir(desk.folder)

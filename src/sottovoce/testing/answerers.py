@@ -229,8 +229,9 @@ class _Answerer:
             left = rounded_down(base.epsilon, 9)
             raise broken(f"before its sample it costs epsilon {rounded_up(before, 9)}, and {left} is left for that")
         cost = setting.cost(plan.event, plan.report.delta).epsilon
-        if cost > price.epsilon or min(plan.report.epsilon, plan.epsilon) < cost or plan.report.delta > price.delta:
-            raise broken(f"it costs epsilon {cost:.9g} and reports {min(plan.report.epsilon, plan.epsilon):.9g}")
+        stated = min(plan.report.epsilon, plan.epsilon)
+        if cost > price.epsilon or stated < cost or plan.report.delta > price.delta:
+            raise broken(f"it costs epsilon {cost:.9g} and reports {stated:.9g}")
         if setting.rate is None and fingerprint(plan.event) != fingerprint(plan.base):
             raise broken("it has an amplified event without a sample")
         charge = plan.charge
