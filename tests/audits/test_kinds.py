@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -12,14 +13,18 @@ from sottovoce.audits.game.defences import DEFENCES, ScrubbedGame, defences_of
 from sottovoce.audits.game.games import FunctionGame, LabelGame
 from sottovoce.audits.kinds.exactly import audit_exactly
 from sottovoce.audits.kinds.extract import audit_extraction
-from sottovoce.audits.kinds.fitted import attack_of
+from sottovoce.audits.kinds.fitted import attack_of, audit_support
 from sottovoce.audits.kinds.membership import MembershipAudit, claim_of_answers, seeded
 from sottovoce.audits.report import Verdict
-from sottovoce.errors import MissingExtraError, ParameterError, RecordError
+from sottovoce.errors import InputError, MissingExtraError, ParameterError, RecordError
 from sottovoce.experts.partition import Partition
+from sottovoce.fitting.certificate import FitCertificate
 from sottovoce.methods.base import Price, make_method
+from sottovoce.methods.fitting.fitter import FitSetting, make_fitter
+from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer
-from sottovoce.privacy.unit import Adjacency
+from sottovoce.privacy.events import ApproximateDP
+from sottovoce.privacy.unit import Adjacency, Assignment, change_type
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records.sealed import Row
 from sottovoce.tasks import Task
@@ -44,8 +49,8 @@ def knows_its_own(task, context, query):
 
 def test_the_delta_of_several_answers_is_not_rounded_below_what_they_spend():
     # 5 * 1e-6 is 4.9999999999999996e-06 in floating point, at which five answers of delta 1e-6 have no epsilon.
-    played = LabelGame(make_method("pbs"), FakeScorer(), TASK, Price(1.0, 1e-6))
-    claim = claim_of_answers(played, 5)
+    event = ApproximateDP(1.0, 1e-6)
+    claim = claim_of_answers(SimpleNamespace(event=event, price=Price(1.0, 1e-6), adjacency=Adjacency.REPLACE_ONE), 5)
     assert claim.delta == 5e-6
     assert claim.epsilon == pytest.approx(5.0)
 
@@ -185,6 +190,25 @@ def test_a_fitted_file_is_attacked_by_its_method(method, parameters, kind):
     class Certificate:
         def __init__(self):
             self.method, self.parameters, self.epsilon, self.delta = method, parameters, 4.0, 1e-6
-            self.adjacency = "replace-one"
+            self.adjacency, self.asked = "replace-one", {"currency": "rho"}
 
-    assert isinstance(attack_of(Certificate()), kind)
+    attack = attack_of(Certificate())
+    assert isinstance(attack, kind)
+    assert not attack.plan.setting.adds_epsilons
+
+
+def test_the_claim_of_a_fit_is_that_of_its_certificate_whatever_its_ledger_adds_up():
+    # Two turns of one choice: by adding epsilons they would cost 0.612, by the rho of this ledger they cost 1.
+    swap = change_type(Assignment.OWN_SLOT, Adjacency.REPLACE_ONE)
+    setting = FitSetting(4, 20, 40, Adjacency.REPLACE_ONE, swap, 20, adds_epsilons=False)
+    plan = make_fitter("choice", k=2).plan(Price(1.0, 1e-6), setting)
+    told = FitCertificate.of(
+        plan, labels=[*"abcd"], content_sha256="", model="", embedding="", isolation=Isolation.BY_CONSTRUCTION,
+        seeded=False, data="", ledger="", asked={"currency": "rho", "version": ""},
+    )  # fmt: skip
+    found = audit_support(SimpleNamespace(certificate=told), 1, 1)
+    assert (found.claim["epsilon"], found.claim["delta"], told.epsilon) == (1.0, 1e-6, 1.0)
+    assert ", and 1 is claimed" in found.reason
+    other = replace(told, parameters={**told.parameters, "rate": told.parameters["rate"] / 2})
+    with pytest.raises(InputError, match="changed after it was fitted"):
+        audit_support(SimpleNamespace(certificate=other), 1, 1)

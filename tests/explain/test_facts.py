@@ -213,6 +213,29 @@ def test_an_audit_is_read_by_its_schema(tmp_path):
             read_audit(file)
 
 
+def test_an_audit_stands_on_the_page_of_what_it_tested_alone(made):
+    c = made[0].certificate
+    told = {
+        "kind": "fitted", "subject": "class-means, as fitted", "verdict": "no violation found", "reason": "r",
+        "date": "", "measured": None, "setting": {"parameters": dict(c.parameters)},
+        "claim": {"epsilon": c.epsilon, "delta": c.delta, "adjacency": c.adjacency, "own_curve": True},
+    }  # fmt: skip
+    shown = rows_of(facts_of(made[0], audit=told), "Audit")
+    assert shown["claim that was tested"] == "epsilon 4 at delta 1e-06, replace-one"
+    claim = told["claim"]
+    for other, words in (
+        ({"subject": "another method"}, "it tested another method"),
+        ({"claim": {**claim, "adjacency": "add-remove"}}, "epsilon 4 at delta 1e-06, add-remove, and the file is"),
+        ({"claim": {**claim, "epsilon": 0.0001}}, "it tested epsilon 0.0001 at"),
+        ({"claim": {**claim, "delta": 0.5}}, "at delta 0.5"),
+        ({"setting": {"parameters": {}}}, "other parameters"),
+    ):
+        with pytest.raises(InputError, match=f"not of this release: .*{words}"):
+            facts_of(made[0], audit={**told, **other})
+    broken = {**told, "verdict": "could not run", "claim": None}
+    assert rows_of(facts_of(made[0], audit=broken), "Audit")["verdict"] == "could not run"
+
+
 def test_what_the_owner_says_is_escaped(made):
     page = html_of(facts_of(made[0], about={"name": "<b>x</b>", "operator": "<i>us</i>"}))
     assert "&lt;b&gt;x" in page

@@ -106,3 +106,9 @@ def test_agreement_is_the_mean_difference_beside_that_of_all_pairs():
     between = np.mean([(a - b) ** 2 for i, a in enumerate(every) for j, b in enumerate(every) if i != j])
     assert agreement(first, second).score(np.ones(12)) == pytest.approx(1 - within / between)
     assert agreement(first, first).score(np.ones(12)) == 1.0
+
+
+def test_a_verdict_is_three_lines_whatever_blanks_stand_between_them():
+    assert read_verdict(" faithfulness: 5 \r\n\n\tcoverage:2\n \nFluency:\t4\n\n") == (5.0, 2.0, 4.0)
+    for text in ("faithfulness: 5\ncoverage: 2", "faithfulness: 5\ncoverage: 2\nfluency: 4\nSo it is.", "\n" * 100_000):
+        assert np.isnan(read_verdict(text)).all()

@@ -176,15 +176,20 @@ class VectorAttack:
         canaries: int = 200,
         labels: int = 2,
         margin: bool = False,
+        adds_epsilons: bool = True,
     ) -> VectorAttack:
         """An attack on a fitter that gives a ``LinearSupport``, at a price.
+
+        ``adds_epsilons`` as of the ledger that pays (``FitSetting``).
 
         Raises:
             ParameterError: The fitter is of another kind, or the price suits no parameter of it.
         """
         if fitter.gives is not LinearSupport:
             raise ParameterError("fitter", fitter.name, "one that gives a classifier, such as class-means")
-        return cls(fitter.plan(price, _setting(adjacency, labels, canaries, canaries)), margin)
+        return cls(
+            fitter.plan(price, _setting(adjacency, labels, canaries, canaries, adds_epsilons=adds_epsilons)), margin
+        )
 
     @property
     def canaries(self) -> int:
@@ -233,6 +238,7 @@ class TextAttack:
         *,
         texts: int = 20,
         labels: int = 4,
+        adds_epsilons: bool = True,
     ) -> TextAttack:
         """An attack on a fitter that draws public texts for every label, at a price.
 
@@ -242,6 +248,7 @@ class TextAttack:
             adjacency: The relation.
             texts: Public texts; an even number.
             labels: How many.
+            adds_epsilons: As of the ledger that pays (``FitSetting``).
 
         Raises:
             ParameterError: The fitter is of another kind, or the price suits no parameter of it.
@@ -250,7 +257,7 @@ class TextAttack:
             raise ParameterError("fitter", fitter.name, "one that draws texts for every label, such as choice")
         swaps = adjacency is Adjacency.REPLACE_ONE
         units = labels * (texts // 2 if swaps else texts)
-        return cls(fitter.plan(price, _setting(adjacency, labels, texts, units, texts)))
+        return cls(fitter.plan(price, _setting(adjacency, labels, texts, units, texts, adds_epsilons=adds_epsilons)))
 
     @property
     def canaries(self) -> int:
@@ -306,16 +313,26 @@ class LabelAttack:
 
     @classmethod
     def on(
-        cls, fitter: Fitter, price: Price, adjacency: Adjacency = Adjacency.REPLACE_ONE, *, texts: int = 1
+        cls,
+        fitter: Fitter,
+        price: Price,
+        adjacency: Adjacency = Adjacency.REPLACE_ONE,
+        *,
+        texts: int = 1,
+        adds_epsilons: bool = True,
     ) -> LabelAttack:
         """An attack on a fitter that asks experts about public texts, at a price.
+
+        ``adds_epsilons`` as of the ledger that pays (``FitSetting``).
 
         Raises:
             ParameterError: The fitter is of another kind, or the price suits no parameter of it.
         """
         if not fitter.asks_experts:
             raise ParameterError("fitter", fitter.name, "one that asks experts, such as label-public")
-        return cls(fitter.plan(price, _setting(adjacency, 2, texts, 1 + len(_BYSTANDERS), texts)))
+        return cls(
+            fitter.plan(price, _setting(adjacency, 2, texts, 1 + len(_BYSTANDERS), texts, adds_epsilons=adds_epsilons))
+        )
 
     @property
     def canaries(self) -> int:
@@ -387,7 +404,9 @@ class _Experts:
             ensemble.close()
 
 
-def _setting(adjacency: Adjacency, labels: int, dimension: int, units: int, candidates: int = 0) -> FitSetting:
+def _setting(
+    adjacency: Adjacency, labels: int, dimension: int, units: int, candidates: int = 0, *, adds_epsilons: bool
+) -> FitSetting:
     return FitSetting(
         labels=COUNT.read("labels", labels),
         dimension=COUNT.read("dimension", dimension),
@@ -395,6 +414,7 @@ def _setting(adjacency: Adjacency, labels: int, dimension: int, units: int, cand
         adjacency=adjacency,
         change=change_type(Assignment.OWN_SLOT, adjacency),
         candidates=candidates,
+        adds_epsilons=adds_epsilons,
     )
 
 

@@ -149,4 +149,12 @@ MUTANTS = [
         "adjacency, delta) <= factor**2 * epsilon)",
         POWER,
     ),
+    Mutant(
+        "claim-of-another-ledger",
+        "a fitted file is audited for what its event costs by every bound, not for what it promises by its ledger's",
+        "audits/kinds/fitted.py",
+        'adds = certificate.asked["currency"] == "epsilon"',
+        "adds = True",
+        ("tests/audits/test_kinds.py",),
+    ),
 ]

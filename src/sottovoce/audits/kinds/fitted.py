@@ -17,12 +17,14 @@ from sottovoce.audits.one_run import curve_p_value
 from sottovoce.audits.power import ceiling_of_one_run, power_of_one_run
 from sottovoce.audits.report import Measured, Report, Verdict, curve_points, reason_of
 from sottovoce.audits.tradeoff import TradeOff
-from sottovoce.errors import ParameterError
+from sottovoce.errors import InputError, ParameterError
 from sottovoce.fitting.certificate import FitCertificate
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import Fitter, make_fitter
 from sottovoce.methods.fitting.support import LinearSupport
+from sottovoce.privacy.event_json import event_from_json
+from sottovoce.privacy.events import describe
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 
@@ -40,18 +42,26 @@ def audit_support(fitted: Fitted, runs: int, seed: int) -> Report:
 
     Raises:
         ParameterError: There is no attack on fits of this method.
+        InputError: The certificate does not hold by itself, or its event is not that of its parameters.
     """
     certificate = fitted.certificate
+    certificate.require_sound("the fitted file")
     attack = attack_of(certificate)
     adjacency = Adjacency.parse(certificate.adjacency)
     guesses = max(1, round(SHARE * runs * attack.canaries))
     found = audit_fit(attack, runs, seeded(seed), SeededRandomness(seed), guesses=guesses)
-    event = attack.plan.event
+    epsilon, delta, event = certificate.epsilon, certificate.delta, event_from_json(certificate.event)
+    if attack.plan.event != event:
+        raise InputError(
+            f"The certificate names {describe(event)}, and {certificate.method} with its parameters draws "
+            f"{describe(attack.plan.event)}. The file was changed after it was fitted: restore it from a copy, "
+            "or fit again."
+        )
     curve = TradeOff.of_event(event, adjacency)
-    ceiling = ceiling_of_one_run(found.canaries, guesses, curve, found.delta, ALPHA)
+    ceiling = ceiling_of_one_run(found.canaries, guesses, curve, delta, ALPHA)
     powers = {
         leak: power_of_one_run(found.canaries, guesses, curve, truth, ALPHA).power
-        for leak, truth in Claim.of(found.epsilon, found.delta, adjacency, event).leaks().items()
+        for leak, truth in Claim.of(epsilon, delta, adjacency, event).leaks().items()
     }
     measured = Measured(
         found.lower_bound, 1 - ALPHA, ceiling=ceiling.perfect, ceiling_on_curve=ceiling.on_curve, powers=powers
@@ -59,9 +69,9 @@ def audit_support(fitted: Fitted, runs: int, seed: int) -> Report:
     p_value = curve_p_value(found.canaries, guesses, found.correct, curve)
     verdict = Verdict.VIOLATION if p_value <= ALPHA else Verdict.NONE_FOUND
     claim = {
-        "epsilon": found.epsilon,
-        "delta": found.delta,
-        "adjacency": found.adjacency,
+        "epsilon": epsilon,
+        "delta": delta,
+        "adjacency": adjacency.value,
         "own_curve": True,
         "curve": curve_points(curve),
     }
@@ -82,9 +92,9 @@ def audit_support(fitted: Fitted, runs: int, seed: int) -> Report:
     }
     return Report(
         "fitted",
-        f"{certificate.method}, as fitted",
+        as_fitted(certificate.method),
         verdict,
-        reason_of(verdict, measured, found.epsilon),
+        reason_of(verdict, measured, epsilon),
         claim,
         measured,
         setting,
@@ -93,19 +103,25 @@ def audit_support(fitted: Fitted, runs: int, seed: int) -> Report:
     )
 
 
+def as_fitted(method: str) -> str:
+    """The subject of an audit of a fitted file."""
+    return f"{method}, as fitted"
+
+
 def attack_of(certificate: FitCertificate) -> Attack:
-    """The attack on fits of a certificate's method, at its parameters and price.
+    """The attack on fits of a certificate's method, at its parameters and price, by the accounting of its ledger.
 
     Raises:
         ParameterError: There is none.
     """
     fitter: Fitter = make_fitter(certificate.method, **dict(certificate.parameters))
     price = Price(certificate.epsilon, certificate.delta)
+    adds = certificate.asked["currency"] == "epsilon"
     adjacency = Adjacency.parse(certificate.adjacency)
     if fitter.gives is LinearSupport:
-        return VectorAttack.on(fitter, price, adjacency, margin=certificate.method == "dp-logistic")
+        return VectorAttack.on(fitter, price, adjacency, margin=certificate.method == "dp-logistic", adds_epsilons=adds)
     if "k" in fitter.options:
-        return TextAttack.on(fitter, price, adjacency)
+        return TextAttack.on(fitter, price, adjacency, adds_epsilons=adds)
     if fitter.asks_experts:
-        return LabelAttack.on(fitter, price, adjacency)
+        return LabelAttack.on(fitter, price, adjacency, adds_epsilons=adds)
     raise ParameterError("method", certificate.method, "one with an attack on its fits")

@@ -45,6 +45,7 @@ ABOUT: Final = {
 }
 """What the owner is asked for, by the name to give it under."""
 _PRIORS: Final = (0.01, 0.1, 0.5)
+_OF_AN_AUDIT: Final = ("kind", "subject", "verdict", "reason", "date", "measured", "claim", "setting")
 _AUDIT_BYTES: Final = 50_000_000
 
 
@@ -124,7 +125,7 @@ def read_audit(file: Path) -> dict[str, Any]:
         sound = False
     if not sound:
         raise InputError(f"{file} holds no audit. Write one with: sotto audit ... --json > {file.name}")
-    return {name: told[name] for name in ("kind", "subject", "verdict", "reason", "date", "measured", "claim")}
+    return {name: told[name] for name in _OF_AN_AUDIT}
 
 
 def facts_of(
@@ -146,13 +147,15 @@ def facts_of(
         about: What the owner said.
 
     Raises:
-        InputError: The certificate does not hold, by itself or against the ledger.
+        InputError: The certificate does not hold, by itself or against the ledger, or the audit is of another claim.
     """
     c, said = fitted.certificate, dict(about or {})
     if ledger is None:
         c.require_sound("the fitted file")
     else:
         c.require_charged(fitted.content_sha256, ledger)
+    if audit is not None:
+        _require_same_claim(audit, c)
     adjacency = Adjacency(c.adjacency)
     subject = said.get("name") or f"{c.method} for {len(c.labels)} labels"
     return Facts(
@@ -297,12 +300,45 @@ def _audit(audit: Mapping[str, Any] | None) -> Section:
     rows = [
         ("date", str(audit["date"])),
         ("of", f"{audit['subject']}, by {audit['kind']}"),
+        *([("claim that was tested", _claim_in_words(audit["claim"]))] if audit["claim"] else []),
         ("verdict", audit["verdict"]),
     ]
     rows += [
         (f"found with an ideal attack if it leaks {leak}", _power(p)) for leak, p in measured.get("powers", {}).items()
     ]
     return Section("Audit", rows, str(audit["reason"]))
+
+
+def _claim_in_words(claim: Mapping[str, Any]) -> str:
+    return f"epsilon {rounded_up(claim['epsilon'], 6)} at delta {rounded_up(claim['delta'], 6)}, {claim['adjacency']}"
+
+
+def _require_same_claim(audit: Mapping[str, Any], c: Any) -> None:
+    """An audit speaks of this release where it is of a fitted file with its method, its parameters and its claim.
+
+    One that could not run has no claim; its verdict says so.
+
+    Raises:
+        InputError: It is of something else.
+    """
+    from sottovoce.audits.kinds.fitted import as_fitted
+
+    tested = audit["claim"]
+    if tested is None:
+        return
+    own = {"epsilon": c.epsilon, "delta": c.delta, "adjacency": c.adjacency}
+    if audit["subject"] != as_fitted(c.method):
+        found, wanted = str(audit["subject"]), as_fitted(c.method)
+    elif any(tested[name] != value for name, value in own.items()):
+        found, wanted = _claim_in_words(tested), _claim_in_words(own)
+    elif audit["setting"].get("parameters") != dict(c.parameters):
+        found, wanted = "other parameters", f"those of {c.method} in the certificate"
+    else:
+        return
+    raise InputError(
+        f"The audit is not of this release: it tested {found}, and the file is {wanted}. Audit the file itself: "
+        "sotto audit FILE --json."
+    )
 
 
 def _power(power: float) -> str:
