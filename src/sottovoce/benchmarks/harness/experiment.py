@@ -40,6 +40,7 @@ class Settings:
         shots: Demonstrations in a prompt, for experiments that vary it.
         writer: Model that writes texts, as behind ``--model``; empty for ``model``.
         experts: Numbers of experts that write an answer, for experiments on long answers.
+        methods: Which methods, for experiments that can measure some alone; ``all`` for every one of them.
     """
 
     model: str = "embedded"
@@ -55,6 +56,7 @@ class Settings:
     shots: tuple[int, ...] = ()
     writer: str = ""
     experts: tuple[int, ...] = ()
+    methods: tuple[str, ...] = ()
 
     def changed(self, **given: Any) -> Settings:
         """With the values that are not ``None`` put in.
