@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from sottovoce.benchmarks.harness.experiment import Result
 from sottovoce.benchmarks.studies.plan_tables import KEPT, MOST_BYTES, as_text, main, tables
 from sottovoce.cli import run
 from sottovoce.errors import InputError, ParameterError
@@ -29,6 +31,8 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.session import PrivateICL
 from sottovoce.tasks import Task
+
+RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 
 ASKED = {"records": 240, "labels": 4, "questions": 100, "epsilon": 4.0}
 SETS = {"one": 4, "two": 4, "three": 4}
@@ -184,14 +188,44 @@ def test_sets_that_are_kept_back_take_no_part_unless_they_are_named():
 
 
 def test_another_model_is_told_so_and_gets_no_classifier():
-    found = planned({}, changes={"model": "hf:some/model"})
+    found = planned({}, changes={"model": "vllm:some/model"})
     assert (found.advised.method, found.model) == ("choice", "embedded")
-    assert "of 'hf:some/model' nothing was" in found.reason
-    assert "sotto bench run frontier --model hf:some/model" in found.reason
-    assert "--model hf:some/model" in found.commands[0]
-    assert "--method poe --calibrate" in found.reason
-    assert "--calibrate" not in planned({}).reason
+    assert "of 'vllm:some/model' nothing was" in found.reason
+    assert "sotto bench run frontier --model vllm:some/model" in found.reason
+    assert "--model vllm:some/model" in found.commands[0]
+    assert "--method poe --calibrate" not in found.reason
     assert "of 'embedded' nothing" not in planned({}).reason
+
+
+def test_a_language_model_gets_a_classifier_of_its_hidden_states_and_is_told_what_is_known_of_it():
+    found = planned({}, changes={"model": "hf:some/model"})
+    assert found.advised.method == "class-means"
+    assert "--method class-means" in found.commands[0]
+    assert "--model hf:some/model" in found.commands[0]
+    assert "of 'hf:some/model' nothing was" in found.reason
+    assert "hidden states" in found.reason
+    assert "--method poe --calibrate" in found.reason
+    assert "hidden states" not in planned({}).reason
+    pure = planned({}, changes={"model": "hf:some/model", "delta": 0.0})  # no classifier has a pure price
+    assert "hidden states" not in pure.reason
+
+
+def test_what_is_said_of_hidden_states_was_measured():
+    measured = Result.read(RESULTS / "real-checkpoint" / "checkpoint-fits.json").cells
+    reason = planned({}, changes={"model": "hf:some/model"}).reason
+    for told, task, method, option in (
+        ("AG News 60 %", "agnews", "class-means, hidden states", "layer 20, mean, with the model's own answer"),
+        ("(zero-shot 53,", "agnews", "zero-shot", "checkpoint"),
+        ("-o prior_weight=0 63)", "agnews", "class-means, hidden states", "layer 20, mean, alone"),
+        ("TREC 35 %", "trec", "class-means, hidden states", "layer 20, mean, with the model's own answer"),
+        ("(zero-shot 19,", "trec", "zero-shot", "checkpoint"),
+        ("-o prior_weight=0 54)", "trec", "class-means, hidden states", "layer 20, mean, alone"),
+        ("'embedded' 76", "agnews", "class-means, built-in encoder", "with the model's own answer"),
+        ("and 50 %", "trec", "class-means, built-in encoder", "with the model's own answer"),
+    ):
+        (cell,) = (c for c in measured if (c.key.task, c.key.method, c.key.option) == (task, method, option))
+        assert told in reason
+        assert f"{round(cell.mean)}" in told
 
 
 def test_a_pure_budget_buys_no_gaussian_fit():

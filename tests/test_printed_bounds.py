@@ -46,7 +46,7 @@ BOUND_NO_LOSS = {
     "testing": {  # says by how much a contract was broken; a contract that holds prints none of them
         "rho * order", "epsilon", "delta", "claim.pure", "claim.width", "cost", "price.epsilon", "price.delta",
         "stated", "charged", "least", "most", "x", "time.perf_counter() - started", "ratio", "value", "lost", "point",
-        "allowed", "square / len(flat)",
+        "allowed", "square / len(flat)", "plan.report.epsilon",
     },
 }  # fmt: skip
 """By room: what is rounded to the nearest since it promises nothing, such as times, accuracies and limits of input."""

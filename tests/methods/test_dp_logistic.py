@@ -27,6 +27,7 @@ from sottovoce.methods.dp_logistic import (
     DpLogistic,
     DpLogisticStep,
     _map,
+    _trust,
     classifier,
 )
 from sottovoce.methods.fitting.fitter import make_fitter
@@ -241,7 +242,7 @@ def residuals(adjacency, iterations, source, scale=1.0, units=40) -> np.ndarray:
     vectors = rng.normal(size=(units, 6))
     block = Block(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), rng.integers(0, 5, units), range(units))
     place = setting(adjacency, labels=5, dimension=6, units=units)
-    plan = DpLogistic(iterations=iterations).plan(PRICE, place)
+    plan = DpLogistic(iterations=iterations, prior_weight=0.0).plan(PRICE, place)  # no weight is taken off evidence
     private = Blocks([block])
     drawn = replace(plan.fitter, sigma=plan.fitter.sigma * scale)
     support = drawn.fit(plan, private, without_pool(), source)
@@ -392,3 +393,22 @@ def test_a_pool_that_does_not_vary_leaves_no_coordinate_out():
     for pool in (wide, np.repeat(wide, 5, axis=0)):
         assert _map(pool, 0.1).matrix.shape == (COORDINATES + 9, COORDINATES + 9)
     assert len(_map(np.vstack([wide, -wide, np.roll(wide, 1)]), 0.1).matrix) == COORDINATES
+
+
+def test_evidence_counts_less_where_there_is_little_of_it():
+    # By hand: 10 units a label count in full, 5 half; noise of 0.4 counts half; noise of 2 is
+    # more than 1 / 0.6, and nothing counts.
+    assert _trust(0.2, 10) == _trust(0.05, 500) == 1.0
+    assert _trust(0.2, 5) == pytest.approx(0.5)
+    assert _trust(0.4, 10) == pytest.approx(0.5)
+    assert _trust(2.0, 500) == 0.0
+
+
+def test_without_a_name_that_means_something_evidence_counts_in_full():
+    block = Block(np.tile([[1.0, 0.0], [0.0, 1.0]], (4, 1)), [0, 1] * 4, range(8))
+    found = {}
+    for weight in (0.0, 1.0):
+        plan = DpLogistic(prior_weight=weight).plan(Price(1.0, 1e-6), setting(Adjacency.REPLACE_ONE, units=8))
+        found[weight] = plan.fitter.fit(plan, Blocks([block]), without_pool(), SeededRandomness(1))
+    assert np.abs(found[0.0].weights).max() > 0
+    assert np.abs(found[1.0].weights).max() == np.abs(found[1.0].offset).max() == 0  # zero-shot stands

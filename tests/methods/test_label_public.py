@@ -15,11 +15,13 @@ from scipy.stats import binom, chisquare
 from fits import CHANGES, POOL, QUESTIONS, records, setting, several, task
 from sottovoce.errors import ParameterError
 from sottovoce.experts.label_scores import ExpertOutputs
+from sottovoce.experts.public_map import PublicMap
 from sottovoce.fitting.fit import fit
 from sottovoce.fitting.fitted import Fitted
+from sottovoce.methods import label_public
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import make_fitter
-from sottovoce.methods.label_public import LabelPublic, PublicLabelStep, spread_out
+from sottovoce.methods.label_public import MOST_REACH, LabelPublic, PublicLabelStep, classifier, spread_out
 from sottovoce.methods.prior_poe import PriorPoE
 from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.ledger.budget import Budget
@@ -167,8 +169,10 @@ def test_no_two_neighbours_give_labels_that_differ_by_more_than_the_price(adjace
     [pytest.param(Adjacency.ADD_REMOVE, marks=pytest.mark.slow), Adjacency.REPLACE_ONE],
     ids=lambda a: a.value,
 )
-def test_labels_are_drawn_by_the_law_that_is_charged(adjacency):
+def test_labels_are_drawn_by_the_law_that_is_charged(adjacency, monkeypatch):
     # 4,000 fits of two texts; false alarm 1e-6. Twice the rate is missed with less than 1e-6.
+    monkeypatch.setattr(label_public, "classifier", lambda *_: None)  # follows from the labels, at more time than they
+    monkeypatch.setattr(PublicMap, "concentrating", lambda *_: (EYE, None))
     place = setting(adjacency, candidates=2)
     plan = LabelPublic(texts=2).plan(Price(1.0), place)
     experts = [[(0.7, 0.3), (0.6, 0.4), (0.2, 0.8)], [(0.1, 0.9), (0.4, 0.6)]]
@@ -187,6 +191,54 @@ def test_labels_are_drawn_by_the_law_that_is_charged(adjacency):
     assert not fits(LabelPublic(texts=2, rate=2 * plan.fitter.rate))
 
 
+# What follows from the labels
+
+EYE = PublicMap(np.zeros(2), np.eye(2))
+NORTH_AND_EAST = np.array([[0.0, 1.0], [1.0, 0.0]])
+
+
+def evidence(labels, log_prior, reach=1.0, texts=NORTH_AND_EAST, prior_weight=5.0):
+    """Nats that a text of the north and one of the east get beside the model's own answer."""
+    found = classifier(np.asarray(texts), labels, np.asarray(log_prior), reach, EYE, prior_weight)
+    return found.log_probabilities(NORTH_AND_EAST, np.zeros((2, 2))), found
+
+
+def test_weights_are_the_mode_of_the_posterior():
+    # One text north, drawn as label 0 around an even prior, reach 1. The slope of log p - |w|^2 / 2 vanishes where
+    # w_0 = 1 - p and w_1 = -w_0, so that w_0 = 1 / (1 + exp(2 w_0)). Solved by hand: 0.337416.
+    scores, found = evidence([0], [[math.log(0.5)] * 2], texts=[[0.0, 1.0]], prior_weight=0.0)
+    w = found.weights[0, 1]
+    assert w == pytest.approx(0.337416, abs=1e-5)
+    assert found.weights[1, 1] == pytest.approx(-w)
+    assert scores[1] == pytest.approx(np.log([0.5, 0.5]))  # nothing was said of the east
+
+
+def test_labels_that_repeat_the_models_own_answers_change_nothing():
+    sure = [[0.0, -60.0], [-60.0, 0.0]]
+    scores, _ = evidence([0, 1], sure, reach=MOST_REACH)
+    assert scores == pytest.approx(np.log(0.5), abs=1e-9)
+    scores, _ = evidence([1, 0], sure, reach=MOST_REACH)  # and those that contradict it change a good deal
+    assert scores[0, 1] > scores[0, 0] + 5
+
+
+def test_where_records_can_hardly_move_a_label_the_models_own_answer_stands():
+    labels, even = [0, 1], [[math.log(0.5)] * 2] * 2
+    leads = [float(np.ptp(evidence(labels, even, reach)[0][0])) for reach in (0.01, 0.1, 1.0)]
+    assert leads == sorted(leads)
+    assert leads[0] < 1e-4
+    few, many = (
+        LabelPublic(texts=3).plan(Price(1.0, 1e-6), setting(Adjacency.REPLACE_ONE, candidates=3, units=units))
+        for units in (2, 200)
+    )
+    assert few.fitter.reach(few.setting) == pytest.approx(many.fitter.reach(many.setting) / 100)
+
+
+def test_a_text_that_no_expert_can_read_leaves_finite_weights():
+    scores, found = evidence([0, 0], [[0.0, -math.inf], [-math.inf, 0.0]], reach=MOST_REACH)
+    assert np.isfinite(found.weights).all()
+    assert np.isfinite(scores).all()
+
+
 # From records to answers
 
 
@@ -201,7 +253,7 @@ def test_a_fit_answers_questions_and_every_text_is_asked_of_every_expert_once(ad
     assert {example.fields["text"] for example in fitted.support.examples} == set(POOL)
     known = {example.fields["text"]: example.label for example in fitted.support.examples}
     assert (known["a fee on my bill"], known["somebody stole it"]) == (0, 1)
-    assert model.contexts_read == 2 * 300 + 1  # embedded, read as experts; and the demonstrations
+    assert model.contexts_read == 2 * 300  # embedded, and read as experts; a classifier answers
 
 
 @pytest.mark.cases(5)

@@ -51,6 +51,12 @@ DISCOUNT: Final = 1.6
 """How much the known noise of a score takes off its weight beside the label's name."""
 EVEN_NOISE: Final = 0.15
 """Noise of a class mean at which the label's name counts one and a half times; with much more it counts twice."""
+LEAST_SIGNAL: Final = 0.6
+"""Class mean in deviations of its noise, below which evidence says nothing beside the label's name."""
+FULL_SIGNAL: Final = 5.0
+"""The same from which on it counts in full."""
+FULL_UNITS: Final = 10.0
+"""Units a label from which on it counts in full."""
 COUNT_SHARE: Final = 0.04
 """Share of mu squared for the number of units, where that is private."""
 LEAST_UNITS: Final = 10.0
@@ -162,7 +168,8 @@ class DpLogistic(Fitter):
             summed = noisy_sum(rule, squared_l2, self._noise(setting), setting, private, randomness)
             path.append(path[-1] + length * summed.reshape(path[-1].shape))
         weights = np.mean(path[1:][-AVERAGED:], axis=0)
-        return classifier(weights, reach * self.clip, noise, mapped, self.prior_weight)
+        trust = _trust(noise, units / setting.labels) if self.prior_weight else 1.0
+        return classifier(weights, reach * self.clip, noise, mapped, self.prior_weight, trust)
 
     def _noise(self, setting: FitSetting) -> RoundedGaussian:
         """Of one iteration."""
@@ -171,7 +178,12 @@ class DpLogistic(Fitter):
 
 
 def classifier(
-    weights: FloatArray, reach: float, noise: float, mapped: PublicMap | None, prior_weight: float = 1.0
+    weights: FloatArray,
+    reach: float,
+    noise: float,
+    mapped: PublicMap | None,
+    prior_weight: float = 1.0,
+    trust: float = 1.0,
 ) -> LinearSupport:
     """The classifier of noisy weights, which counts beside a label's name as its known noise allows.
 
@@ -181,16 +193,29 @@ def classifier(
         noise: Deviation of the noise in a class mean.
         mapped: The map that the vectors went through.
         prior_weight: Power of the model's own answer where there is no noise.
+        trust: How much the weights count beside it.
     """
     dimension = weights.shape[1] - 1
     return LinearSupport(
-        weights=weights[:, :-1],
-        offset=CONSTANT * weights[:, -1],
+        weights=trust * weights[:, :-1],
+        offset=trust * CONSTANT * weights[:, -1],
         spread=np.full(dimension, DISCOUNT * (reach * noise) ** 2),
         bias=np.zeros(len(weights)),
         prior_weight=prior_weight * (1.0 + noise / (noise + EVEN_NOISE)),
         mapped=mapped,
     )
+
+
+def _trust(noise: float, units: float) -> float:
+    """How much evidence counts beside the label's name: less where there is little of it, as an insurance.
+
+    Args:
+        noise: Deviation of the noise in a class mean.
+        units: A label.
+    """
+    if noise * LEAST_SIGNAL > 1:
+        return 0.0
+    return min(1.0, 1 / (FULL_SIGNAL * noise)) * min(1.0, units / FULL_UNITS)
 
 
 def _map(pool: FloatArray, noise: float) -> PublicMap:

@@ -1,27 +1,32 @@
 """Public texts labelled privately: experts answer some public texts once, and these are demonstrations from then on.
 
 The texts are chosen beforehand from public text alone, far apart from each other; each is one answer of Prior x PoE.
+Where the answering model has the embedding that chose, a classifier answers in place of the demonstrations: the model's
+own answer, moved by what the labels say beyond it (``classifier``). It costs nothing more.
 
 Guarantee   An answer is a bounded-range selection of eta = rate * clip * widths of a change. m answers, one for each
             text that was chosen, are m adaptive ones. Whoever sees the labelled texts sees these answers and no more.
 Assumes     Isolation of the model, as for Prior x PoE. The texts and their order were fixed before a record was read.
-Sources     Papernot et al. (2017) for teachers that label public data; specification 5.16, 5.1.8, T6.
+Sources     Papernot et al. (2017) for teachers that label public data; specification 5.16, 5.1.8, T6. Proof beside the
+            code: docs/proofs/label_public.md. The classifier is post-processing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 from typing import Annotated, ClassVar, Final, Self, final
 
 import numpy as np
 
 from sottovoce.errors import ParameterError
 from sottovoce.experts.label_scores import ExpertOutputs
+from sottovoce.experts.public_map import PublicMap
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PrivateSums, PublicInputs, register_fitter
-from sottovoce.methods.fitting.support import DemonstrationSupport, Support
+from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport, Support
 from sottovoce.methods.poe import Clip, PriorWeight
 from sottovoce.methods.prior_poe import PriorPoE
 from sottovoce.models.base import FloatArray
@@ -39,6 +44,19 @@ MANY_TEXTS: Final = 64
 """Texts that are labelled where the caller says nothing: more of them add little, and each answer is noisier."""
 MOST_TEXTS: Final = 128
 """Most texts."""
+NOISE: Final = 0.1
+"""What concentrates embeddings before labels are learned from: few texts tell few coordinates."""
+REACH: Final = 0.1
+"""Deviation of a learned log-odds, in the most nats that all records together can put a label ahead, over sqrt(K)."""
+MOST_REACH: Final = 10.0
+"""Nats of the same at most."""
+SUPPOSED: Final = 20
+"""Units a label that are supposed where their number is private."""
+STEPS: Final = 80
+"""Most iterations of the search for the weights."""
+
+_SURE: Final = 50.0
+"""Nats by which a label is behind at most, so that the loss stays finite."""
 
 Texts = Annotated[int, Number(1, MOST_TEXTS, whole=True)]
 
@@ -127,14 +145,27 @@ class LabelPublic(Fitter):
     def fit(
         self, plan: FitPlan, private: PrivateSums, public: PublicInputs, randomness: Randomness
     ) -> DemonstrationSupport:
-        chosen = self.questions(plan, public)
+        places = spread_out(public.pool, public.vectors, int(self.texts or 0))
+        chosen = [public.pool[place] for place in places]
         answers = PriorPoE(clip=self.clip, prior_weight=self.prior_weight)
         mechanism, change = Exponential(self._answer(plan.setting.change).eta), plan.setting.change
-        labels = [
-            mechanism.select(_scores(answers, outputs, change), randomness, answers.log_prior(outputs))
-            for outputs in private.ask(chosen)
-        ]
-        return DemonstrationSupport(tuple(Example(query, label) for query, label in zip(chosen, labels, strict=True)))
+        labels, priors = [], []
+        for outputs in private.ask(chosen):
+            priors.append(answers.log_prior(outputs))
+            labels.append(mechanism.select(_scores(answers, outputs, change), randomness, priors[-1]))
+        mapped, _ = PublicMap.concentrating(public.vectors, NOISE)
+        return DemonstrationSupport(
+            tuple(Example(query, label) for query, label in zip(chosen, labels, strict=True)),
+            classifier(
+                mapped(public.vectors[places]), labels, np.array(priors), self.reach(plan.setting), mapped,
+                self.prior_weight,
+            ),
+        )  # fmt: skip
+
+    def reach(self, setting: FitSetting) -> float:
+        """How far labels are believed to move a question's log-odds, in nats: by public numbers alone."""
+        units = SUPPOSED * setting.labels if setting.units is None else setting.units
+        return min(MOST_REACH, REACH * float(self.rate or 0) * self.clip * units / sqrt(setting.labels))
 
     def most_texts(self, setting: FitSetting) -> int:
         return int(self.texts or 0)
@@ -161,6 +192,56 @@ def _scores(answers: PriorPoE, experts: ExpertOutputs, change: ChangeType) -> Sc
     scores = answers.scores(experts)
     sensitivity = scores.sensitivity * change.widths // experts.change.widths
     return Scores(scores.values, sensitivity=sensitivity, adjacency=scores.adjacency)
+
+
+def classifier(
+    texts: FloatArray,
+    labels: Sequence[int],
+    log_prior: FloatArray,
+    reach: float,
+    mapped: PublicMap,
+    prior_weight: float = PriorPoE.prior_weight,
+) -> LinearSupport:
+    """The classifier that follows from labelled texts: the model's own answer, and what the labels say beyond it.
+
+    A label was drawn with weight exp(log_prior + private sum). The private sum is taken to be linear in a text's
+    vector, with normal weights around zero: logistic regression whose offset is ``log_prior``, so that labels which
+    repeat the model's own answers change nothing. ``reach`` is small where the records can hardly move a label, and
+    the model's own answer stands.
+
+    Args:
+        texts: Mapped unit vectors, shape (texts, mapped dimension).
+        labels: Of the texts, as drawn.
+        log_prior: What they were drawn around, in nats, shape (texts, labels).
+        reach: Deviation of a weight, in nats for a unit vector.
+        mapped: The map that the vectors went through.
+        prior_weight: Power of the model's own answer in ``log_prior``.
+    """
+    from scipy.optimize import minimize
+    from scipy.special import logsumexp, softmax
+
+    count, kinds = log_prior.shape
+    said, alike = np.eye(kinds)[np.asarray(labels)], texts @ texts.T * reach**2
+    offset = np.maximum(log_prior - log_prior.max(axis=1, keepdims=True), -_SURE)
+
+    def loss(flat: FloatArray) -> tuple[float, FloatArray]:
+        """Minus the log of the posterior, and its slope, for weights ``texts.T @ dual``."""
+        dual = flat.reshape(count, kinds)
+        moved = alike @ dual
+        scores = offset + moved
+        value = (logsumexp(scores, axis=1) - (scores * said).sum(axis=1)).sum() + 0.5 * (dual * moved).sum()
+        return float(value), (alike @ (softmax(scores, axis=1) - said + dual)).ravel()
+
+    found = minimize(loss, np.zeros(count * kinds), jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
+    scale = max(1.0, prior_weight)
+    return LinearSupport(
+        weights=(texts.T @ found.x.reshape(count, kinds)).T * reach**2 / scale,
+        offset=np.zeros(kinds),
+        spread=np.zeros(texts.shape[1]),
+        bias=np.zeros(kinds),
+        prior_weight=prior_weight / scale,
+        mapped=mapped,
+    )
 
 
 def spread_out(pool: Sequence[Query], vectors: FloatArray, texts: int) -> list[int]:

@@ -124,7 +124,8 @@ def _hint(
     total = min(composed.epsilon, questions * epsilon)
     once = max(MIN_EPSILON, min(total, ENOUGH))  # a fit has a least price, and these answers may cost less together
     asked = Asked(max(units, 1), max(labels, 2), questions, once, DELTA, adjacency, model=model)
-    fit = best_fitter(asked, usable_fitters(DELTA, asked.embeds, 1), packaged_tables())
+    embeds = model.partition(":")[0] in EMBEDDERS  # of itself, as 'sotto fit' without a method has it
+    fit = best_fitter(asked, usable_fitters(DELTA, embeds, 1), packaged_tables())
     if fit is not None and total >= once and fit.accuracy.mean >= max(right, floor) + AHEAD:
         return (
             f"This costs epsilon {rounded_up(total, 3)} in all (delta {DELTA:g}). Paying once, 'sotto fit "

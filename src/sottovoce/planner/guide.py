@@ -66,6 +66,8 @@ out each set for advice in turn, 1 and 2 did alike and better than 0 and 0.5."""
 LABELS: Final = Number(2, math.inf, whole=True)
 EMBEDDERS: Final = (MODEL, "embedded-image")
 """Models for whose vectors a fit makes a classifier, and that the measurements are of."""
+HIDDEN_STATES: Final = "hf"
+"""Models that embed with their hidden states where a method leaves a classifier (decision 0023)."""
 
 
 @final
@@ -117,7 +119,7 @@ class Asked:
     @property
     def embeds(self) -> bool:
         """Whether the model that answers embeds records, too."""
-        return self.model.partition(":")[0] in EMBEDDERS
+        return self.model.partition(":")[0] in (*EMBEDDERS, HIDDEN_STATES)
 
     @property
     def measured_model(self) -> str:
@@ -415,7 +417,7 @@ def _reason(guide: Guide, best: Expectation | None) -> str:
             told.append(f"The budget pays for nothing else at {asked.questions} questions.")
         else:
             told.append(f"The best that this budget buys is {best.method}, {best.accuracy}, {_points(best.lead)}.")
-    return " ".join([*told, *_more(guide), *_of_another_model(asked)])
+    return " ".join([*told, *_more(guide), *_of_another_model(asked), *_of_hidden_states(guide)])
 
 
 _CAPITAL: Final = {
@@ -450,6 +452,19 @@ def _of_another_model(asked: Asked) -> list[str]:
             "expert's example, and calibration costs no epsilon."
         )
     return told
+
+
+def _of_hidden_states(guide: Guide) -> list[str]:
+    """What is known of a classifier of a language model's hidden states."""
+    kind, fitter = guide.asked.model.partition(":")[0], registered_fitters().get(guide.advised.method)
+    if kind != HIDDEN_STATES or fitter is None or fitter.gives is not LinearSupport:
+        return []
+    return [
+        "The classifier is of this model's hidden states. One checkpoint of 135 million parameters was measured with "
+        "class-means (layer 20 of 30, 240 records, epsilon 4, replace-one, 3 seeds): AG News 60 % (zero-shot 53, "
+        "-o prior_weight=0 63), TREC 35 % (zero-shot 19, -o prior_weight=0 54); with the vectors of 'embedded' 76 and "
+        "50 %. Try both on public questions."
+    ]
 
 
 # What to type

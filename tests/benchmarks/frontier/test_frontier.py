@@ -39,7 +39,7 @@ from sottovoce.records.sealed import PublicRecords, Row
 
 SETTINGS = Settings(
     model="fake", seeds=1, queries=6, tasks=("tickets",), names=("own", "made up"), records=(10, 20),
-    epsilons=(1.0, 8.0), adjacencies=("add-remove", "replace-one"),
+    epsilons=(1.0, 8.0), adjacencies=("add-remove", "replace-one"), methods=("all",),
 )  # fmt: skip
 RESULTS = Path(__file__).resolve().parents[3] / "docs" / "results"
 

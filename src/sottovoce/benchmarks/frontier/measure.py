@@ -45,7 +45,7 @@ from sottovoce.methods.poe import PoE
 from sottovoce.methods.prior_poe import PriorPoE
 from sottovoce.methods.rnm import RNM
 from sottovoce.models.base import FloatArray
-from sottovoce.parameters import options_of
+from sottovoce.parameters import OneOf, options_of
 from sottovoce.planner.advise import affordable_epsilon
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency, Assignment, change_type
@@ -53,6 +53,8 @@ from sottovoce.randomness import SeededRandomness
 from sottovoce.tasks import Query
 
 PER_ANSWER: Final[Mapping[str, Selecting]] = {e.POE: PoE(), e.PRIOR_POE: PriorPoE(), e.VOTES: RNM()}
+ALL: Final = "all"
+"""Stands for every method that answers this question, and for zero-shot and the references beside them."""
 INVERSE_PENALTY: Final = 10.0
 """C of logistic regression without privacy, chosen on subj, sarcasm and tickets."""
 
@@ -76,17 +78,19 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
     drawn = drawn_from(bench, piece.task, piece.seed)
     episode = drawn.episodes[piece.names]
     public = e.ask_public(drawn.world.model, episode)
+    fitters, everything = fitters_of(bench.settings.methods), ALL in bench.settings.methods
     yield Key(piece.task, piece.names, e.ZERO_SHOT), e.right(e.best_laws(public), episode.truth)
     counts = [count for count in bench.settings.records if count <= len(episode.records)]
-    for records in counts:
+    for records in counts if everything else ():
         whole = e.ask(drawn.world.model, episode, [range(records)])[:, 0]
         yield Key(piece.task, piece.names, e.FULL, records=records), e.right(e.best_laws(whole), episode.truth)
         right = _right_by_regression(drawn, records, episode.truth)
         yield Key(piece.task, piece.names, REGRESSION, records=records), right
     experts = _Experts(drawn.world.model, episode, public)
-    yield from _per_answer(bench, piece, episode, experts, counts)
+    if everything:
+        yield from _per_answer(bench, piece, episode, experts, counts)
     with shortcuts():
-        yield from _paid_once(bench, piece, drawn, episode, public, experts, counts)
+        yield from _paid_once(bench, piece, drawn, episode, public, experts, counts, fitters)
 
 
 # Per-answer methods
@@ -148,9 +152,9 @@ def price_of_one(method: Selecting, adjacency: Adjacency, epsilon: float, questi
 
 def _paid_once(
     bench: Bench, piece: Piece, drawn: Drawn, episode: Episode, public: FloatArray, experts: _Experts,
-    counts: Sequence[int],
+    counts: Sequence[int], fitters: Mapping[str, type[Fitter]],
 ) -> Measurements:  # fmt: skip
-    for name, kind in measured_fitters().items():
+    for name, kind in fitters.items():
         for pool in _pools_for(kind, drawn.pools):
             for adjacency in bench.adjacencies:
                 for epsilon in bench.settings.epsilons:
@@ -168,6 +172,20 @@ def measured_fitters() -> dict[str, type[Fitter]]:
     """Every registered fitter but those that have a model write: one of their fits takes minutes, and this grid has
     ten thousand."""
     return {name: kind for name, kind in registered_fitters().items() if not getattr(kind, "writes", False)}
+
+
+def fitters_of(methods: Sequence[str]) -> dict[str, type[Fitter]]:
+    """The fitters that are named; for ``all``, those of ``measured_fitters``.
+
+    Raises:
+        ParameterError: One of them is none.
+    """
+    known = registered_fitters()
+    for name in methods:
+        if name != ALL:
+            OneOf((ALL, *known)).read("methods", name)
+    usual = measured_fitters() if ALL in methods else {}
+    return {name: kind for name, kind in known.items() if name in usual or name in methods}
 
 
 def _pools_for(kind: type[Fitter], pools: Mapping[str, Pool]) -> list[str]:
@@ -301,6 +319,7 @@ EXPERIMENT: Final = Experiment(
         tasks=("agnews", "dbpedia", "trec", "subj", "sarcasm", "tickets", "pseudonames"),
         records=(25, 60, 240, 960, 2000, 5000),
         epsilons=(1.0, 4.0, 8.0),
+        methods=(ALL,),
     ),
     quick=Settings(
         seeds=2,
@@ -309,6 +328,7 @@ EXPERIMENT: Final = Experiment(
         records=(60, 240),
         epsilons=(4.0,),
         adjacencies=("replace-one",),
+        methods=(ALL,),
     ),
     measure=measure,
     section=section,

@@ -41,6 +41,7 @@ class Settings:
         writer: Model that writes texts, as behind ``--model``; empty for ``model``.
         experts: Numbers of experts that write an answer, for experiments on long answers.
         draws: How often the noise of an answer is drawn, for experiments that draw it more than once.
+        methods: Which methods, for experiments that can measure some alone; ``all`` for every one of them.
     """
 
     model: str = "embedded"
@@ -57,6 +58,7 @@ class Settings:
     writer: str = ""
     experts: tuple[int, ...] = ()
     draws: tuple[int, ...] = ()
+    methods: tuple[str, ...] = ()
 
     def changed(self, **given: Any) -> Settings:
         """With the values that are not ``None`` put in.

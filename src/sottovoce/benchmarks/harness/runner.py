@@ -290,6 +290,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     parser.add_argument("--shots", type=int, nargs="+", help="demonstrations in a prompt, where they are varied")
     parser.add_argument("--experts", type=int, nargs="+", help="numbers of experts that write a long answer")
     parser.add_argument("--draws", type=int, nargs=1, help="how often the noise of a long answer is drawn")
+    parser.add_argument("--methods", nargs="+", help="which methods, where an experiment can measure some alone")
     parser.add_argument("--tasks", nargs="+", help="which worlds")
     parser.add_argument("--names", nargs="+", choices=["own", "made up"], help="kinds of label names")
     parser.add_argument("--data", type=Path, help="folder of the benchmark rows")
