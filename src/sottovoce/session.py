@@ -62,7 +62,7 @@ class PrivateICL:
         partition: How units are shared out among experts.
         demonstrations: Examples that anybody may see, for the method ``demonstrations``.
         calibrate: Take from the scores of every prompt its own mean scores of content-free questions (contextual
-            calibration). Costs no epsilon. For language models; the ``embedded`` encoder does not need it.
+            calibration). Costs no epsilon. For language models, which often repeat the label of an example.
         randomness: Source of noise; anything but the operating system's is refused unless the records are synthetic.
         allow_non_private: Let methods without a guarantee answer; the ledger notes every such answer.
 

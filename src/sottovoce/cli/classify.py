@@ -118,7 +118,7 @@ def classify(
         else:
             session.affords(len(waiting), epsilon=price, delta=slack)
             _announce(session, setup)
-            say_scoring(session.model, session.public_experts, len(waiting), calibrated=session.calibrate)
+            say_scoring(session, [fields[row_id] for row_id in waiting])
         with progress() as bar:
             doing = bar.add_task("answering", total=len(waiting), rate="")
             ids = iter(waiting)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.cli.console import say
 
 if TYPE_CHECKING:
     from sottovoce.answering.session import PrivateAnswers
+    from sottovoce.session import PrivateICL
     from sottovoce.synthesis.synthesizer import Synthesizer
+    from sottovoce.tasks import Query
 
 
 def say_writing(writer: Synthesizer) -> None:
@@ -28,21 +31,22 @@ def say_writing(writer: Synthesizer) -> None:
     _say(seen.weights, of_them, f"up to {_time(read * seen.seconds_a_token)}")
 
 
-def say_scoring(model: Any, experts: int | None, questions: int, *, calibrated: bool = False) -> None:
-    """For a run that asks experts; their number is ``None`` where it is private. Calibrated, each is asked more."""
-    if not hasattr(model, "foresight"):
-        return
-    from sottovoce.models.huggingface.label_scorer import PASS_TOKENS
-    from sottovoce.tasks import CONTENT_FREE
+def say_scoring(session: PrivateICL, questions: Sequence[Query]) -> None:
+    """For a run that asks experts; models that cannot be foreseen say nothing."""
+    from sottovoce.session import BATCH
 
-    seen = model.foresight()
+    model: Any = session.model
+    if not questions or not hasattr(model, "foresight"):
+        return
+    seen, experts = model.foresight(), session.public_experts
     whose = f"of each of {experts} experts" if experts is not None else "of an expert"
     kept = f"100 tokens {whose} take {_bytes(100 * seen.bytes_a_token * (experts or 1))} of keys and values"
-    content_free = len(CONTENT_FREE) if calibrated else 0
-    seconds = seen.seconds_a_token * (experts or 1) * (100 * (1 + questions) + PASS_TOKENS * content_free)
-    asked = f"{questions} questions of 100 tokens{'' if experts else ', for each expert'}"
-    asked += f", and {content_free} without content" if calibrated else ""
-    _say(seen.weights, kept, f"about {_time(seconds)} for {asked}")
+    content_free = session.task.content_free_queries() if session.calibrate else []
+    asked, empty = (model.pass_tokens(session.task, some, BATCH) for some in (questions, content_free))
+    seconds = seen.seconds_a_token * (experts or 1) * (100 + asked + empty)
+    told = f"{len(questions)} questions of {math.ceil(asked / len(questions))} tokens"
+    told += f" and {len(content_free)} without content" if content_free else ""
+    _say(seen.weights, kept, f"about {_time(seconds)} for {told}{'' if experts else ', for each expert'}")
 
 
 def say_answering(answers: PrivateAnswers, questions: int) -> None:

@@ -13,6 +13,7 @@ from models import tiny  # noqa: E402
 from sottovoce.cli import run  # noqa: E402
 from sottovoce.models.huggingface.label_scorer import TransformersScorer  # noqa: E402
 from sottovoce.models.lockstep.stepper import TransformersStepper  # noqa: E402
+from sottovoce.tasks import Task  # noqa: E402
 
 TOLD = "The model's weights take 1 MB; "
 
@@ -45,19 +46,33 @@ def test_weights_and_positions_are_counted_and_a_pass_is_timed():
         assert 0 < seen.seconds_a_token < 1
 
 
+def test_passes_are_counted_as_they_are_run(monkeypatch):
+    # Labels of several tokens: a question has a row for each path behind which a label goes on.
+    task, seen = Task(labels=["a", "b", "a long label", "a long name"]), []
+    scorer = TransformersScorer("tiny", loaded=(tiny.tokenizer(), tiny.llama()))
+    queries = [{"text": "Which?" * (1 + number % 3)} for number in range(9)]
+    counted = scorer.pass_tokens(task, queries, 4)
+    bare = scorer.prepare(task, [()])
+    forward = scorer.model.features
+    monkeypatch.setattr(scorer.model, "features", lambda ids, **more: seen.append(ids.numel()) or forward(ids, **more))
+    for start in range(0, 9, 4):
+        bare.score(queries[start : start + 4])
+    assert counted == sum(seen)
+
+
 def test_classify_says_what_it_will_take(desk):
     words = ("classify", "--queries", "new.jsonl", "--method", "poe", "--budget", "20,1e-5")
     told = desk(*words)
     assert TOLD + "100 tokens of each of 10 experts take 1 MB of keys and values" in told
-    assert "for 3 questions of 100 tokens" in told
-    assert "for 3 questions of 100 tokens, and 3 without content." in desk(*words, "--calibrate")
+    assert "for 3 questions of 12 tokens." in told
+    assert "for 3 questions of 12 tokens and 3 without content." in desk(*words, "--calibrate")
 
 
 def test_a_private_number_of_experts_is_not_told(desk):
     words = ("classify", "--queries", "new.jsonl", "--method", "poe", "--budget", "20,1e-5")
     told = desk(*words, "--adjacency", "add-remove")
     assert TOLD + "100 tokens of an expert take" in told
-    assert "for 3 questions of 100 tokens, for each expert" in told
+    assert "for 3 questions of 12 tokens, for each expert" in told
     assert "10 experts" not in told
 
 

@@ -92,6 +92,12 @@ class HFContexts(Opaque):
         scores[~np.isfinite(scores).all(axis=-1)] = np.nan
         return scores
 
+    def pass_tokens(self, queries: Sequence[Query]) -> int:
+        """Tokens of the passes over these questions for one context, filled up as they are; none is run."""
+        items = self._items(queries, np.zeros((len(queries), 1, 1)))
+        passes = _grouped(items, self._engine.rows_of, lambda item: item.bucket)
+        return sum(bucket * self._engine.rows_of(bucket) for bucket, _ in passes)
+
     def close(self) -> None:
         """Forgets the prefixes, their keys and values."""
         with self._engine.lock:

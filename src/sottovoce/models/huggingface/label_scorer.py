@@ -22,7 +22,7 @@ from typing import final
 from sottovoce.deprecated import renamed
 from sottovoce.errors import MissingExtraError, ParameterError
 from sottovoce.models.base import Context, Isolation, require_text
-from sottovoce.tasks import Task
+from sottovoce.tasks import Query, Task
 
 try:
     import torch as _torch  # noqa: F401
@@ -189,6 +189,19 @@ class TransformersScorer:
         """What running it will take, from one pass over public tokens."""
         with self.engine.lock:
             return foresee(self.engine.model)
+
+    def pass_tokens(self, task: Task, queries: Sequence[Query], batch: int) -> int:
+        """Tokens of the passes over questions behind one expert's prompt, so many questions at a time.
+
+        Raises:
+            TaskError: As ``prepare``.
+            ModelError: As ``prepare``.
+        """
+        bare = self.prepare(task, [()])
+        try:
+            return sum(bare.pass_tokens(queries[start : start + batch]) for start in range(0, len(queries), batch))
+        finally:
+            bare.close()
 
     @property
     def note(self) -> str:
