@@ -174,7 +174,7 @@ def test_an_expert_that_fails_by_itself_is_null_and_nobody_sees_it():
         return nearest_output(request)
 
     answers = answers_of(write, shots=1)
-    assert answers.ask("what of the card?", epsilon=19).value == "Call the card team, a public one."
+    assert answers.ask("what of the card?", epsilon=15).value == "Call the card team, a public one."
 
 
 @pytest.mark.parametrize("given", ["mine", None])

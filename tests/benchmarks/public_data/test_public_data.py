@@ -16,12 +16,19 @@ from sottovoce.benchmarks.harness.tables import text_tables
 from sottovoce.benchmarks.public_data import repeat, shots, table, time
 from sottovoce.benchmarks.public_data.accounting import DELTA, RATE, added, poisson, solved
 from sottovoce.benchmarks.public_data.pools import CORESET, WRONG, with_wrong
-from sottovoce.benchmarks.public_data.scoring import COSINE, SCORES, difference, shown, verdict
+from sottovoce.benchmarks.public_data.scoring import COSINE, SCORES, difference, scored, shown, verdict
 from sottovoce.benchmarks.public_data.worlds import ANSWER_WORDS, IN, INPUT_WORDS, OUT, records_of, world_of
-from sottovoce.benchmarks.public_data.writers import NEAREST, KeptWriter, nearest_answer
+from sottovoce.benchmarks.public_data.writers import (
+    NEAREST,
+    REPEATS,
+    KeptWriter,
+    nearest_answer,
+    repeated_context,
+    writer_of,
+)
 from sottovoce.errors import InputError
 from sottovoce.models.base import WritingRequest
-from sottovoce.models.fake import FakeWriter
+from sottovoce.models.fake import FakeScorer, FakeWriter
 
 SMALL = {"model": "fake", "writer": NEAREST, "records": (96,), "experts": (40,)}
 
@@ -128,6 +135,30 @@ def test_the_attack_finds_full_context_and_not_the_private_methods(data):
     printed = text_tables(load_experiment("answers-repeat").section(result))
     assert "no guarantee" in printed
     assert "desk" not in printed
+
+
+@pytest.mark.slow
+def test_a_writer_that_repeats_its_prompt_is_found_in_full_context_alone(data):
+    result = run("answers-repeat", data, tasks=("medquad",), queries=30, epsilons=(1.0,), experts=(16,), writer=REPEATS)
+    area = {(cell.key.method, cell.key.quantity): cell.mean for cell in result.cells if cell.key.option == "1:1"}
+    assert area[table.FULL, repeat.LOW] > 0.5
+    assert area["esa", repeat.LOW] <= 0.5
+    assert area["ksa", repeat.LOW] <= 0.5
+
+
+def test_the_writer_that_repeats_has_no_answer_of_its_own():
+    assert repeated_context(WritingRequest("Answer.", [("why", "so")], "what")) == "Answer. why so"
+    assert writer_of(REPEATS).name == REPEATS
+
+
+def test_the_score_of_several_draws_is_their_mean():
+    asked, key = [("a", "one two three four"), ("b", "five six seven eight")], Key("w", "own", "m")
+    right, wrong = [given for _, given in asked], ["nine", "ten"]
+    once, both = (dict(scored(key, answers, asked, FakeScorer())) for answers in (right, right + wrong))
+    poor = dict(scored(key, wrong, asked, FakeScorer()))
+    for quantity, value in both.items():
+        assert value == pytest.approx((once[quantity] + poor[quantity]) / 2)
+    assert all(math.isnan(value) for _, value in scored(key, None, asked, FakeScorer()))
 
 
 def test_worlds_keep_private_public_and_test_pairs_apart(data):

@@ -79,6 +79,14 @@ MUTANTS = [
         WRITTEN,
     ),
     Mutant(
+        "answer-plan-pure-at-a-delta",
+        "what holds at a delta alone is stated as pure",
+        "methods/answering/answerer.py",
+        "pure = setting.cost(event, 0.0)",
+        "pure = setting.cost(event, base.delta)",
+        PLANS,
+    ),
+    Mutant(
         "sampling-drop-of-a-shared-slot",
         "a unit that is drawn into a slot is taken to come and go alone",
         "experts/sampling.py",

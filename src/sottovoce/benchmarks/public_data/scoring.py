@@ -25,7 +25,7 @@ MAIN: Final = "rouge-l"
 def scored(
     key: Key, answers: Sequence[str] | None, asked: Sequence[Pair], embedder: Embedder
 ) -> Iterator[tuple[Key, float]]:
-    """Every score of some answers to the questions of a seed, or of several draws of each, draw by draw.
+    """Every score of some answers to the questions of a seed; of several draws, one after another, the mean over draws.
 
     Where there are none, since the method was refused, every score is not a number, so that values stay in the order of
     the questions.
@@ -33,12 +33,14 @@ def scored(
     if answers is None:
         yield from ((replace(key, quantity=name), math.nan) for name in SCORES)
         return
-    asked = [*asked] * (len(answers) // len(asked))
-    references, ones = [(given,) for _, given in asked], np.ones(len(answers))
+    draws = [answers[start : start + len(asked)] for start in range(0, len(answers), len(asked))]
+    references, ones = [(given,) for _, given in asked], np.ones(len(asked))
     for name in SCORES:
-        metric = EmbeddingCosine(embedder) if name == COSINE else METRICS[name]()
-        ((_, statistics),) = metric.measure(answers, references, None).items()
-        yield replace(key, quantity=name), statistics.score(ones) * (1 if name == "bleu" else 100)
+        metric, values = EmbeddingCosine(embedder) if name == COSINE else METRICS[name](), []
+        for drawn in draws:
+            ((_, statistics),) = metric.measure(drawn, references, None).items()
+            values.append(statistics.score(ones) * (1 if name == "bleu" else 100))
+        yield replace(key, quantity=name), float(np.mean(values))
 
 
 def estimate(cell: Cell | None) -> Estimate | None:

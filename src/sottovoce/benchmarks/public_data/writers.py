@@ -1,4 +1,4 @@
-"""Writers of these experiments: any that there is, each request asked once; batched ones; and a stand-in."""
+"""Writers of these experiments: any that there is, each request asked once; batched ones; and two stand-ins."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from sottovoce.models.registry import load_writer
 T = TypeVar("T")
 NEAREST: Final = "nearest"
 """The writer that gives the answer of the example most like the question: no language model, but fast at any size."""
+
+REPEATS: Final = "repeats"
+"""The writer that repeats its whole prompt before the question: the worst that a repeat attack can meet."""
 
 
 @final
@@ -79,6 +82,8 @@ def writer_of(spec: str) -> Writer:
     """A writer by name, loaded once."""
     if spec == NEAREST:
         return FakeWriter(nearest_answer, name=NEAREST)
+    if spec == REPEATS:
+        return FakeWriter(repeated_context, name=REPEATS)
     if spec.startswith(tuple(PREFIXES)):
         return BatchedWriter.opened(spec)
     return load_writer(spec)
@@ -100,3 +105,8 @@ def nearest_answer(request: WritingRequest) -> str:
         return request.question
     shares = [len(wanted & (own := set(f"{a} {b}".casefold().split()))) / max(1, len(own)) for a, b in request.shots]
     return request.shots[shares.index(max(shares))][1]
+
+
+def repeated_context(request: WritingRequest) -> str:
+    """The instruction, with what stands behind it, and every example."""
+    return " ".join([request.instruction, *(text for shot in request.shots for text in shot)])
