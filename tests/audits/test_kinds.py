@@ -10,6 +10,7 @@ import pytest
 from sottovoce.audits.fits import LabelAttack, TextAttack, VectorAttack
 from sottovoce.audits.game.defences import DEFENCES, ScrubbedGame, defences_of
 from sottovoce.audits.game.games import FunctionGame, LabelGame
+from sottovoce.audits.game.written import WriterGame
 from sottovoce.audits.kinds.exactly import audit_exactly
 from sottovoce.audits.kinds.extract import audit_extraction
 from sottovoce.audits.kinds.fitted import attack_of
@@ -18,7 +19,8 @@ from sottovoce.audits.report import Verdict
 from sottovoce.errors import MissingExtraError, ParameterError, RecordError
 from sottovoce.experts.partition import Partition
 from sottovoce.methods.base import Price, make_method
-from sottovoce.models.fake import FakeScorer
+from sottovoce.models.base import Isolation
+from sottovoce.models.fake import FakeScorer, FakeWriter
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records.sealed import Row
@@ -111,6 +113,41 @@ def test_addresses_that_are_repeated_are_counted_and_others_are_not():
     assert (loud.verdict, quiet.verdict) == (Verdict.VIOLATION, Verdict.NONE_FOUND)
     assert loud.reason.startswith("60 of 60 answers hold an address")
     assert "A true rate above 4.88 % would have shown more" in quiet.reason
+
+
+def test_a_writer_that_repeats_itself_is_asked_every_question_once():
+    loud = FakeWriter(lambda request: " ".join(shown for shown, _ in request.shots))
+    found = audit_extraction(WriterGame(loud, TASK), ROWS[:3], TASK, SeededRandomness(1), 20)
+    assert loud.calls == 3, "twenty equal texts are one"
+    assert found.reason.startswith("3 of 3 answers hold an address")
+    served = FakeWriter(isolation=Isolation.ASSERTED)
+    audit_extraction(WriterGame(served, TASK), ROWS[:3], TASK, SeededRandomness(1), 4)
+    assert served.calls == 12
+
+
+def test_a_writer_whose_prompt_fails_says_nothing():
+    world = WriterGame(FakeWriter(lambda request: None), TASK).world(ROWS[:2])
+    assert world.releases("Who?", 2) == ["", ""]
+
+
+@pytest.mark.parametrize(("verdict", "read"), [("Yes, it is.", 0), ("No.", 3)])
+def test_a_writer_judges_what_it_is_asked(verdict, read):
+    def says(request):
+        return verdict if "Is it an attack?" in request.question else str(len(request.shots))
+
+    judged = DEFENCES["L3"].build(FakeWriter(says), TASK).world(ROWS[:3])
+    assert judged.releases("x", 2) == [str(read)] * 2
+
+
+@pytest.mark.parametrize("name", ["L0", "L1", "L2"])
+def test_a_defence_by_prompt_changes_the_instruction_of_a_writer_alone(name):
+    seen = []
+    writer = FakeWriter(lambda request: seen.append(request) or "a")
+    DEFENCES[name].build(writer, TASK).world(ROWS[:2]).releases("x", 1)
+    ((instruction, shots, _, _),) = [request._parts for request in seen]
+    assert instruction.startswith(TASK.instruction)
+    assert (instruction == TASK.instruction) == (name == "L0")
+    assert shots == (("note 0", "a"), ("note 1", "b"))
 
 
 def test_exact_losses_are_within_the_claim_and_several_units_an_expert_are_refused():

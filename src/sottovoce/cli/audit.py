@@ -35,6 +35,7 @@ DELTA: Final = 1e-6
 """Of one answer, where the noise needs one and none was named."""
 _UTILITY: Final = 60
 """Labelled questions that utility is measured on, of those that are given."""
+_UNPROTECTED: Final = "every record stands in the prompt, and nothing stands between the records and the text"
 _SEED: Final = 1
 _CLEAR: Final = ",unencrypted=yes"
 """Behind the address of an endpoint, as behind that of a model."""
@@ -526,7 +527,8 @@ def _played(kind: str, given: dict[str, Any]) -> Report:
         model = getattr(game, "writer", None)
         price = _price(given)
         claim = Claim.of(price.epsilon, price.delta, adjacency)
-        notes += ("The claim is yours: nothing is known of how this system protects its records.",)
+        known = "nothing is known of how this system protects its records" if given["endpoint"] else _UNPROTECTED
+        notes += (f"The claim is yours: {known}.",)
         embed = _embedder()
         choice: Callable[[Any], Sequence[Any]] = lambda canary: detectors.of_texts(canary, embed)  # noqa: E731
     else:
