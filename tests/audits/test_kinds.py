@@ -14,7 +14,7 @@ from sottovoce.audits.game.written import WriterGame
 from sottovoce.audits.kinds.exactly import audit_exactly
 from sottovoce.audits.kinds.extract import audit_extraction
 from sottovoce.audits.kinds.fitted import attack_of
-from sottovoce.audits.kinds.membership import MembershipAudit, claim_of_answers, seeded
+from sottovoce.audits.kinds.membership import ATTACKS, LIKELIHOOD_RATIO, MembershipAudit, claim_of_answers, seeded
 from sottovoce.audits.report import Verdict
 from sottovoce.errors import MissingExtraError, ParameterError, RecordError
 from sottovoce.experts.partition import Partition
@@ -61,6 +61,34 @@ def test_a_record_that_the_model_repeats_is_found():
     found = MembershipAudit(played, rows, 3, 120, 1, seeded(1)).run(claim_of_answers(played, 1))
     assert found.verdict is Verdict.VIOLATION
     assert found.measured.bound > 1.0
+
+
+def test_the_likelihood_ratio_finds_what_a_count_of_labels_cannot_and_keeps_to_a_sound_claim():
+    """Both data sets hold the same labels: which of two records is there shows in the odds of the third label alone."""
+
+    def third(task, context, query):
+        return [0.0, 0.0, 2.3 if any(example.fields["text"] == query["text"] for example in context) else 0.0]
+
+    rows = [Row(i, {"text": f"note {i}", "label": "a"}) for i in range(12)]
+    bounds = {}
+    for attack in ATTACKS:
+        played = LabelGame(make_method("poe"), FakeScorer(third), TASK, Price(8.0), randomness=SeededRandomness(2))
+        claim = claim_of_answers(played, 4)
+        found = MembershipAudit(played, rows, 2, 200, 4, seeded(1), attack).run(claim)
+        assert found.verdict is Verdict.NONE_FOUND
+        bounds[attack] = found.attacks[0]["accuracy"]
+    assert bounds["label-count"] < 0.95 < bounds["likelihood-ratio"]
+    assert found.attacks[0]["detector"] == "log likelihood ratio of 4 answers, by exact laws"
+
+
+def test_a_method_without_a_law_is_attacked_by_redrawn_answers():
+    played = LabelGame(make_method("full-context"), FakeScorer(knows_its_own), TASK, Price(1.0))
+    rows = [row for row in ROWS if row.values["label"] != "a"]
+    found = MembershipAudit(played, rows, 3, 120, 1, seeded(1), LIKELIHOOD_RATIO).run(claim_of_answers(played, 1))
+    assert found.verdict is Verdict.VIOLATION
+    assert "redrawn answers" in found.attacks[0]["detector"]
+    with pytest.raises(ParameterError, match="attack"):
+        MembershipAudit(played, rows, 3, 120, 1, seeded(1), "guess")
 
 
 def test_whole_units_are_exchanged():

@@ -174,6 +174,8 @@ def test_injection_compares_defences(desk):
 def test_membership_exact_and_plan(desk):
     code, out, err = desk("membership", *FAKE, "--runs", "40", "--json")
     assert (code, json.loads(out)["kind"]) == (0, "membership"), err
+    code, out, err = desk("membership", *FAKE, "--runs", "20", "--attack", "likelihood-ratio", "--json")
+    assert (code, json.loads(out)["setting"]["attack"]) == (0, "likelihood-ratio"), err
     code, out, err = desk("exact", *FAKE, "--epsilon", "2", "--question-text", "late?", "--json")
     assert code == 0, err
     assert 0 < json.loads(out)["measured"]["exact"] <= 2 + 1e-9

@@ -250,6 +250,12 @@ def membership(
     records: Records = None,
     answers: Annotated[int, typer.Option("--answers", min=1, help="How often each system is asked.")] = 1,
     runs: Annotated[int, typer.Option("--runs", min=20, help="Systems that are made.")] = 400,
+    attack: Annotated[
+        str,
+        typer.Option(
+            "--attack", help="label-count, or likelihood-ratio: the attacker knows both data sets and the method's law."
+        ),
+    ] = "label-count",
     seed: Seed = _SEED,
     report: ReportFile = None,
     junit: Junit = None,
@@ -264,12 +270,12 @@ def membership(
     from sottovoce.audits.kinds.membership import MembershipAudit, claim_of_answers, seeded
 
     rows, the_task = _rows_and_task(context.params)
-    setting = {**_setting(context.params, the_task), "systems": runs, "answers of each": answers}
+    setting = {**_setting(context.params, the_task), "systems": runs, "answers of each": answers, "attack": attack}
 
     def play() -> Report:
         game = _label_game(context.params, the_task)
         size = RECORDS if records is None else records
-        audit = MembershipAudit(game, list(rows), size, runs, answers, seeded(seed))
+        audit = MembershipAudit(game, list(rows), size, runs, answers, seeded(seed), attack)
         claim = claim_of_answers(game, answers)
         with progress() as bar:
             doing = bar.add_task("making systems", total=runs, rate="")

@@ -46,8 +46,8 @@ def test_what_was_proposed_before_is_shown_and_a_silent_model_changes_nothing():
     asked = []
     writer = FakeWriter(lambda request: asked.append(request) or (None if len(asked) == 2 else "Is {text} there?"))
     shown = ["{text}"]
-    assert rewriting._proposal(writer, "{text}", shown) == "Is {text} there?"
-    assert rewriting._proposal(writer, "{text}", shown) == "{text}"
+    assert rewriting._proposal(writer, "{text}", shown, 1) == "Is {text} there?"
+    assert rewriting._proposal(writer, "{text}", shown, 1) == "{text}"
     assert shown == ["{text}", "Is {text} there?"]
     assert [text for _, text in asked[1].shots] == shown
 

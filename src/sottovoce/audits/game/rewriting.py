@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from importlib.util import find_spec
 from io import StringIO
+from itertools import count
 from typing import Any, Final, TypeVar
 
 from sottovoce.audits.game.questions import KINDS, PLACES, Question
@@ -105,15 +106,15 @@ def rewritten(
         found = value(said.wording, gold.split, gold.place)
         return dspy.Prediction(score=found, feedback=f"Right guesses: {100 * found:.0f} in 100.")
 
-    def propose(
-        candidate: Mapping[str, str],
-        reflective_dataset: Mapping[str, Sequence[Any]],
-        components_to_update: Sequence[str],
-    ) -> dict[str, str]:
-        return {name: _proposal(writer, candidate[name], shown) for name in components_to_update}
+    rounds = count(1)
 
-    def examples(split: str, count: int) -> list[Any]:
-        return [dspy.Example(split=split, place=place).with_inputs("split", "place") for place in range(count)]
+    def propose(
+        candidate: Mapping[str, str], reflective_dataset: Any, components_to_update: Sequence[str]
+    ) -> dict[str, str]:
+        return {name: _proposal(writer, candidate[name], shown, next(rounds)) for name in components_to_update}
+
+    def examples(split: str, cases: Sequence[T]) -> list[Any]:
+        return [dspy.Example(split=split, place=place).with_inputs("split", "place") for place in range(len(cases))]
 
     def tried(wording: str) -> Tried:
         means = [
@@ -131,8 +132,8 @@ def rewritten(
         with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # progress bars, one a round
             best = optimiser.compile(
                 Program(),
-                trainset=examples("training", len(cases.training)),
-                valset=examples("validation", len(cases.validation)),
+                trainset=examples("training", cases.training),
+                valset=examples("validation", cases.validation),
             )
     finally:
         dspy.enable_logging()
@@ -148,12 +149,15 @@ def _worth(worth: Callable[[Question, T], float], wording: str, case: T) -> floa
     return worth(question, case)
 
 
-def _proposal(writer: Writer, wording: str, shown: list[str]) -> str:
-    """One more wording, after those that were proposed before; the old one where the model writes none."""
+def _proposal(writer: Writer, wording: str, shown: list[str], number: int) -> str:
+    """One more wording, after those that were proposed before; the old one where the model writes none.
+
+    The number is another in every round, so that a model that repeats itself is not asked the same twice.
+    """
     before = shown[-_SHOWN:]
-    shots = [(f"Question {number}", text) for number, text in enumerate(before, 1)]
+    shots = [("Question", text) for text in before]
     places = ", ".join(f"{{{place}}}" for place in PLACES)
-    asked = f"Question {len(shots) + 1}, another one, better than the others; it may name {places}"
+    asked = f"Question {number}, another one, better than the others; it may name {places}"
     (text,) = writer.write([WritingRequest(_INSTRUCTION, shots, asked)], tokens=_TOKENS)
     lines = [line.strip().strip('"') for line in (text or "").splitlines()]
     proposed = next((line for line in lines if line), wording)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, final
 
 from sottovoce.audits.bounds import ALPHA
@@ -28,7 +29,8 @@ from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.datasets import MOST_RECORDS
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
 from sottovoce.benchmarks.harness.results import ReportSection, Table
-from sottovoce.benchmarks.public_data.writers import writer_of
+from sottovoce.benchmarks.public_data.writers import KeptWriter, writer_of
+from sottovoce.models.base import Writer
 from sottovoce.records.sealed import Row
 from sottovoce.tasks import Task
 
@@ -107,7 +109,13 @@ def search(bench: Bench, splits: Wordings[Case], worth: Callable[[Question, Case
     """Rewrites by the writer, where there is one and its search is installed; else the fixed parts."""
     if not rewrites(bench.settings):
         return splits.search(worth)
-    return rewritten(splits, worth, writer_of(bench.settings.writer), calls=REWRITTEN)
+    return rewritten(splits, worth, _kept(bench.settings.writer), calls=REWRITTEN)
+
+
+@lru_cache(maxsize=1)
+def _kept(spec: str) -> Writer:
+    """A writer that is asked each request once: the search is done again for what it found."""
+    return KeptWriter(writer_of(spec))
 
 
 def rewrites(settings: Settings) -> bool:
