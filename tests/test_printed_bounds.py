@@ -16,7 +16,7 @@ MEASURED = "benchmarks"
 
 BOUND_NO_LOSS = {
     "audits": {"off", "rate", "100 * fpr", "CONFIDENCE", "100 * CONFIDENCE", "scores", "factor", "estimate",
-        "round(1000 * share) / 10",
+        "round(1000 * share) / 10", "100 * found",
     },
     "cli": {
         "seconds", "summary['seconds']", "summary['accuracy']", "low", "high", "rate", "c['largest_difference']",

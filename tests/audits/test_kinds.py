@@ -11,10 +11,11 @@ import pytest
 from sottovoce.audits.fits import LabelAttack, TextAttack, VectorAttack
 from sottovoce.audits.game.defences import DEFENCES, ScrubbedGame, defences_of
 from sottovoce.audits.game.games import FunctionGame, LabelGame
+from sottovoce.audits.game.written import WriterGame
 from sottovoce.audits.kinds.exactly import audit_exactly
 from sottovoce.audits.kinds.extract import audit_extraction
 from sottovoce.audits.kinds.fitted import attack_of, audit_support
-from sottovoce.audits.kinds.membership import MembershipAudit, claim_of_answers, seeded
+from sottovoce.audits.kinds.membership import ATTACKS, LIKELIHOOD_RATIO, MembershipAudit, claim_of_answers, seeded
 from sottovoce.audits.report import Verdict
 from sottovoce.errors import InputError, MissingExtraError, ParameterError, RecordError
 from sottovoce.experts.partition import Partition
@@ -22,7 +23,7 @@ from sottovoce.fitting.certificate import FitCertificate
 from sottovoce.methods.base import Price, make_method
 from sottovoce.methods.fitting.fitter import FitSetting, make_fitter
 from sottovoce.models.base import Isolation
-from sottovoce.models.fake import FakeScorer
+from sottovoce.models.fake import FakeScorer, FakeWriter
 from sottovoce.privacy.events import ApproximateDP
 from sottovoce.privacy.unit import Adjacency, Assignment, change_type
 from sottovoce.randomness import SeededRandomness
@@ -72,6 +73,34 @@ def test_a_record_that_the_model_repeats_is_found():
     found = MembershipAudit(played, rows, 3, 120, 1, seeded(1)).run(claim_of_answers(played, 1))
     assert found.verdict is Verdict.VIOLATION
     assert found.measured.bound > 1.0
+
+
+def test_the_likelihood_ratio_finds_what_a_count_of_labels_cannot_and_keeps_to_a_sound_claim():
+    """Both data sets hold the same labels: which of two records is there shows in the odds of the third label alone."""
+
+    def third(task, context, query):
+        return [0.0, 0.0, 2.3 if any(example.fields["text"] == query["text"] for example in context) else 0.0]
+
+    rows = [Row(i, {"text": f"note {i}", "label": "a"}) for i in range(12)]
+    bounds = {}
+    for attack in ATTACKS:
+        played = LabelGame(make_method("poe"), FakeScorer(third), TASK, Price(8.0), randomness=SeededRandomness(2))
+        claim = claim_of_answers(played, 4)
+        found = MembershipAudit(played, rows, 2, 200, 4, seeded(1), attack).run(claim)
+        assert found.verdict is Verdict.NONE_FOUND
+        bounds[attack] = found.attacks[0]["accuracy"]
+    assert bounds["label-count"] < 0.95 < bounds["likelihood-ratio"]
+    assert found.attacks[0]["detector"] == "log likelihood ratio of 4 answers, by exact laws"
+
+
+def test_a_method_without_a_law_is_attacked_by_redrawn_answers():
+    played = LabelGame(make_method("full-context"), FakeScorer(knows_its_own), TASK, Price(1.0))
+    rows = [row for row in ROWS if row.values["label"] != "a"]
+    found = MembershipAudit(played, rows, 3, 120, 1, seeded(1), LIKELIHOOD_RATIO).run(claim_of_answers(played, 1))
+    assert found.verdict is Verdict.VIOLATION
+    assert "redrawn answers" in found.attacks[0]["detector"]
+    with pytest.raises(ParameterError, match="attack"):
+        MembershipAudit(played, rows, 3, 120, 1, seeded(1), "guess")
 
 
 def test_whole_units_are_exchanged():
@@ -124,6 +153,41 @@ def test_addresses_that_are_repeated_are_counted_and_others_are_not():
     assert (loud.verdict, quiet.verdict) == (Verdict.VIOLATION, Verdict.NONE_FOUND)
     assert loud.reason.startswith("60 of 60 answers hold an address")
     assert "A true rate above 4.88 % would have shown more" in quiet.reason
+
+
+def test_a_writer_that_repeats_itself_is_asked_every_question_once():
+    loud = FakeWriter(lambda request: " ".join(shown for shown, _ in request.shots))
+    found = audit_extraction(WriterGame(loud, TASK), ROWS[:3], TASK, SeededRandomness(1), 20)
+    assert loud.calls == 3, "twenty equal texts are one"
+    assert found.reason.startswith("3 of 3 answers hold an address")
+    served = FakeWriter(isolation=Isolation.ASSERTED)
+    audit_extraction(WriterGame(served, TASK), ROWS[:3], TASK, SeededRandomness(1), 4)
+    assert served.calls == 12
+
+
+def test_a_writer_whose_prompt_fails_says_nothing():
+    world = WriterGame(FakeWriter(lambda request: None), TASK).world(ROWS[:2])
+    assert world.releases("Who?", 2) == ["", ""]
+
+
+@pytest.mark.parametrize(("verdict", "read"), [("Yes, it is.", 0), ("No.", 3)])
+def test_a_writer_judges_what_it_is_asked(verdict, read):
+    def says(request):
+        return verdict if "Is it an attack?" in request.question else str(len(request.shots))
+
+    judged = DEFENCES["L3"].build(FakeWriter(says), TASK).world(ROWS[:3])
+    assert judged.releases("x", 2) == [str(read)] * 2
+
+
+@pytest.mark.parametrize("name", ["L0", "L1", "L2"])
+def test_a_defence_by_prompt_changes_the_instruction_of_a_writer_alone(name):
+    seen = []
+    writer = FakeWriter(lambda request: seen.append(request) or "a")
+    DEFENCES[name].build(writer, TASK).world(ROWS[:2]).releases("x", 1)
+    ((instruction, shots, _, _),) = [request._parts for request in seen]
+    assert instruction.startswith(TASK.instruction)
+    assert (instruction == TASK.instruction) == (name == "L0")
+    assert shots == (("note 0", "a"), ("note 1", "b"))
 
 
 def test_exact_losses_are_within_the_claim_and_several_units_an_expert_are_refused():

@@ -174,13 +174,48 @@ def test_injection_compares_defences(desk):
 def test_membership_exact_and_plan(desk):
     code, out, err = desk("membership", *FAKE, "--runs", "40", "--json")
     assert (code, json.loads(out)["kind"]) == (0, "membership"), err
+    code, out, err = desk("membership", *FAKE, "--runs", "20", "--attack", "likelihood-ratio", "--json")
+    assert (code, json.loads(out)["setting"]["attack"]) == (0, "likelihood-ratio"), err
     code, out, err = desk("exact", *FAKE, "--epsilon", "2", "--question-text", "late?", "--json")
     assert code == 0, err
     assert 0 < json.loads(out)["measured"]["exact"] <= 2 + 1e-9
+    for words in (("choice",), ("ksa", "-o", "k=1"), ("prism", "--tokens", "1")):
+        code, out, err = desk("exact", *FAKE, "--epsilon", "2", "--method", *words, "--json")
+        told = json.loads(out)
+        assert (code, told["verdict"]) == (0, "no violation found"), err
+        assert 0 <= told["measured"]["exact"] <= 2 + 1e-9
     code, out, _ = desk("plan", "--epsilon", "2", "--runs", "200")
     assert (code, "4 times the epsilon" in out) == (0, True)
     code, _, err = desk("plan", "--method", "full-context")
     assert (code, "there is no claim to test" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("exact", "--method", "prizm"), "did you mean 'prism'"),
+        (("exact", "--method", "sga"), "one with an exact law: private clustering"),
+        (("exact", "--method", "choice", "--tokens", "2"), "--tokens"),
+        (("exact", "--method", "poe", "--writer", "fake"), "--writer"),
+        (("extract",), "--endpoint in its place"),
+        (("canary", "--writer", "fake", "--method", "rnm"), "--method"),
+        (("canary", "--writer", "fake", "--endpoint", "http://127.0.0.1:9/v1"), "left out with --endpoint"),
+    ],
+)
+def test_what_does_not_suit_a_law_or_a_writer_is_refused_by_name(desk, words, told):
+    code, _, err = desk(words[0], *ROWS, *words[1:])
+    assert (code, told in err) == (2, True), err
+
+
+def test_a_model_that_writes_is_audited(desk, monkeypatch):
+    monkeypatch.setattr(Embedded, "scorer", lambda self: lambda: FakeScorer(name="embedded"))
+    code, out, err = desk("extract", *ROWS, "--writer", "fake", "--json")
+    assert (code, json.loads(out)["setting"]["writer"]) == (0, "fake"), err
+    code, out, err = desk("injection", *ROWS, "--writer", "fake", "--canary", "hex", "--runs", "20", "--json")
+    assert code in (0, 1), err
+    told = json.loads(out)
+    assert [row["name"] for row in told["defences"]][1:] == ["L0", "L1", "L2", "L3"]
+    assert "every record stands in the prompt" in told["notes"][0]
 
 
 def test_a_fitted_file_is_audited_by_its_name(desk):

@@ -26,6 +26,7 @@ _LEFT, _TOP, _WIDE, _HIGH = 128, 32, 840, 640
 _DECADES: Final = 3
 _NAMES: Final = {0: "1", -1: "0.1", -2: "0.01", -3: "0.001"}
 _COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#882255", "#E69F00", "#332288", "#56B4E9", "#6B4A1E")
+_DELTAS: Final = {f"delta at epsilon {epsilon}": f"{float(epsilon)}" for epsilon in (0, 1, 2, 4)}
 _WORDS: Final = (
     (
         "Epsilon",
@@ -61,6 +62,7 @@ def html_of(report: Report) -> str:
         *_figures(report),
         *_heat(report.cells),
         *_attacks(report),
+        *_worst_pairs(report),
         *_defences(report),
         *_words(),
         *_setting(report),
@@ -177,6 +179,32 @@ def _attacks(report: Report) -> list[str]:
         '<section id="attacks"><h2>The attacks, on answers that they had not seen</h2>',
         *_table("attacks", columns, rows),
         *_roc(report, certified),
+        "</section>",
+    ]
+
+
+def _worst_pairs(report: Report) -> list[str]:
+    """What was worked out, where nothing was drawn."""
+    pairs = [attack for attack in report.attacks if "leak" in attack]
+    if not pairs:
+        return []
+    columns = ("release", "worst change", "changes tried", "epsilon, exact", "right guesses at most", *_DELTAS)
+    rows = [
+        (
+            attack["id"],
+            attack["change"],
+            str(attack["tried"]),
+            _down(attack["exact"]),
+            percent(attack["accuracy"]),
+            *(rounded_down(attack["leak"]["delta"][epsilon], 2) for epsilon in _DELTAS.values()),
+        )
+        for attack in pairs
+    ]
+    note = "From the method's own law in both data sets: nothing is drawn, and no figure has a sampling error."
+    return [
+        '<section id="exact"><h2>The worst single change of these records</h2>',
+        f'<p class="note">{note}</p>',
+        *_table("exact", columns, rows),
         "</section>",
     ]
 

@@ -35,6 +35,7 @@ DELTA: Final = 1e-6
 """Of one answer, where the noise needs one and none was named."""
 _UTILITY: Final = 60
 """Labelled questions that utility is measured on, of those that are given."""
+_UNPROTECTED: Final = "every record stands in the prompt, and nothing stands between the records and the text"
 _SEED: Final = 1
 _CLEAR: Final = ",unencrypted=yes"
 """Behind the address of an endpoint, as behind that of a model."""
@@ -249,6 +250,12 @@ def membership(
     records: Records = None,
     answers: Annotated[int, typer.Option("--answers", min=1, help="How often each system is asked.")] = 1,
     runs: Annotated[int, typer.Option("--runs", min=20, help="Systems that are made.")] = 400,
+    attack: Annotated[
+        str,
+        typer.Option(
+            "--attack", help="label-count, or likelihood-ratio: the attacker knows both data sets and the method's law."
+        ),
+    ] = "label-count",
     seed: Seed = _SEED,
     report: ReportFile = None,
     junit: Junit = None,
@@ -263,12 +270,12 @@ def membership(
     from sottovoce.audits.kinds.membership import MembershipAudit, claim_of_answers, seeded
 
     rows, the_task = _rows_and_task(context.params)
-    setting = {**_setting(context.params, the_task), "systems": runs, "answers of each": answers}
+    setting = {**_setting(context.params, the_task), "systems": runs, "answers of each": answers, "attack": attack}
 
     def play() -> Report:
         game = _label_game(context.params, the_task)
         size = RECORDS if records is None else records
-        audit = MembershipAudit(game, list(rows), size, runs, answers, seeded(seed))
+        audit = MembershipAudit(game, list(rows), size, runs, answers, seeded(seed), attack)
         claim = claim_of_answers(game, answers)
         with progress() as bar:
             doing = bar.add_task("making systems", total=runs, rate="")
@@ -534,7 +541,8 @@ def _played(kind: str, given: dict[str, Any]) -> Report:
         model = getattr(game, "writer", None)
         price = _price(given)
         claim = Claim.of(price.epsilon, price.delta, adjacency)
-        notes += ("The claim is yours: nothing is known of how this system protects its records.",)
+        known = "nothing is known of how this system protects its records" if given["endpoint"] else _UNPROTECTED
+        notes += (f"The claim is yours: {known}.",)
         embed = _embedder()
         choice: Callable[[Any], Sequence[Any]] = lambda canary: detectors.of_texts(canary, embed)  # noqa: E731
     else:

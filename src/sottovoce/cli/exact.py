@@ -136,7 +136,7 @@ def _fits(asked: _Asked) -> tuple[Given, Price]:
 
 
 def _answers(asked: _Asked) -> tuple[Given, Price]:
-    from sottovoce.audits.exact.given import KEYWORDS, of_answers
+    from sottovoce.audits.exact.given import of_answers
     from sottovoce.cli.console import load_writer
     from sottovoce.methods.answering.answerer import make_answerer, read_answerer_options
 
@@ -146,7 +146,7 @@ def _answers(asked: _Asked) -> tuple[Given, Price]:
         answerer = make_answerer(setup.method, **read_answerer_options(setup.method, options.values))
     price = asked.with_delta if answerer.needs_delta else asked.price
     writer = None if given["writer"] is None else load_writer(given["writer"], **asked.model_options)
-    keywords = int(getattr(answerer, "k", KEYWORDS)) if "k" in options.values else KEYWORDS
+    keywords = int(getattr(answerer, "k")) if "k" in options.values else None  # noqa: B009
     found = of_answers(
         answerer,
         asked.scorer(),

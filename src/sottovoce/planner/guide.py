@@ -456,7 +456,7 @@ def _of_another_model(asked: Asked) -> list[str]:
 
 def _of_hidden_states(guide: Guide) -> list[str]:
     """What is known of a classifier of a language model's hidden states."""
-    kind, fitter = guide.asked.model.partition(":")[0], registered_fitters().get(guide.advised.method)
+    kind, fitter = guide.asked.model.partition(":")[0], find_fitter(guide.advised.method)
     if kind != HIDDEN_STATES or fitter is None or fitter.gives is not LinearSupport:
         return []
     return [

@@ -184,9 +184,10 @@ def test_a_choice_of_texts_does_not_exceed_its_event(adjacency):
     worst = worst_units_pair(plan, UNITS, lambda a, b: choice_pair(plan, candidates, a, b))
     assert worst.excess is None
     assert worst.pair.max_loss > 0.7
-    many = Choice(k=4).plan(Price(2.0), setting(adjacency, labels_=8, candidates=20))
+    many = Choice(k=6).plan(Price(2.0), setting(adjacency, candidates=10))
+    _, other = next(UNITS.neighbours(adjacency))
     with pytest.raises(ParameterError, match="lists"):
-        worst_units_pair(many, UNITS, lambda a, b: choice_pair(many, np.eye(20, 3), a, b))
+        choice_pair(many, np.eye(10, 3), UNITS, other)
 
 
 def test_private_labels_of_public_texts_do_not_exceed_their_event():

@@ -31,7 +31,7 @@ from sottovoce.experts.keywords import keywords_of
 from sottovoce.experts.written import TEXTS
 from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.answering.answerer import Answerer, AnswerSetting
-from sottovoce.methods.answering.ksa import KSA
+from sottovoce.methods.answering.ksa import KSA, TEST
 from sottovoce.methods.base import Method, Price
 from sottovoce.methods.choice import Choice
 from sottovoce.methods.class_means import ClassMeans
@@ -173,7 +173,7 @@ def of_fits(
 
 def of_answers(
     answerer: Answerer, model: LabelScorer, task: Task, rows: Sequence[Row], price: Price, adjacency: Adjacency,
-    questions: Sequence[str] = (), writer: Writer | None = None, keywords: int = KEYWORDS,
+    questions: Sequence[str] = (), writer: Writer | None = None, keywords: int | None = None,
 ) -> Given:  # fmt: skip
     """What a long answer's private step releases: embeddings' noisy mean, or keywords.
 
@@ -187,15 +187,13 @@ def of_answers(
         questions: What is asked, where experts write.
         writer: Writes after each record; without one an expert says its record's own text, which no writer surpasses
             in what it gives away of it.
-        keywords: That are released, in place of the method's own number: every list of them is added up.
+        keywords: That are released; by default 2, or 1 where there is one: every list of them is added up.
 
     Raises:
         ParameterError: The method states no law, or the model embeds no texts.
     """
     _require_law(answerer.name, answers.why_no_law(type(answerer)))
     shown = [task.text_of(task.example_of(row, "records").fields) for row in rows]
-    if isinstance(answerer, KSA):
-        answerer = replace(answerer, k=keywords)
     asked = list(questions) if writer else [""]
     if writer and not asked:
         raise ParameterError("--question-text", None, "given with --writer: experts write an answer to it")
@@ -204,6 +202,8 @@ def of_answers(
     for number, question in enumerate(asked, 1):
         said = _written(writer, task, rows, shown, question) if writer else list(shown)
         universe = _universe([text for text in said if text])
+        if isinstance(answerer, KSA):
+            answerer = _of_few_keywords(answerer, universe, keywords)
         if isinstance(answerer, KSA) and math.perm(len(universe), answerer.k) > _LARGEST:
             raise ParameterError("k", answerer.k, f"one with at most {_LARGEST:,} lists of {len(universe)} keywords")
         vectors = _vectors(_embedder(model), said)
@@ -244,6 +244,14 @@ def _universe(said: Sequence[str]) -> list[str]:
     """The commonest keywords of both worlds' texts. Known to the attacker, and the same in every world."""
     counts = Counter(word for text in said for word in keywords_of(text))
     return sorted(counts, key=lambda word: (-counts[word], word))[:CANDIDATES]
+
+
+def _of_few_keywords(answerer: KSA, universe: Sequence[str], keywords: int | None) -> KSA:
+    if not universe:
+        raise ParameterError("keywords", 0, "1 or more in what the experts say: other records, or another --writer")
+    if keywords is not None:
+        return replace(answerer, k=keywords)
+    return replace(answerer, k=min(KEYWORDS, max(1, len(universe) - (answerer.selection == TEST))))
 
 
 def _written(writer: Writer, task: Task, rows: Sequence[Row], shown: Sequence[str], question: str) -> list[str | None]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sottovoce.audits.extraction import ALPHA, Secrets, extracted
-from sottovoce.audits.game.games import Game
+from sottovoce.audits.game.games import Game, Repetition
 from sottovoce.audits.report import Report, Verdict, percent
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.randomness import Randomness
@@ -55,10 +55,11 @@ def audit_extraction(
         rows: Made-up records.
         task: Names the fields.
         randomness: Of the addresses.
-        asked: How often each question is asked.
+        asked: How often each question is asked; once, of a model that repeats itself.
         others: Further attributes of ``Report``.
     """
     planted, _ = planted_in(rows, task, randomness)
+    asked = 1 if game.repetition is Repetition.ONCE else asked
     own = Secrets(str(row.values[task.fields[0]]) for row in planted)
     control = Secrets(address(randomness) for _ in planted)
     world = game.world(planted)

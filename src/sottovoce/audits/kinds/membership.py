@@ -3,8 +3,8 @@
 Every trial is a system of its own: a few units are drawn, one of them is the candidate or, by a fair coin, another unit
 in its place; the text of the candidate's first record is asked as often as is paid for; the score is how many of the
 answers are that record's label. A unit is a record unless the records name one. Which number of them means "present" is
-chosen on one half of the trials and certified on the other. With exact laws at hand, ``audits.membership`` has the best
-attack on labels.
+chosen on one half of the trials and certified on the other. The likelihood-ratio attack knows both data sets instead,
+and scores the answers by the log ratio of their probabilities: no attack on these answers is better.
 
 Guarantee   As for ``play``: trials are independent, and the curve that is tested is that of all answers together.
             The coin exchanges one whole unit for another, under the unit that the game itself reads the records by:
@@ -16,23 +16,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import final
+from typing import Any, Final, final
 
 import numpy as np
 
 from sottovoce.audits.bounds import ALPHA, Rates, epsilon_of_rates, p_value_of_rates
-from sottovoce.audits.game.games import LabelGame
+from sottovoce.audits.exact.labels import why_no_law
+from sottovoce.audits.game.games import LabelGame, LabelWorld
 from sottovoce.audits.game.play import Claim, accuracy_of, log_odds
 from sottovoce.audits.power import ceiling_of_rates, power_of_rates
 from sottovoce.audits.report import Measured, Report, Verdict, curve_points, reason_of
-from sottovoce.audits.roc import Draws, roc_of
+from sottovoce.audits.roc import Draws, FloatArray, roc_of
 from sottovoce.audits.split import Split, Trials, best_threshold, joined
 from sottovoce.errors import ParameterError
-from sottovoce.parameters import COUNT, Number
+from sottovoce.parameters import COUNT, Number, OneOf
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.numbers import exact, float_above
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.sealed import RECORD_UNIT, PrivateRecords, Row, identity_text
+
+LABEL_COUNT, LIKELIHOOD_RATIO = "label-count", "likelihood-ratio"
+ATTACKS: Final = (LABEL_COUNT, LIKELIHOOD_RATIO)
+REDRAWN: Final = 400
+"""Answers of each data set from which a law is estimated."""
+_HALF: Final = 0.5
+"""Counts that every label has before any answer."""
+_LEAST_PROBABILITY: Final = 1e-300
 
 
 @final
@@ -46,6 +55,9 @@ class MembershipAudit:
         trials: How many systems are made.
         answers: How often each is asked.
         draws: A seeded generator: of records, coins and halves.
+        attack: ``label-count``, or ``likelihood-ratio``: the attacker knows the candidate, the unit in its place and
+            all the others, and scores the answers by the log ratio of their probabilities in both data sets. These are
+            the method's own law; of a method that states none, shares of answers that are redrawn for the attacker.
 
     Raises:
         ParameterError: The game is of another adjacency, or there are too few units or trials.
@@ -53,7 +65,14 @@ class MembershipAudit:
     """
 
     def __init__(
-        self, game: LabelGame, rows: Sequence[Row], units: int, trials: int, answers: int, draws: Draws
+        self,
+        game: LabelGame,
+        rows: Sequence[Row],
+        units: int,
+        trials: int,
+        answers: int,
+        draws: Draws,
+        attack: str = LABEL_COUNT,
     ) -> None:
         if game.adjacency is not Adjacency.REPLACE_ONE:
             raise ParameterError("adjacency", game.adjacency.value, "replace-one: the coin exchanges two units")
@@ -63,9 +82,10 @@ class MembershipAudit:
         self._trials = Number(20, whole=True).read("runs", trials)
         self._answers = COUNT.read("answers", answers)
         self._game, self._draws = replace(game, unit=self.unit), draws
+        self._attack = OneOf(ATTACKS).read("attack", attack)
 
     def trials(self, shown: Callable[[int], None] = lambda done: None) -> Trials:
-        """Plays all of them; a score is the number of answers that are the candidate's own label."""
+        """Plays all of them; a score is larger where the answers look as if the candidate was there."""
         scores: dict[str, float] = {}
         present: dict[str, bool] = {}
         task = self._game.task
@@ -73,16 +93,59 @@ class MembershipAudit:
             order = self._draws.random(len(self._units)).argsort(kind="stable")[: self._size + 1]
             candidate, other, *rest = (self._units[place] for place in order.tolist())
             included = bool(self._draws.random(1)[0] < 0.5)
-            world = self._game.world([row for unit in [*rest, candidate if included else other] for row in unit])
+            worlds = [
+                [row for unit in [*rest, last] for row in unit]
+                for last in ((candidate, other) if included else (other, candidate))
+            ]
+            question = task.text_of(task.query_of(candidate[0], "records"))
+            world = self._game.world(worlds[0])
             try:
-                answers = world.releases(task.text_of(task.query_of(candidate[0], "records")), self._answers)
+                answers = world.releases(question, self._answers)
+                if self._attack == LIKELIHOOD_RATIO:
+                    ratio = self._log_law(world, question) - self._log_law_of(worlds[1], question)
+                    found = sum(float(ratio[task.labels.index(answer)]) for answer in answers)
+                    scores[str(trial)] = found if included else -found
+                else:
+                    own = task.labels[task.label_of(candidate[0], "records")]
+                    scores[str(trial)] = float(sum(answer == own for answer in answers))
             finally:
                 world.close()
-            own = task.labels[task.label_of(candidate[0], "records")]
-            scores[str(trial)] = float(sum(answer == own for answer in answers))
             present[str(trial)] = included
             shown(trial + 1)
         return joined(scores, present)
+
+    def _log_law_of(self, rows: Sequence[Row], question: str) -> FloatArray:
+        world = self._game.world(rows)
+        try:
+            return self._log_law(world, question)
+        finally:
+            world.close()
+
+    def _log_law(self, world: LabelWorld, question: str) -> FloatArray:
+        """Natural logs of the labels' probabilities, shape (labels,)."""
+        game, labels = self._game, list(self._game.task.labels)
+        method: Any = game.method
+        if self.knows_the_law:
+            law = np.array([float(p) for p in method.law(world.outputs(question), game.price)])
+        else:
+            counts = np.zeros(len(labels))
+            for answer in world.releases(question, REDRAWN):
+                counts[labels.index(answer)] += 1
+            law = (counts + _HALF) / (REDRAWN + _HALF * len(labels))
+        return np.asarray(np.log(np.maximum(law, _LEAST_PROBABILITY)))
+
+    @property
+    def _detector(self) -> str:
+        answers = "1 answer" if self._answers == 1 else f"{self._answers} answers"
+        if self._attack == LABEL_COUNT:
+            return f"its label, in {answers}"
+        law = "exact laws" if self.knows_the_law else f"{REDRAWN} redrawn answers of each data set"
+        return f"log likelihood ratio of {answers}, by {law}"
+
+    @property
+    def knows_the_law(self) -> bool:
+        """Whether the method states the law of a label."""
+        return why_no_law(type(self._game.method)) is None
 
     def run(self, claim: Claim, alpha: float = ALPHA, shown: Callable[[int], None] = lambda done: None) -> Report:
         """Plays, chooses on one half, certifies on the other.
@@ -103,12 +166,12 @@ class MembershipAudit:
         )
         verdict = Verdict.VIOLATION if p_value <= alpha else Verdict.NONE_FOUND
         attack = {
-            "id": "label count",
+            "id": "label count" if self._attack == LABEL_COUNT else "likelihood ratio",
             "canary": "a record" if self.unit == RECORD_UNIT else f"all records of one '{self.unit}'",
             "insertion": "replace",
             "adjacency": claim.adjacency.value,
             "question": "its own text",
-            "detector": f"its label, in {self._answers} answers",
+            "detector": self._detector,
             "threshold": threshold,
             "false_positives": rates.false_positives,
             "absent": rates.absent,

@@ -9,14 +9,14 @@ says itself comes back without any record, and is counted beside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from sottovoce.audits.extraction import extracted
 from sottovoce.audits.game.canaries import Canary, Insertion, worlds_of
 from sottovoce.audits.game.defences import DEFENCES
-from sottovoce.audits.game.detectors import ExactString, RareClass
+from sottovoce.audits.game.detectors import Detector, ExactString, RareClass
 from sottovoce.audits.game.games import Game
 from sottovoce.audits.game.questions import KINDS, Question
 from sottovoce.audits.kinds.extract import QUESTIONS as ASKED_FOR_ADDRESSES
@@ -58,21 +58,24 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
 
 def _canaries(game: Game, rows: Sequence[Row], task: Task, seed: int, key: Key) -> Measurements:
     canaries, other = canaries_of(rows, task, seed)
-    for canary in canaries:
-        worlds = worlds_of(rows, canary, Insertion.REPLACE, task, SeededRandomness(seed))
-        for side, data in ((ABSENT, worlds.absent), (PRESENT, worlds.present)):
-            world = game.world(data)
+    absent = game.world(rows)  # a canary takes the place of a record: without it the rows are as they were
+    try:
+        for canary in canaries:
+            planted = game.world(worlds_of(rows, canary, Insertion.REPLACE, task, SeededRandomness(seed)).present)
             try:
                 for name, question in ASKED.items():
-                    (text,) = world.releases(question.about(canary, other), 1)
-                    for what, seen in _seen(canary, text).items():
-                        yield replace(key, option=f"{canary.kind}, {name}, {side}", quantity=what), seen
+                    for side, world in ((ABSENT, absent), (PRESENT, planted)):
+                        (text,) = world.releases(question.about(canary, other), 1)
+                        for what, seen in _seen(canary, text).items():
+                            yield replace(key, option=f"{canary.kind}, {name}, {side}", quantity=what), seen
             finally:
-                world.close()
+                planted.close()
+    finally:
+        absent.close()
 
 
 def _seen(canary: Canary, text: str) -> dict[str, float]:
-    detectors = {SECRET: ExactString(canary), LABEL: RareClass(canary)}
+    detectors: dict[str, Detector] = {SECRET: ExactString(canary), LABEL: RareClass(canary)}
     return {what: float(detector.scores([text])[0]) for what, detector in detectors.items()}
 
 
@@ -100,14 +103,14 @@ def section(result: Result) -> ReportSection:
     )  # fmt: skip
 
 
-def _counts(result: Result, what: str, level: str, asked: Callable[[str], bool], side: str) -> tuple[int, int]:
-    """Texts that hold it, of all texts."""
+def _counts(result: Result, what: str, level: str, side: str, question: str | None = None) -> tuple[int, int]:
+    """Texts that hold it, of all texts that answer a question, or any of them."""
     cells = [
         cell
         for cell in result.cells
         if cell.key.quantity == what
         and cell.key.method == level
-        and asked(_question(cell.key.option))
+        and question in (None, _question(cell.key.option))
         and cell.key.option.endswith(f", {side}")
     ]
     values = [value for cell in cells for value in cell.values]
@@ -126,9 +129,7 @@ def _table(result: Result, what: str) -> Table:
     rows = []
     for question in _questions(result, what):
         for level in LEVELS:
-            present, absent = (
-                _counts(result, what, level, lambda name, own=question: name == own, side) for side in (PRESENT, ABSENT)
-            )
+            present, absent = (_counts(result, what, level, side, question) for side in (PRESENT, ABSENT))
             rows.append((level, question, _share(*present), _share(*absent), _rises(present, absent)))
     control = "addresses of records that it was not shown" if what == ADDRESS else "without the canary"
     columns = ("defence", "question", "with it", control, "more, beyond chance")
@@ -155,7 +156,7 @@ def _reading(result: Result) -> list[str]:
     for what in (SECRET, LABEL, ADDRESS):
         told = []
         for level in LEVELS:
-            present, absent = (_counts(result, what, level, lambda name: True, side) for side in (PRESENT, ABSENT))
+            present, absent = (_counts(result, what, level, side) for side in (PRESENT, ABSENT))
             told.append(f"{level} {_share(*present)} against {_share(*absent)}")
         lines.append(f"Texts that hold the {what}, over all questions, with it and without it, in percent: "
                      f"{'; '.join(told)}.")  # fmt: skip

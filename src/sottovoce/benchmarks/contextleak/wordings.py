@@ -2,14 +2,18 @@
 
     sotto bench run contextleak-wordings --data FOLDER --results FOLDER
 
+With ``--writer`` and the extra ``gepa`` that model rewrites the wordings (``audits.game.rewriting``); else they are put
+together of fixed parts.
+
 A case is four records that no other case has, and a canary. The worth of a wording is the accuracy of the best guess
 about the canary, from the exact laws of the answer, so that no release is spent on the search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final, final
 
 from sottovoce.audits.bounds import ALPHA
@@ -17,13 +21,16 @@ from sottovoce.audits.game.canaries import Canary, Insertion
 from sottovoce.audits.game.games import LabelGame
 from sottovoce.audits.game.play import Claim, Runs
 from sottovoce.audits.game.questions import KINDS, Question
-from sottovoce.audits.game.wordings import PARTS, Wordings
+from sottovoce.audits.game.rewriting import is_installed, rewritten
+from sottovoce.audits.game.wordings import PARTS, Tried, Wordings
 from sottovoce.benchmarks.contextleak.games import attack, canaries_of, game_of, law_pair, price_at, rows_of
 from sottovoce.benchmarks.contextleak.grid import REPLACE, SMALL_MODEL, smaller
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.datasets import MOST_RECORDS
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
 from sottovoce.benchmarks.harness.results import ReportSection, Table
+from sottovoce.benchmarks.public_data.writers import KeptWriter, writer_of
+from sottovoce.models.base import Writer
 from sottovoce.records.sealed import Row
 from sottovoce.tasks import Task
 
@@ -31,6 +38,8 @@ METHODS: Final = (e.VOTES, e.POE)
 SEARCHED: Final = "searched"
 TRAINING, VALIDATION, TEST, BOUND, TRIED = "training accuracy", "validation accuracy", "test accuracy", "bound", "tried"
 CASES: Final = 24
+REWRITTEN: Final = 120
+"""Cases that a rewriting search tries wordings on, about."""
 _RUNS: Final = Runs(20, 40, 400)
 
 
@@ -77,7 +86,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
                 game = game_of(method, bench.scorer, task, price, adjacency, piece.seed)
                 claim = Claim.of(price.epsilon, price.delta, adjacency, game.event)
                 worth = _Worth(game, task)
-                tried = splits.search(worth)
+                tried = search(bench, splits, worth)
                 key = Key(piece.task, piece.names, name, adjacency=adjacency.value, epsilon=epsilon, option=SEARCHED)
                 yield replace(key, quantity=TRIED), len(tried)
                 yield replace(key, quantity=TRAINING), 100 * tried[0].training
@@ -94,6 +103,24 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
                         for case in splits.test
                     ]  # fmt: skip
                     yield replace(own, quantity=BOUND), max(bounds)
+
+
+def search(bench: Bench, splits: Wordings[Case], worth: Callable[[Question, Case], float]) -> list[Tried]:
+    """Rewrites by the writer, where there is one and its search is installed; else the fixed parts."""
+    if not rewrites(bench.settings):
+        return splits.search(worth)
+    return rewritten(splits, worth, _kept(bench.settings.writer), calls=REWRITTEN)
+
+
+@lru_cache(maxsize=1)
+def _kept(spec: str) -> Writer:
+    """A writer that is asked each request once: the search is done again for what it found."""
+    return KeptWriter(writer_of(spec))
+
+
+def rewrites(settings: Settings) -> bool:
+    """Whether a model rewrites."""
+    return bool(settings.writer) and is_installed()
 
 
 @final
@@ -126,11 +153,11 @@ def whole(bench: Bench, pieces: Sequence[Piece]) -> dict[str, Any]:
                 for epsilon in bench.settings.epsilons:
                     price = price_at(e.SELECTING[name], epsilon, adjacency)
                     game = game_of(e.SELECTING[name], bench.scorer, task, price, adjacency, piece.seed)
-                    chosen = splits.search(_Worth(game, task))[0].question.wording
+                    chosen = search(bench, splits, _Worth(game, task))[0].question.wording
                     found.append(
                         {"task": piece.task, "seed": piece.seed, "method": name, "epsilon": epsilon, "wording": chosen}
                     )
-    return {"wordings": found, "parts": [len(part) for part in PARTS]}
+    return {"wordings": found, "parts": [len(part) for part in PARTS], "rewritten": rewrites(bench.settings)}
 
 
 def section(result: Result) -> ReportSection:
@@ -174,8 +201,9 @@ def _reading(result: Result) -> list[str]:
     most, cell, best = max(gains, key=lambda one: one[0])
     tried = [cell for cell in result.cells if cell.key.quantity == TRIED]
     beyond = [c for c in result.cells if c.key.quantity == BOUND and max(c.values) > (c.key.epsilon or 0)]
+    how = ", GEPA with a model that rewrites," if result.extra.get("rewritten") else ""
     return [
-        f"The search tries {min(min(c.values) for c in tried):.0f} to {max(max(c.values) for c in tried):.0f} "
+        f"The search{how} tries {min(min(c.values) for c in tried):.0f} to {max(max(c.values) for c in tried):.0f} "
         f"wordings. On the test split it is better than the best fixed question in {better} of {len(gains)} settings; "
         f"at most by {most:.1f} points ({cell.key.method}, epsilon {cell.key.epsilon:g}: {cell.mean:.1f} against "
         f"{best.mean:.1f} of {best.key.option}).",
