@@ -236,6 +236,19 @@ def test_an_audit_stands_on_the_page_of_what_it_tested_alone(made):
     assert rows_of(facts_of(made[0], audit=broken), "Audit")["verdict"] == "could not run"
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [{"charge": {"event": "BoundedRange", "eta": 1e-9}},
+     {"charge": {"event": "SelfComposedDpEvent", "inner": 7, "count": 1}},
+     {"event": {"event": "GaussianDpEvent", "noise_multiplier": 9.0}}, {"content_sha256": "0" * 64}, {"units": 9}],
+    ids=["another charge", "no event", "another event", "another support", "another request"],
+)  # fmt: skip
+def test_a_forged_file_is_refused_without_a_ledger_too(made, changed):
+    forged = replace(made[0], certificate=replace(made[0].certificate, **changed))
+    with pytest.raises(InputError, match="The fitted file cannot be used: its certificate does not hold"):
+        facts_of(forged)
+
+
 def test_what_the_owner_says_is_escaped(made):
     page = html_of(facts_of(made[0], about={"name": "<b>x</b>", "operator": "<i>us</i>"}))
     assert "&lt;b&gt;x" in page

@@ -11,14 +11,14 @@ import pytest
 
 from fitting.worlds_of_fits import RHO, fitting, records
 from sottovoce.errors import InputError, ParameterError
-from sottovoce.fitting import certificate as certificate_module
 from sottovoce.fitting.certificate import FORMAT, SEEDED, FitCertificate
-from sottovoce.methods.fitting.fitter import make_fitter, registered_fitters
+from sottovoce.methods.fitting.fitter import FitSetting, make_fitter, registered_fitters
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer
 from sottovoce.parameters import Root, WorkedOut, limits_of
+from sottovoce.privacy.checks import canonical
 from sottovoce.privacy.event_json import event_to_json
-from sottovoce.privacy.events import ApproximateDP, BoundedRange, ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
+from sottovoce.privacy.events import ApproximateDP, GaussianDpEvent
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 
@@ -172,18 +172,38 @@ def test_an_event_that_cannot_be_read_is_noticed_and_raises_nothing(event, made)
 
 
 def nested(depth):
-    return SelfComposedDpEvent(nested(depth - 1), 2) if depth else BoundedRange(0.1)
+    event = {"event": "BoundedRange", "eta": 0.1}
+    for _ in range(depth):
+        event = {"event": "WithFailure", "inner": event, "delta": 1e-9, "exclusive": False}
+    return event
+
+
+def sampled(kinds):  # few parts, and each takes long to price
+    inner = {"event": "GaussianDpEvent", "noise_multiplier": 1.0}
+    parts = [{"event": "PoissonSampledDpEvent", "sampling_probability": 0.01 + i * 1e-4, "inner": inner}
+             for i in range(kinds)]  # fmt: skip
+    return {
+        "event": "ComposedDpEvent",
+        "events": [{"event": "SelfComposedDpEvent", "inner": part, "count": 133_000} for part in parts],
+    }
 
 
 @pytest.mark.parametrize(
-    "event", [ComposedDpEvent([BoundedRange(0.001 + i * 1e-7) for i in range(1_001)]), nested(17)], ids=["many", "deep"]
-)
-def test_an_event_of_many_parts_is_refused_before_it_is_priced(event, made, monkeypatch):
-    forged = replace(made[0], event=event_to_json(event))
-    monkeypatch.setattr(certificate_module, "event_from_json", None)
-    with pytest.raises(InputError, match="its event has more than 1000 parts, or is more than 16 deep"):
-        forged.require_sound("a file")
-    assert holds(forged, made)[CHARGE] is False
+    "event",
+    [{"event": "ComposedDpEvent", "events": [{"event": "BoundedRange", "eta": i} for i in range(2_000)]},
+     sampled(15), nested(17), nested(400), {"event": "SelfComposedDpEvent", "inner": 7, "count": 1},
+     {"event": "ApproximateDP", "epsilon": nested(3), "delta": []}],
+    ids=["many", "dear", "deep", "deeper", "no event", "no point"],
+)  # fmt: skip
+def test_no_event_is_priced_but_that_of_the_parameters(event, made, monkeypatch):
+    priced = []
+    price = FitSetting.cost
+    monkeypatch.setattr(FitSetting, "cost", lambda *given: priced.append(given[1]) or price(*given))
+    with pytest.raises(InputError, match=r"follows from the event: (another event than|it cannot be read)"):
+        replace(made[0], event=event).require_sound("a file")
+    assert holds(replace(made[0], event=event), made)[EVENT : CHARGE + 1] == [False, False]
+    assert holds(replace(made[0], charge=event), made)[CHARGE] is False
+    assert {canonical(event_to_json(one)) for one in priced} <= {canonical(made[0].event)}
 
 
 def test_seeded_noise_has_no_guarantee_and_says_so():

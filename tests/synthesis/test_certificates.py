@@ -119,6 +119,15 @@ def test_a_forged_certificate_is_found_out(made, problem):
     assert any(problem in one for one in found), found
 
 
+def test_no_event_is_priced_but_that_of_the_parameters(made, monkeypatch):
+    parts = [{"event": "BoundedRange", "eta": 0.001 + i * 1e-7} for i in range(2_000)]  # a price of seconds
+    forged = replace(made[0], event={"event": "ComposedDpEvent", "events": parts})
+    monkeypatch.setattr(RdpAccountant, "compose_all", lambda *given: pytest.fail("it was priced"))
+    figures, event = forged.checks()[:2]
+    assert (figures.holds, event.holds) == (False, False)
+    assert figures.told == event.told == "another event than that of its parameters"
+
+
 def test_the_adjacency_cannot_be_changed_for_one_that_sounds_better(made):
     certificate, written, ledger = made
     for change in ("swap", "drop"):

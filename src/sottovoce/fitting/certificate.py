@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, Self, final
 from sottovoce.errors import InputError, SottoError
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, make_fitter
 from sottovoce.models.base import Isolation
-from sottovoce.privacy.checks import Check, asked_hash, canonical
-from sottovoce.privacy.event_json import event_from_json, event_to_json
-from sottovoce.privacy.events import ApproximateDP
+from sottovoce.privacy.checks import Check, asked_hash, canonical, point_of, require_same_event
+from sottovoce.privacy.event_json import event_to_json
+from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE
 from sottovoce.privacy.ledger.secret import RECORDS, data_hash, secrets_of
 from sottovoce.privacy.numbers import rounded_up
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 SEEDED: Final = "seeded: no guarantee"
 _UNREADABLE: Final = (SottoError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
-MOST_EVENTS: Final = 1_000
-"""Events within the event of a fit; those that are made here have fewer than ten, with the numbers of their rounds."""
-DEEPEST: Final = 16
-"""Events within events."""
 _SLACK: Final = 1 + 1e-9
 """Figures are recomputed in floating point."""
 
@@ -212,6 +208,20 @@ class FitCertificate:
                     "'sotto verify certificate' with the file looks at all of it."
                 )
 
+    def require_consistent(self, content_sha256: str) -> None:
+        """Holds it against itself and its support, as ``require_charged`` does before it reads the ledger.
+
+        Raises:
+            InputError: Something does not hold; it is named.
+        """
+        for check in (*self._consistent(), self._content(content_sha256)):
+            if check.holds is False:
+                raise InputError(
+                    f"The fitted file cannot be used: its certificate does not hold ({check.what}: {check.told}). It "
+                    "was changed after it was fitted. Restore it from a copy, or fit again; 'sotto verify certificate' "
+                    "with the file looks at all of it."
+                )
+
     def _consistent(self) -> list[Check]:
         """What can be looked at in the certificate alone."""
         return [
@@ -261,6 +271,14 @@ class FitCertificate:
             raise InputError(f"{open_ones[0]} is left open")
         return fitter
 
+    def _event(self) -> DpEvent:
+        """The event of the method with its parameters, where it is the one that stands here.
+
+        Raises:
+            InputError: Another one does; it is not priced.
+        """
+        return require_same_event(self.event, self._fitter().event(self._setting()))
+
     def _looked(self, what: str, look: Callable[[], tuple[bool, str]]) -> Check:
         try:
             holds, told = look()
@@ -270,8 +288,7 @@ class FitCertificate:
 
     def _figures(self) -> Check:
         def look() -> tuple[bool, str]:
-            _require_few(self.event)
-            report = self._setting().cost(event_from_json(self.event), self.delta)
+            report = self._setting().cost(self._event(), self.delta)
             return report.epsilon <= self.epsilon * _SLACK, f"epsilon {rounded_up(report.epsilon, 6)} by {report.bound}"
 
         what = f"epsilon {rounded_up(self.epsilon, 6)} at delta {rounded_up(self.delta)} follows from the event"
@@ -279,18 +296,18 @@ class FitCertificate:
 
     def _parameters(self) -> Check:
         def look() -> tuple[bool, str]:
-            same = canonical(event_to_json(self._fitter().event(self._setting()))) == canonical(self.event)
-            return same, "the same" if same else "another event"
+            self._event()
+            return True, "the same"
 
         return self._looked(f"the event is that of {self.method} with its parameters", look)
 
     def _charge(self) -> Check:
         def look() -> tuple[bool, str]:
-            _require_few([self.event, self.charge])
-            event, charge = event_from_json(self.event), event_from_json(self.charge)
-            if charge == event:
+            event = self._event()
+            if canonical(self.charge) == canonical(self.event):
                 return True, "the event itself"
-            if not isinstance(charge, ApproximateDP):
+            charge = point_of(self.charge)
+            if charge is None:
                 return False, "another event"
             report = self._setting().cost(event, charge.delta)
             return report.epsilon <= charge.epsilon * _SLACK and charge.delta <= self.delta, "one point of its profile"
@@ -375,20 +392,6 @@ class FitCertificate:
             return False, "the ledger has no key for them"
         digest = data_hash(kept, run_of(self.ledger), records.fingerprint)
         return hmac.compare_digest(digest.encode(), self.data.encode("utf-8", "surrogatepass")), "by their keyed hash"
-
-
-def _require_few(event: Any) -> None:
-    """Refuses an event whose price would take long to work out, before it is looked at."""
-    waiting, found = [(event, 0)], 0
-    while waiting:
-        part, depth = waiting.pop()
-        found += isinstance(part, Mapping)
-        if found > MOST_EVENTS or depth > DEEPEST:
-            raise InputError(f"its event has more than {MOST_EVENTS} parts, or is more than {DEEPEST} deep")
-        if isinstance(part, Mapping):
-            waiting += [(inner, depth + 1) for inner in part.values() if isinstance(inner, Mapping | list)]
-        elif isinstance(part, list):
-            waiting += [(inner, depth) for inner in part[: MOST_EVENTS + 1] if isinstance(inner, Mapping | list)]
 
 
 def run_of(release_id: str) -> str:

@@ -1,4 +1,6 @@
-"""What certificates share: one thing that was looked at, and the hash that binds a charge to a request."""
+"""What certificates share: one thing that was looked at, the hash that binds a charge to a request, and that no event
+is priced but that of the parameters.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, final
 
+from sottovoce.errors import InputError
+from sottovoce.parameters import Number
+from sottovoce.privacy.event_json import event_to_json
+from sottovoce.privacy.events import ApproximateDP, DpEvent
+
+ANOTHER_EVENT: Final = "another event than that of its parameters"
+_FIGURE: Final = Number(0, below_most=True, strict=True)
 _ENCODER: Final = json.JSONEncoder(sort_keys=True, default=list)
 
 
@@ -35,3 +44,31 @@ def asked_hash(request: Mapping[str, Any]) -> str:
 def canonical(value: Any) -> str:
     """Values as JSON, where sequences are lists and keys are in order."""
     return _ENCODER.encode(value)
+
+
+def require_same_event(stated: Any, event: DpEvent) -> DpEvent:
+    """The event, where it is what a certificate states in JSON. What is stated is compared and never priced: a file of
+    a few hundred bytes can state an event whose price takes hours to work out.
+
+    Raises:
+        InputError: The certificate states something else.
+    """
+    if canonical(stated) != canonical(event_to_json(event)):
+        raise InputError(ANOTHER_EVENT)
+    return event
+
+
+def point_of(stated: Any) -> ApproximateDP | None:
+    """The point of a profile that a certificate states in JSON; ``None`` where it states something else.
+
+    Example:
+        >>> point_of({"event": "ApproximateDP", "epsilon": 1.0, "delta": 1e-6})
+        ApproximateDP(epsilon=1.0, delta=1e-06)
+        >>> point_of({"event": "ApproximateDP", "epsilon": {"event": "PureDP", "epsilon": 1.0}, "delta": 1e-6})
+    """
+    if not isinstance(stated, Mapping) or stated.keys() != {"event", "epsilon", "delta"}:
+        return None
+    point = stated["epsilon"], stated["delta"]
+    if stated["event"] != ApproximateDP.__name__ or not all(type(figure) in (int, float) for figure in point):
+        return None
+    return ApproximateDP(_FIGURE.read("epsilon", point[0]), _FIGURE.read("delta", point[1]))

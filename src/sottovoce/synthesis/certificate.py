@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING, Any, Final, final
 from sottovoce.errors import InputError, SottoError
 from sottovoce.models.base import Isolation
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
-from sottovoce.privacy.checks import Check, asked_hash, canonical
+from sottovoce.privacy.checks import ANOTHER_EVENT, Check, asked_hash, canonical, point_of, require_same_event
 from sottovoce.privacy.event_json import event_from_json, event_to_json
+from sottovoce.privacy.events import SelfComposedDpEvent
 from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE
 from sottovoce.privacy.ledger.secret import RECORDS, data_hash, secrets_of
 from sottovoce.privacy.numbers import rounded_up
@@ -258,23 +259,38 @@ class Certificate:
 
     def _figures(self) -> Check:
         what = f"epsilon {rounded_up(self.epsilon, 6)} at delta {rounded_up(self.delta)} follows from the event"
-        return self._is_covered(what, lambda: [event_from_json(self.event)])
+        return self._is_covered(what, lambda: [self._event()])
 
     def _parameters(self) -> Check:
         what = f"the event is that of {self.method} with its parameters"
         try:
-            by_parameters, times = self._epsilon_of_parameters()
-            by_event = self._cost([event_from_json(self.event)]).epsilon
+            self._event()
         except _UNREADABLE as error:
             return Check(what, False, str(error) if isinstance(error, SottoError) else "they cannot be read")
-        words = f"epsilon {rounded_up(by_parameters, 6)} by the parameters" + (f", {times} times" if times > 1 else "")
-        return Check(what, math.isclose(times * by_parameters, by_event, rel_tol=1e-9), words)
+        return Check(what, True, "the same" + (f", {self._times} times" if self._times > 1 else ""))
 
-    def _epsilon_of_parameters(self) -> tuple[float, int]:
-        """What one batch costs by the method's parameters, and how often that was charged as a whole."""
-        decoder = self._decoder()
-        times = 1 if decoder.refundable else max(1, len(self.ledger))
-        return self._cost([self._event_of_parameters()], self.delta / times).epsilon, times
+    def _event(self) -> DpEvent:
+        """The event of the method with its parameters, as often as it was charged, where it is what stands here.
+
+        Raises:
+            InputError: Another one does; it is not priced.
+        """
+        event, times = self._event_of_parameters(), self._times
+        if not self._decoder().refundable:  # what was charged is one point of its profile
+            point = point_of(self.event if times == 1 else self.event.get("inner"))
+            delta = self.delta / times
+            if point is None or not (
+                math.isclose(point.delta, delta, rel_tol=1e-9)
+                and math.isclose(point.epsilon, self._cost([event], delta).epsilon, rel_tol=1e-9)
+            ):
+                raise InputError(ANOTHER_EVENT)
+            event = point
+        return require_same_event(self.event, SelfComposedDpEvent(event, times) if times > 1 else event)
+
+    @property
+    def _times(self) -> int:
+        """How often a batch was charged as a whole."""
+        return 1 if self._decoder().refundable else max(1, len(self.ledger))
 
     def _decoder(self) -> Decoder:
         """The method with its parameters, none of which is open."""

@@ -629,4 +629,21 @@ MUTANTS = [
         "if type(support) is not type(made):",
         WRONG,
     ),
+    # Certificates
+    Mutant(
+        "a-stated-event-is-not-compared",
+        "a certificate's figures are those of its parameters, whatever event it states beside them",
+        "privacy/checks.py",
+        "if canonical(stated) != canonical(event_to_json(event)):",
+        "if False:",
+        ("tests/fitting/test_certificates.py::test_no_event_is_priced_but_that_of_the_parameters",),
+    ),
+    Mutant(
+        "report-believes-its-file",
+        "a report without a ledger prints a charge that is not that of the event",
+        "explain/facts/facts.py",
+        "c.require_consistent(fitted.content_sha256)",
+        'c.require_sound("the fitted file")',
+        ("tests/explain/test_facts.py::test_a_forged_file_is_refused_without_a_ledger_too",),
+    ),
 ]

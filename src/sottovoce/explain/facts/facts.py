@@ -2,8 +2,8 @@
 
 What the owner alone can know is asked of the owner, and stands as "not stated" where no answer was given.
 
-Guarantee   Figures are those of the certificate, rounded up; nothing private is read. With a ledger, whatever can
-            be checked without records holds, or there are no facts; without one the facts say so.
+Guarantee   Figures are those of the certificate, rounded up; nothing private is read. Whatever can be checked without
+            records holds, with a ledger or, where the facts say so, without one; or there are no facts.
 Sources     specification 6.8 (delta), 8 (what no epsilon covers), 10.1 (odds); NIST SP 800-226 for the hazards.
 """
 
@@ -151,7 +151,7 @@ def facts_of(
     """
     c, said = fitted.certificate, dict(about or {})
     if ledger is None:
-        c.require_sound("the fitted file")
+        c.require_consistent(fitted.content_sha256)
     else:
         c.require_charged(fitted.content_sha256, ledger)
     if audit is not None:
