@@ -126,6 +126,19 @@ def test_addresses_that_are_repeated_are_counted_and_others_are_not():
     assert "A true rate above 4.88 % would have shown more" in quiet.reason
 
 
+@pytest.mark.parametrize(("right", "verdict"), [(9, Verdict.NONE_FOUND), (10, Verdict.VIOLATION)])
+def test_whole_addresses_and_parts_are_looked_at_together(right, verdict):
+    # Of 30 answers, 9 beside a control of none are beyond chance at 95 % by themselves; at 95 % for both it takes 10.
+    answers = []
+
+    def some(rows, question):
+        answers.append(question)
+        return str(rows[0].values["text"]) if len(answers) <= right else "no"
+
+    found = audit_extraction(FunctionGame("some", some), ROWS[:3], TASK, SeededRandomness(1), 10)
+    assert (found.reason.startswith(f"{right} of 30 answers"), found.verdict) == (True, verdict)
+
+
 def test_exact_losses_are_within_the_claim_and_several_units_an_expert_are_refused():
     for adjacency in Adjacency:
         found = audit_exactly(game(epsilon=2.0, adjacency=adjacency), ROWS[:3], ["note"])
