@@ -181,6 +181,8 @@ def test_membership_exact_and_plan(desk):
     assert (code, "4 times the epsilon" in out) == (0, True)
     code, _, err = desk("plan", "--method", "full-context")
     assert (code, "there is no claim to test" in err) == (2, True)
+    code, _, err = desk("plan", "--method", "zero-shot")
+    assert (code, "of what it releases nothing is private" in " ".join(err.split())) == (2, True)
 
 
 def test_a_fitted_file_is_audited_by_its_name(desk):
