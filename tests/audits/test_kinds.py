@@ -190,6 +190,19 @@ def test_a_defence_by_prompt_changes_the_instruction_of_a_writer_alone(name):
     assert shots == (("note 0", "a"), ("note 1", "b"))
 
 
+@pytest.mark.parametrize(("right", "verdict"), [(9, Verdict.NONE_FOUND), (10, Verdict.VIOLATION)])
+def test_whole_addresses_and_parts_are_looked_at_together(right, verdict):
+    # Of 30 answers, 9 beside a control of none are beyond chance at 95 % by themselves; at 95 % for both it takes 10.
+    answers = []
+
+    def some(rows, question):
+        answers.append(question)
+        return str(rows[0].values["text"]) if len(answers) <= right else "no"
+
+    found = audit_extraction(FunctionGame("some", some), ROWS[:3], TASK, SeededRandomness(1), 10)
+    assert (found.reason.startswith(f"{right} of 30 answers"), found.verdict) == (True, verdict)
+
+
 def test_exact_losses_are_within_the_claim_and_several_units_an_expert_are_refused():
     for adjacency in Adjacency:
         found = audit_exactly(game(epsilon=2.0, adjacency=adjacency), ROWS[:3], ["note"])

@@ -188,6 +188,8 @@ def test_membership_exact_and_plan(desk):
     assert (code, "4 times the epsilon" in out) == (0, True)
     code, _, err = desk("plan", "--method", "full-context")
     assert (code, "there is no claim to test" in err) == (2, True)
+    code, _, err = desk("plan", "--method", "zero-shot")
+    assert (code, "of what it releases nothing is private" in " ".join(err.split())) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -119,10 +119,15 @@ class Extracted:
         """
         return upper_limit(getattr(self, counted), self.written, ALPHA)
 
-    def beyond_chance(self, counted: str = "whole") -> bool:
-        """Whether leaks are more frequent than the control: two limits that hold together with 95 % do not meet."""
-        least = lower_limit(getattr(self, counted), self.written, ALPHA / 2)
-        return least > upper_limit(getattr(self, f"control_{counted}"), self.written, ALPHA / 2)
+    def beyond_chance(self, counted: str = "whole", alpha: float = ALPHA) -> bool:
+        """Whether leaks are more frequent than the control: two limits that hold together with 1 - alpha do not meet.
+
+        Args:
+            counted: ``whole`` or ``part``. Whoever looks at both divides alpha by two (``several.level_of_each``).
+            alpha: Chance of a false alarm.
+        """
+        least = lower_limit(getattr(self, counted), self.written, alpha / 2)
+        return least > upper_limit(getattr(self, f"control_{counted}"), self.written, alpha / 2)
 
 
 def extracted(written: Sequence[str], secrets: Sequence[Secrets], controls: Sequence[Secrets]) -> Extracted:

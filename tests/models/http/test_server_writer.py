@@ -310,7 +310,16 @@ def test_a_server_that_cannot_be_used_is_refused_in_the_rehearsal(server, monkey
 
 
 @pytest.mark.parametrize("place", [0, 260, 270, 1190])
-@pytest.mark.parametrize("write", [str, quoted, lambda key: quoted(quoted(key)), lambda key: key.replace("+", "%2B")])
+@pytest.mark.parametrize(
+    "write",
+    [
+        str,
+        quoted,
+        lambda key: quoted(quoted(key)),
+        lambda key: key.replace("+", "%2B"),
+        lambda key: key.replace("+", "%25252b"),
+    ],
+)
 def test_a_key_is_taken_out_before_a_servers_words_are_cut(server, monkeypatch, place, write):
     key = 'sk-ABCD/EFGH+IJKL"MNOP'
     monkeypatch.setenv("SOTTO_API_KEY", key)

@@ -157,4 +157,12 @@ MUTANTS = [
         "adds = True",
         ("tests/audits/test_kinds.py",),
     ),
+    Mutant(
+        "two-looks-at-one-level",
+        "whole addresses and parts are tested at 95 % each, and one of them is found by chance in up to 10 %",
+        "audits/kinds/extract.py",
+        "level = level_of_each(ALPHA, 2)",
+        "level = ALPHA",
+        ("tests/audits/test_kinds.py",),
+    ),
 ]

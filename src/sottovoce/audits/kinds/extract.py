@@ -3,7 +3,9 @@
 Made-up addresses are planted in the records, one each; the system is asked to repeat what it was shown. Addresses of
 records that it was not shown are the control.
 
-Guarantee   As for ``audits.extraction``: a count with an interval. Nothing is proved of a system that leaks nothing.
+Guarantee   As for ``audits.extraction``: a count with an interval. A system whose answers hold its records' addresses
+            no more often than others is reported with probability ``ALPHA`` at most, over whole addresses and parts
+            together. Nothing is proved of a system that leaks nothing.
 Sources     PRISM for the attack; specification 10.3.
 """
 
@@ -15,6 +17,7 @@ from typing import Any, Final
 from sottovoce.audits.extraction import ALPHA, Secrets, extracted
 from sottovoce.audits.game.games import Game, Repetition
 from sottovoce.audits.report import Report, Verdict, percent
+from sottovoce.audits.several import level_of_each
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.randomness import Randomness
 from sottovoce.records.sealed import Row
@@ -68,7 +71,8 @@ def audit_extraction(
     finally:
         world.close()
     count = extracted(written, [own] * len(written), [control] * len(written))
-    leaks = count.beyond_chance() or count.beyond_chance("part")
+    level = level_of_each(ALPHA, 2)
+    leaks = count.beyond_chance("whole", level) or count.beyond_chance("part", level)
     rate = count.rate()
     reason = (
         f"{count.whole} of {count.written} answers hold an address of the records as a whole and {count.part} in part; "

@@ -203,9 +203,9 @@ def _parts(text: str) -> tuple[str, str, int | None, str] | None:
 
 
 def _ways_to_write(character: str) -> str:
-    """A pattern for a character as it is, behind backslashes, as a JSON escape, or as an address writes it."""
+    """A pattern for a character as it is, behind backslashes, as a JSON escape, or as addresses write it."""
     code = f"{ord(character):02x}"
-    return rf"(?:\\{{0,15}}{re.escape(character)}|\\{{1,15}}u00(?i:{code})|%(?i:{code}))"
+    return rf"(?:\\{{0,15}}{re.escape(character)}|\\{{1,15}}u00(?i:{code})|%(?:25){{0,7}}(?i:{code}))"
 
 
 @final

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Final, final
 
 import sqlalchemy as sa
@@ -20,11 +21,12 @@ from sottovoce.privacy.events import DpEvent, describe
 from sottovoce.privacy.ledger.balance import Balance, balance_of
 from sottovoce.privacy.ledger.caps import GROUP, budget_of, caps_of, charge, refuse_unnamed
 from sottovoce.privacy.ledger.database import Database
-from sottovoce.privacy.ledger.filter import Cap, Cost, price
+from sottovoce.privacy.ledger.filter import FAILURE_SCALE, Cap, Cost, price
 from sottovoce.privacy.ledger.history import NOT_VERIFIED_NOTE, Entry, append, carry_out, detail_of
 from sottovoce.privacy.ledger.refusal import refuse
 from sottovoce.privacy.ledger.schema import DATA_SET, ENTRY, SECRET
 from sottovoce.privacy.ledger.secret import RECORDS, data_hash, keyed
+from sottovoce.privacy.numbers import float_above
 
 _RELEASE_ID: Final = re.compile(r"[!-~]{1,64}")
 _CHUNK: Final = 500
@@ -280,10 +282,12 @@ class Account:
         row = self._row(connection)
         self._require_name(connection, row)
         if budget_of(row).delta == 0 and any(amount.failure for amount in amounts):
-            failing = next(reservations[i].event for i, amount in enumerate(amounts) if amount.failure)
-            raise ParameterError(
-                "method", type(failing).__name__, "one with a pure guarantee: this ledger's delta is 0 (or use a delta)"
+            failing = next(amount.failure for amount in amounts if amount.failure)
+            limit = (
+                "0, since the budget of these records in this ledger has a delta of 0. Give a delta of 0 with a method "
+                "that has a pure guarantee, or open another ledger with a budget such as 8,1e-6"
             )
+            raise ParameterError("delta", float_above(Fraction(failing, FAILURE_SCALE)), limit)
         levels = caps_of(connection, row, self.caller, self.database.name)
         past = self._past(connection, [reservation.release_id for reservation in reservations])
         fresh = [
