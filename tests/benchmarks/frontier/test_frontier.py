@@ -22,6 +22,7 @@ from sottovoce.benchmarks.frontier.kept import (
     as_text,
     compact,
     quoted,
+    renewed,
 )
 from sottovoce.benchmarks.frontier.measure import EXPERIMENT, PER_ANSWER, measured_fitters, price_of_one
 from sottovoce.benchmarks.frontier.page import main, section, section_of
@@ -32,7 +33,7 @@ from sottovoce.benchmarks.harness.experiment import Cell, Key, Result, Settings
 from sottovoce.benchmarks.harness.runner import load_experiment, run
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.methods import label_public
-from sottovoce.models.fake import FakeScorer
+from sottovoce.models.fake import FakeScorer, FakeStepper
 from sottovoce.parameters import options_of
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.sealed import PublicRecords, Row
@@ -154,6 +155,52 @@ def test_a_fit_is_drawn_once_for_both_kinds_of_names_unless_it_asks_the_model(mo
         if "prior_weight" in options_of(fitter) and not fitter.asks_experts:
             assert found["made up"].prior_weight == 0
             assert found["own"].prior_weight > 0
+
+
+@pytest.mark.slow
+def test_methods_that_are_named_are_measured_alone_and_a_writer_is_asked_for_either_kind_of_names(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setattr(runner, "open_model", lambda spec, store: FakeScorer())
+    monkeypatch.setattr(rows, "FOREIGN", {})
+    monkeypatch.setattr(measure, "stepper_of", lambda writer: FakeStepper())
+    monkeypatch.setattr(rows, "public_pool", lambda: PublicRecords([Row(1, {"text": "one"})], source="pool"))
+    written = []
+    monkeypatch.setattr(measure.ModelWriter, "variations", lambda self, *_: written.append(self.task.labels[0]) or [])
+    settings = SETTINGS.changed(
+        records=[20], epsilons=[8.0], adjacencies=["replace-one"], methods=["evolve", "class-means"]
+    )
+    bench = runner.open_bench(settings, runner.ScoreCache(tmp_path / "scores.db"), default_data())
+    found = {key.method for piece in EXPERIMENT.pieces(settings) for key, _ in measure.measure(bench, piece)}
+    assert found == {"zero-shot", "evolve", "class-means"}
+    assert len(set(written)) == 2
+    with pytest.raises(ParameterError, match="methods"):
+        measure.fitters_of(["class-mean"])
+
+
+# What is measured again
+
+
+def again(*values: float) -> Result:
+    before = small()
+    cells = [before.cells[0], replace(before.cells[3], values=values)]
+    return replace(before, settings=replace(before.settings, methods=("class-means",)), cells=cells)
+
+
+def test_what_is_measured_again_takes_the_place_of_what_was():
+    grid = Frontier(renewed(compact([small()]), [again(50.0, 52.0)]))
+    place = (240, BUNDLED, "replace-one", 4.0)
+    assert grid.cell(("agnews", "own"), "class-means", *place).values == (50.0, 52.0)
+    assert grid.cell(("agnews", "own"), "choice", *place).values == (71.0, 75.0)
+    assert grid.cell(("agnews", "own"), e.FULL, 240).values == (80.0, 82.0)
+    about = dict(section_of(grid).about)
+    assert about["Measured again"].startswith("class-means, changed since, on agnews;")
+
+
+def test_a_result_with_other_draws_is_not_taken_up():
+    other = replace(again(50.0, 52.0), cells=[Cell(Key("agnews", "own", e.ZERO_SHOT), (60.0, 63.0))])
+    with pytest.raises(InputError, match="other draws"):
+        renewed(compact([small()]), [other])
 
 
 # What is shown

@@ -80,6 +80,30 @@ def compact(results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
+def renewed(grid: Mapping[str, Any], results: Iterable[Result]) -> dict[str, Any]:
+    """A compact file in which some methods were measured again, on the same draws.
+
+    Raises:
+        InputError: A result has other draws, which shows in what zero-shot answers, or sets that the file lacks.
+    """
+    lines, runs = {_place(line): line for line in grid["lines"]}, list(grid["runs"])
+    for result in results:
+        again = compact([result])
+        for line in again["lines"]:
+            if line["m"] == e.ZERO_SHOT:
+                before, after = lines.get(_place(line), {"v": [[]]})["v"][0], line["v"][0]
+                if before[: len(after)] != after:
+                    raise InputError(f"Zero-shot on {line['t']!r} is not what it was: the result has other draws.")
+            elif line["m"] not in REFERENCES:
+                lines[_place(line)] = line
+        runs += [{**run, "methods": list(result.settings.methods)} for run in again["runs"]]
+    return {**grid, "runs": runs, "lines": list(lines.values())}
+
+
+def _place(line: Mapping[str, Any]) -> tuple[Any, ...]:
+    return line["t"], line["n"], line["m"], line.get("o", ""), line.get("a")
+
+
 def _joined(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: value for part in parts for name, value in part.items()}
 
@@ -179,7 +203,7 @@ class Frontier:
 
     def _values(self) -> Iterator[tuple[tuple[Any, ...], Sequence[float]]]:
         for line in self.content["lines"]:
-            place = line["t"], line["n"], line["m"], line.get("o", ""), line.get("a")
+            place = _place(line)
             for count, found in zip(line["r"], line["v"], strict=True):
                 if "a" not in line:
                     yield (*place, count, None), found

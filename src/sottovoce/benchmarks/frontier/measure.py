@@ -41,10 +41,12 @@ from sottovoce.errors import ParameterError
 from sottovoce.methods.base import Price, Selecting
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PublicInputs, make_fitter, registered_fitters
 from sottovoce.methods.fitting.support import LinearSupport, Support
+from sottovoce.methods.fitting.writing import ModelWriter
 from sottovoce.methods.poe import PoE
 from sottovoce.methods.prior_poe import PriorPoE
 from sottovoce.methods.rnm import RNM
 from sottovoce.models.base import FloatArray
+from sottovoce.models.registry import load_stepper
 from sottovoce.parameters import OneOf, options_of
 from sottovoce.planner.advise import affordable_epsilon
 from sottovoce.privacy.ledger.budget import Budget
@@ -155,6 +157,9 @@ def _paid_once(
     counts: Sequence[int], fitters: Mapping[str, type[Fitter]],
 ) -> Measurements:  # fmt: skip
     for name, kind in fitters.items():
+        if kind.writes and episode.task.image:
+            continue
+        writer = ModelWriter(episode.task, stepper_of(bench.settings.writer)) if kind.writes else None
         for pool in _pools_for(kind, drawn.pools):
             for adjacency in bench.adjacencies:
                 for epsilon in bench.settings.epsilons:
@@ -162,7 +167,7 @@ def _paid_once(
                         key = Key(
                             piece.task, piece.names, name, "right", records, 1, adjacency.value, epsilon, pool
                         )  # fmt: skip
-                        answering = _answering(key, drawn, episode, experts)
+                        answering = _answering(key, drawn, episode, experts, writer)
                         if answering is not None:
                             scores = answering.prior_weight * public + answering.evidence
                             yield key, e.right(e.best_laws(scores), episode.truth)
@@ -170,8 +175,15 @@ def _paid_once(
 
 def measured_fitters() -> dict[str, type[Fitter]]:
     """Every registered fitter but those that have a model write: one of their fits takes minutes, and this grid has
-    ten thousand."""
-    return {name: kind for name, kind in registered_fitters().items() if not getattr(kind, "writes", False)}
+    ten thousand. They are measured where they are named, such as ``--methods evolve choice --records 240 --epsilon 4``.
+    """
+    return {name: kind for name, kind in registered_fitters().items() if not kind.writes}
+
+
+@lru_cache(maxsize=2)
+def stepper_of(writer: str) -> Any:
+    """The model that writes, as behind ``--writer``: the embedded one unless said otherwise."""
+    return load_stepper(writer or "embedded")
 
 
 def fitters_of(methods: Sequence[str]) -> dict[str, type[Fitter]]:
@@ -195,15 +207,19 @@ def _pools_for(kind: type[Fitter], pools: Mapping[str, Pool]) -> list[str]:
     return [*without, *pools]
 
 
-def _answering(key: Key, drawn: Drawn, episode: Episode, experts: _Experts) -> Answering | None:
-    """What a fit says. One that never asks the model for labels is drawn once, for both kinds of names."""
+def _answering(
+    key: Key, drawn: Drawn, episode: Episode, experts: _Experts, writer: ModelWriter | None
+) -> Answering | None:
+    """What a fit says. One that never asks a model what labels' names mean is drawn once, for both kinds of names."""
     if key not in drawn.known:
-        drawn.known |= _fitted(key, drawn, episode, experts)
+        drawn.known |= _fitted(key, drawn, episode, experts, writer)
     answering: Answering | None = drawn.known[key]
     return answering
 
 
-def _fitted(key: Key, drawn: Drawn, episode: Episode, experts: _Experts) -> dict[Key, Answering | None]:
+def _fitted(
+    key: Key, drawn: Drawn, episode: Episode, experts: _Experts, writer: ModelWriter | None
+) -> dict[Key, Answering | None]:
     """Plans and fits; ``None`` where the method refuses the setting.
 
     Where the labels' names mean nothing a method that can leaves the model's own answer out, as its user would.
@@ -227,9 +243,9 @@ def _fitted(key: Key, drawn: Drawn, episode: Episode, experts: _Experts) -> dict
         return e.ask_public(model, replace(episode, questions=queries))
 
     private = PublicSums(drawn.vectors[:records], drawn.labels[:records], change, adjacency, said)
-    inputs = PublicInputs(episode.task, watched, model, pool.texts, pool.vectors, log_prior)
+    inputs = PublicInputs(episode.task, watched, model, pool.texts, pool.vectors, log_prior, writer)
     found: dict[Key, Answering | None] = {}
-    for names in (key.names, OWN, UNKNOWN):
+    for names in (key.names, OWN, UNKNOWN) if writer is None else (key.names,):  # its prompts have the labels' names
         if not watched.asked and (own := replace(key, names=names)) not in found:
             plan = _plan(key.method, names == UNKNOWN or key.task in ALREADY_NAMED, float(key.epsilon or 0), setting)
             if plan is not None:

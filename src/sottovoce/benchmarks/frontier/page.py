@@ -3,7 +3,8 @@
     python -m sottovoce.benchmarks.frontier.page --results FOLDER --out docs/results
 
 writes ``frontier.json``, the page ``pay-once.md`` made from that file alone, and in ``pay-once`` its figures and the
-same page as HTML.
+same page as HTML. With ``--again FOLDER`` in place of ``--results`` lines of runs of some methods alone (``sotto bench
+run frontier --methods ...``) take the place of those that the file has.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from sottovoce.benchmarks.frontier.kept import (
     Frontier,
     as_text,
     compact,
+    renewed,
 )
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.datasets import OWN, UNKNOWN
@@ -246,15 +248,30 @@ def _about(frontier: Frontier) -> list[tuple[str, str]]:
         ("Machine", f"{machine.get('processor')}, {machine.get('cores')} cores, Python {machine.get('python')}"),
         ("Packages", packages),
         ("Commit", str(machine.get("commit"))),
+        *[("Measured again", text) for text in _again(frontier)],
         ("Time", f"{sum(run['seconds'] for run in content['runs']):.0f} s"),
         ("Command", f"sotto bench run {NAME} --seeds {settings['seeds']} --queries {settings['queries']}"),
     ]
+
+
+def _again(frontier: Frontier) -> Iterator[str]:
+    """Which methods were measured again after a change, and where."""
+    runs: dict[str, list[str]] = {}
+    for run in frontier.content["runs"]:
+        if "methods" in run:
+            runs.setdefault(" and ".join(run["methods"]), []).extend(run["tasks"])
+    for methods, tasks in runs.items():
+        yield f"{methods}, changed since, on {', '.join(tasks)}; on other sets their figures are of before"
 
 
 def main(argv: Sequence[str]) -> None:
     """Writes the compact file, the page and its figures from the result of a run."""
     parser = argparse.ArgumentParser(prog="python -m sottovoce.benchmarks.frontier.page")
     parser.add_argument("--results", type=Path, help="folder with frontier*.json, in subfolders too")
+    parser.add_argument(
+        "--again", type=Path, help="folder with frontier*.json of '--methods': their lines take the others' place"
+    )
+    parser.add_argument("--file", type=Path, help="with --again: the compact file, where it is another than the page's")
     parser.add_argument("--out", type=Path, required=True, help="folder; without --results its own file is shown again")
     args = parser.parse_args(list(argv))
     file, page, figures = args.out / f"{NAME}.json", args.out / "pay-once.md", args.out / "pay-once"
@@ -262,6 +279,10 @@ def main(argv: Sequence[str]) -> None:
         grid = compact([Result.read(found) for found in sorted(args.results.rglob(f"{NAME}*.json"))])
         file.parent.mkdir(parents=True, exist_ok=True)
         write_new(file, as_text(grid), replaces=_is_compact)
+    if args.again:
+        again = [Result.read(found) for found in sorted(args.again.rglob(f"{NAME}*.json"))]
+        one = args.file or file
+        write_new(one, as_text(renewed(Frontier.read(one).content, again)), replaces=_is_compact)
     shown = [section_of(Frontier.read(file))]
     refuse_existing(page, begins_as(OPENINGS["md"]))
     draw_all(shown, figures)
