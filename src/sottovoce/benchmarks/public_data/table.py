@@ -7,10 +7,10 @@ ten: both serve any number of questions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 from zlib import crc32
 
 import numpy as np
@@ -162,7 +162,7 @@ def _chosen_pairs(episode: Episode, pool: str, epsilon: float, draw: int) -> Seq
     rows = [{world.task.fields[0]: shown, world.task.output_field: given} for shown, given in pairs]
     own = [{world.task.fields[0]: a, world.task.output_field: b} for a, b in world.private(size.records)]
     texts = [task.text_of(row) for row in (*rows, *own)]
-    vectors = _vectors_of_all(episode.embedder, tuple(texts))
+    vectors = _vectors_of_all(cast(Hashable, episode.embedder), tuple(texts))
     setting = FitSetting(len(task.labels), vectors.shape[1], size.records, ADJACENCY, SWAP, candidates=len(pairs))
     fitter = Choice(k=size.public_shots)
     plan = fitter.plan(Price(epsilon, DELTA), setting)
