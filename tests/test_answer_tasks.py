@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sottovoce.errors import ParameterError, RecordError, TaskError
+from sottovoce.records.columns import there_are
 from sottovoce.records.sealed import Row
 from sottovoce.tasks import AnswerTask, answer_task_names, load_answer_task, load_task, task_names
 
@@ -17,6 +18,16 @@ def refusal(values, task=SUMMARIZE):
     assert "Quagga" not in repr(caught.value)
     assert str(caught.value).startswith("rows.csv, line 7, field '")
     return caught.value
+
+
+def test_a_first_record_that_was_read_as_a_header_is_not_quoted():
+    # Answers are texts: no label set tells a header from a record.
+    for task in (SUMMARIZE, load_answer_task("question")):
+        told = str(refusal({"Quagga": "x", "Pancreatitis": "y"}, task))
+        assert "Pancreatitis" not in told
+        assert "It has 2 columns. If the first line is no header, add one. Name the column that holds it with" in told
+    for unknown in (None, (), []):
+        assert "Quagga" not in there_are(["Quagga", "Pancreatitis"], "rows.csv", unknown)
 
 
 def test_an_example_is_its_input_as_the_template_shows_it_and_its_answer():
@@ -51,8 +62,8 @@ def test_a_column_of_another_name_is_told_with_the_flag_that_names_it(field, fla
     row["body"] = row.pop(field)
     error = str(refusal(row))
     assert f"{flag} COLUMN" in error
-    assert "Its columns are" in error
-    assert "body" in error
+    assert "It has 2 columns." in error
+    assert "body" not in error
 
 
 def test_of_two_input_fields_no_flag_names_one():

@@ -196,8 +196,7 @@ class Task:
         flag = {self.label_field: "--label-column"} | (
             {self.fields[0]: "--text-column"} if len(self.fields) == 1 else {}
         )
-        cure = f"Name the column that holds it with {flag[name]} COLUMN" if name in flag else "Rename a column"
-        hint = f"{there_are(row.values, file, self.labels)} {cure}, or in Python with columns={{{name!r}: COLUMN}}."
+        hint = _columns_hint(row, name, file, flag, self.labels)
         problem = "the label is missing" if name == self.label_field else "the field is missing or empty"
         return RecordError(problem, file=file, line=row.line, field=row.column(name), hint=hint)
 
@@ -302,9 +301,14 @@ class AnswerTask:
         flag = {self.output_field: "--answer-column"} | (
             {self.fields[0]: "--text-column"} if len(self.fields) == 1 else {}
         )
-        cure = f"Name the column that holds it with {flag[name]} COLUMN" if name in flag else "Rename a column"
-        hint = f"{there_are(row.values, file, ())} {cure}, or in Python with columns={{{name!r}: COLUMN}}."
+        hint = _columns_hint(row, name, file, flag, None)
         raise RecordError("the field is missing or empty", file=file, line=row.line, field=row.column(name), hint=hint)
+
+
+def _columns_hint(row: Row, name: str, file: str, flag: Mapping[str, str], labels: Sequence[str] | None) -> str:
+    """Which columns a row has, and how to name the one that holds a field; no name that may be a cell."""
+    cure = f"Name the column that holds it with {flag[name]} COLUMN" if name in flag else "Rename a column"
+    return f"{there_are(row.values, file, labels)} {cure}, or in Python with columns={{{name!r}: COLUMN}}."
 
 
 def text_in(row: Row, name: str, file: str) -> str:

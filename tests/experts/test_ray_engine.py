@@ -205,7 +205,16 @@ def test_a_cluster_that_ends_is_a_model_error_that_quotes_nothing(file, monkeypa
         sums(file, ray, monkeypatch)
     assert waited
     assert "secret3" not in str(caught.value)
-    assert caught.value.__cause__ is None
+    assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+def test_a_worker_that_fails_on_a_shard_is_a_model_error_that_quotes_nothing(file, monkeypatch):
+    def spoil(number, answer):
+        raise MadeUpRay.RayTaskError("the worker said secret3 word3")
+
+    with pytest.raises(ModelError, match="failed on a shard") as caught:
+        sums(file, MadeUpRay(spoil=spoil), monkeypatch)
+    assert caught.value.__cause__ is caught.value.__context__ is None
 
 
 def test_a_shard_whose_workers_are_lost_each_time_ends_the_run(file, monkeypatch):

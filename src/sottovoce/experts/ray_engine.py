@@ -17,7 +17,7 @@ import secrets
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Final, final
@@ -299,23 +299,20 @@ class RayEngine:
         return _Job(number, sealed, len(shard), place, self._actors[place])
 
     def _give(self, waiting: dict[Any, _Job], job: _Job) -> None:
-        with self._cluster():
-            waiting[job.actor.add_up.remote(job.number, job.sealed)] = job
+        waiting[self._of_cluster(lambda: job.actor.add_up.remote(job.number, job.sealed))] = job
 
     def _first_done(self, waiting: dict[Any, _Job]) -> Any:
         import ray
 
-        with self._cluster():
-            (done,), _ = ray.wait(list(waiting), num_returns=1)
+        (done,), _ = self._of_cluster(lambda: ray.wait(list(waiting), num_returns=1))
         return done
 
-    @contextmanager
-    def _cluster(self) -> Iterator[None]:
-        """Calls that fail where the cluster itself ends. What Ray says then may quote what it carried."""
-        try:
-            yield
-        except Exception:
-            raise self._failed("were lost with the Ray cluster") from None
+    def _of_cluster(self, call: Callable[[], Any]) -> Any:
+        """A call that fails where the cluster itself ends. What Ray says then may quote what it carried."""
+        with suppress(Exception):
+            return call()
+        # Raised here and not above, so that Ray's error is not attached to it.
+        raise self._failed("were lost with the Ray cluster")
 
     def _answer(self, done: Any) -> bytes | None:
         """What came back; ``None`` where the worker was lost."""
@@ -323,10 +320,10 @@ class RayEngine:
 
         try:
             return bytes(ray.get(done))
-        except ray.exceptions.RayTaskError:
-            raise self._failed("failed on a shard") from None
-        except ray.exceptions.RayError:
-            return None
+        except ray.exceptions.RayError as error:
+            if not isinstance(error, ray.exceptions.RayTaskError):
+                return None
+        raise self._failed("failed on a shard")  # not above, so that Ray's error is not attached to it
 
     def _again(self, job: _Job) -> _Job:
         """The job for a worker that lives."""

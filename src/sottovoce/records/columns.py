@@ -48,8 +48,8 @@ def there_are(names: Iterable[str], file: str, labels: Collection[str] | None) -
     Args:
         names: Of its columns.
         file: The name of the file.
-        labels: The public label set: a header that holds one is a row. ``None`` where it is not known: then no name
-            is shown.
+        labels: The public label set: a header that holds one is a row. ``None`` or none where it is not known, or the
+            answers are texts: then no name is shown.
 
     Example:
         >>> there_are(["body", "team"], "mails.csv", ["fraud"])
@@ -67,7 +67,7 @@ def there_are(names: Iterable[str], file: str, labels: Collection[str] | None) -
     header = header if is_csv else ""
     if not are_words(known):
         return f"{count}, whose names are not single words.{header}"
-    if labels is None or not set(known).isdisjoint(labels):
+    if not labels or not set(known).isdisjoint(labels):
         return f"{count}.{header}"
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     return f"Its columns are {', '.join(known[:_SHOWN])}{more}."

@@ -95,12 +95,13 @@ _CALENDAR: Final = re.compile(
 names too, and too short to tell by itself."""
 _ZONE: Final = re.compile(
     r"(?<=\d:\d\d)(?:[.,]\d{1,9})?(?: ?[ap]m(?![a-z]))?(?: ?(?:z|utc|gmt)(?![a-z]))?"
-    r"(?:(?: ?[+-]\d\d:?\d\d)? ?\[?(?P<name>[a-z]+(?:/[a-z0-9_+-]+){1,2})\]?"
+    r"(?:(?: ?[+-]\d\d:?\d\d)? ?(?:\[?(?P<name>[a-z]+(?:/[a-z0-9_+-]+){1,2})\]?|\[(?P<short>[a-z][a-z0-9+-]{1,15})\])"
     r"| ?[+-]\d\d:?\d\d \((?:[\w.-]{1,24} ){1,3}time\))$",
     re.IGNORECASE,
 )
 """A zone's full name, at a text's end and right behind a clock time: one of ``time_zones.txt`` (``[Europe/Berlin]``),
-and behind an offset ``(Central European Standard Time)``. Elsewhere the same characters are a path or a sentence."""
+in brackets also one without a slash (``[Japan]``), and behind an offset ``(Central European Standard Time)``. Elsewhere
+the same characters are a path, a place or a sentence."""
 _WORD: Final = re.compile(
     r"[\u0e00-\u109f\u1780-\u17ff\u2e80-\U0010ffff]|[^\s\u0e00-\u109f\u1780-\u17ff\u2e80-\U0010ffff]+"
 )
@@ -180,7 +181,10 @@ def _is_distinctive(text: str) -> bool:
 def _without_zone(text: str) -> str:
     """A text without the name of a time zone at its end."""
     zone = _ZONE.search(text)
-    if zone is None or (zone["name"] is not None and zone["name"].lower() not in _zones()):
+    if zone is None:
+        return text
+    name = zone["name"] or zone["short"]
+    if name is not None and name.lower() not in _zones():
         return text
     return text[: zone.start()]
 

@@ -115,8 +115,8 @@ MUTANTS = [
         "any-name-behind-a-clock-is-a-zone",
         "a folder behind a clock time counts as a time zone, each time with a fresh budget",
         "records/fingerprints.py",
-        ' and zone["name"].lower() not in _zones())',
-        " and False)",
+        "if name is not None and name.lower() not in _zones():",
+        "if False:",
         TELLING,
     ),
     Mutant(
@@ -125,6 +125,14 @@ MUTANTS = [
         "records/fingerprints.py",
         r'    r"(?<=\d:\d\d)(?:[.,]\d{1,9})?(?: ?[ap]m(?![a-z]))?(?: ?(?:z|utc|gmt)(?![a-z]))?"' + "\n",
         "",
+        TELLING,
+    ),
+    Mutant(
+        "places-behind-a-clock-are-zones",
+        "a place behind a clock time counts as a time zone, so that records told by it get a fresh budget",
+        "records/fingerprints.py",
+        r"|\[(?P<short>[a-z][a-z0-9+-]{1,15})\])",
+        r"|\[?(?P<short>[a-z][a-z0-9+-]{1,15})\]?)",
         TELLING,
     ),
     Mutant(
@@ -156,8 +164,16 @@ MUTANTS = [
         "an error about a missing column quotes a first line that holds a label, as a header does not",
         "records/columns.py",
         "        hint = there_are(row.values, file, labels)\n",
-        "        hint = there_are(row.values, file, ())\n",
+        "        hint = there_are(row.values, file, ['no label'])\n",
         ("tests/cli/test_columns.py::test_a_column_that_is_not_there_and_one_without_a_place_are_refused",),
+    ),
+    Mutant(
+        "no-labels-show-a-first-record",
+        "an error about a task without labels quotes the first record of a file without a header",
+        "records/columns.py",
+        "if not labels or not set(known)",
+        "if labels is None or not set(known)",
+        ("tests/test_answer_tasks.py::test_a_first_record_that_was_read_as_a_header_is_not_quoted",),
     ),
     Mutant(
         "old-marks-keep-their-bits",

@@ -524,8 +524,8 @@ MUTANTS = [
         "event-not-that-of-the-parameters",
         "the event is not worked out from the parameters again",
         CERTIFICATE,
-        "same = canonical(event_to_json(self._fitter().event(self._setting()))) == canonical(self.event)",
-        "same = bool(self._fitter())",
+        "return require_same_event(self.event, self._fitter().event(self._setting()))",
+        "from sottovoce.privacy.event_json import event_from_json\n\n        return event_from_json(self.event)",
         CERTIFICATES,
     ),
     Mutant(

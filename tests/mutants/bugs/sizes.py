@@ -100,4 +100,13 @@ MUTANTS = [
         "        return narrow\n",
         (_ENCODED + "test_other_vectors_are_kept_in_32_bits_where_no_bit_is_lost",),
     ),
+    Mutant(
+        "rays-words-attached",
+        "the error of a cluster that ends has Ray's own attached to it, which may quote what it carried",
+        "experts/ray_engine.py",
+        "        with suppress(Exception):\n            return call()\n",
+        "        try:\n            return call()\n        except Exception:\n"
+        '            raise self._failed("were lost with the Ray cluster") from None\n',
+        (_RAY + "test_a_cluster_that_ends_is_a_model_error_that_quotes_nothing",),
+    ),
 ]
