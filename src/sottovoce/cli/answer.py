@@ -17,7 +17,7 @@ from sottovoce.cli.flags import flag_of_name, is_typed, running
 from sottovoce.cli.foresight import say_answering
 from sottovoce.cli.outputs import NewFile
 from sottovoce.errors import ParameterError
-from sottovoce.files.checkpoint import Checkpoint, require_place
+from sottovoce.files.checkpoint import Checkpoint, folder_of, remove_folder, require_place
 from sottovoce.files.tables import encoded
 from sottovoce.privacy.numbers import rounded_up
 
@@ -175,7 +175,7 @@ def answer(
     if out is None:
         rows = _to_stdout(run, ids, price, slack, command, hold=as_json)
     else:
-        again = resume and (not command.chooses or out.with_name(out.name + ".partial").exists())
+        again = resume and (not command.chooses or folder_of(out).exists())
         rows = _to_file(run, ids, out, command, resume=again, redraw=not without_lost)
     _report(run, rows, command, time.perf_counter() - started, as_json=as_json, shown=out is None)
 
@@ -289,6 +289,7 @@ class _Command:
         if resume and place is not None and place.exists():
             fitted = self.load_fitted(str(place))
             fitting.require_own(fitted, str(place))
+            remove_folder(place)  # where an earlier run could not
             return fitted
         if self.given["dry_run"]:
             say_price(fitting, as_json=self.given["as_json"])
