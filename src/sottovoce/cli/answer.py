@@ -18,7 +18,7 @@ from sottovoce.cli.flags import flag_of_name, is_typed, running
 from sottovoce.cli.foresight import say_answering
 from sottovoce.cli.outputs import NewFile
 from sottovoce.errors import GIVEN, ParameterError
-from sottovoce.files.checkpoint import Checkpoint, require_place
+from sottovoce.files.checkpoint import Checkpoint, folder_of, remove_folder, require_place
 from sottovoce.files.tables import encoded
 from sottovoce.privacy.numbers import rounded_up
 
@@ -181,7 +181,7 @@ def answer(
     if out is None:
         rows = _to_stdout(run, ids, price, slack, command, hold=as_json)
     else:
-        finished, begun = _finished_run(out, run), out.with_name(out.name + ".partial").exists()
+        finished, begun = _finished_run(out, run), folder_of(out).exists()
         if resume and not begun and out.exists():
             rows = finished.rows()
             run.lost = len(ids) - len(rows)
@@ -302,6 +302,7 @@ class _Command:
         if resume and place is not None and place.exists():
             fitted = self.load_fitted(str(place))
             fitting.require_own(fitted, str(place))
+            remove_folder(place)  # where an earlier run could not
             return fitted
         if self.given["dry_run"]:
             say_price(fitting, as_json=self.given["as_json"])

@@ -79,7 +79,7 @@ class Checkpoint:
     ) -> None:
         if not out.name:
             raise InputError(f"{str(out)!r} is a folder or a device, not a file. Nothing was charged.")
-        self.out, self.folder = out, out.with_name(out.name + ".partial")
+        self.out, self.folder = out, folder_of(out)
         self.proof = out.with_name(out.name + CERTIFICATE)
         self._endings = endings
         self._let_go: weakref.finalize[Any, Any] | None = None
@@ -236,13 +236,7 @@ class Checkpoint:
                 f"{self.out} cannot be written ({error.strerror}). What was drawn is paid and in {self.folder}; make "
                 "room and pass --resume."
             ) from None
-        try:
-            shutil.rmtree(self.folder)
-        except OSError as error:
-            raise InputError(
-                f"{self.out} is written, and its folder {self.folder} cannot be removed ({error.strerror}). It is as "
-                "private as the records: remove it."
-            ) from None
+        remove_folder(self.out)
         self.close()
 
     def abandon(self) -> None:
@@ -319,6 +313,28 @@ class Checkpoint:
                 os.fsync(folder)
             finally:
                 os.close(folder)
+
+
+def folder_of(out: Path) -> Path:
+    """The folder of the run that writes an output."""
+    return out.with_name(out.name + ".partial")
+
+
+def remove_folder(out: Path) -> None:
+    """Removes the folder of a run whose output is written, if there still is one.
+
+    Raises:
+        InputError: It cannot be removed.
+    """
+    try:
+        shutil.rmtree(folder_of(out))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise InputError(
+            f"{out} is written, and its folder {folder_of(out)} cannot be removed ({error.strerror}). It is as private "
+            "as the records: remove it."
+        ) from None
 
 
 def require_place(

@@ -164,4 +164,12 @@ MUTANTS = [
         "if False:",
         ("tests/cli/test_answer.py::test_a_choice_is_not_paid_for_where_the_writer_has_no_answer_to_a_question",),
     ),
+    Mutant(
+        "folder-of-a-choice-stays",
+        "a folder as private as the records, which an earlier run could not remove, stays without a word",
+        "cli/answer.py",
+        "            remove_folder(place)  # where an earlier run could not\n",
+        "",
+        ("tests/cli/test_answer.py::test_a_choice_of_other_records_or_settings_is_not_taken_for_ones_own",),
+    ),
 ]
