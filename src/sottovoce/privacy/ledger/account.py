@@ -284,7 +284,7 @@ class Account:
         if budget_of(row).delta == 0 and any(amount.failure for amount in amounts):
             failing = next(amount.failure for amount in amounts if amount.failure)
             limit = (
-                "0, since the budget of these records in this ledger has a delta of 0. Give a delta of 0 with a method "
+                "0, since this ledger's delta is 0 for these records. Give a delta of 0 with a method "
                 "that has a pure guarantee, or open another ledger with a budget such as 8,1e-6"
             )
             raise ParameterError("delta", float_above(Fraction(failing, FAILURE_SCALE)), limit)
