@@ -155,10 +155,9 @@ def answer(
     from sottovoce.privacy.parameters import DELTA, EPSILON
 
     if resume and out is None:
-        limit_of = "given with --out: it reads what an earlier run left there"
-        raise ParameterError("--resume", resume, limit_of)
+        raise ParameterError("--resume", GIVEN, "used with --out: it reads what an earlier run left there")
     if without_lost and not resume:
-        raise ParameterError("--without-lost", without_lost, "given with --resume: a new run has lost nothing")
+        raise ParameterError("--without-lost", GIVEN, "used with --resume: a new run has lost nothing")
     if out is not None and not dry_run:
         require_place(out, resume=resume)
     price, slack = EPSILON.read("epsilon", epsilon), None if delta is None else DELTA.read("delta", delta)
@@ -231,7 +230,13 @@ class _Command:
             value = row.values.get("id")
             row_id = str(row.line if is_missing(value) else value)
             if row_id in found:
-                raise RecordError("the id is used twice", file=rows.source, line=row.line, field="id")
+                raise RecordError(
+                    "the id is that of an earlier row",
+                    file=rows.source,
+                    line=row.line,
+                    field="id",
+                    hint="Every question needs an id of its own; without the column 'id' they are numbered.",
+                )
             found[row_id] = self.task.query_of(row, rows.source)
         return list(found), list(found.values())
 

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self, final
 
 import typer
 
-from sottovoce.errors import GIVEN, ParameterError
+from sottovoce.errors import GIVEN, InputError, ParameterError
 
 if TYPE_CHECKING:
     from sottovoce.methods.base import Method
     from sottovoce.records.sealed import PrivateRecords
     from sottovoce.session import PrivateICL
     from sottovoce.tasks import AnswerTask, Example, Task
+
+_BOTH: Final = "--labels and --task are both given. A task names its labels: leave one of the two out."
+_NEITHER: Final = (
+    "No labels are named. Name them with --labels, such as --labels billing,fraud,shipping, or a task with --task."
+)
 
 DEFAULT_BUDGET = "8,1e-6"
 """The whole budget of a data set whose owner named none."""
@@ -217,9 +222,7 @@ class TaskChoice:
         from sottovoce.tasks import Task, load_task
 
         if (self.task is None) == (self.labels is None):
-            raise ParameterError(
-                "--task and --labels", "both given" if self.task else "both absent", "exactly one of them"
-            )
+            raise InputError(_BOTH if self.task else _NEITHER)
         if self.labels is not None:
             return Task(labels=self.labels.split(","))
         return load_task(str(self.task))

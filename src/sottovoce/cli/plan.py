@@ -10,7 +10,7 @@ import typer
 from sottovoce.cli import options as o
 from sottovoce.cli.console import load_scorer, progress, put, put_text, table
 from sottovoce.cli.flags import flag_of_name, is_typed
-from sottovoce.errors import GIVEN, ParameterError
+from sottovoce.errors import GIVEN, InputError, ParameterError
 from sottovoce.privacy.numbers import rounded_down
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _label_count(labels: str | None, task: str | None) -> int | None:
     from sottovoce.tasks import load_task
 
     if labels is not None and task is not None:
-        raise ParameterError("--task and --labels", "both given", "one of them")
+        raise InputError("--labels and --task are both given. A task names its labels: leave one of the two out.")
     if labels is None:
         return len(load_task(task).labels) if task is not None else None
     count = int(labels) if labels.strip().isdecimal() else len(labels.split(","))
@@ -240,7 +240,7 @@ def _zero_shot(
     from sottovoce.tasks import Task, load_task
 
     if (task is None) == (labels is None):
-        raise ParameterError("--task and --labels", "both or neither", "exactly one of them beside --queries")
+        raise InputError("--queries needs the names of the labels: give --labels or --task, one of the two.")
     if labels is not None and labels.strip().isdecimal():
         raise ParameterError("--labels", labels, "the names of the labels beside --queries, not their number")
     the_task = load_task(task) if task else Task(labels=str(labels).split(","))

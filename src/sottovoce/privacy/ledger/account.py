@@ -20,7 +20,7 @@ from sottovoce.privacy.events import DpEvent, describe
 from sottovoce.privacy.ledger.balance import Balance, balance_of
 from sottovoce.privacy.ledger.caps import GROUP, budget_of, caps_of, charge, refuse_unnamed
 from sottovoce.privacy.ledger.database import Database
-from sottovoce.privacy.ledger.filter import Cap, Cost, price
+from sottovoce.privacy.ledger.filter import FAILURE_SCALE, Cap, Cost, price
 from sottovoce.privacy.ledger.history import NOT_VERIFIED_NOTE, Entry, append, carry_out, detail_of
 from sottovoce.privacy.ledger.refusal import refuse
 from sottovoce.privacy.ledger.schema import DATA_SET, ENTRY, SECRET
@@ -280,9 +280,12 @@ class Account:
         row = self._row(connection)
         self._require_name(connection, row)
         if budget_of(row).delta == 0 and any(amount.failure for amount in amounts):
-            failing = next(reservations[i].event for i, amount in enumerate(amounts) if amount.failure)
+            largest = max(amount.failure for amount in amounts) / FAILURE_SCALE
             raise ParameterError(
-                "method", type(failing).__name__, "one with a pure guarantee: this ledger's delta is 0 (or use a delta)"
+                "delta of this charge",
+                largest,
+                f"0: the budget's delta is 0 in {self.database.name}. Choose a method that needs no delta, or let the "
+                "data owner open a ledger with one, such as --budget 8,1e-6",
             )
         levels = caps_of(connection, row, self.caller, self.database.name)
         past = self._past(connection, [reservation.release_id for reservation in reservations])
