@@ -41,7 +41,9 @@ def _root(
     config: Annotated[
         str | None,
         typer.Option(
-            "--config", envvar="SOTTO_CONFIG", help="Settings for every command. Default: sotto.toml, where it is."
+            "--config",
+            envvar="SOTTO_CONFIG",
+            help="Settings for every command. Default: sotto.toml in this folder, if there is one.",
         ),
     ] = None,
 ) -> None:

@@ -41,11 +41,13 @@ _CLEAR: Final = ",unencrypted=yes"
 
 Synthetic = Annotated[
     bool,
-    typer.Option("--synthetic", help="The records are made up or public: nobody's privacy hangs on them."),
+    typer.Option("--synthetic", help="The records are made up or public, so that nobody's privacy depends on them."),
 ]
 Records = Annotated[
     int | None,
-    typer.Option("--records", min=1, help="Play with so many of the records. Default: 4; fewer weigh more each."),
+    typer.Option(
+        "--records", min=1, help="Play with this many of the records. Default: 4; the fewer, the more each weighs."
+    ),
 ]
 Runs = Annotated[int | None, typer.Option("--runs", min=2, help="Answers of each data set that certify.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of canaries, changed records and noise.")]
@@ -131,7 +133,7 @@ def put_canaries(
     private: o.Private = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
-    method: o.MethodName = "poe",
+    method: o.NamedMethod = "poe",
     epsilon: o.Epsilon = "1",
     delta: o.Delta = None,
     adjacency: o.AdjacencyName = "replace-one",
@@ -163,7 +165,7 @@ def put_canaries(
     endpoint: Endpoint = None,
     endpoint_model: EndpointModel = "default",
     queries: Annotated[
-        str | None, typer.Option("--queries", help="Labelled questions: measures what the answers are worth.")
+        str | None, typer.Option("--queries", help="Labelled questions: measures how many answers are right.")
     ] = None,
     runs: Runs = None,
     seed: Seed = _SEED,
@@ -172,10 +174,10 @@ def put_canaries(
     sarif: Sarif = None,
     as_json: o.AsJson = False,
 ) -> int:
-    """Put made-up records in and ask for them: do the answers tell whether they are there?
+    """Insert made-up records and ask about them: do the answers reveal whether they are there?
 
-    Without --private the bundled tickets are used, so that a first audit is one command. Exit code 0 where no violation
-    was found, 1 where one was, 2 where the audit could not run.
+    Without --private the bundled tickets are used, so that a first audit is one command. Exit code 0 if no violation
+    was found, 1 if one was, 2 if the audit could not run.
     """
     return _canary("canary", context.params)
 
@@ -185,7 +187,7 @@ def inject(
     private: o.Private = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
-    method: o.MethodName = "poe",
+    method: o.NamedMethod = "poe",
     epsilon: o.Epsilon = "1",
     delta: o.Delta = None,
     adjacency: o.AdjacencyName = "replace-one",
@@ -225,7 +227,7 @@ def membership(
     private: o.Private = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
-    method: o.MethodName = "poe",
+    method: o.NamedMethod = "poe",
     epsilon: o.Epsilon = "1",
     delta: o.Delta = None,
     text_column: o.TextColumn = None,
@@ -247,7 +249,7 @@ def membership(
     sarif: Sarif = None,
     as_json: o.AsJson = False,
 ) -> int:
-    """Ask a record's own text, once or often: was it among the records, or another one in its place?
+    """Ask a record's own text, once or several times: was it among the records, or another one in its place?
 
     Where the records have a column 'group', whole groups are drawn and exchanged, and --records counts groups.
     """
@@ -310,7 +312,7 @@ def exact(
     private: o.Private = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
-    method: o.MethodName = "poe",
+    method: o.NamedMethod = "poe",
     epsilon: o.Epsilon = "1",
     delta: o.Delta = None,
     adjacency: o.AdjacencyName = "replace-one",
@@ -337,7 +339,7 @@ def exact(
     sarif: Sarif = None,
     as_json: o.AsJson = False,
 ) -> int:
-    """Work out the largest loss of any single change of the records, in closed form: no sampling, no error of it."""
+    """Compute the largest loss of any single change of the records in closed form, without sampling error."""
     from sottovoce.audits.kinds.canary import RECORDS, spread
     from sottovoce.audits.kinds.exactly import audit_exactly
 
@@ -350,7 +352,7 @@ def exact(
 
 def plan(
     context: typer.Context,
-    method: o.MethodName = "poe",
+    method: o.NamedMethod = "poe",
     epsilon: o.Epsilon = "1",
     delta: o.Delta = None,
     adjacency: o.AdjacencyName = "replace-one",
@@ -360,7 +362,7 @@ def plan(
     attacks: Annotated[int, typer.Option("--attacks", min=1, help="Attacks that are corrected for.")] = 3,
     as_json: o.AsJson = False,
 ) -> None:
-    """Say before an audit what it can find: its ceiling, its power, and how many answers it takes."""
+    """Compute before an audit what it can find: its ceiling, its power, and how many answers it needs."""
     from sottovoce.audits.bounds import ALPHA
     from sottovoce.audits.power import POWERS, ceiling_of_rates, forecast
     from sottovoce.audits.report import percent

@@ -25,14 +25,16 @@ def add_to(app: typer.Typer) -> None:
 
 
 def plan(
-    records: Annotated[int, typer.Option("--records", help="Number of units, roughly.")],
+    records: Annotated[int, typer.Option("--records", help="Approximate number of units.")],
     questions: Annotated[int, typer.Option("--questions", help="Answers to be paid for.")],
-    epsilon: Annotated[str, typer.Option("--epsilon", help="The data set's whole epsilon.")] = "8",
-    delta: Annotated[str, typer.Option("--delta", help="The data set's whole delta; 0 for pure.")] = "1e-6",
+    epsilon: Annotated[str, typer.Option("--epsilon", help="The whole epsilon of the data set.")] = "8",
+    delta: Annotated[
+        str, typer.Option("--delta", help="The whole delta of the data set; 0 for a pure budget.")
+    ] = "1e-6",
     adjacency: o.AdjacencyName = "replace-one",
     task: o.TaskName = None,
     labels: Annotated[
-        str | None, typer.Option("--labels", help="How many labels there are, or the public label set, such as a,b,c.")
+        str | None, typer.Option("--labels", help="The number of labels, or the public label set, such as a,b,c.")
     ] = None,
     queries: Annotated[
         str | None, typer.Option("--queries", help="Labelled public questions: measures the zero-shot floor on them.")
@@ -49,10 +51,10 @@ def plan(
     ] = "bundled",
     as_json: o.AsJson = False,
 ) -> None:
-    """Say what a budget is worth and what to type. Reads nothing private and charges nothing.
+    """Compare what a budget buys, and print the commands to type. Reads nothing private and charges nothing.
 
-    With --labels or --task everything that the total buys is compared: paying once, paying for every answer, and
-    zero-shot for free. Without them it is said what the answers cost one by one.
+    With --labels or --task, everything that the budget buys is compared: paying once, paying for each answer, and
+    zero-shot for free. Without them, the cost of single answers is printed.
     """
     from sottovoce.planner.advise import KNOWN, UNKNOWN, make_plan, measured_tasks
     from sottovoce.planner.guide import MADE_UP, OWN, Asked, make_guide
