@@ -499,7 +499,7 @@ def test_a_delta_that_is_no_delta_is_refused_before_anything(delta):
         ({"records": None}, "answers from private records"),
         ({"method": "oracle"}, "one of"),
         ({"model": "oracle"}, "one of"),
-        ({"adjacency": "neighbours"}, "replace-one or add-remove"),
+        ({"adjacency": "neighbours"}, "one of replace-one, add-remove"),
         ({"adjacency": "add-remove", "partition": Partition(units_per_expert=2)}, "--capacity"),
         ({"partition": Partition(capacity=4)}, "capacity"),
     ],

@@ -11,7 +11,7 @@ import base64
 import binascii
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -22,7 +22,7 @@ from sottovoce.errors import InputError, RecordError, TaskError
 from sottovoce.parameters import Kind, OneOf, nearest
 from sottovoce.records import limits
 from sottovoce.records.cells import kind_of
-from sottovoce.records.columns import there_are
+from sottovoce.records.columns import is_csv, likely_delimiter, there_are
 from sottovoce.records.sealed import Opaque, Row, is_missing
 
 Query = Mapping[str, str]
@@ -38,6 +38,8 @@ _KINDS: Final = {
     _ANSWERS: "has texts for answers, and is for 'sotto answer'",
 }
 """Folders of built-in tasks, and what is said of a task where the other kind was asked for."""
+_SHOWN: Final = 12
+"""Labels that an error lists at most."""
 _IMAGE_STARTS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff")
 
 
@@ -182,9 +184,14 @@ class Task:
                 file=file,
                 line=row.line,
                 field=row.column(self.label_field),
-                hint=f"The task '{self.name}' has {len(self.labels)} labels; correct the row or extend the task.",
+                hint=f"{self._known_labels} Correct the row, or add its label to the label set.",
             )
         return index
+
+    @property
+    def _known_labels(self) -> str:
+        more = f" and {len(self.labels) - _SHOWN} more" if len(self.labels) > _SHOWN else ""
+        return f"The labels are {', '.join(self.labels[:_SHOWN])}{more}."
 
     def _text(self, row: Row, name: str, file: str) -> str:
         if name not in row.values:
@@ -196,8 +203,8 @@ class Task:
         flag = {self.label_field: "--label-column"} | (
             {self.fields[0]: "--text-column"} if len(self.fields) == 1 else {}
         )
-        hint = _columns_hint(row, name, file, flag, self.labels)
         problem = "the label is missing" if name == self.label_field else "the field is missing or empty"
+        hint = _how_to_name(row, name, file, flag.get(name), self.labels)
         return RecordError(problem, file=file, line=row.line, field=row.column(name), hint=hint)
 
     def has_label(self, row: Row) -> bool:
@@ -301,14 +308,20 @@ class AnswerTask:
         flag = {self.output_field: "--answer-column"} | (
             {self.fields[0]: "--text-column"} if len(self.fields) == 1 else {}
         )
-        hint = _columns_hint(row, name, file, flag, None)
+        hint = _how_to_name(row, name, file, flag.get(name), None)
         raise RecordError("the field is missing or empty", file=file, line=row.line, field=row.column(name), hint=hint)
 
 
-def _columns_hint(row: Row, name: str, file: str, flag: Mapping[str, str], labels: Sequence[str] | None) -> str:
-    """Which columns a row has, and how to name the one that holds a field; no name that may be a cell."""
-    cure = f"Name the column that holds it with {flag[name]} COLUMN" if name in flag else "Rename a column"
-    return f"{there_are(row.values, file, labels)} {cure}, or in Python with columns={{{name!r}: COLUMN}}."
+def _how_to_name(row: Row, name: str, file: str, flag: str | None, labels: Collection[str] | None) -> str:
+    """What is to be done where no column holds a field: in a file of other delimiters there is one column alone.
+
+    No column is named whose name may be a cell, as any may where there are no labels to tell by.
+    """
+    there = there_are(row.values, file, labels)
+    if is_csv(file) and likely_delimiter(row.values):
+        return there
+    cure = f"Name the column that holds it with {flag} COLUMN" if flag else "Rename a column"
+    return f"{there} {cure}, or in Python with columns={{{name!r}: COLUMN}}."
 
 
 def text_in(row: Row, name: str, file: str) -> str:
@@ -468,7 +481,9 @@ def _checked_labels(labels: object) -> tuple[str, ...]:
         raise TaskError("Labels must be a list of names.")
     names = tuple(name.strip() for name in labels)
     if len(names) < 2:
-        raise TaskError(f"A task needs at least two labels; {len(names)} given.")
+        raise TaskError(
+            f"A task needs at least two labels; {len(names)} given. Name all of them, such as billing,fraud,shipping."
+        )
     if len(set(names)) != len(names):
         raise TaskError(f"The label {next(name for name in names if names.count(name) > 1)!r} is named twice.")
     if any(not name or not name.isprintable() for name in names):

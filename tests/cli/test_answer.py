@@ -475,7 +475,7 @@ def test_a_damaged_row_is_named_by_its_line_and_never_quoted(desk, part):
 
 def test_an_id_that_is_used_twice_is_refused(desk):
     desk.write("queries.jsonl", [{"id": "a", "question": "what?"}] * 2)
-    assert "the id is used twice" in desk.refuses()
+    assert "the id is that of an earlier row" in desk.refuses()
 
 
 # Nothing private is shown

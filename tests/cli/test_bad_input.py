@@ -289,7 +289,7 @@ def test_files_and_columns_that_are_not_there_are_named(desk, more, problem):
     ("rows", "problem"),
     [
         ([], "there is no row"),
-        ([{"id": "a", "text": "x"}, {"id": "a", "text": "y"}], "line 2, field 'id': the id is used twice"),
+        ([{"id": "a", "text": "x"}, {"id": "a", "text": "y"}], "line 2, field 'id': the id is that of an earlier row"),
         ([{"text": ""}], "line 1, field 'text'"),
         ([{"text": "x" * 10_000}], "longer than 8,000"),
         ([{"text": "x", "label": "Betrug"}], "outside the public label set"),
@@ -322,8 +322,8 @@ def test_a_delta_that_is_none_is_refused(desk, delta):
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        (["--task", "tickets"], "--task and --labels is 'both given'"),
-        (["--labels", "ABSENT"], "--task and --labels is 'both absent'"),
+        (["--task", "tickets"], "--labels and --task are both given"),
+        (["--labels", "ABSENT"], "No labels are named"),
         (["--labels", "billing,fraud,billing"], "'billing' is named twice"),
         (["--labels", "billing"], "at least two"),
         (["--labels", "billing,,fraud"], "A label is empty"),
@@ -335,7 +335,7 @@ def test_a_delta_that_is_none_is_refused(desk, delta):
         (["--method", "rnm", "--noise", "laplace"], "noise is 'laplace'; it must be one of"),
         (["--method", "poe", "--noise", "gaussian"], "no such option"),
         (["--method", "rnm", "--clip", "1"], "no such option"),
-        (["--adjacency", "neighbours"], "adjacency is 'neighbours'; it must be replace-one or add-remove"),
+        (["--adjacency", "neighbours"], "adjacency is 'neighbours'; it must be one of replace-one, add-remove"),
         (["--clip", "0"], "clip is 0.0; it must be from 0.001"),
         (["--clip", "-1"], "clip is -1.0"),
         (["--clip", "nan"], "clip is nan"),
@@ -348,7 +348,7 @@ def test_a_delta_that_is_none_is_refused(desk, delta):
         (["--capacity", "3"], "capacity is 3; it must be absent"),
         (["--budget", "0"], "budget epsilon is '0'"),
         (["--budget", "1,2,3"], "budget is '1,2,3'"),
-        (["--resume"], "given with --out"),
+        (["--resume"], "used with --out"),
     ],
 )
 def test_names_and_numbers_out_of_range_are_refused_with_what_would_do(desk, more, problem):
@@ -807,3 +807,22 @@ def test_no_arguments_show_the_help(capfd):
     out = capfd.readouterr()
     assert "classify" in out.out + out.err
     assert "Traceback" not in out.out + out.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["plan", "--records", "many", "--questions", "3"],
+            "Invalid value for '--records': it must be a whole number\n",
+        ),
+        (["classify", "--queries", "q.jsonl", "--limit", "0"], "Invalid value for '--limit': it must be 1 or more\n"),
+        (["ledger", "show", "notes.txt"], "notes.txt is not a ledger: it is no SQLite database"),
+        (["plan", "--records", "9", "--questions", "3", "--task", "trec", "--labels", "2"], "are both given. A task"),
+    ],
+)
+def test_a_message_says_what_is_expected_in_plain_words(tmp_path, monkeypatch, capfd, words, told):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("not a ledger, and longer than the header of one " * 9)
+    assert run(words) in (INPUT, BUDGET)
+    assert told in capfd.readouterr().err

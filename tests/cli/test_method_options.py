@@ -48,8 +48,8 @@ def test_an_option_and_its_shorthand_are_one(desk, command):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--method", "rnm", "--clip", "2"), "--clip is 2.0; it must be absent: the method 'rnm' has no such option"),
-        (("--method", "rnm", "-o", "clip=2"), "-o clip is '2'; it must be absent: the method 'rnm' has no such option"),
+        (("--method", "rnm", "--clip", "2"), "--clip is 2.0; it must be left out: the method 'rnm' has no such"),
+        (("--method", "rnm", "-o", "clip=2"), "-o clip is '2'; it must be left out: the method 'rnm' has no such"),
         (("--method", "rnm", "--clip", "2"), "it has noise"),
         (("--method", "rnm", "--clip", "2"), "--method poe, prior-poe"),
         (("-o", "clp=2"), "did you mean 'clip'?"),
@@ -89,8 +89,11 @@ def test_a_decoder_takes_every_option_of_its_own(desk):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--method", "prism", "-o", "centre=none"), "-o centre is 'none'; it must be absent: the method 'prism'"),
-        (("--method", "prism", "--noise", "em"), "--noise is 'em'; it must be absent: the method 'prism' has no such"),
+        (("--method", "prism", "-o", "centre=none"), "-o centre is 'none'; it must be left out: the method 'prism'"),
+        (
+            ("--method", "prism", "--noise", "em"),
+            "--noise is 'em'; it must be left out: the method 'prism' has no such",
+        ),
         (("--method", "prism", "--sampling-probability", "0.1"), "--sampling-probability is"),
         (("--method", "prism", "-o", "clip=-1"), "-o clip is '-1'; it must be a number from"),
         (("--method", "tang", "--sampling-probability", "0.1", "-o", "fresh=batch"), "given once"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from functools import cache
@@ -40,7 +41,9 @@ def _root(
     config: Annotated[
         str | None,
         typer.Option(
-            "--config", envvar="SOTTO_CONFIG", help="Settings for every command. Default: sotto.toml, where it is."
+            "--config",
+            envvar="SOTTO_CONFIG",
+            help="Settings for every command. Default: sotto.toml in this folder, if there is one.",
         ),
     ] = None,
 ) -> None:
@@ -139,6 +142,21 @@ def _run(arguments: list[str] | None) -> int | None:
         return BUG
 
 
+_WORDS: Final = {
+    r"Input should be a valid integer\b.*": "it must be a whole number",
+    r"Input should be a valid number\b.*": "it must be a number",
+    r"Input should be greater than or equal to (\S+)": r"it must be \1 or more",
+    r"Input should be less than or equal to (\S+)": r"it must be \1 or less",
+}
+"""What the parser of options says of a value, and what is said instead."""
+
+
+def _in_words(message: str) -> str:
+    for pattern, words in _WORDS.items():
+        message = re.sub(pattern, words, message)
+    return message
+
+
 def _say_usage(error: typer.TyperException) -> None:
     """What is wrong with the words of a command, or its help where there were none."""
     from sottovoce.cli.settings import origin
@@ -151,6 +169,6 @@ def _say_usage(error: typer.TyperException) -> None:
         say(line)
     say(f"Try '{context.command_path} -h' for help.")
     near = getattr(error, "possibilities", None)  # the nearest first
-    message = f"{error.message}; did you mean {near[0]}?" if near else error.format_message()
+    message = f"{error.message}; did you mean {near[0]}?" if near else _in_words(error.format_message())
     where = origin(context, getattr(getattr(error, "param", None), "name", None), message)
     say(f"Error: {message.removesuffix('.')}.{where}" if where else f"Error: {message}")

@@ -104,7 +104,7 @@ def account(
     queries: Annotated[Text, _option("--queries", help="Answers. Default: 1.")] = None,
     epsilon: Annotated[Text, _option("--epsilon", help="Price of one answer: sets the method's noise.")] = None,
     adjacency: Annotated[
-        Text, _option("--adjacency", help="The one --epsilon is meant for, or events were worked out for.")
+        Text, _option("--adjacency", help="The adjacency that --epsilon, or the list of events, is meant for.")
     ] = None,
     units_per_expert: Annotated[
         Text, _option("--units-per-expert", "-g", help="Units an expert sees (1); above 1, add-remove is a swap.")

@@ -62,7 +62,7 @@ def answer(
     ] = None,
     fitted: Annotated[
         str | None,
-        typer.Option("--fitted", help="Answer after the examples that 'sotto fit --task TASK' chose, for free."),
+        typer.Option("--fitted", help="Answer with the examples that 'sotto fit --task TASK' chose, for free."),
     ] = None,
     method: o.MethodName = "auto",
     epsilon: o.Epsilon = "1",
@@ -108,12 +108,14 @@ def answer(
     ] = "all",
     sampling_probability: Annotated[
         float | None,
-        typer.Option("--sampling-probability", help="With --sampling categorical: chance of a unit to be in a sample."),
+        typer.Option(
+            "--sampling-probability", help="With --sampling categorical: the chance that a unit is in a sample."
+        ),
     ] = None,
     public_experts: Annotated[
-        int, typer.Option("--public-experts", min=1, help="Experts that write from --public, at most.")
+        int, typer.Option("--public-experts", min=1, help="At most this many experts write from --public.")
     ] = 8,
-    tokens: Annotated[int, typer.Option("--tokens", help="Most tokens of a text.")] = 64,
+    tokens: Annotated[int, typer.Option("--tokens", help="Longest text, in tokens.")] = 64,
     max_characters: o.MaxCharacters = None,
     truncate: o.Truncate = False,
     allow_non_private: o.AllowNonPrivate = False,
@@ -128,11 +130,11 @@ def answer(
         typer.Option(
             "--out-fitted",
             parser=NewFile(".partial"),
-            help="With --method choice: what was chosen, ending in .sotto. Default: OUT with .sotto behind it.",
+            help="With --method choice: what was chosen, ending in .sotto. Default: OUT.sotto.",
         ),
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Answer only the first questions.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say the price; charge nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the price; charge nothing.")] = False,
     resume: Annotated[
         bool,
         typer.Option(
@@ -142,23 +144,26 @@ def answer(
         ),
     ] = False,
     without_lost: Annotated[
-        bool, typer.Option("--without-lost", help="With --resume: leave such an answer out instead.")
+        bool,
+        typer.Option(
+            "--without-lost",
+            help="With --resume: leave out the answer that was being drawn instead of charging it again.",
+        ),
     ] = False,
     as_json: o.AsJson = False,
 ) -> None:
     """Answer a file of questions with texts, such as summaries, from private examples.
 
-    Experts write an answer each from private records; what is released is one answer a question, at the price
+    Each expert writes an answer from private records; one answer is released for each question, at the price
     --epsilon. With --method choice the price is paid once, for public examples that records chose, and any number of
-    answers after them is free. Output rows hold id, value, method, epsilon, delta, adjacency and release_id.
+    answers written with them is free. Output rows hold id, value, method, epsilon, delta, adjacency and release_id.
     """
     from sottovoce.privacy.parameters import DELTA, EPSILON
 
     if resume and out is None:
-        limit_of = "given with --out: it reads what an earlier run left there"
-        raise ParameterError("--resume", resume, limit_of)
+        raise ParameterError("--resume", GIVEN, "used with --out: it reads what an earlier run left there")
     if without_lost and not resume:
-        raise ParameterError("--without-lost", without_lost, "given with --resume: a new run has lost nothing")
+        raise ParameterError("--without-lost", GIVEN, "used with --resume: a new run has lost nothing")
     if out is not None and not dry_run:
         require_place(out, resume=resume)
     price, slack = EPSILON.read("epsilon", epsilon), None if delta is None else DELTA.read("delta", delta)
@@ -232,7 +237,13 @@ class _Command:
             value = row.values.get("id")
             row_id = str(row.line if is_missing(value) else value)
             if row_id in found:
-                raise RecordError("the id is used twice", file=rows.source, line=row.line, field="id")
+                raise RecordError(
+                    "the id is that of an earlier row",
+                    file=rows.source,
+                    line=row.line,
+                    field="id",
+                    hint="Every question needs an id of its own; without the column 'id' they are numbered.",
+                )
             found[row_id] = self.task.query_of(row, rows.source)
         return list(found), list(found.values())
 

@@ -23,7 +23,7 @@ def ask(
         list[str] | None,
         typer.Argument(
             metavar="[QUESTION]...",
-            help="The questions; their text is not protected. Without any they are read from stdin, one a line.",
+            help="The questions; their text is not protected. Without any, they are read from stdin, one on each line.",
             show_default=False,
         ),
     ] = None,
@@ -46,7 +46,7 @@ def ask(
         str | None,
         typer.Option(
             "--release-id",
-            help="Your name for the answer: asked again after a crash before its draw, it is not paid twice.",
+            help="Your name for the answer: after a crash before its draw, asking again under it is not charged twice.",
         ),
     ] = None,
     budget: o.BudgetText = None,
@@ -69,7 +69,7 @@ def ask(
 ) -> None:
     """Answer questions, each at the price --epsilon. Labels go to stdout, price and guarantee to stderr.
 
-    Without a question it asks for some, until Ctrl-D. The model and the records are read once.
+    Without a question it prompts for questions until Ctrl-D. The model and the records are read once.
     """
     from sottovoce.errors import ParameterError
     from sottovoce.privacy.parameters import DELTA, EPSILON

@@ -42,11 +42,13 @@ _CLEAR: Final = ",unencrypted=yes"
 
 Synthetic = Annotated[
     bool,
-    typer.Option("--synthetic", help="The records are made up or public: nobody's privacy hangs on them."),
+    typer.Option("--synthetic", help="The records are made up or public, so that nobody's privacy depends on them."),
 ]
 Records = Annotated[
     int | None,
-    typer.Option("--records", min=1, help="Play with so many of the records. Default: 4; fewer weigh more each."),
+    typer.Option(
+        "--records", min=1, help="Play with this many of the records. Default: 4; the fewer, the more each weighs."
+    ),
 ]
 Runs = Annotated[int | None, typer.Option("--runs", min=2, help="Answers of each data set that certify.")]
 Seed = Annotated[int, typer.Option("--seed", help="Of canaries, changed records and noise.")]
@@ -138,7 +140,7 @@ def put_canaries(
     private: o.Private = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
-    method: o.MethodName = "poe",
+    method: o.NamedMethod = "poe",
     epsilon: o.Epsilon = "1",
     delta: o.Delta = None,
     adjacency: o.AdjacencyName = "replace-one",
@@ -171,7 +173,7 @@ def put_canaries(
     endpoint: Endpoint = None,
     endpoint_model: EndpointModel = "default",
     queries: Annotated[
-        str | None, typer.Option("--queries", help="Labelled questions: measures what the answers are worth.")
+        str | None, typer.Option("--queries", help="Labelled questions: measures how many answers are right.")
     ] = None,
     runs: Runs = None,
     seed: Seed = _SEED,
@@ -180,10 +182,10 @@ def put_canaries(
     sarif: Sarif = None,
     as_json: o.AsJson = False,
 ) -> int:
-    """Put made-up records in and ask for them: do the answers tell whether they are there?
+    """Insert made-up records and ask about them: do the answers reveal whether they are there?
 
-    Without --private the bundled tickets are used, so that a first audit is one command. Exit code 0 where no violation
-    was found, 1 where one was, 2 where the audit could not run.
+    Without --private the bundled tickets are used, so that a first audit is one command. Exit code 0 if no violation
+    was found, 1 if one was, 2 if the audit could not run.
     """
     return _canary("canary", context.params)
 
@@ -193,7 +195,7 @@ def inject(
     private: o.Private = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
-    method: o.MethodName = "poe",
+    method: o.NamedMethod = "poe",
     epsilon: o.Epsilon = "1",
     delta: o.Delta = None,
     adjacency: o.AdjacencyName = "replace-one",
@@ -234,7 +236,7 @@ def membership(
     private: o.Private = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
-    method: o.MethodName = "poe",
+    method: o.NamedMethod = "poe",
     epsilon: o.Epsilon = "1",
     delta: o.Delta = None,
     text_column: o.TextColumn = None,
@@ -262,7 +264,7 @@ def membership(
     sarif: Sarif = None,
     as_json: o.AsJson = False,
 ) -> int:
-    """Ask a record's own text, once or often: was it among the records, or another one in its place?
+    """Ask a record's own text, once or several times: was it among the records, or another one in its place?
 
     Where the records have a column 'group', whole groups are drawn and exchanged, and --records counts groups.
     """
@@ -338,7 +340,7 @@ def exact(
     private: o.Private = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
-    method: o.MethodName = "poe",
+    method: o.NamedMethod = "poe",
     epsilon: o.Epsilon = "1",
     delta: o.Delta = None,
     adjacency: o.AdjacencyName = "replace-one",
@@ -374,7 +376,7 @@ def exact(
     sarif: Sarif = None,
     as_json: o.AsJson = False,
 ) -> int:
-    """Work out the largest loss of any single change of the records, in closed form: no sampling, no error of it.
+    """Compute the largest loss of any single change of the records in closed form, without sampling error.
 
     Any method that states the law of what it releases: labels, the tokens of a text, what a fit or a long answer
     releases. EPSILON is the price of that release.
@@ -397,7 +399,7 @@ def exact(
 
 def plan(
     context: typer.Context,
-    method: o.MethodName = "poe",
+    method: o.NamedMethod = "poe",
     epsilon: o.Epsilon = "1",
     delta: o.Delta = None,
     adjacency: o.AdjacencyName = "replace-one",
@@ -407,7 +409,7 @@ def plan(
     attacks: Annotated[int, typer.Option("--attacks", min=1, help="Attacks that are corrected for.")] = 3,
     as_json: o.AsJson = False,
 ) -> None:
-    """Say before an audit what it can find: its ceiling, its power, and how many answers it takes."""
+    """Compute before an audit what it can find: its ceiling, its power, and how many answers it needs."""
     from sottovoce.audits.bounds import ALPHA
     from sottovoce.audits.power import POWERS, ceiling_of_rates, forecast
     from sottovoce.audits.report import percent

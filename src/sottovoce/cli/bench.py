@@ -104,7 +104,7 @@ def list_experiments(as_json: o.AsJson = False) -> None:
 
 
 def run(context: typer.Context, name: Annotated[str, typer.Argument(help="A name from 'sotto bench list'.")]) -> None:
-    """Run one experiment; further arguments are its own (try --help behind the name).
+    """Run one experiment; further arguments are its own (add --help after its name).
 
     Experiments of a paper take --model, --seeds, --queries, --adjacency, --epsilon, --records, --tasks, --results and
     more. An interrupted one goes on where it stopped.

@@ -79,18 +79,16 @@ def classify(
     """Answer a file of questions, each at the price --epsilon, from private examples.
 
     Output rows hold id, value, method, epsilon, delta, adjacency and release_id. All answers are priced before the
-    first is paid for; if they do not fit into the budget nothing is charged (exit code 3).
+    first is paid for; if they do not all fit into the budget, nothing is charged (exit code 3).
     """
-    from sottovoce.errors import ParameterError
+    from sottovoce.errors import GIVEN, ParameterError
     from sottovoce.privacy.ledger.known_records import require_public
     from sottovoce.privacy.parameters import DELTA, EPSILON
     from sottovoce.records.readers import read_public
     from sottovoce.release import is_row
 
     if resume and out is None:
-        raise ParameterError(
-            "--resume", resume, "given with --out: it reads the answers that an earlier run left there"
-        )
+        raise ParameterError("--resume", GIVEN, "used with --out: it reads the answers that an earlier run left there")
     if out is not None and not resume:
         refuse_taken(out)
     if out is not None:
@@ -144,7 +142,13 @@ def read_questions(questions: PublicRecords, task: Task) -> tuple[dict[str, str]
         value = row.values.get("id")
         row_id = str(row.line if is_missing(value) else value)
         if row_id in fields:
-            raise RecordError("the id is used twice", file=questions.source, line=row.line, field="id")
+            raise RecordError(
+                "the id is that of an earlier row",
+                file=questions.source,
+                line=row.line,
+                field="id",
+                hint="Every question needs an id of its own; without the column 'id' they are numbered.",
+            )
         fields[row_id] = task.query_of(row, questions.source)
         if task.has_label(row):
             truth[row_id] = task.labels[task.label_of(row, questions.source)]

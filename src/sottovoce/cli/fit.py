@@ -65,17 +65,16 @@ def fit(
     engine: Annotated[
         str,
         typer.Option(
-            "--engine", help="Who embeds the records: local, or ray: the cluster of RAY_ADDRESS, else this machine."
+            "--engine",
+            help="Where records are embedded: local, or ray (the cluster of RAY_ADDRESS, else this machine).",
         ),
     ] = "local",
     workers: Annotated[
         int | None,
         typer.Option("--workers", min=1, help="With --engine ray: processes, one core each. Default: all cores."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say the price; charge nothing.")] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume an interrupted run; what it was charged counts.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the price; charge nothing.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run; its charge is used.")] = False,
     as_json: o.AsJson = False,
 ) -> None:
     """Learn from private examples once, and answer any number of questions for free.

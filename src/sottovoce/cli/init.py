@@ -50,7 +50,7 @@ def add_to(app: typer.Typer) -> None:
 
 def init(
     private: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="Private records. Only their columns are looked at.")
+        str | None, typer.Argument(metavar="[FILE]", help="Private records. Only the names of their columns are used.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", parser=NewFile(), help="The file to write.", show_default=FILE)] = Path(
         FILE

@@ -77,7 +77,7 @@ def verify(
 ) -> None:
     """Check the chained history, every price and every balance against it. Exit code 3 if anything is wrong.
 
-    A cap that an earlier version took in another currency than its data set's is noted, and nothing that is wrong.
+    A cap that an earlier version accepted in another currency than its data set's is noted; it is not an error.
     """
     book = existing_ledger(path or ledger, private)
     problems, notes, entries = book.verify(), book.notes(), book.count()
@@ -95,7 +95,7 @@ def verify(
 
 
 def grant(
-    private: Annotated[str, typer.Option("--private", help="The records that the grant is for.")],
+    private: Annotated[str, typer.Option("--private", help="The records that the budget is for.")],
     path: LedgerArgument = None,
     ledger: o.LedgerPath = None,
     budget: o.BudgetText = None,
@@ -111,13 +111,13 @@ def grant(
     ] = None,
     require_caller: Annotated[
         bool | None,
-        typer.Option("--require-caller/--no-require-caller", help="Nobody may ask without --caller, or anybody may."),
+        typer.Option("--require-caller/--no-require-caller", help="Refuse questions without --caller, or allow them."),
     ] = None,
     max_characters: o.MaxCharacters = None,
     truncate: o.Truncate = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """The data owner opens a budget, raises one, shares it out, or lets a new version of the records go on with it."""
+    """The data owner opens a budget, raises one, shares it out, or continues it for a new version of the records."""
     from sottovoce.errors import ParameterError
     from sottovoce.privacy.ledger.budget import Budget
     from sottovoce.privacy.ledger.ledger import Identity, Ledger
@@ -203,7 +203,7 @@ def recompute(
     accountant: Annotated[str, typer.Option("--accountant", help="zcdp, rdp, pure or pld.")] = "zcdp",
     as_json: o.AsJson = False,
 ) -> None:
-    """Work out from the events alone what was spent, and compare. Exit code 3 if the ledger says something else."""
+    """Work out from the events alone what was spent, and compare. Exit code 3 if the ledger differs."""
     from sottovoce.privacy.ledger.export import open_history
     from sottovoce.privacy.ledger.recompute import recompute as again
 
@@ -226,7 +226,7 @@ def recompute(
 def adopt(
     path: Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger file.")], as_json: o.AsJson = False
 ) -> None:
-    """Take a file into use that an older version wrote and closed, on your word that no charge is missing in it."""
+    """Use a file that an older version wrote and closed; you confirm that no charge is missing in it."""
     from sottovoce.privacy.ledger.ledger import Ledger
 
     book = Ledger.adopt(_existing_file(path))

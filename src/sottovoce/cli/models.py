@@ -51,12 +51,12 @@ def check(
     chat: o.Chat = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
-    tokens: Annotated[int, typer.Option("--tokens", help="Most tokens of a text.")] = 64,
+    tokens: Annotated[int, typer.Option("--tokens", help="Longest text, in tokens.")] = 64,
     max_private_tokens: Annotated[
-        int, typer.Option("--inside-tokens", help="Room for a unit's records in a prompt.")
+        int, typer.Option("--inside-tokens", help="Most tokens of a unit's records in a prompt.")
     ] = 96,
     full: Annotated[
-        bool, typer.Option("--full", help="Try layouts that are not in use, too, and more experts beside each other.")
+        bool, typer.Option("--full", help="Also try layouts that are not in use, and more experts side by side.")
     ] = False,
     as_json: o.AsJson = False,
 ) -> None:
@@ -123,8 +123,8 @@ def fit_head(
 ) -> None:
     """Fit the six numbers by which an encoder's likenesses become probabilities, on labelled public examples.
 
-    No private record has a part in it, and nothing is charged. Use it as encoder:NAME_OR_PATH,head=OUT. Texts of
-    several kinds, one file each, make a head that suits more tasks.
+    No private record is used, and nothing is charged. Use it as encoder:NAME_OR_PATH,head=OUT. With texts of
+    several kinds, one file each, the head suits more tasks.
     """
     from sottovoce.errors import ParameterError
     from sottovoce.files.outputs import new_file, refuse_existing

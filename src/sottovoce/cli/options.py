@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self, final
 
 import typer
 
-from sottovoce.errors import GIVEN, ParameterError
+from sottovoce.errors import GIVEN, InputError, ParameterError
 
 if TYPE_CHECKING:
     from sottovoce.methods.base import Method
     from sottovoce.records.sealed import PrivateRecords
     from sottovoce.session import PrivateICL
     from sottovoce.tasks import AnswerTask, Example, Task
+
+_BOTH: Final = "--labels and --task are both given. A task names its labels: leave one of the two out."
+_NEITHER: Final = (
+    "No labels are named. Name them with --labels, such as --labels billing,fraud,shipping, or a task with --task."
+)
 
 DEFAULT_BUDGET = "8,1e-6"
 """The whole budget of a data set whose owner named none."""
@@ -28,21 +33,22 @@ TaskName = Annotated[str | None, typer.Option("--task", help="A built-in task, o
 MethodName = Annotated[
     str, typer.Option("--method", help="See 'sotto methods'; auto chooses by public numbers, for free.")
 ]
+NamedMethod = Annotated[str, typer.Option("--method", help="See 'sotto methods'.")]
 Epsilon = Annotated[str, typer.Option("--epsilon", help="Price of one answer.")]
 Delta = Annotated[
-    str | None, typer.Option("--delta", help="Delta of one answer, for Gaussian noise; default the budget's.")
+    str | None, typer.Option("--delta", help="Delta of one answer, for Gaussian noise. Default: the budget's.")
 ]
 AdjacencyName = Annotated[str, typer.Option("--adjacency", help="replace-one, add-remove or zero-out.")]
 TextColumn = Annotated[
     str | None,
     typer.Option(
-        "--text-column", help="The column that holds the text. Public rows may have either name. Default: text."
+        "--text-column", help="The column that holds the text. Public rows may call it either. Default: text."
     ),
 ]
 LabelColumn = Annotated[
     str | None,
     typer.Option(
-        "--label-column", help="The column that holds the label. Public rows may have either name. Default: label."
+        "--label-column", help="The column that holds the label. Public rows may call it either. Default: label."
     ),
 ]
 UnitName = Annotated[
@@ -55,7 +61,7 @@ LedgerPath = Annotated[
     ),
 ]
 CallerName = Annotated[
-    str | None, typer.Option("--caller", help="Who asks, if the owner gave each caller a part of the budget.")
+    str | None, typer.Option("--caller", help="Your name as a caller, if the owner gave callers parts of the budget.")
 ]
 AnswerColumn = Annotated[
     str | None, typer.Option("--answer-column", help="The column that holds the answer, where answers are texts.")
@@ -81,8 +87,8 @@ Chat = Annotated[
     bool | None,
     typer.Option(
         "--chat/--no-chat",
-        help="For hf: models: put prompts into the chat template. Default: for labels where there is one, for writing "
-        "never.",
+        help="For hf: models: put prompts into the chat template. Default: for labels, if the model has "
+        "one; never for writing.",
         show_default=False,
     ),
 ]
@@ -121,7 +127,8 @@ ShownRows = Annotated[
     typer.Option("--demonstrations", help="Public or synthetic rows shown as examples; free. See 'sotto synthesize'."),
 ]
 Shots = Annotated[
-    int | None, typer.Option("--shots", min=1, help="With --demonstrations: show the first so many. Default: all.")
+    int | None,
+    typer.Option("--shots", min=1, help="With --demonstrations: show only the first ones, this many. Default: all."),
 ]
 Calibrate = Annotated[
     bool,
@@ -140,7 +147,9 @@ Public = Annotated[
 ]
 Candidates = Annotated[
     int | None,
-    typer.Option("--candidates", help="In place of --public: so many texts that --writer writes from public words."),
+    typer.Option(
+        "--candidates", help="In place of --public: this many texts, which --writer writes from public words."
+    ),
 ]
 WriterName = Annotated[
     str | None,
@@ -222,9 +231,7 @@ class TaskChoice:
         from sottovoce.tasks import Task, load_task
 
         if (self.task is None) == (self.labels is None):
-            raise ParameterError(
-                "--task and --labels", "both given" if self.task else "both absent", "exactly one of them"
-            )
+            raise InputError(_BOTH if self.task else _NEITHER)
         if self.labels is not None:
             return Task(labels=self.labels.split(","))
         return load_task(str(self.task))

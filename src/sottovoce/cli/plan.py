@@ -10,7 +10,7 @@ import typer
 from sottovoce.cli import options as o
 from sottovoce.cli.console import load_scorer, progress, put, put_text, table
 from sottovoce.cli.flags import flag_of_name, is_typed
-from sottovoce.errors import GIVEN, ParameterError
+from sottovoce.errors import GIVEN, InputError, ParameterError
 from sottovoce.privacy.numbers import rounded_down
 
 if TYPE_CHECKING:
@@ -25,14 +25,16 @@ def add_to(app: typer.Typer) -> None:
 
 
 def plan(
-    records: Annotated[int, typer.Option("--records", help="Number of units, roughly.")],
+    records: Annotated[int, typer.Option("--records", help="Approximate number of units.")],
     questions: Annotated[int, typer.Option("--questions", help="Answers to be paid for.")],
-    epsilon: Annotated[str, typer.Option("--epsilon", help="The data set's whole epsilon.")] = "8",
-    delta: Annotated[str, typer.Option("--delta", help="The data set's whole delta; 0 for pure.")] = "1e-6",
+    epsilon: Annotated[str, typer.Option("--epsilon", help="The whole epsilon of the data set.")] = "8",
+    delta: Annotated[
+        str, typer.Option("--delta", help="The whole delta of the data set; 0 for a pure budget.")
+    ] = "1e-6",
     adjacency: o.AdjacencyName = "replace-one",
     task: o.TaskName = None,
     labels: Annotated[
-        str | None, typer.Option("--labels", help="How many labels there are, or the public label set, such as a,b,c.")
+        str | None, typer.Option("--labels", help="The number of labels, or the public label set, such as a,b,c.")
     ] = None,
     queries: Annotated[
         str | None, typer.Option("--queries", help="Labelled public questions: measures the zero-shot floor on them.")
@@ -49,10 +51,10 @@ def plan(
     ] = "bundled",
     as_json: o.AsJson = False,
 ) -> None:
-    """Say what a budget is worth and what to type. Reads nothing private and charges nothing.
+    """Compare what a budget buys, and print the commands to type. Reads nothing private and charges nothing.
 
-    With --labels or --task everything that the total buys is compared: paying once, paying for every answer, and
-    zero-shot for free. Without them it is said what the answers cost one by one.
+    With --labels or --task, everything that the budget buys is compared: paying once, paying for each answer, and
+    zero-shot for free. Without them, the cost of single answers is printed.
     """
     from sottovoce.planner.advise import KNOWN, UNKNOWN, make_plan, measured_tasks
     from sottovoce.planner.guide import MADE_UP, OWN, Asked, make_guide
@@ -153,7 +155,7 @@ def _label_count(labels: str | None, task: str | None) -> int | None:
     from sottovoce.tasks import load_task
 
     if labels is not None and task is not None:
-        raise ParameterError("--task and --labels", "both given", "one of them")
+        raise InputError("--labels and --task are both given. A task names its labels: leave one of the two out.")
     if labels is None:
         return len(load_task(task).labels) if task is not None else None
     count = int(labels) if labels.strip().isdecimal() else len(labels.split(","))
@@ -240,7 +242,7 @@ def _zero_shot(
     from sottovoce.tasks import Task, load_task
 
     if (task is None) == (labels is None):
-        raise ParameterError("--task and --labels", "both or neither", "exactly one of them beside --queries")
+        raise InputError("--queries needs the names of the labels: give --labels or --task, one of the two.")
     if labels is not None and labels.strip().isdecimal():
         raise ParameterError("--labels", labels, "the names of the labels beside --queries, not their number")
     the_task = load_task(task) if task else Task(labels=str(labels).split(","))

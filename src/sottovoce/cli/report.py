@@ -27,7 +27,7 @@ def report(
     fitted: Annotated[str, typer.Argument(help="A file that 'sotto fit' wrote.")],
     ledger: Annotated[
         str | None,
-        typer.Option("--ledger", help="The ledger that was charged: confirms the file, and tells other releases."),
+        typer.Option("--ledger", help="The ledger that was charged: confirms the file, and lists other releases."),
     ] = None,
     audit: Annotated[
         str | None, typer.Option("--audit", help="What 'sotto audit --json' printed, for its verdict and power.")
@@ -42,7 +42,7 @@ def report(
         typer.Option(
             "--about",
             metavar="NAME=VALUE",
-            help="What no file knows, such as model-host=us or tuned-on='public news'; may be repeated.",
+            help="What only you know, such as model-host=us or tuned-on='public news'; may be repeated.",
             show_default=False,
         ),
     ] = None,

@@ -52,19 +52,21 @@ def synthesize(
     private: o.Private = None,
     labels: o.Labels = None,
     task: o.TaskName = None,
-    method: o.MethodName = "invisible-ink",
+    method: o.NamedMethod = "invisible-ink",
     per_label: Annotated[int, typer.Option("--per-label", help="Texts of each label.")] = 4,
-    tokens: Annotated[int, typer.Option("--tokens", help="Most tokens of a text.")] = 64,
+    tokens: Annotated[int, typer.Option("--tokens", help="Longest text, in tokens.")] = 64,
     texts_per_batch: Annotated[
         int | None,
-        typer.Option("--texts-per-batch", help="Texts each batch of records writes. Default: all of a label's."),
+        typer.Option(
+            "--texts-per-batch", help="Texts that each batch of records writes. Default: all texts of its label."
+        ),
     ] = None,
     experts: Annotated[
         int | None,
         typer.Option("--experts", help="Units a batch is expected to have; needed under add-remove."),
     ] = None,
     max_private_tokens: Annotated[
-        int, typer.Option("--inside-tokens", help="Room for a unit's records in a prompt.")
+        int, typer.Option("--inside-tokens", help="Most tokens of a unit's records in a prompt.")
     ] = 96,
     max_records: Annotated[int, typer.Option("--max-records", help="Most records of one unit that are shown.")] = 4,
     epsilon: Annotated[str, typer.Option("--epsilon", help="Price of the whole file.")] = "1",
@@ -101,26 +103,33 @@ def synthesize(
         typer.Option("--schema", help="Write JSON objects that meet this JSON schema; its properties are the fields."),
     ] = None,
     grammar: Annotated[
-        bool, typer.Option("--grammar", help="Only tokens that keep to the schema; free, since the schema is public.")
+        bool,
+        typer.Option("--grammar", help="Permit only tokens that fit the schema; free, since the schema is public."),
     ] = False,
     max_characters: o.MaxCharacters = None,
     truncate: o.Truncate = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say the price; read and charge nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the price; read nothing and charge nothing.")
+    ] = False,
     resume: Annotated[
         bool,
         typer.Option("--resume", help="Resume an interrupted run. Only a round that was being drawn is charged again."),
     ] = False,
     without_lost: Annotated[
-        bool, typer.Option("--without-lost", help="With --resume: leave such a round out instead of charging it again.")
+        bool,
+        typer.Option(
+            "--without-lost",
+            help="With --resume: leave out the round that was being drawn instead of charging it again.",
+        ),
     ] = False,
     as_json: o.AsJson = False,
 ) -> None:
     """Write rows like the private ones, for any use, at one price for the whole file.
 
-    OUT holds a JSON object a line, with the task's fields and 'label'; OUT.certificate.json says what they cost and
-    what is guaranteed. With --method choice, evolve or label-public the rows are public texts, or a model's variations
-    of some, that records chose or labelled. Use them with 'sotto classify --demonstrations OUT'; check them with
-    'sotto verify certificate'.
+    Each line of OUT is a JSON object with the task's fields and 'label'; OUT.certificate.json says what the rows
+    cost and what is guaranteed. With --method choice, evolve or label-public the rows are public texts that records
+    chose or labelled, or a model's variations of some. Use them with 'sotto classify --demonstrations OUT'; check them
+    with 'sotto verify certificate'.
     """
     from sottovoce.errors import ParameterError
     from sottovoce.generation import GenerationTemplate

@@ -233,7 +233,7 @@ class Fitted:
             if len(content) > MOST_BYTES:
                 raise InputError(f"{path.name} has more than {MOST_BYTES:,} bytes, the most that a fitted file has.")
         except OSError as error:
-            raise InputError(f"{path} cannot be read ({error.strerror}).") from None
+            raise InputError(f"{path} cannot be read ({error.strerror}). Check the path.") from None
         fitted = cls.from_bytes(content, path.name)
         if model is not None:
             fitted.use(model)

@@ -268,5 +268,5 @@ def _require_options(registry: Registry[type[M]], name: str, options: Mapping[st
         methods = [other for other, cls in registry.all().items() if option in options_of(cls)]
         elsewhere = f", unlike --method {', '.join(methods)}" if methods else ""
         has = ", ".join(known) or "none"
-        limit = f"absent: the method {name!r} has no such option{elsewhere}; it has {has}{nearest(option, known)}"
+        limit = f"left out: the method {name!r} has no such option{elsewhere}; it has {has}{nearest(option, known)}"
         raise ParameterError(option, value, limit)

@@ -38,7 +38,7 @@ class Adjacency(Enum):
             return cls(value)
         except ValueError:
             names = [member.value for member in cls]
-            raise ParameterError("adjacency", value, " or ".join(names) + nearest(value, names)) from None
+            raise ParameterError("adjacency", value, f"one of {', '.join(names)}{nearest(value, names)}") from None
 
     @property
     def size_is_public(self) -> bool:

@@ -60,17 +60,21 @@ def there_are(names: Iterable[str], file: str, labels: Collection[str] | None) -
     known = list(names)
     if not known:
         return "It has no column."
-    is_csv = file.lower().endswith((".csv", ".csv.gz"))
-    if is_csv and (words := likely_delimiter(known)):
+    if is_csv(file) and (words := likely_delimiter(known)):
         return words
     count, header = f"It has {len(known)} column{'s' * (len(known) > 1)}", " If the first line is no header, add one."
-    header = header if is_csv else ""
+    header = header if is_csv(file) else ""
     if not are_words(known):
         return f"{count}, whose names are not single words.{header}"
     if not labels or not set(known).isdisjoint(labels):
         return f"{count}.{header}"
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     return f"Its columns are {', '.join(known[:_SHOWN])}{more}."
+
+
+def is_csv(file: str) -> bool:
+    """Whether a file of this name is read as CSV."""
+    return file.lower().endswith((".csv", ".csv.gz"))
 
 
 def are_words(names: Iterable[str]) -> bool:
@@ -83,12 +87,12 @@ def likely_delimiter(header: Collection[str]) -> str:
 
     Example:
         >>> likely_delimiter(["text;label"])
-        'Its cells seem to be separated by semicolons: save it with commas, or as .jsonl.'
+        'The cells seem to be separated by semicolons: save it with commas, or as .jsonl.'
     """
     if len(header) != 1:
         return ""
     (only,) = header
     for delimiter, words in _DELIMITERS.items():
         if delimiter in only:
-            return f"Its cells seem to be separated by {words}: save it with commas, or as .jsonl."
+            return f"The cells seem to be separated by {words}: save it with commas, or as .jsonl."
     return ""

@@ -202,7 +202,9 @@ def _lines(path: Path, longest: int) -> Iterator[tuple[int, str]]:
                     raise _too_long(path, line, longest)
                 yield line, raw.decode("utf-8-sig" if line == 1 else "utf-8")
     except UnicodeDecodeError:
-        raise RecordError("the text is not UTF-8", file=path.name, line=line + 1 if line == 0 else line) from None
+        raise RecordError(
+            "the text is not UTF-8", file=path.name, line=line or 1, hint="Save the file as UTF-8."
+        ) from None
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "the compressed file is damaged"
         raise RecordError(f"it cannot be read ({reason})", file=path.name, line=line + 1) from None

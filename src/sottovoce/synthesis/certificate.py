@@ -209,8 +209,10 @@ class Certificate:
         try:
             content = json.loads(file.read_text("utf-8"))
             certificate = Certificate(**content)
-        except (OSError, ValueError, TypeError, RecursionError):
-            raise InputError(f"{file} is no certificate, or cannot be read.") from None
+        except OSError as error:
+            raise InputError(f"{file} cannot be read ({error.strerror}). Check the path.") from None
+        except (ValueError, TypeError, RecursionError):
+            raise InputError(f"{file} is not a certificate that 'sotto synthesize' wrote.") from None
         if certificate.format not in (_WITHOUT_REQUEST, FORMAT):
             raise InputError(f"{file} has format {str(certificate.format)[:20]}; this version reads 1 and {FORMAT}.")
         if wrong := [

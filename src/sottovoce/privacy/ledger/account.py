@@ -282,12 +282,13 @@ class Account:
         row = self._row(connection)
         self._require_name(connection, row)
         if budget_of(row).delta == 0 and any(amount.failure for amount in amounts):
-            failing = next(amount.failure for amount in amounts if amount.failure)
-            limit = (
-                "0, since this ledger's delta is 0 for these records. Give a delta of 0 with a method "
-                "that has a pure guarantee, or open another ledger with a budget such as 8,1e-6"
+            largest = float_above(Fraction(max(amount.failure for amount in amounts), FAILURE_SCALE))
+            raise ParameterError(
+                "delta of this charge",
+                largest,
+                f"0: the budget's delta is 0 in {self.database.name}. Choose a method that needs no delta, or let the "
+                "data owner open a ledger with one, such as --budget 8,1e-6",
             )
-            raise ParameterError("delta", float_above(Fraction(failing, FAILURE_SCALE)), limit)
         levels = caps_of(connection, row, self.caller, self.database.name)
         past = self._past(connection, [reservation.release_id for reservation in reservations])
         fresh = [

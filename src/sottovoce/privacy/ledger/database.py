@@ -214,6 +214,11 @@ class Database:
                 if self.address.is_server
                 else "Check that the file is a ledger, that the disk has room and that you may write there."
             )
+            if getattr(getattr(error, "orig", error), "sqlite_errorname", "") == "SQLITE_NOTADB":
+                raise LedgerUnavailableError(
+                    f"{self.name} is not a ledger: it is no SQLite database, or it is encrypted or damaged. Check the "
+                    "path; a new ledger is made under a name that no file has."
+                ) from None
             raise LedgerUnavailableError(
                 f"The ledger {self.name} could not be read or written ({self.address.without_password(_reason(error))})"
                 f". Without a durable charge there is no answer. {hint}"

@@ -60,7 +60,7 @@ def _next_step(budget: Budget, short: Cap, events: Sequence[DpEvent], failing: b
         return "Ask with a smaller delta. The share of delta for failures stays as it was when the ledger was opened."
     count = len(events)
     fit = price(events[0], budget.currency).times_in(short.left) or 0
-    more = f"At this price {fit} more would fit. " if count > 1 or fit else ""
+    more = f"At this price {fit or 'no'} more would fit. " if count > 1 or fit else ""
     largest = largest_epsilon(short.left.loss // count, budget.currency)
     ask = f"Ask at epsilon {rounded_down(largest)} or less, or let" if largest >= 1e-4 else "Let"
     return f"{more}{ask} the data owner grant more with 'sotto ledger grant'."
