@@ -97,8 +97,8 @@ def section(result: Result) -> ReportSection:
     columns = ("release", "claimed epsilon", "exact", "estimate", "exact beyond the claim")
     note = (
         f"delta {e.DELTA:g}. Estimate: the largest over draws of {REDRAWS:,} redraws of each world, each with 95 % "
-        "confidence if the release is Gaussian. Of labels the conversion through Gaussian DP is an extrapolation (specification "
-        "10.4): it says more than the labels give away."
+        "confidence if the release is Gaussian. Of labels the conversion through Gaussian DP is an extrapolation "
+        "(specification 10.4): it says more than the labels give away."
     )
     run = [(what, value) for what, value in about(result) if what not in ("Model", "Model asked")]
     tables = [Table("Exact leakage and an estimate of it", columns, rows, note)]
