@@ -104,10 +104,14 @@ def test_a_small_run_shows_what_it_found(name, small, tmp_path, capsys):
 
 
 def test_what_a_writer_copies_is_counted_with_the_canary_and_without(small, monkeypatch, tmp_path):
-    """A writer that quotes every example holds the canary where it is there, and an address always."""
-    loud = FakeWriter(
-        lambda request: "No." if "attack?" in request.question else " ".join(map(" ".join, request.shots))
-    )
+    """A writer that quotes all addresses and the shortest example says the canary where it is there, and only then."""
+
+    def says(request):
+        shown = [text for text, _ in request.shots]
+        addresses = [word for text in shown for word in text.split() if "@" in word]
+        return "No." if "attack?" in request.question else " ".join([*addresses, min(shown, key=len)])
+
+    loud = FakeWriter(says)
     monkeypatch.setattr(copying, "writer_of", lambda spec: loud)
     runner.main(
         "contextleak-copying", ["--quick", "--results", str(tmp_path), "--cache", str(tmp_path), "--writer", "x"]
