@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import builtins
+import socket
 from dataclasses import replace
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import pytest
 
 from sottovoce.audits.fits import LabelAttack, TextAttack, VectorAttack
-from sottovoce.audits.game.defences import DEFENCES, ScrubbedGame, defences_of
+from sottovoce.audits.game.defences import DEFENCES, ScrubbedGame, defences_of, presidio
 from sottovoce.audits.game.games import FunctionGame, LabelGame
 from sottovoce.audits.game.written import WriterGame
 from sottovoce.audits.kinds.exactly import audit_exactly
@@ -253,6 +255,16 @@ def test_a_scrubber_that_is_not_installed_says_how_to_install_it(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtraError, match=r"pip install 'sottovoce\[scrub\]'"):
         DEFENCES["scrubber"].build(FakeScorer(), TASK)
+
+
+@pytest.mark.skipif(find_spec("presidio_analyzer") is None, reason="needs Presidio: pip install 'sottovoce[scrub]'")
+def test_the_scrubber_takes_out_what_patterns_find_and_fetches_nothing(monkeypatch):
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: pytest.fail("something is fetched"))
+    scrub = presidio()
+    assert scrub("Write to ida.storm@example.com, card 4111 1111 1111 1111.") == (
+        "Write to <email_address>, card <credit_card>."
+    )
+    assert scrub("The reference is 3fa09b12cd77.") == "The reference is 3fa09b12cd77.", "no kind of personal data"
 
 
 @pytest.mark.parametrize(

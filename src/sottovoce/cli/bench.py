@@ -51,6 +51,7 @@ PAPER = {
     "contextleak-utility": "leakage and utility by epsilon, examples an expert, number of experts; --quick",
     "contextleak-wordings": "a search over wordings of the attack, reported on a split of its own; --quick",
     "contextleak-copying": "a model that writes: is a canary or an address copied out of its prompt? L0 to L3; --quick",
+    "contextleak-snapshots": "exact leakage beside an estimate from redrawn noise, and two published flaws; --quick",
 }
 """Experiments with common options, resumable: those of papers, and our own upgrades."""
 

@@ -12,7 +12,17 @@ from benchmarks.tiny_rows import reader
 from sottovoce.audits.exact.pair import GaussianPair, Pair
 from sottovoce.audits.game.games import Repetition
 from sottovoce.audits.game.play import Runs
-from sottovoce.benchmarks.contextleak import defences, games, grid, methods, pairs, utility, wordings
+from sottovoce.benchmarks.contextleak import (
+    copying,
+    defences,
+    games,
+    grid,
+    methods,
+    pairs,
+    snapshots,
+    utility,
+    wordings,
+)
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness import runner
 from sottovoce.benchmarks.harness.experiment import Result
@@ -22,12 +32,21 @@ from sottovoce.methods.base import Reads, registered_methods
 from sottovoce.methods.poe import PoE
 from sottovoce.methods.rnm import RNM
 from sottovoce.models.base import LabelScorer
+from sottovoce.models.fake import FakeWriter
 from sottovoce.privacy.accounting.gaussian_dp import epsilon_of_mu
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
-MODULES = {"methods": methods, "grid": grid, "defences": defences, "utility": utility, "wordings": wordings}
+MODULES = {
+    "methods": methods,
+    "grid": grid,
+    "defences": defences,
+    "utility": utility,
+    "wordings": wordings,
+    "copying": copying,
+    "snapshots": snapshots,
+}
 FEW = Runs(2, 6, 40)
 
 
@@ -82,6 +101,31 @@ def test_a_small_run_shows_what_it_found(name, small, tmp_path, capsys):
     section = MODULES[name].section(result)
     assert grid.SMALL_MODEL in section.reading
     assert section.tables[0].title in capsys.readouterr().out
+
+
+def test_what_a_writer_copies_is_counted_with_the_canary_and_without(small, monkeypatch, tmp_path):
+    """A writer that quotes all addresses and the shortest example says the canary where it is there, and only then."""
+
+    def says(request):
+        shown = [text for text, _ in request.shots]
+        addresses = [word for text in shown for word in text.split() if "@" in word]
+        return "No." if "attack?" in request.question else " ".join([*addresses, min(shown, key=len)])
+
+    loud = FakeWriter(says)
+    monkeypatch.setattr(copying, "writer_of", lambda spec: loud)
+    runner.main(
+        "contextleak-copying", ["--quick", "--results", str(tmp_path), "--cache", str(tmp_path), "--writer", "x"]
+    )
+    (file,) = tmp_path.glob("contextleak-copying*.json")
+    result = Result.read(file)
+    for level in copying.LEVELS:
+        assert copying._counts(result, copying.SECRET, level, copying.PRESENT, "repeat") == (3, 3)
+        assert copying._counts(result, copying.SECRET, level, copying.ABSENT) == (0, 12)
+        assert copying._counts(result, copying.ADDRESS, level, copying.PRESENT) == (3, 3)
+        assert copying._counts(result, copying.ADDRESS, level, copying.ABSENT) == (0, 3)
+    section = copying.section(result)
+    assert ("Writer", "x") in section.about
+    assert "L0 100 (74 to 100) against 0 (0 to 26)" in section.reading[0]
 
 
 @pytest.mark.slow

@@ -65,6 +65,7 @@ MODULES: Final = {
     "contextleak-utility": "contextleak.utility",
     "contextleak-wordings": "contextleak.wordings",
     "contextleak-copying": "contextleak.copying",
+    "contextleak-snapshots": "contextleak.snapshots",
 }
 """Experiments that this runner runs: name to module."""
 
