@@ -187,6 +187,14 @@ def test_sets_that_are_kept_back_take_no_part_unless_they_are_named():
     assert (named.sets, named.advised.accuracy.mean) == (["trec"], 90)
 
 
+@pytest.mark.parametrize("method", ["dp-logistic", "label-public"])
+def test_what_falls_below_zero_shot_on_one_set_is_not_advised_under_own_names(method):
+    ahead = {method: lambda task, records, epsilon: 48.0 if task == "two" else 95.0}
+    assert planned(ahead).advised.method == "class-means"  # 2 points below zero-shot there, and 79.3 on average
+    assert planned(ahead, changes={"names": "made up"}).advised.method == method  # where zero-shot is a guess
+    assert planned({method: lambda task, records, epsilon: 49.5 if task == "two" else 95.0}).advised.method == method
+
+
 def test_another_model_is_told_so_and_gets_no_classifier():
     found = planned({}, changes={"model": "vllm:some/model"})
     assert (found.advised.method, found.model) == ("choice", "embedded")

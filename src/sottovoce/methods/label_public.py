@@ -1,8 +1,9 @@
 """Public texts labelled privately: experts answer some public texts once, and these are demonstrations from then on.
 
 The texts are chosen beforehand from public text alone, far apart from each other; each is one answer of Prior x PoE.
-Where the answering model has the embedding that chose, a classifier answers in place of the demonstrations: the model's
-own answer, moved by what the labels say beyond it (``classifier``). It costs nothing more.
+Where the answering model has the embedding that chose, and label names mean something to it, a classifier answers in
+place of the demonstrations: the model's own answer, moved by what the labels say beyond it (``classifier``). It costs
+nothing more.
 
 Guarantee   An answer is a bounded-range selection of eta = rate * clip * widths of a change. m answers, one for each
             text that was chosen, are m adaptive ones. Whoever sees the labelled texts sees these answers and no more.
@@ -48,8 +49,8 @@ NOISE: Final = 0.1
 """What concentrates embeddings before labels are learned from: few texts tell few coordinates."""
 REACH: Final = 0.1
 """Deviation of a learned log-odds, in the most nats that all records together can put a label ahead, over sqrt(K)."""
-MOST_REACH: Final = 10.0
-"""Nats of the same at most."""
+MOST_REACH: Final = 1.0
+"""Nats of the same at most: with more, labels of a few texts far off overrule the model's own answer."""
 SUPPOSED: Final = 20
 """Units a label that are supposed where their number is private."""
 STEPS: Final = 80
@@ -153,14 +154,14 @@ class LabelPublic(Fitter):
         for outputs in private.ask(chosen):
             priors.append(answers.log_prior(outputs))
             labels.append(mechanism.select(_scores(answers, outputs, change), randomness, priors[-1]))
+        examples = tuple(Example(query, label) for query, label in zip(chosen, labels, strict=True))
+        if not self.prior_weight:  # the model's own answer says nothing, so that there is none to move
+            return DemonstrationSupport(examples)
         mapped, _ = PublicMap.concentrating(public.vectors, NOISE)
+        texts, reach = mapped(public.vectors[places]), self.reach(plan.setting)
         return DemonstrationSupport(
-            tuple(Example(query, label) for query, label in zip(chosen, labels, strict=True)),
-            classifier(
-                mapped(public.vectors[places]), labels, np.array(priors), self.reach(plan.setting), mapped,
-                self.prior_weight,
-            ),
-        )  # fmt: skip
+            examples, classifier(texts, labels, np.array(priors), reach, mapped, self.prior_weight)
+        )
 
     def reach(self, setting: FitSetting) -> float:
         """How far labels are believed to move a question's log-odds, in nats: by public numbers alone."""

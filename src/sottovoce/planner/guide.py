@@ -63,6 +63,10 @@ PREFERENCE: Final = 0.5
 MARGIN: Final = 1.0
 """Points by which an ordinary classifier must be ahead: it can fall below zero-shot where class means do not. Leaving
 out each set for advice in turn, 1 and 2 did alike and better than 0 and 0.5."""
+RISKY: Final = (*CLASSIFIERS, "label-public")
+"""Methods that fell below zero-shot on kept-back sets."""
+RISK: Final = 1.0
+"""Points below zero-shot on any set, under own names, from which on none of these is advised."""
 LABELS: Final = Number(2, math.inf, whole=True)
 EMBEDDERS: Final = (MODEL, "embedded-image")
 """Models for whose vectors a fit makes a classifier, and that the measurements are of."""
@@ -365,7 +369,13 @@ class _Chooser:
             mean = math.fsum(self.ways[way][place].mean for place in places) / len(places)
             return mean + (PREFERENCE if way[1] == ONCE else 0.0) - (MARGIN if way[0] in CLASSIFIERS else 0.0)
 
-        return max(self.ways, key=worth)
+        return max([way for way in self.ways if not self._risky(way)] or self.ways, key=worth)
+
+    def _risky(self, way: tuple[str, str]) -> bool:
+        if way[0] not in RISKY or self.asked.names != OWN:
+            return False
+        pairs = zip(self.ways[way], self.measured, strict=True)
+        return any(reading.mean < one.floor.mean - RISK for reading, one in pairs)
 
     def _expectation(self, way: tuple[str, str], by_place: dict[int, tuple[str, str]]) -> Expectation:
         readings = [self.ways[chosen][place] for place, chosen in by_place.items()]

@@ -197,6 +197,12 @@ def test_what_is_measured_again_takes_the_place_of_what_was():
     assert about["Measured again"].startswith("class-means, changed since, on agnews;")
 
 
+def test_what_changed_since_stands_on_the_page():
+    grid = compact([small()])
+    assert "Changed since" not in dict(section_of(Frontier(grid)).about)
+    assert dict(section_of(Frontier({**grid, "since": "one rule"})).about)["Changed since"] == "one rule"
+
+
 def test_a_result_with_other_draws_is_not_taken_up():
     other = replace(again(50.0, 52.0), cells=[Cell(Key("agnews", "own", e.ZERO_SHOT), (60.0, 63.0))])
     with pytest.raises(InputError, match="other draws"):

@@ -248,6 +248,7 @@ def _about(frontier: Frontier) -> list[tuple[str, str]]:
         ("Machine", f"{machine.get('processor')}, {machine.get('cores')} cores, Python {machine.get('python')}"),
         ("Packages", packages),
         ("Commit", str(machine.get("commit"))),
+        *([("Changed since", str(content["since"]))] if "since" in content else []),
         *[("Measured again", text) for text in _again(frontier)],
         ("Time", f"{sum(run['seconds'] for run in content['runs']):.0f} s"),
         ("Command", f"sotto bench run {NAME} --seeds {settings['seeds']} --queries {settings['queries']}"),
