@@ -18,6 +18,7 @@ from sottovoce.audits.repeat import BALANCED, EVERYTHING, ONE_TO_FOUR, repeat_at
 from sottovoce.audits.roc import caps
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings
 from sottovoce.benchmarks.harness.results import ReportSection, Table
+from sottovoce.benchmarks.public_data.batched import EMBEDDED
 from sottovoce.benchmarks.public_data.episode import ADJACENCY, DELTA, Episode, Size, cannot
 from sottovoce.benchmarks.public_data.scoring import cell_of, measured_with
 from sottovoce.benchmarks.public_data.table import FULL, MEAN, PRIVATE, SIZE, episode_of, sized
@@ -32,6 +33,9 @@ SCORED: Final = 4
 RATIOS: Final = {"1:1": BALANCED, "1:4": ONE_TO_FOUR}
 REPLICATES: Final = 400
 """Members that are scored in a run; resamples of an interval."""
+TOKENS: Final = {True: 128, False: 512}
+"""Most tokens of a text here, for the writer that ships and others: an answer that is cut after a sentence could not
+repeat the examples if it would."""
 
 
 def measure(bench: Bench, piece: Piece) -> Measurements:
@@ -59,7 +63,7 @@ def attack(
     bench: Bench, piece: Piece, method: Answerer, epsilon: float | None, ratio: int
 ) -> tuple[float, float, float] | None:
     """Area and interval of an attack on a method; ``None`` where the method is refused at its price."""
-    size = sized(bench.settings, SIZE)
+    size = replace(sized(bench.settings, SIZE), tokens=tokens_of(bench.settings))
     if method.reads is Reads.EVERYTHING:
         size = replace(size, experts=1, shots=size.context)
     context = size.experts * size.shots
@@ -85,6 +89,11 @@ def attack(
         replicates=REPLICATES,
     )
     return found.auroc.value, found.auroc.low, found.auroc.high
+
+
+def tokens_of(settings: Settings) -> int:
+    """Most tokens of a text."""
+    return TOKENS[settings.writer.endswith(EMBEDDED)]
 
 
 @lru_cache(maxsize=1)
@@ -147,8 +156,8 @@ def _note(result: Result) -> str:
     return (
         f"Area under the curve with a conservative 95 % interval over {result.settings.queries} runs and their "
         f"candidates. {EVERYTHING.wording!r}; {size.context} private pairs in full context, else "
-        f"{size.experts * size.shots}; one answer a run, delta {DELTA:g}, {ADJACENCY.value}. The cap is that of any "
-        "attack on one answer."
+        f"{size.experts * size.shots}; one answer a run of at most {tokens_of(result.settings)} tokens, delta "
+        f"{DELTA:g}, {ADJACENCY.value}. The cap is that of any attack on one answer."
     )
 
 
