@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from itertools import accumulate
 from typing import Final, final
 
@@ -91,8 +92,6 @@ class GaussianNoisyMax(Checked, SelectionMechanism):
             >>> GaussianNoisyMax(rho=1.0).log_law(votes).round().tolist()
             [0.0, -902.0]
         """
-        from scipy.special import logsumexp
-
         sigma2 = float(self.sigma2(scores))
         if sigma2 > _WIDE**2:
             return log_argmax_law(scores.values / math.sqrt(sigma2))
@@ -100,20 +99,17 @@ class GaussianNoisyMax(Checked, SelectionMechanism):
         values = scores.values - scores.values.max()
         grid = np.arange(int(values.min()) - reach, reach + 1)
         mass = -((grid[None, :] - values[:, None]) ** 2) / (2 * sigma2)
-        mass -= logsumexp(mass, axis=1, keepdims=True)
+        mass -= _log_sum(mass)[:, None]
         under = np.full(mass.shape, -np.inf)
         under[:, 1:] = np.logaddexp.accumulate(mass, axis=1)[:, :-1]
         top = np.maximum(mass, under)
         # A tie with t others is won with probability 1 / (t + 1) = the integral of z**t: exact by Gauss-Legendre.
-        nodes, node_weights = np.polynomial.legendre.leggauss(len(values) // 2 + 1)
+        below, at = np.exp(under - top), np.exp(mass - top)
         of_nodes = [
-            math.log(weight)
-            + logsumexp(
-                mass + _of_others(top + np.log(np.exp(under - top) + node * np.exp(mass - top)), np.add), axis=1
-            )
-            for node, weight in zip((nodes + 1) / 2, node_weights / 2, strict=True)
+            math.log(weight) + _log_sum(mass + _of_others(top + np.log(below + node * at), np.add))
+            for node, weight in _nodes(len(values) // 2 + 1)
         ]
-        return np.asarray(logsumexp(of_nodes, axis=0))
+        return _log_sum(np.stack(of_nodes, axis=1))
 
     def select(self, scores: Scores, randomness: Randomness) -> int:
         sigma2 = self.sigma2(scores)
@@ -135,12 +131,12 @@ def argmax_law(means: FloatArray) -> list[float]:
 
 def log_argmax_law(means: FloatArray) -> FloatArray:
     """Natural logs of ``argmax_law``, shape (variables,); finite however far behind a mean is."""
-    from scipy.special import log_ndtr, logsumexp
+    from scipy.special import log_ndtr
 
     at = np.arange(means.min() - 9.0, means.max() + 9.0, 1 / 64)
     apart = at - means[:, None]
-    law = logsumexp(_of_others(log_ndtr(apart), np.add) - apart**2 / 2, axis=1)
-    return np.asarray(law - logsumexp(law))
+    law = _log_sum(_of_others(log_ndtr(apart), np.add) - apart**2 / 2)
+    return law - _log_sum(law)
 
 
 @final
@@ -184,10 +180,9 @@ class LaplaceNoisyMax(Checked, SelectionMechanism):
         mass = tail * -math.expm1(-1 / scale)
         under = np.where(distance > 0, 1 - tail, tail * math.exp(-1 / scale))
         # A tie with t others is won with probability 1 / (t + 1) = the integral of z**t: exact by Gauss-Legendre.
-        nodes, node_weights = np.polynomial.legendre.leggauss(len(values) // 2 + 1)
         law = sum(
             weight * (mass * _of_others(under + node * mass, np.multiply)).sum(axis=1)
-            for node, weight in zip((nodes + 1) / 2, node_weights / 2, strict=True)
+            for node, weight in _nodes(len(values) // 2 + 1)
         )
         return [float(p) for p in np.asarray(law)]
 
@@ -197,6 +192,19 @@ class LaplaceNoisyMax(Checked, SelectionMechanism):
         largest = max(noisy)
         best = [index for index, value in enumerate(noisy) if value == largest]
         return best[randomness.below(len(best))]
+
+
+@cache
+def _nodes(count: int) -> list[tuple[float, float]]:
+    """Nodes and weights of Gauss-Legendre on [0, 1]: exact for polynomials below degree ``2 * count``."""
+    places, weights = np.polynomial.legendre.leggauss(count)
+    return list(zip(((places + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
+
+
+def _log_sum(logs: FloatArray) -> FloatArray:
+    """Log of the sum of exponentials over the last axis, whose largest entry is finite."""
+    most = logs.max(axis=-1, keepdims=True)
+    return np.asarray(most[..., 0] + np.log(np.exp(logs - most).sum(axis=-1)))
 
 
 def _of_others(rows: FloatArray, combine: np.ufunc) -> FloatArray:
