@@ -127,9 +127,9 @@ def synthesize(
     """Write rows like the private ones, for any use, at one price for the whole file.
 
     Each line of OUT is a JSON object with the task's fields and 'label'; OUT.certificate.json says what the rows
-    cost and what is guaranteed. With --method choice, evolve or label-public the rows are public texts, or a model's variations
-    of some, that records chose or labelled. Use them with 'sotto classify --demonstrations OUT'; check them with
-    'sotto verify certificate'.
+    cost and what is guaranteed. With --method choice, evolve or label-public the rows are public texts, or a model's
+    variations of some, that records chose or labelled. Use them with 'sotto classify --demonstrations OUT'; check them
+    with 'sotto verify certificate'.
     """
     from sottovoce.errors import ParameterError
     from sottovoce.generation import GenerationTemplate
