@@ -144,7 +144,7 @@ class Release:
         value: The label, or the text.
         terms: The guarantee behind it.
         release_id: Names the charge in the ledger.
-        remaining: How the ledger stands after it; ``None`` where no ledger is kept.
+        remaining: The balance of the ledger after it; ``None`` without a ledger.
     """
 
     value: str
@@ -184,7 +184,7 @@ class Release:
 
     @property
     def statement(self) -> str:
-        """The guarantee in words, with what it covers and what not."""
+        """The guarantee in words, with what it covers and what it does not."""
         return self.terms.statement
 
     def as_row(self, row_id: str) -> dict[str, object]:

@@ -61,7 +61,7 @@ class Example(Opaque):
 @final
 @dataclass(frozen=True)
 class Task:
-    """What is asked, and which answers exist.
+    """A task: how a question is asked, and which labels may answer it.
 
     Attributes:
         labels: The public label set, at least two names.
@@ -234,7 +234,7 @@ class AnswerExample(Opaque):
 @final
 @dataclass(frozen=True)
 class AnswerTask:
-    """What is asked where an answer is a text of its own, such as a summary.
+    """A task whose answers are free texts, such as summaries.
 
     Attributes:
         query: Template of an input; its fields are columns of the rows, such as ``{dialogue}``.

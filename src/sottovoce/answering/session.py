@@ -104,12 +104,12 @@ class Keeper(Protocol):
 
 @final
 class PrivateAnswers:
-    """Answers questions with texts of their own, such as summaries, from private examples and within a budget.
+    """Answers questions with free texts, such as summaries, from private examples and within a budget.
 
     Args:
         records: Sealed private records; ``None`` only for methods that read nothing private.
         task: What is asked, such as ``load_answer_task("summarize")``.
-        public: Public examples: what experts of their own write from, candidates and keywords come from.
+        public: Public examples, from which public experts write, and from which candidates and keywords come.
         method: An answerer or its name; by default ``auto``, which chooses by public numbers alone.
         writer: A model that writes, or its name, such as ``embedded-lm``, ``hf:NAME`` or ``openai:MODEL@BASE_URL``.
         embedder: A model that embeds, or its name, for methods that compare texts; by default ``embedded``.
@@ -122,8 +122,8 @@ class PrivateAnswers:
             add-remove where ``experts`` is not given.
         sampling: ``all`` for one partition of the whole run, ``without-replacement`` or ``categorical`` for a fresh
             sample for every question, which amplifies; or an ``ExpertSampling``.
-        rate: Chance of a unit to be in a categorical sample.
-        public_experts: Experts that write from public examples, at most.
+        rate: The chance that a unit is in a categorical sample.
+        public_experts: The most experts that write from public examples.
         tokens: Most tokens of a text.
         randomness: Source of noise; anything but the operating system's is refused unless the records are synthetic.
         allow_non_private: Let methods without a guarantee answer; the ledger notes every such answer.

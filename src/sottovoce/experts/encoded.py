@@ -119,7 +119,7 @@ class EncodedRecords(Opaque):
 
         Args:
             public: Questions that the embedder must answer alike before and behind it.
-            on_units: Told how many units were read, each time that some were.
+            on_units: Called with the number of units that were read, each time that some were.
             rules: All that will be asked for, where that is known: then no vector is kept.
             engine: Who reads the records, started with these rules; by default this process.
             progress: Where sums by these rules are kept meanwhile.

@@ -45,7 +45,7 @@ class Slots(Opaque):
 @final
 @dataclass(frozen=True)
 class Partition:
-    """How units are shared out among experts. Every attribute is a public parameter.
+    """How units are assigned to experts. Every attribute is a public parameter.
 
     Attributes:
         units_per_expert: g; 1 by default. Under add/remove it is the most that a slot keeps.
@@ -92,7 +92,7 @@ class Partition:
 
     @property
     def is_random(self) -> bool:
-        """Whether secret coins share units out, other ones in every process."""
+        """Whether units are assigned by secret coins, which differ in every process."""
         return self.capacity is not None or self.units_per_expert > 1
 
     def assign(

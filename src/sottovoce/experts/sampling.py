@@ -62,7 +62,7 @@ class ExpertSampling:
             ``without-replacement``: for every question m times k of n units, replace-one alone. ``categorical``: for
             every question each unit comes into slot 1, ..., m with probability rate / m each, or into none.
             ``cells``: the units nearest to the middles of m released cells, placed by ``WrittenEnsemble.place``.
-        rate: Chance of a unit to be in a categorical sample.
+        rate: The chance that a unit is in a categorical sample.
         max_records: Most records of one unit that its expert sees; the first ones of that unit.
         cached: Whether answers of experts are kept and used again for another question.
 

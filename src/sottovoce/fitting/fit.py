@@ -327,7 +327,7 @@ class Fitting:
 
         Args:
             checkpoint: Where what is drawn is saved before it leaves; without it a crash loses it.
-            on_units: Told how many units were read, each time that some were.
+            on_units: Called with the number of units that were read, each time that some were.
 
         Raises:
             BudgetExhaustedError: It cannot be paid for; nothing was charged and nothing read.
@@ -643,10 +643,10 @@ def fit(
         task: Labels and templates.
         epsilon: Of the whole fit.
         delta: Of the whole fit.
-        out: File to write, ending in ``.sotto``, or in ``.jsonl`` with ``rows``. With it a run that was stopped can be
+        out: File to write, ending in ``.sotto``, or in ``.jsonl`` with ``rows``. With it, an interrupted run can be
             resumed.
-        resume: Go on with a run that was stopped.
-        on_units: Told how many units were read, each time that some were.
+        resume: Resume an interrupted run.
+        on_units: Called with the number of units that were read, each time that some were.
         more: As for ``Fitting``: ``method``, ``options``, ``model``, ``adjacency``, ``pool``, ``budget``, ``ledger``,
             ``caller``, ``randomness``, ``engine``, ``candidates``, ``writer``, ``rows``.
 

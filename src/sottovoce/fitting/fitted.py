@@ -66,7 +66,7 @@ class Fitted:
         support: What was released.
         task: Labels and templates.
         model: Name of the model that it was fitted with.
-        embedding: What tells that model's vectors from any other's; empty where none were used.
+        embedding: Identifies the model's vectors; empty where none were used.
         certificate: What was paid, and what is promised.
 
     Example:
@@ -108,7 +108,7 @@ class Fitted:
         return self.certificate.method
 
     def use(self, model: LabelScorer | str, **options: Any) -> None:
-        """Answers with this model from now on: demonstrations suit any, a classifier the one it was fitted with.
+        """Answers with this model from now on: demonstrations suit any model, a classifier only its own.
 
         Demonstrations that come with a classifier are answered by it where the model has its embedding, and shown to
         the model where it has not.
@@ -135,7 +135,7 @@ class Fitted:
         return [self.task.labels[index] for index in best.tolist()]
 
     def log_probabilities(self, queries: Sequence[str | Query]) -> FloatArray:
-        """Natural-log probabilities of the labels, shape (questions, labels). Public, as everything computed from a
+        """Natural-log probabilities of the labels, shape (questions, labels). Public, like everything computed from a
         support is.
 
         Raises:
@@ -198,7 +198,7 @@ class Fitted:
         return bytes(save({**_arrays(self.support), _ABOUT: told}, metadata={HEADER: json.dumps({"format": FORMAT})}))
 
     def save(self, file: str | Path) -> None:
-        """Writes the file, where nothing is yet.
+        """Writes the file, if nothing is there yet.
 
         Raises:
             InputError: Something is there, or it cannot be written.

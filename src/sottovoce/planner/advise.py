@@ -159,10 +159,10 @@ def make_plan(
     task: str | None = None,
     zero_shot: Accuracy | None = None,
 ) -> Plan:
-    """Works out what the budget affords, and which method and setting to expect most from.
+    """Computes what the budget buys, and which method and setting have the best expected accuracy.
 
     Args:
-        records: Number of units; a round figure will do. Under add-remove it is private: use a public guess.
+        records: Number of units; an approximate figure is enough. Under add-remove it is private: use a public guess.
         questions: How many answers are to be paid for.
         budget: The data set's whole budget.
         adjacency: What one change is.

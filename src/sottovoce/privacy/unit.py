@@ -17,7 +17,7 @@ from sottovoce.parameters import nearest
 
 
 class Adjacency(Enum):
-    """Which two data sets count as neighbours. The unit is a record, or everything with one group id."""
+    """Which two data sets count as neighbours. The unit is a record, or all records with one group id."""
 
     REPLACE_ONE = "replace-one"
     """One unit's content is exchanged; the number of units is public."""

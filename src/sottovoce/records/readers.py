@@ -59,16 +59,16 @@ def read_private(
             folder of PNG and JPEG pictures, in one folder for each label (``dax/1.png``) or, for questions, without.
         unit: The privacy unit: a column name or ``"record"``; by default the column ``group`` where there is one.
         max_characters: Longest text of one field; by default 8,000, and 8,000,000 for a folder of pictures.
-        truncate: Cut longer texts instead of refusing the file. A picture that is cut is a picture no more: a task with
-            images then refuses its row.
+        truncate: Cut longer texts instead of refusing the file. A picture that is cut is no longer a picture: a
+            task with images then refuses its row.
         synthetic: Declares that the rows are made up or published, so that tests may use seeded noise on them.
-        stream: Read a file again for each use instead of holding its rows, for files that memory has no room for. The
-            rows of a unit must stand together, else they are held after all (``PrivateRecords.held``); so are a folder
-            of pictures, a data frame and a pipe. The file must not change meanwhile.
-        columns: Which column holds a field, where it has another name: ``{"text": "body"}``. The data set is known by
-            its rows as they are, whatever they are read as.
-        labels: The public label set. An error about a missing column names those that are there where it is known, and
-            none of them is a label: a first line that is no header would be a record.
+        stream: Read a file again for each use instead of holding its rows, for files that are too large for memory. The
+            rows of a unit must be next to each other; otherwise they are held in memory (``PrivateRecords.held``), as
+            are a folder of pictures, a data frame and a pipe. The file must not change meanwhile.
+        columns: Which column holds a field, where it has another name: ``{"text": "body"}``. The data set is identified
+            by its rows as they are in the file, whatever the columns are read as.
+        labels: The public label set. Where it is known, an error about a missing column lists the columns that are
+            there, unless one of them is a label: then the first line is a record and not a header.
 
     Raises:
         RecordError: The file cannot be used; it names file, line and field.

@@ -116,8 +116,8 @@ class PrivateRecords(Opaque):
         unit: The privacy unit: a column name, or ``"record"``. ``None`` takes the column ``group`` where every row
             has one, else the record.
         size_is_public: Whether ``repr`` and ``len`` may tell the number of units.
-        synthetic: Whether nobody's privacy hangs on these rows (made-up or published rows). Only synthetic records
-            may be answered with a seeded source of noise.
+        synthetic: Whether the rows are made up or published, so that nobody's privacy depends on them. Only
+            synthetic records may be answered with a seeded source of noise.
         whole: The same rows as they were before their texts were cut, if they were: a data set is known by these.
 
     Attributes:
@@ -195,8 +195,8 @@ class PrivateRecords(Opaque):
             passes: Reads all rows, each beside itself as it was before its texts were cut; the same ones at every call.
             source: As for the constructor, like ``unit`` and ``synthetic``.
             unit: The privacy unit.
-            synthetic: Whether nobody's privacy hangs on these rows.
-            check: Raises what ``passes`` would if the rows were others by now.
+            synthetic: Whether the rows are made up or published.
+            check: Raises what ``passes`` would raise if the rows had changed.
 
         Raises:
             RecordError: As for the constructor.
@@ -245,7 +245,7 @@ class PrivateRecords(Opaque):
         return twin
 
     def require_unchanged(self) -> None:
-        """Looks whether the file of records that are not held is still the one that they were sealed from.
+        """Checks that the file of records that are not held is still the one that was sealed.
 
         Raises:
             RecordError: It is not.
@@ -253,7 +253,7 @@ class PrivateRecords(Opaque):
         self._check()
 
     def first_fingerprint(self) -> str:
-        """What versions of this package before the second format knew the same records by."""
+        """The fingerprint of the same records in versions of this package before the second format."""
         if not self._first_fingerprint:
             self._first_fingerprint.append(first_fingerprint(self._whole()))
         return self._first_fingerprint[0]

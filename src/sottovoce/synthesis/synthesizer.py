@@ -111,7 +111,7 @@ class Synthesizer:
     Args:
         records: Sealed private records.
         writing: Labels and fields, and how a text is shown and asked for; or a task.
-        order: How many texts of what kind.
+        order: How many texts, and of what kind.
         epsilon: Of the whole run.
         delta: Of the whole run.
         method: A decoding method or its name, such as ``invisible-ink`` or ``prism``.
@@ -250,8 +250,8 @@ class Synthesizer:
         Args:
             checkpoint: Where rounds are saved; without it a crash loses what was not handed over yet.
             run_state: From ``new_run_state``, where there is no checkpoint.
-            on_token: Told how much further the run is, in tokens of texts at their longest, each time that a charge has
-                left and not before.
+            on_token: Called with the progress since the last call, in tokens of texts at their longest, each time that
+                the texts of a charge were released, and not before.
             redraw: Whether rounds that were cut off while they were drawn are charged again and drawn anew; else they
                 are left out.
 
@@ -294,7 +294,7 @@ class Synthesizer:
             yield from self._unfolded(charge.number, texts, again=False)
 
     def certificate(self, run_state: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Certificate:
-        """What can be said of the rows that left, for whoever uses them. It is for every charge of the run.
+        """The certificate of the rows that were released, for those who use them. It covers every charge of the run.
 
         Raises:
             InputError: The charges are for another request than this one, the model was seen to mix prompts when

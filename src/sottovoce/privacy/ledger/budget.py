@@ -37,17 +37,17 @@ _mp.prec = 200
 @final
 @dataclass(frozen=True, repr=False)
 class Budget:
-    """What may be spent on a data set in all.
+    """The total that may be spent on a data set.
 
     Attributes:
         epsilon: Total epsilon.
         delta: Total delta; 0 asks for a pure guarantee.
         failure_delta: The share of delta for releases that can fail outright, or are charged as one point of their
-            profile. With 0 they are refused; with all of delta epsilons and deltas are added.
+            profile. With 0 they are refused; with all of delta, epsilons and deltas are added.
         alpha: The one Renyi order of the filter; ``None`` for a zCDP filter. It can never change.
 
     Raises:
-        ParameterError: A number is out of range, or they leave nothing to spend.
+        ParameterError: A number is out of range, or nothing is left to spend.
 
     Example:
         >>> Budget.parse("8,1e-6")
@@ -116,9 +116,9 @@ class Budget:
         return math.floor(Fraction(rho_of_budget(self.epsilon, _at_most(self._delta_of_loss))) * SCALE)
 
     def epsilon_of(self, spent: int) -> float:
-        """The epsilon at the budget's delta that so much of the currency amounts to, rounded up; the budget's at most.
+        """The epsilon at the budget's delta of an amount in the currency, rounded up; at most the budget's epsilon.
 
-        It shows how much of the budget is used. What is guaranteed, however questions were chosen, is the whole budget.
+        It shows how much of the budget is used. The guarantee is the whole budget, however questions were chosen.
 
         Args:
             spent: In units of 1e-15 of the currency.
@@ -144,7 +144,7 @@ class Budget:
 
     @classmethod
     def once(cls, epsilon: float, delta: float) -> Budget:
-        """A budget that one release of exactly (epsilon, delta) can have all of."""
+        """A budget that a single release of exactly (epsilon, delta) uses up."""
         return cls(epsilon, delta, failure_delta=delta)
 
     @property

@@ -50,7 +50,7 @@ class Ledger:
 
     Args:
         path: A file, created on first use; ``":memory:"``; or ``"postgresql://USER@HOST/DATABASE"``. A password in it
-            is used and never shown, noted or kept.
+            is used, and never shown or stored.
 
     Raises:
         LedgerUnavailableError: It cannot be used as a ledger.
@@ -79,9 +79,9 @@ class Ledger:
 
     @classmethod
     def adopt(cls, path: str) -> Ledger:
-        """Opens a file that an older version wrote and closed, on its owner's word that no charge is missing in it.
+        """Opens a file that an older version wrote and closed; its owner confirms that no charge is missing in it.
 
-        Such a version kept the newest charges in a log beside the file, and the file does not tell whether it had one.
+        Such a version kept the newest charges in a log beside the file, and the file does not show whether it had one.
 
         Raises:
             ParameterError: The path names no file.
@@ -199,7 +199,7 @@ class Ledger:
         return self._account(row, identity, caller)
 
     def require_caller(self, identity: Identity, *, required: bool = True) -> Account:
-        """The owner lets nobody spend of a data set's budget without naming a caller, or lifts that again.
+        """The owner requires a caller's name for every charge to a data set's budget, or no longer requires it.
 
         Raises:
             LedgerMismatchError: The data set is unknown.
@@ -210,7 +210,7 @@ class Ledger:
         return self._account(row, identity, None)
 
     def balances(self) -> list[Balance]:
-        """How every data set of this ledger stands, with its callers and groups."""
+        """The balance of every data set of this ledger, with its callers and groups."""
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(DATA_SET).order_by(DATA_SET.c.id)).all()
             return [balance_of(row, caps=caps_within(connection, row.id)) for row in rows]
@@ -237,7 +237,7 @@ class Ledger:
             return [*self._database.faults(connection), *find_problems(read_history(connection, entries))]
 
     def notes(self) -> list[str]:
-        """What is to be known of it and is no fault, such as a cap of an earlier version that admits nothing."""
+        """Notes that are not errors, such as a cap of an earlier version that admits nothing."""
         with self.rows() as kept:
             return find_notes(kept)
 
