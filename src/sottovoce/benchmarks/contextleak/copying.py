@@ -163,6 +163,10 @@ def _reading(result: Result) -> list[str]:
     apart = [row for what in (SECRET, LABEL, ADDRESS) for row in _table(result, what).rows if row[-1] == "yes"]
     tried = sum(len(_table(result, what).rows) for what in (SECRET, LABEL, ADDRESS))
     lines.append(f"Of {tried} rows {len(apart)} are beyond chance, each by itself; 1 in 20 may be so by accident.")
+    lines.append(
+        "Questions of one draw are about the same records: the intervals over all of them are those of independent "
+        "texts, and too narrow. What one model does not copy another may: a row that shows nothing clears no defence."
+    )
     return lines
 
 
