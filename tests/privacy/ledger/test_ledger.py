@@ -68,7 +68,7 @@ def test_opening_it_again_finds_what_was_spent(address):
 
 def test_a_delta_beside_a_budget_without_one_is_what_the_refusal_names(path):
     account = Ledger(path).open(WHO, Budget(8.0))
-    with pytest.raises(ParameterError, match=r"^delta of this charge is 1e-06; it must be 0: .* such as --budget 8,1e-6"):
+    with pytest.raises(ParameterError, match=r"^delta of this charge is 1e-06; it must be 0: .* --budget 8,1e-6"):
         account.reserve([Reservation("a", ApproximateDP(1.0, 1e-6), "")])
     assert account.balance().spent == 0
 
