@@ -101,6 +101,7 @@ def miscoverage(bound, truth: float, false_positive: float, false_negative: floa
     return total
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_p8_the_bound_on_randomised_response_is_too_high_at_most_one_time_in_twenty(epsilon):
     wrong = 1 / (1 + math.exp(epsilon))

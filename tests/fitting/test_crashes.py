@@ -96,7 +96,7 @@ def killed(point, place) -> int:
     return in_a_child(work)
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("point", POINTS)
 def test_a_fit_that_is_killed_goes_on_under_its_charge_and_nothing_is_drawn_twice(point, place):
     assert killed(point, place) == -signal.SIGKILL, "the point was never reached"

@@ -98,6 +98,7 @@ def test_no_change_loses_more_than_epsilon_but_the_width_is_larger(adjacency):
     assert adjacency is RO or width == pytest.approx(2.9844, abs=1e-4)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("adjacency", [AR, RO])
 def test_the_composition_it_is_charged_as_covers_every_pair(adjacency):
     event = OneShotTopK(2.0, 2).event

@@ -123,6 +123,7 @@ BUDGETS = [Budget(5.0), Budget(8, 1e-6, failure_delta=5e-7), Budget(8, 1e-6, fai
 every_budget = pytest.mark.parametrize("budget", BUDGETS, ids=lambda b: b.currency.replace(" ", "-"))
 
 
+@pytest.mark.cases(2)
 @every_budget
 def test_thousands_of_fuzzed_spends(budget):
     spends(budget, 8_000, seed=1)

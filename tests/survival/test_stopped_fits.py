@@ -61,7 +61,7 @@ def kinds():
     return Counter(entry["kind"] for entry in Ledger("rows.db").history())
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("point", POINTS)
 def test_a_fit_that_is_killed_goes_on_behind_what_it_added_up(place, monkeypatch, point):
     fuse, kept = POINTS[point]

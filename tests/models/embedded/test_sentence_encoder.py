@@ -194,6 +194,7 @@ def copied(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
 def test_a_file_other_than_the_pinned_one_is_refused_before_it_is_loaded(copied, name):
     SentenceEncoder()

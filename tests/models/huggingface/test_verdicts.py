@@ -83,6 +83,7 @@ def _other_threads(folder, monkeypatch):
     torch.set_num_threads(torch.get_num_threads() + 1)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "change",
     [
@@ -130,6 +131,7 @@ def test_a_verdict_that_rows_do_not_keep_apart_is_kept_as_well(folder, monkeypat
     assert (stepper.layout, stepper.isolation) == ("single", Isolation.BY_CONSTRUCTION)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "damage", [pytest.param("not json", marks=pytest.mark.slow), "{}", '{"conditions": {}, "verdict": {"report": 1}}']
 )

@@ -261,6 +261,7 @@ def _behind_all_tokens(places_of):
     return wrong
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("wrong", [_flat, _behind_all_tokens])
 def test_wrong_positions_would_be_seen(folder, wrong):
     scorer = VisionScorer(folder("qwen2_5_vl"), device="cpu")

@@ -339,7 +339,7 @@ def steps_of_an_opening():
     return [(name, after) for name in ("opening", "marks", "path") for after in (False, True)]
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("file", "after"), steps_of_an_opening())
 @pytest.mark.parametrize("kind", ["open", "continue", "memory"])
 def test_a_kill_at_any_write_of_the_store_leaves_one_budget_and_a_way_on(tmp_path, kind, file, after):
