@@ -230,7 +230,7 @@ class _Answerer:
             raise broken(f"before its sample it costs epsilon {rounded_up(before, 9)}, and {left} is left for that")
         cost = setting.cost(plan.event, plan.report.delta).epsilon
         if cost > price.epsilon or min(plan.report.epsilon, plan.epsilon) < cost or plan.report.delta > price.delta:
-            raise broken(f"it costs epsilon {cost:.9g} and reports {min(plan.report.epsilon, plan.epsilon):.9g}")
+            raise broken(f"it costs epsilon {cost:.9g} and reports {plan.report.epsilon:.9g}")
         if setting.rate is None and fingerprint(plan.event) != fingerprint(plan.base):
             raise broken("it has an amplified event without a sample")
         charge = plan.charge

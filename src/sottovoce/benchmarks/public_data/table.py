@@ -162,7 +162,8 @@ def _chosen_pairs(episode: Episode, pool: str, epsilon: float, draw: int) -> Seq
     rows = [{world.task.fields[0]: shown, world.task.output_field: given} for shown, given in pairs]
     own = [{world.task.fields[0]: a, world.task.output_field: b} for a, b in world.private(size.records)]
     texts = [task.text_of(row) for row in (*rows, *own)]
-    vectors = _vectors_of_all(episode.embedder, tuple(texts))
+    embedder: Any = episode.embedder  # hashable by identity, which its protocol does not say
+    vectors = _vectors_of_all(embedder, tuple(texts))
     setting = FitSetting(len(task.labels), vectors.shape[1], size.records, ADJACENCY, SWAP, candidates=len(pairs))
     fitter = Choice(k=size.public_shots)
     plan = fitter.plan(Price(epsilon, DELTA), setting)
