@@ -253,13 +253,17 @@ def test_a_choice_of_other_records_or_settings_is_not_taken_for_ones_own(desk):
         assert (code, out, what in err) == (2, "", True), (changed, err)
         assert not (desk.folder / "answers.jsonl").exists()
     assert not (desk.folder / "other.db").exists()
-    left = desk.folder / "answers.jsonl.sotto.partial"
-    left.mkdir()
-    (left / "round-1").write_text("what an earlier run could not remove")
-    assert (desk.run("--resume", **given)[0], len(desk.entries())) == (0, 1)
+    left, elsewhere = desk.folder / "answers.jsonl.sotto.partial", desk.folder / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "round-fit").write_text("the draw of another run, which is paid")
+    left.symlink_to("elsewhere")
+    code, _, err = desk.run("--resume", **given)
+    assert (code, f"{left.name} is there beside answers.jsonl.sotto" in err, len(desk.entries())) == (0, True, 1), err
+    left.unlink()
+    elsewhere.rename(left)
     code, _, err = desk.run("--resume", **given)
     assert (code, "Nothing to do" in err, len(desk.entries())) == (0, True, 1)
-    assert not left.exists()
+    assert (left / "round-fit").read_text() == "the draw of another run, which is paid"
 
 
 def test_fit_makes_what_free_answers_follow_and_says_so(desk, capfd):

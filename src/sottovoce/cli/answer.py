@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ from sottovoce.cli.flags import flag_of_name, is_typed, running
 from sottovoce.cli.foresight import say_answering
 from sottovoce.cli.outputs import NewFile
 from sottovoce.errors import GIVEN, ParameterError
-from sottovoce.files.checkpoint import Checkpoint, folder_of, remove_folder, require_place
+from sottovoce.files.checkpoint import Checkpoint, folder_of, require_place
 from sottovoce.files.tables import encoded
 from sottovoce.privacy.numbers import rounded_up
 
@@ -313,7 +314,7 @@ class _Command:
         if resume and place is not None and place.exists():
             fitted = self.load_fitted(str(place))
             fitting.require_own(fitted, str(place))
-            remove_folder(place)  # where an earlier run could not
+            _say_what_is_left(place)
             return fitted
         if self.given["dry_run"]:
             say_price(fitting, as_json=self.given["as_json"])
@@ -430,6 +431,16 @@ class _Command:
         from sottovoce.records.readers import read_public
 
         return read_public(source, max_characters=self.longest, truncate=self.setup.truncate, columns=self.columns)
+
+
+def _say_what_is_left(place: Path) -> None:
+    """Says what stands beside a fitted file under the name of a run's folder. Whose it is, its name does not tell."""
+    folder = folder_of(place)
+    if os.path.lexists(folder):
+        say(
+            f"{folder} is there beside {place}. It was neither read nor changed. If an earlier run left it, it is as "
+            f"private as the records: remove it. If it holds another paid run, move {place} away and pass --resume."
+        )
 
 
 def _require_beside_fitted() -> None:
