@@ -441,6 +441,15 @@ def test_answers_of_another_run_are_not_taken_for_those_of_this_one(desk, change
     assert (desk.folder / "answers.jsonl").read_bytes() == whole
 
 
+def test_answers_do_not_stand_for_the_same_questions_under_other_ids(desk):
+    assert desk.run(out="answers.jsonl")[0] == 0
+    whole = (desk.folder / "answers.jsonl").read_bytes()
+    desk.write("queries.jsonl", [{"id": f"q{1 - i}", "question": f"what of the card {i}?"} for i in range(2)])
+    code, out, err = desk.run("--resume", out="answers.jsonl")
+    assert (code, out, "has other question texts" in err, len(desk.entries())) == (2, "", True, 2), err
+    assert (desk.folder / "answers.jsonl").read_bytes() == whole
+
+
 def test_a_finished_run_whose_file_was_changed_is_not_resumed(desk):
     out = desk.folder / "answers.jsonl"
     assert desk.run(out="answers.jsonl")[0] == 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.answers import RUN, FinishedRun, Run
+from sottovoce.cli.answers import RUN, FinishedRun, Run, hash_of_questions
 from sottovoce.cli.console import left_in_words, load_writer, progress, put, say, say_table, table, used_in_words
 from sottovoce.cli.flags import flag_of_name, is_typed, running
 from sottovoce.cli.foresight import say_answering
@@ -187,7 +187,7 @@ def answer(
     if out is None:
         rows = _to_stdout(run, ids, price, slack, command, hold=as_json)
     else:
-        finished, begun = _finished_run(out, run), folder_of(out).exists()
+        finished, begun = _finished_run(out, run, ids), folder_of(out).exists()
         if resume and not begun and out.exists():
             rows = finished.rows()
             run.lost = len(ids) - len(rows)
@@ -481,9 +481,10 @@ def _run_of(answers: PrivateAnswers, questions: Sequence[Query], price: float, d
     return AnswerRun(answers, questions, epsilon=price, delta=delta)
 
 
-def _finished_run(out: Path, run: AnswerRun) -> FinishedRun:
+def _finished_run(out: Path, run: AnswerRun, ids: Sequence[str]) -> FinishedRun:
     terms = run.terms
     hidden = {name: str(terms.pop(name)) for name in _HIDDEN if name in terms}
+    hidden["question texts"] = hash_of_questions(dict(zip(ids, run.questions, strict=True)))
     return FinishedRun(out, Run(terms, hidden))
 
 

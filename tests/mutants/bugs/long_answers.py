@@ -180,4 +180,12 @@ MUTANTS = [
         "",
         ("tests/cli/test_answer.py::test_a_choice_of_other_records_or_settings_is_not_taken_for_ones_own",),
     ),
+    Mutant(
+        "answers-without-their-ids",
+        "answers of a finished run are taken for those of the same questions under other ids",
+        "cli/answers.py",
+        "return hash_of(questions.items())",
+        "return hash_of(questions.values())",
+        ("tests/cli/test_answer.py::test_answers_do_not_stand_for_the_same_questions_under_other_ids",),
+    ),
 ]
