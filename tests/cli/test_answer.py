@@ -8,9 +8,11 @@ import re
 import pytest
 
 from answering.worlds_of_answers import rows
+from fits import promising_nothing
 from hunting import hunt_files, marker, search
 from sottovoce.cli import run
 from sottovoce.errors import ModelError
+from sottovoce.fitting.fitted import Fitted
 from sottovoce.models.fake import FakeWriter, nearest_output
 from sottovoce.privacy.ledger.ledger import Ledger
 
@@ -273,6 +275,10 @@ def test_fit_makes_what_free_answers_follow_and_says_so(desk, capfd):
     ]  # fmt: skip
     assert run(words) == 0
     assert "sotto answer --fitted chosen.sotto" in capfd.readouterr().err
+    promising_nothing(Fitted.load("chosen.sotto")).save("unsure.sotto")
+    free = dict.fromkeys(("private", "public", "method", "option", "shots", "ledger"))
+    summary = json.loads(desk.run("--json", fitted="unsure.sotto", **free)[1])
+    assert {part["epsilon"] for part in (*summary["rows"], summary["spent"], summary["certificate"])} == {None}
     for more, told in (
         (["--method", "class-means"], "--method is 'class-means'; it must be choice"),
         (["--label-column", "x"], "see --answer-column"),

@@ -650,12 +650,13 @@ def _report_free(
 ) -> None:
     """Of answers after examples that were paid for once."""
     from sottovoce.cli.predict import rests_on_in_words
+    from sottovoce.release import epsilon_in_words, figures_of
 
     c, answers = chosen.certificate, run.answers
     summary = {
         "answers": len(rows),
         "lost": 0,
-        "spent": {"epsilon": c.epsilon, "delta": c.delta, "adjacency": c.adjacency, "by": "the choice, once"},
+        "spent": {**figures_of(c), "by": "the choice, once"},
         "remaining": None,
         "method": c.method,
         "model": answers.writer.name,
@@ -669,7 +670,7 @@ def _report_free(
     if as_json:
         put({**summary, "rows": list(rows)} if shown else summary)
         return
-    charged = f"nothing now; epsilon {rounded_up(c.epsilon, 6)} by the choice"
+    charged = f"nothing now; {epsilon_in_words(c)} by the choice"
     listed = [["answers", str(len(rows))], ["method", c.method], ["model", answers.writer.name], ["charged", charged]]
     say_table("", ["", ""], [*listed, ["seconds", f"{seconds:.1f}"]])
     say(rests_on_in_words(rests))
