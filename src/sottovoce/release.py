@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import final
+from typing import Any, Protocol, final
 
 from sottovoce.methods.answering.answerer import Answerer
 from sottovoce.methods.base import Method, Price, Reads
@@ -17,6 +17,41 @@ from sottovoce.privacy.ledger.balance import Balance
 from sottovoce.privacy.numbers import factor_up, rounded_up
 from sottovoce.privacy.scope import OF_AN_ANSWER, scope_of
 from sottovoce.privacy.unit import Adjacency, ChangeType
+
+
+class Certified(Protocol):
+    """What every certificate says of its guarantee."""
+
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def delta(self) -> float: ...
+    @property
+    def adjacency(self) -> str: ...
+    @property
+    def isolation(self) -> str: ...
+    @property
+    def seeded(self) -> bool: ...
+
+
+def figures_of(certificate: Certified) -> dict[str, Any]:
+    """The figures that a certificate promises, for rows and summaries: ``None`` where it promises nothing.
+
+    A certificate states what was charged also where the model was not seen to keep records apart, or where the noise
+    was seeded; no epsilon holds then (specification 6.2).
+    """
+    holds = Isolation(certificate.isolation).holds and not certificate.seeded
+    return {
+        "epsilon": certificate.epsilon if holds else None,
+        "delta": certificate.delta if holds else None,
+        "adjacency": certificate.adjacency,
+    }
+
+
+def epsilon_in_words(certificate: Certified) -> str:
+    """Its epsilon, rounded up."""
+    epsilon = figures_of(certificate)["epsilon"]
+    return "no privacy guarantee" if epsilon is None else f"epsilon {rounded_up(epsilon, 6)}"
 
 
 @final

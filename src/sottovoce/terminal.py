@@ -14,7 +14,7 @@ import re
 import sys
 import threading
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TextIO, final
@@ -200,11 +200,55 @@ def waiting(words: str) -> Iterator[None]:
 def gated() -> Iterator[None]:
     """Meanwhile everything written to stdout and stderr is escaped, whoever writes it: libraries, warnings, logs."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = _gate(sys.stdout), _gate(sys.stderr)
+    sys.stdout, sys.stderr = _gate(sys.stdout, _Results), _gate(sys.stderr)
     try:
         yield
     finally:
         sys.stdout, sys.stderr = before
+
+
+@final
+class _Results(io.TextIOBase):
+    """Stdout, where what a command was asked for goes: that it cannot be written, as on a full disk, is told."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._stream.encoding or "utf-8"
+
+    def write(self, text: str) -> int:
+        with _told():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        with _told():
+            self._stream.flush()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def writable(self) -> bool:
+        return True
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Makes an error of the system one that is told; that a reader went away is left as it is."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(
+            f"The output cannot be written ({error.strerror or type(error).__name__}). Make room, or write it "
+            "elsewhere. What was charged stands, and paid answers that were not written are lost: name a file with "
+            "--out, which keeps them."
+        ) from None
 
 
 @final
@@ -244,8 +288,8 @@ class _Gate(io.TextIOBase):
         return True
 
 
-def _gate(stream: Any) -> Any:
-    return stream if stream is None or isinstance(stream, _Gate) else _Gate(stream)
+def _gate(stream: Any, around: Callable[[Any], Any] = lambda stream: stream) -> Any:
+    return stream if stream is None or isinstance(stream, _Gate) else _Gate(around(stream))
 
 
 def _write_line(text: str) -> None:

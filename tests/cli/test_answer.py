@@ -8,9 +8,11 @@ import re
 import pytest
 
 from answering.worlds_of_answers import rows
+from fits import promising_nothing
 from hunting import hunt_files, marker, search
 from sottovoce.cli import run
 from sottovoce.errors import ModelError
+from sottovoce.fitting.fitted import Fitted
 from sottovoce.models.fake import FakeWriter, nearest_output
 from sottovoce.privacy.ledger.ledger import Ledger
 
@@ -253,13 +255,17 @@ def test_a_choice_of_other_records_or_settings_is_not_taken_for_ones_own(desk):
         assert (code, out, what in err) == (2, "", True), (changed, err)
         assert not (desk.folder / "answers.jsonl").exists()
     assert not (desk.folder / "other.db").exists()
-    left = desk.folder / "answers.jsonl.sotto.partial"
-    left.mkdir()
-    (left / "round-1").write_text("what an earlier run could not remove")
-    assert (desk.run("--resume", **given)[0], len(desk.entries())) == (0, 1)
+    left, elsewhere = desk.folder / "answers.jsonl.sotto.partial", desk.folder / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "round-fit").write_text("the draw of another run, which is paid")
+    left.symlink_to("elsewhere")
+    code, _, err = desk.run("--resume", **given)
+    assert (code, f"{left.name} is there beside answers.jsonl.sotto" in err, len(desk.entries())) == (0, True, 1), err
+    left.unlink()
+    elsewhere.rename(left)
     code, _, err = desk.run("--resume", **given)
     assert (code, "Nothing to do" in err, len(desk.entries())) == (0, True, 1)
-    assert not left.exists()
+    assert (left / "round-fit").read_text() == "the draw of another run, which is paid"
 
 
 def test_fit_makes_what_free_answers_follow_and_says_so(desk, capfd):
@@ -269,6 +275,10 @@ def test_fit_makes_what_free_answers_follow_and_says_so(desk, capfd):
     ]  # fmt: skip
     assert run(words) == 0
     assert "sotto answer --fitted chosen.sotto" in capfd.readouterr().err
+    promising_nothing(Fitted.load("chosen.sotto")).save("unsure.sotto")
+    free = dict.fromkeys(("private", "public", "method", "option", "shots", "ledger"))
+    summary = json.loads(desk.run("--json", fitted="unsure.sotto", **free)[1])
+    assert {part["epsilon"] for part in (*summary["rows"], summary["spent"], summary["certificate"])} == {None}
     for more, told in (
         (["--method", "class-means"], "--method is 'class-means'; it must be choice"),
         (["--label-column", "x"], "see --answer-column"),
@@ -434,6 +444,15 @@ def test_answers_of_another_run_are_not_taken_for_those_of_this_one(desk, change
     whole = (desk.folder / "answers.jsonl").read_bytes()
     code, out, err = desk.run("--resume", out="answers.jsonl", **changed)
     assert (code, out, words in err, len(desk.entries())) == (2, "", True, 2), err
+    assert (desk.folder / "answers.jsonl").read_bytes() == whole
+
+
+def test_answers_do_not_stand_for_the_same_questions_under_other_ids(desk):
+    assert desk.run(out="answers.jsonl")[0] == 0
+    whole = (desk.folder / "answers.jsonl").read_bytes()
+    desk.write("queries.jsonl", [{"id": f"q{1 - i}", "question": f"what of the card {i}?"} for i in range(2)])
+    code, out, err = desk.run("--resume", out="answers.jsonl")
+    assert (code, out, "has other question texts" in err, len(desk.entries())) == (2, "", True, 2), err
     assert (desk.folder / "answers.jsonl").read_bytes() == whole
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from fits import promising_nothing
 from sottovoce.cli import run
 from sottovoce.fitting.fit import Fitting
 from sottovoce.fitting.fitted import Fitted
@@ -88,6 +89,14 @@ def test_the_summary_and_the_scores_are_json(place, capsys):
     assert (code, json.loads(out)["content_sha256"]) == (0, rests["content_sha256"])
     assert all(sum(row["scores"].values()) == pytest.approx(1) for row in summary["rows"])
     assert all(max(row["scores"], key=row["scores"].get) == row["value"] for row in summary["rows"])
+    promising_nothing(Fitted.load("support.sotto")).save("unsure.sotto")
+    code, out, err = call(capsys, "predict", "unsure.sotto", "--queries", "new.jsonl")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert {(row["epsilon"], row["delta"], row["adjacency"]) for row in rows} == {(None, None, "replace-one")}
+    assert "nothing now; no privacy guarantee by 'sotto fit'" in err
+    code, out, _ = call(capsys, "predict", "unsure.sotto", "--queries", "new.jsonl", "--json")
+    summary = json.loads(out)
+    assert {summary[part]["epsilon"] for part in ("spent", "certificate")} == {None}
     code, out, _ = call(capsys, "predict", "support.sotto", "--queries", "new.jsonl", "--out", "answers.jsonl")
     assert (code, out) == (0, "")
     assert len((place / "answers.jsonl").read_text().splitlines()) == 3

@@ -122,6 +122,7 @@ def test_a_run_over_a_file_is_charged_to_its_caller(desk):
         (["--group", "a\tb", "--budget", "1"], 2, "group is"),
         (["--caller", "alice", "--name", "x", "--budget", "1"], 2, "--name and --continues"),
         (["--caller", "alice", "--budget", "1,1e-6"], 3, "same delta"),
+        (["--name", "second", "--budget", "9"], 3, "keeps these records as 'data', not as 'second'"),
         (["--budget", "8,1e-6,failure=1"], 2, "budget failure"),
         (["--budget", "8,1e-6,alpha=0.5"], 2, "budget alpha"),
     ],
@@ -130,7 +131,7 @@ def test_grants_that_make_no_sense_are_refused(desk, more, code, problem):
     desk.grant("--budget", "4")
     found, _, err = desk.grant(*more)
     assert (found, problem in err) == (code, True), err
-    assert desk.show()["callers"] == []
+    assert (desk.show()["callers"], desk.show()["budget"]["epsilon"]) == ([], 4.0)
 
 
 def test_a_cap_for_records_that_no_budget_was_opened_for_is_refused(desk):

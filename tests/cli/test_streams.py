@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 
 import pytest
@@ -56,6 +58,25 @@ def test_what_a_command_was_asked_for_is_on_stdout_and_nothing_of_it_on_stderr(d
     code, out, err = desk(*words, "--json")
     assert code == 0, err
     assert isinstance(json.loads(out), dict)
+
+
+class FullDisk(io.StringIO):
+    def write(self, text):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("words", [("--version",), ("bench", "list"), ("-h",)], ids=["text", "table", "help"])
+def test_a_full_disk_is_bad_output_and_no_bug(capsys, monkeypatch, words):
+    monkeypatch.setattr("sys.stdout", FullDisk())
+    assert run(list(words)) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("InputError: The output cannot be written (No space left on device).")
+    assert "paid answers that were not written are lost" in err.replace("\n", " ")
+
+
+def test_where_nobody_can_be_told_the_code_is_not_that_of_a_violation(monkeypatch):
+    monkeypatch.setattr("sys.stderr", FullDisk())
+    assert run(["nosuch"]) == 2
 
 
 def test_a_piped_table_is_as_wide_as_its_longest_row(capsys):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import sottovoce
+from fits import promising_nothing
 from sottovoce.audits.report import could_not_run
 from sottovoce.cli import run
 from sottovoce.errors import InputError, ParameterError
@@ -132,6 +133,18 @@ def test_figures_are_those_of_the_certificate_and_the_ledger(made):
     assert rows_of(facts, "Odds")["who thinks it 50 % likely beforehand"] == "at most 98.21 %"
     assert rows_of(facts, "Other releases of the same data")["charged releases, this one among them"] == "1"
     assert rows_of(facts, "Model and hashes")["hash of what was released"] == fitted.certificate.content_sha256
+
+
+def test_no_bound_stands_where_nothing_is_promised(made):
+    c = promising_nothing(made[0]).certificate
+    unsure = replace(made[0], certificate=replace(c, asked={**c.asked, "isolation": c.isolation}))
+    facts = facts_of(unsure, about=SAID)
+    assert [section.title for section in facts.sections] == ORDER
+    guarantee, delta, odds = (rows_of(facts, title) for title in ORDER[:3])
+    epsilon = guarantee["epsilon, for the whole release and every answer from it"]
+    assert {epsilon, guarantee["delta"], *delta.values(), *odds.values()} == {"none: no guarantee"}
+    with pytest.raises(InputError, match="promises nothing"):
+        registry_entry(facts)
 
 
 def test_another_ledger_is_refused(made, tmp_path):

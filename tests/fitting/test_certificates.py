@@ -21,6 +21,7 @@ from sottovoce.privacy.event_json import event_to_json
 from sottovoce.privacy.events import ApproximateDP, GaussianDpEvent
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
+from sottovoce.release import figures_of
 
 FIGURES, EVENT, CHARGE, WORDS, REQUEST, NOISE, APART, SUPPORT, CHARGED, PRICE, LEFT, DATA = range(12)
 """The checks, in order."""
@@ -208,8 +209,10 @@ def test_no_event_is_priced_but_that_of_the_parameters(event, made, monkeypatch)
 
 def test_seeded_noise_has_no_guarantee_and_says_so():
     one = fitting(records(synthetic=True), randomness=SeededRandomness(1))
-    certificate = one.run().certificate
+    fitted = one.run()
+    certificate = fitted.certificate
     assert "NO privacy guarantee" in certificate.statement
+    assert (figures_of(certificate)["epsilon"], "no privacy guarantee" in repr(fitted)) == (None, True)
     assert SEEDED in certificate.note
     found = holds(certificate, (certificate, one.ledger), records=records(synthetic=True))
     assert found == [True] * 5 + [False] + [True] * 6
@@ -219,6 +222,8 @@ def test_a_model_that_was_not_seen_to_keep_records_apart_has_no_guarantee_and_sa
     one = fitting(model=FakeScorer(isolation=Isolation.NOT_VERIFIED))
     certificate = one.run().certificate
     assert "no formal guarantee" in certificate.statement
+    adjacency = certificate.adjacency
+    assert figures_of(certificate) == {"epsilon": None, "delta": None, "adjacency": adjacency}
     assert holds(certificate, (certificate, one.ledger))[APART] is False
 
 

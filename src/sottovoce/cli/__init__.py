@@ -95,7 +95,10 @@ def main(arguments: list[str] | None = None) -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Runs the command line and returns its exit code; everything that is printed meanwhile passes the gate."""
     with gated():
-        code = _run(arguments)
+        try:
+            code = _run(arguments)
+        except OSError as error:  # of stderr, where it would be told
+            code = None if isinstance(error, BrokenPipeError) else InputError.exit_code
     if code is None:
         sys.stderr.close()  # nobody reads: not even that the rest could not be written is told
         return UNREAD

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.answers import RUN, FinishedRun, Run
+from sottovoce.cli.answers import RUN, FinishedRun, Run, hash_of_questions
 from sottovoce.cli.console import left_in_words, load_writer, progress, put, say, say_table, table, used_in_words
 from sottovoce.cli.flags import flag_of_name, is_typed, running
 from sottovoce.cli.foresight import say_answering
 from sottovoce.cli.outputs import NewFile
 from sottovoce.errors import GIVEN, ParameterError
-from sottovoce.files.checkpoint import Checkpoint, folder_of, remove_folder, require_place
+from sottovoce.files.checkpoint import Checkpoint, folder_of, require_place
 from sottovoce.files.tables import encoded
 from sottovoce.privacy.numbers import rounded_up
 
@@ -186,7 +187,7 @@ def answer(
     if out is None:
         rows = _to_stdout(run, ids, price, slack, command, hold=as_json)
     else:
-        finished, begun = _finished_run(out, run), folder_of(out).exists()
+        finished, begun = _finished_run(out, run, ids), folder_of(out).exists()
         if resume and not begun and out.exists():
             rows = finished.rows()
             run.lost = len(ids) - len(rows)
@@ -313,7 +314,7 @@ class _Command:
         if resume and place is not None and place.exists():
             fitted = self.load_fitted(str(place))
             fitting.require_own(fitted, str(place))
-            remove_folder(place)  # where an earlier run could not
+            _say_what_is_left(place)
             return fitted
         if self.given["dry_run"]:
             say_price(fitting, as_json=self.given["as_json"])
@@ -432,6 +433,16 @@ class _Command:
         return read_public(source, max_characters=self.longest, truncate=self.setup.truncate, columns=self.columns)
 
 
+def _say_what_is_left(place: Path) -> None:
+    """Says what stands beside a fitted file under the name of a run's folder. Whose it is, its name does not tell."""
+    folder = folder_of(place)
+    if os.path.lexists(folder):
+        say(
+            f"{folder} is there beside {place}. It was neither read nor changed. If an earlier run left it, it is as "
+            f"private as the records: remove it. If it holds another paid run, move {place} away and pass --resume."
+        )
+
+
 def _require_beside_fitted() -> None:
     """Refuses what was settled when a fitted file was made."""
     for parameter in running[-1].command.params:
@@ -470,9 +481,10 @@ def _run_of(answers: PrivateAnswers, questions: Sequence[Query], price: float, d
     return AnswerRun(answers, questions, epsilon=price, delta=delta)
 
 
-def _finished_run(out: Path, run: AnswerRun) -> FinishedRun:
+def _finished_run(out: Path, run: AnswerRun, ids: Sequence[str]) -> FinishedRun:
     terms = run.terms
     hidden = {name: str(terms.pop(name)) for name in _HIDDEN if name in terms}
+    hidden["question texts"] = hash_of_questions(dict(zip(ids, run.questions, strict=True)))
     return FinishedRun(out, Run(terms, hidden))
 
 
@@ -638,12 +650,13 @@ def _report_free(
 ) -> None:
     """Of answers after examples that were paid for once."""
     from sottovoce.cli.predict import rests_on_in_words
+    from sottovoce.release import epsilon_in_words, figures_of
 
     c, answers = chosen.certificate, run.answers
     summary = {
         "answers": len(rows),
         "lost": 0,
-        "spent": {"epsilon": c.epsilon, "delta": c.delta, "adjacency": c.adjacency, "by": "the choice, once"},
+        "spent": {**figures_of(c), "by": "the choice, once"},
         "remaining": None,
         "method": c.method,
         "model": answers.writer.name,
@@ -657,7 +670,7 @@ def _report_free(
     if as_json:
         put({**summary, "rows": list(rows)} if shown else summary)
         return
-    charged = f"nothing now; epsilon {rounded_up(c.epsilon, 6)} by the choice"
+    charged = f"nothing now; {epsilon_in_words(c)} by the choice"
     listed = [["answers", str(len(rows))], ["method", c.method], ["model", answers.writer.name], ["charged", charged]]
     say_table("", ["", ""], [*listed, ["seconds", f"{seconds:.1f}"]])
     say(rests_on_in_words(rests))

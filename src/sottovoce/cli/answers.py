@@ -100,6 +100,11 @@ def hash_of(values: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
+def hash_of_questions(questions: Mapping[str, Any]) -> str:
+    """A hash of questions by their ids, in their order: an answer in a file belongs to both."""
+    return hash_of(questions.items())
+
+
 class AnswerSink:
     """Writes answer rows.
 

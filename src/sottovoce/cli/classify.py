@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.answers import PARTIAL, RUN, AnswerSink, Run, begun_with, hash_of, refuse_taken
+from sottovoce.cli.answers import PARTIAL, RUN, AnswerSink, Run, begun_with, hash_of, hash_of_questions, refuse_taken
 from sottovoce.cli.console import in_percent, left_in_words, progress, put, say, say_table
 from sottovoce.cli.foresight import say_scoring
 from sottovoce.cli.outputs import NewFile
@@ -174,7 +174,7 @@ def _run(session: PrivateICL, setup: o.Setup, price: float, delta: float | None,
         **({"calibrate": True} if session.calibrate else {}),
     }
     shown = [[*example.fields.items(), example.label] for example in session.demonstrations]
-    hidden = {**session.origin, "question texts": hash_of(questions.items()), "demonstrations": hash_of(shown)}
+    hidden = {**session.origin, "question texts": hash_of_questions(questions), "demonstrations": hash_of(shown)}
     return Run(public, hidden)
 
 

@@ -284,13 +284,13 @@ def say_price(fitting: Fitting, *, as_json: bool) -> None:
 
 
 def _report(fitting: Fitting, fitted: Fitted, out: Path, seconds: float, *, as_json: bool) -> None:
+    from sottovoce.release import figures_of
+
     certificate = fitted.certificate
     summary: dict[str, Any] = {
         "method": fitted.method,
         "model": fitted.model,
-        "epsilon": certificate.epsilon,
-        "delta": certificate.delta,
-        "adjacency": certificate.adjacency,
+        **figures_of(certificate),
         "unit": certificate.unit,
         "labels": len(fitted.task.labels),
         "remaining": fitting.balance.as_dict(),

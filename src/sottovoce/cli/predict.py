@@ -83,7 +83,7 @@ def predict(
     if as_json:
         put(summary if out else {**summary, "rows": rows})
     else:
-        _show(summary)
+        _show(summary, support)
 
 
 def load(file: str, model: str | None, device: str | None, dtype: str | None) -> Fitted:
@@ -110,28 +110,22 @@ def load(file: str, model: str | None, device: str | None, dtype: str | None) ->
 
 def row_of(support: Fitted, row_id: str, value: str) -> dict[str, Any]:
     """An output row, with the price of everything that is answered from the file."""
+    from sottovoce.release import figures_of
+
     c = support.certificate
-    return {
-        "id": row_id,
-        "value": value,
-        "method": c.method,
-        "epsilon": c.epsilon,
-        "delta": c.delta,
-        "adjacency": c.adjacency,
-        "release_id": c.ledger,
-    }
+    return {"id": row_id, "value": value, "method": c.method, **figures_of(c), "release_id": c.ledger}
 
 
 def rests_on(support: Fitted, file: str) -> dict[str, Any]:
     """Which certificate a free answer rests on, and how it is checked. Public."""
+    from sottovoce.release import figures_of
+
     c = support.certificate
     return {
         "file": file,
         "content_sha256": support.content_sha256,
         "charge": c.ledger,
-        "epsilon": c.epsilon,
-        "delta": c.delta,
-        "adjacency": c.adjacency,
+        **figures_of(c),
         "price": "free: post-processing of what the file holds",
         "check": f"sotto verify certificate {shlex.quote(file)}",
     }
@@ -181,6 +175,7 @@ def _summary(
     support: Fitted, rows: Sequence[Mapping[str, Any]], truth: Mapping[str, str], seconds: float
 ) -> dict[str, Any]:
     from sottovoce.intervals import proportion
+    from sottovoce.release import figures_of
 
     right = [row["value"] == truth[row["id"]] for row in rows if row["id"] in truth]
     measured = proportion(sum(right), len(right)) if right else None
@@ -189,7 +184,7 @@ def _summary(
         "answers": len(rows),
         "accuracy": measured.value if measured else None,
         "accuracy_interval_95": [measured.low, measured.high] if measured else None,
-        "spent": {"epsilon": c.epsilon, "delta": c.delta, "adjacency": c.adjacency, "by": "sotto fit, once"},
+        "spent": {**figures_of(c), "by": "sotto fit, once"},
         "remaining": None,
         "method": c.method,
         "model": support.model,
@@ -200,15 +195,14 @@ def _summary(
     }
 
 
-def _show(summary: Mapping[str, Any]) -> None:
-    from sottovoce.privacy.numbers import rounded_up
+def _show(summary: Mapping[str, Any], support: Fitted) -> None:
+    from sottovoce.release import epsilon_in_words
 
     rows = [["answers", str(summary["answers"])], ["method", summary["method"]], ["model", summary["model"]]]
     if summary["accuracy"] is not None:
         low, high = summary["accuracy_interval_95"]
         rows.append(["accuracy", in_percent(summary["accuracy"], low, high)])
-    spent = summary["spent"]
-    rows.append(["charged", f"nothing now; epsilon {rounded_up(spent['epsilon'], 6)} by 'sotto fit'"])
+    rows.append(["charged", f"nothing now; {epsilon_in_words(support.certificate)} by 'sotto fit'"])
     rows.append(["seconds", f"{summary['seconds']:.1f}"])
     say_table("", ["", ""], rows)
     say(rests_on_in_words(summary["certificate"]))

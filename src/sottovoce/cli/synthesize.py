@@ -196,16 +196,15 @@ def _fit_rows(context: typer.Context, setup: o.Setup, out: Path, price: float, d
 
 def _report_rows(fitting: Fitting, fitted: Fitted, out: Path, seconds: float, *, as_json: bool) -> None:
     from sottovoce.fitting.rows import rows_of
+    from sottovoce.release import figures_of
 
     certificate, proof = fitted.certificate, out.with_name(out.name + CERTIFICATE)
     rows = len(rows_of(fitted))
     summary = {
         "rows": rows,
-        "epsilon": certificate.epsilon,
-        "delta": certificate.delta,
+        **figures_of(certificate),
         "method": certificate.method,
         "model": certificate.model,
-        "adjacency": certificate.adjacency,
         "remaining": fitting.balance.as_dict(),
         "seconds": round(seconds, 3),
         "certificate": str(proof),
@@ -267,6 +266,7 @@ def _writer(
 
 def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool, redraw: bool, as_json: bool) -> None:
     from sottovoce.files.checkpoint import Checkpoint
+    from sottovoce.release import figures_of
 
     started = time.perf_counter()
     if not resume:
@@ -307,11 +307,9 @@ def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool
         "rows": len(rows),
         "unreadable": unreadable,
         "tokens": written,
-        "epsilon": certificate.epsilon,
-        "delta": certificate.delta,
+        **figures_of(certificate),
         "method": certificate.method,
         "model": certificate.model,
-        "adjacency": certificate.adjacency,
         "remaining": writer.balance.as_dict(),
         "seconds": round(seconds, 3),
         "certificate": str(checkpoint.proof),

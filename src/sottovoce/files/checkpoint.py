@@ -236,7 +236,15 @@ class Checkpoint:
                 f"{self.out} cannot be written ({error.strerror}). What was drawn is paid and in {self.folder}; make "
                 "room and pass --resume."
             ) from None
-        remove_folder(self.out)
+        try:
+            shutil.rmtree(self.folder)  # it is this run's, and locked by it
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise InputError(
+                f"{self.out} is written, and its folder {self.folder} cannot be removed ({error.strerror or error}). "
+                "It is as private as the records: remove it."
+            ) from None
         self.close()
 
     def abandon(self) -> None:
@@ -318,23 +326,6 @@ class Checkpoint:
 def folder_of(out: Path) -> Path:
     """The folder of the run that writes an output."""
     return out.with_name(out.name + ".partial")
-
-
-def remove_folder(out: Path) -> None:
-    """Removes the folder of a run whose output is written, if there still is one.
-
-    Raises:
-        InputError: It cannot be removed.
-    """
-    try:
-        shutil.rmtree(folder_of(out))
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise InputError(
-            f"{out} is written, and its folder {folder_of(out)} cannot be removed ({error.strerror}). It is as private "
-            "as the records: remove it."
-        ) from None
 
 
 def require_place(

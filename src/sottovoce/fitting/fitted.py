@@ -30,6 +30,7 @@ from sottovoce.parameters import Kind
 from sottovoce.privacy.checks import canonical
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.records.sealed import Row
+from sottovoce.release import figures_of
 from sottovoce.tasks import Example, Query, Task
 
 FORMAT: Final = 2
@@ -94,7 +95,8 @@ class Fitted:
 
     def __repr__(self) -> str:
         c = self.certificate
-        cost = f"epsilon={rounded_up(c.epsilon, 6)}, delta={rounded_up(c.delta, 6)}"
+        figures = f"epsilon={rounded_up(c.epsilon, 6)}, delta={rounded_up(c.delta, 6)}"
+        cost = "no privacy guarantee" if figures_of(c)["epsilon"] is None else figures
         return f"Fitted({c.method!r}, {len(self.task.labels)} labels, {cost})"
 
     @property

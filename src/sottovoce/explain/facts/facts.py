@@ -27,8 +27,10 @@ from sottovoce.privacy.numbers import factor_up, rounded_up
 from sottovoce.privacy.scope import OF_A_FIT
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records import limits
+from sottovoce.release import figures_of
 
 NOT_STATED: Final = "not stated"
+_NONE: Final = "none: no guarantee"
 ABOUT: Final = {
     "name": "Name of what is published",
     "curator": "Who publishes it",
@@ -180,11 +182,15 @@ def facts_of(
 
 
 def _guarantee(c: Any) -> Section:
+    epsilon, delta = figures_of(c)["epsilon"], figures_of(c)["delta"]
     rows = [
         ("mechanism", describe(event_from_json(c.event))),
         ("charged to the ledger", describe(event_from_json(c.charge))),
-        ("epsilon, for the whole release and every answer from it", rounded_up(c.epsilon, 6)),
-        ("delta", rounded_up(c.delta, 6)),
+        (
+            "epsilon, for the whole release and every answer from it",
+            _NONE if epsilon is None else rounded_up(epsilon, 6),
+        ),
+        ("delta", _NONE if delta is None else rounded_up(delta, 6)),
         ("adjacency", c.adjacency),
         ("privacy unit", c.unit),
         ("change type", c.change),
@@ -193,6 +199,8 @@ def _guarantee(c: Any) -> Section:
 
 
 def _delta(c: Any) -> Section:
+    if figures_of(c)["delta"] is None:
+        return Section("What delta means", [("delta", _NONE)], "Nothing is promised, so nothing holds up to delta.")
     words = "The guarantee is pure: the factor holds without exception."
     if c.delta:
         words = (
@@ -205,6 +213,8 @@ def _delta(c: Any) -> Section:
 def _odds(c: Any) -> Section:
     from sottovoce.audits.tradeoff import TradeOff
 
+    if figures_of(c)["epsilon"] is None:
+        return Section("Odds", [("no probability changes by more than a factor of", _NONE)], "No odds are bounded.")
     curve = TradeOff.of_event(event_from_json(c.event), Adjacency(c.adjacency))
     factor = factor_up(c.epsilon)
     rows = [

@@ -6,11 +6,13 @@ import re
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
-from sottovoce.errors import ParameterError
+from sottovoce.errors import InputError, ParameterError
 from sottovoce.explain.facts.facts import ABOUT, Facts
 from sottovoce.files.pages import html_page
 from sottovoce.files.pages import html_text as _text
+from sottovoce.fitting.certificate import FitCertificate
 from sottovoce.privacy.unit import Adjacency
+from sottovoce.release import figures_of
 
 MARK: Final = "sotto report"
 REQUIRED: Final = ("name", "curator", "description", "intended-use", "region", "author")
@@ -41,11 +43,14 @@ def registry_entry(facts: Facts) -> dict[str, Any]:
 
     Raises:
         ParameterError: The owner did not say what it needs, or the day is none.
+        InputError: The release has no guarantee.
     """
     for name in REQUIRED:
         if name not in facts.about:
             raise ParameterError(f"--about {name}", None, f"given for the registry: {ABOUT[name].lower()}")
     c, said = facts.certificate, facts.about
+    if figures_of(FitCertificate(**c))["epsilon"] is None:
+        raise InputError(f"The registry lists what is promised, and this release promises nothing. {c['statement']}")
     day = said.get("publication-date", datetime.now(UTC).date().isoformat())
     try:
         date.fromisoformat(day)

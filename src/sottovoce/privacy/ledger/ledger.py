@@ -147,7 +147,8 @@ class Ledger:
         """The owner's decisions: a further data set, a larger budget, or a new version that shares a budget.
 
         Raises:
-            LedgerMismatchError: The name is unknown or taken, or the budget would shrink or change its delta.
+            LedgerMismatchError: The name is unknown, taken, or not that of these records; or the budget would shrink
+                or change its delta.
         """
         with self._database.reading() as connection:
             unknown = _known(connection, identity) is None
@@ -166,6 +167,11 @@ class Ledger:
                 raise LedgerMismatchError(
                     f"The ledger {self.name} keeps these records as {known.name!r} already, with a budget of "
                     f"their own; they cannot also continue {continues!r}."
+                )
+            if name and known.name != name:
+                raise LedgerMismatchError(
+                    f"The ledger {self.name} keeps these records as {known.name!r}, not as {name!r}. Leave the name "
+                    f"out to decide about the budget of {known.name!r}. Nothing was changed."
                 )
             if budget is not None:
                 self._raise_cap(connection, known, budget)
