@@ -411,10 +411,9 @@ def plan(
 ) -> None:
     """Compute before an audit what it can find: its ceiling, its power, and how many answers it needs."""
     from sottovoce.audits.bounds import ALPHA
-    from sottovoce.audits.power import POWERS, ceiling_of_rates, forecast
+    from sottovoce.audits.power import POWERS, attained, ceiling_of_rates, forecast
     from sottovoce.audits.report import percent
     from sottovoce.audits.several import level_of_each
-    from sottovoce.audits.tradeoff import TradeOff
     from sottovoce.privacy.unit import Adjacency
 
     made, price = _method_and_price(context.params)
@@ -422,7 +421,7 @@ def plan(
     if not made.private:
         raise ParameterError("--method", method, "one with a guarantee: there is no claim to test")
     event, level = made.event(price, relation), level_of_each(ALPHA, attacks)
-    ceiling = ceiling_of_rates(runs, runs, TradeOff.of_event(event, relation), price.delta, level)
+    ceiling = ceiling_of_rates(runs, runs, attained(event, relation), price.delta, level)
     rows = forecast(event, relation, runs, runs, price.delta, level)
     if as_json:
         told = {"method": method, "epsilon": price.epsilon, "delta": price.delta, "adjacency": relation.value}

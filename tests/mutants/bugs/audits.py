@@ -142,6 +142,14 @@ MUTANTS = [
         POWER,
     ),
     Mutant(
+        "power-of-a-curve-that-nothing-has",
+        "a leak of Gaussian noise has the curve of its Renyi divergences, and an audit that finds 5 % states 96 %",
+        "audits/power.py",
+        "    return attained(with_less_noise(event, by), adjacency)\n",
+        "    return TradeOff.of_event(with_less_noise(event, by), adjacency)\n",
+        POWER,
+    ),
+    Mutant(
         "power-of-a-larger-leak",
         "composed noise is lessened until it leaks more than the factor says, and the audit looks stronger than it is",
         "audits/power.py",
