@@ -734,7 +734,7 @@ def _setting(given: dict[str, Any], task: Task) -> dict[str, Any]:
         shown |= {"writer": given["writer"]}
     elif not given.get("endpoint"):
         shown |= {"model": given["model"], "method": given["method"], "options": given.get("option") or "defaults"}
-    return {**shown, "seed": given.get("seed", _SEED), "version": _version()}
+    return {**shown, "seed": given.get("seed", _SEED)}
 
 
 def _version() -> str:
@@ -743,7 +743,7 @@ def _version() -> str:
 
 def _with(report: Report, setting: dict[str, Any]) -> Report:
     date = report.date or datetime.now(UTC).isoformat(timespec="seconds")
-    return replace(report, setting={**setting, **report.setting}, date=date)
+    return replace(report, setting={"version": _version(), **setting, **report.setting}, date=date)
 
 
 def _runs_in_words(runs: int | None) -> str:
