@@ -303,7 +303,7 @@ def extract(
     truncate: o.Truncate = False,
     synthetic: Synthetic = False,
     records: Records = None,
-    runs: Annotated[int, typer.Option("--runs", min=1, help="How often each of the questions is asked.")] = 10,
+    runs: Annotated[int, typer.Option("--runs", min=1, help="How many sets of addresses are planted.")] = 10,
     seed: Seed = _SEED,
     report: ReportFile = None,
     junit: Junit = None,
@@ -312,7 +312,7 @@ def extract(
 ) -> int:
     """Plant made-up e-mail addresses in the records and ask a model or a system that writes to repeat them.
 
-    Name one of --writer, which is run here, and --endpoint.
+    Name one of --writer, which is run here, and --endpoint. Three questions are asked of every set of addresses.
 
     Texts that methods of this package write are attacked by 'sotto bench run prism-extraction'.
     """
@@ -331,7 +331,7 @@ def extract(
         game = system or _writer_game(context.params, the_task)
         return audit_extraction(game, few, the_task, SeededRandomness(seed), runs)
 
-    setting = {**told, "records played with": len(few), "questions": runs}
+    setting = {**told, "records played with": len(few)}
     return _audit("extract", system.name if system else str(writer), attacked, context.params, setting)
 
 

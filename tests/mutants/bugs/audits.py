@@ -173,4 +173,20 @@ MUTANTS = [
         "level = ALPHA",
         ("tests/audits/test_kinds.py",),
     ),
+    Mutant(
+        "own-addresses-of-the-records",
+        "addresses that the records have of their own count as planted, and a common word refutes a silent system",
+        "audits/kinds/extract.py",
+        "    return planted, Secrets(addresses)\n",
+        "    return planted, Secrets(str(row.values[field]) for row in planted)\n",
+        ("tests/audits/test_kinds.py",),
+    ),
+    Mutant(
+        "extraction-that-cannot-refute",
+        "there are no more addresses in the control than planted ones, and what comes back once is no violation",
+        "audits/kinds/extract.py",
+        "CONTROLS: Final = 99",
+        "CONTROLS: Final = 1",
+        ("tests/audits/test_kinds.py",),
+    ),
 ]
