@@ -15,7 +15,7 @@ from sottovoce.audits.game.defences import DEFENCES, ScrubbedGame, defences_of, 
 from sottovoce.audits.game.games import FunctionGame, LabelGame
 from sottovoce.audits.game.written import WriterGame
 from sottovoce.audits.kinds.exactly import audit_exactly
-from sottovoce.audits.kinds.extract import audit_extraction
+from sottovoce.audits.kinds.extract import address, audit_extraction, p_value
 from sottovoce.audits.kinds.fitted import attack_of, audit_support
 from sottovoce.audits.kinds.membership import ATTACKS, LIKELIHOOD_RATIO, MembershipAudit, claim_of_answers, seeded
 from sottovoce.audits.report import Verdict
@@ -153,18 +153,35 @@ def test_addresses_that_are_repeated_are_counted_and_others_are_not():
         FunctionGame("quiet", lambda rows, question: "no"), ROWS[:3], TASK, SeededRandomness(1), 20
     )
     assert (loud.verdict, quiet.verdict) == (Verdict.VIOLATION, Verdict.NONE_FOUND)
-    assert loud.reason.startswith("60 of 60 answers hold an address")
+    assert loud.reason.startswith("60 of 60 answers hold a planted address")
     assert "A true rate above 4.88 % would have shown more" in quiet.reason
+    assert loud.setting == {
+        "questions": 60, "planted sets": 20, "addresses planted": 60, "addresses of the control": 5940,
+    }  # fmt: skip
 
 
-def test_a_writer_that_repeats_itself_is_asked_every_question_once():
-    loud = FakeWriter(lambda request: " ".join(shown for shown, _ in request.shots))
-    found = audit_extraction(WriterGame(loud, TASK), ROWS[:3], TASK, SeededRandomness(1), 20)
-    assert loud.calls == 3, "twenty equal texts are one"
-    assert found.reason.startswith("3 of 3 answers hold an address")
-    served = FakeWriter(isolation=Isolation.ASSERTED)
-    audit_extraction(WriterGame(served, TASK), ROWS[:3], TASK, SeededRandomness(1), 4)
-    assert served.calls == 12
+@pytest.mark.parametrize("sets", [1, 4])
+@pytest.mark.parametrize("isolation", [Isolation.BY_CONSTRUCTION, Isolation.ASSERTED])
+def test_a_writer_that_repeats_what_it_is_shown_is_reported_by_every_number_of_sets(isolation, sets):
+    loud = FakeWriter(lambda request: " ".join(shown for shown, _ in request.shots), isolation=isolation)
+    found = audit_extraction(WriterGame(loud, TASK), ROWS[:3], TASK, SeededRandomness(1), sets)
+    assert found.verdict is Verdict.VIOLATION
+    assert loud.calls == found.setting["questions"] == 3 * sets
+    assert "would have shown more" not in found.reason
+
+
+def test_words_of_a_records_own_address_are_no_leak():
+    rows = [Row(i, {"text": f"write to support@shop{i}.example", "label": "a"}) for i in range(3)]
+    for said in ("Please ask our support.", "Write to support@shop1.example."):
+        never = FunctionGame("reads no record", lambda rows, question, said=said: said)
+        found = audit_extraction(never, rows, TASK, SeededRandomness(1), 4)
+        assert (found.verdict, found.reason[:4]) == (Verdict.NONE_FOUND, "0 of")
+
+
+def test_an_extraction_without_records_or_questions_is_refused():
+    for rows, sets, name in (([], 4, "records"), (ROWS, 0, "runs")):
+        with pytest.raises(ParameterError, match=name):
+            audit_extraction(FunctionGame("quiet", lambda rows, question: ""), rows, TASK, SeededRandomness(1), sets)
 
 
 def test_a_writer_whose_prompt_fails_says_nothing():
@@ -192,17 +209,22 @@ def test_a_defence_by_prompt_changes_the_instruction_of_a_writer_alone(name):
     assert shots == (("note 0", "a"), ("note 1", "b"))
 
 
-@pytest.mark.parametrize(("right", "verdict"), [(9, Verdict.NONE_FOUND), (10, Verdict.VIOLATION)])
-def test_whole_addresses_and_parts_are_looked_at_together(right, verdict):
-    # Of 30 answers, 9 beside a control of none are beyond chance at 95 % by themselves; at 95 % for both it takes 10.
-    answers = []
+@pytest.mark.parametrize(("others", "verdict"), [(1, Verdict.VIOLATION), (2, Verdict.NONE_FOUND)])
+def test_whole_addresses_and_parts_are_looked_at_together(others, verdict):
+    # One of 3 planted addresses beside 2 of 297 others has p = .03: beyond chance at 95 % by itself, not for both.
+    draws = SeededRandomness(1)
+    drawn = [address(draws) for _ in range(3 + others)]
+    some = FunctionGame("some", lambda rows, question: " ".join(drawn[2:]))
+    found = audit_extraction(some, ROWS[:3], TASK, SeededRandomness(1), 1)
+    assert f"1 came back as a whole and 1 in part; of 297 that stood in no record {others} and" in found.reason
+    assert found.verdict is verdict
+    assert "would have shown more" not in found.reason
 
-    def some(rows, question):
-        answers.append(question)
-        return str(rows[0].values["text"]) if len(answers) <= right else "no"
 
-    found = audit_extraction(FunctionGame("some", some), ROWS[:3], TASK, SeededRandomness(1), 10)
-    assert (found.reason.startswith(f"{right} of 30 answers"), found.verdict) == (True, verdict)
+def test_what_came_back_by_chance_is_held_against_every_way_of_planting():
+    """By hand: of 6 addresses 2 are planted, and the chance that both of 3 that came back are planted is 4 / 20."""
+    assert p_value(2, 2, 1, 4) == pytest.approx(4 / 20)
+    assert p_value(0, 2, 3, 4) == 1.0
 
 
 def test_exact_losses_are_within_the_claim_and_several_units_an_expert_are_refused():

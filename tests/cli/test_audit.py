@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from sottovoce import __version__
 from sottovoce.cli import run
 from sottovoce.models.backends.embedded import Embedded
 from sottovoce.models.fake import FakeScorer
@@ -225,7 +226,8 @@ def test_a_fitted_file_is_audited_by_its_name(desk):
     assert run([*fit, "--ledger", ":memory:", "--out", "s.sotto"]) == 0
     code, out, err = desk("s.sotto", "--runs", "4", "--json")
     assert code == 0, err
-    assert json.loads(out)["subject"] == "class-means, as fitted"
+    told = json.loads(out)
+    assert (told["subject"], told["setting"]["version"]) == ("class-means, as fitted", __version__)
     assert desk("fitted", "rows.jsonl")[0] == 2
 
 

@@ -235,6 +235,9 @@ def test_an_audit_stands_on_the_page_of_what_it_tested_alone(made):
     }  # fmt: skip
     shown = rows_of(facts_of(made[0], audit=told), "Audit")
     assert shown["claim that was tested"] == "epsilon 4 at delta 1e-06, replace-one"
+    assert shown["sottovoce, when it ran"] == "not stated"
+    dated = {**told, "setting": {**told["setting"], "version": "1.2.3"}}
+    assert rows_of(facts_of(made[0], audit=dated), "Audit")["sottovoce, when it ran"] == "1.2.3"
     claim = told["claim"]
     for other, words in (
         ({"subject": "another method"}, "it tested another method"),
@@ -242,6 +245,9 @@ def test_an_audit_stands_on_the_page_of_what_it_tested_alone(made):
         ({"claim": {**claim, "epsilon": 0.0001}}, "it tested epsilon 0.0001 at"),
         ({"claim": {**claim, "delta": 0.5}}, "at delta 0.5"),
         ({"setting": {"parameters": {}}}, "other parameters"),
+        ({"claim": None}, "it tested no claim, and the file is epsilon 4"),
+        ({"kind": "extract", "claim": None, "subject": "a writer"}, "it tested a writer by extract"),
+        ({"kind": "canary", "claim": None, "verdict": "could not run"}, "by canary"),
     ):
         with pytest.raises(InputError, match=f"not of this release: .*{words}"):
             facts_of(made[0], audit={**told, **other})

@@ -1,7 +1,8 @@
 """What an audit can find: its ceiling at its sample size, and how surely it catches a release that leaks too much.
 
 Guarantee   Powers are exact binomial sums, or lower bounds on them, for a release on the stated curve and the best
-            threshold for it. An audit of a release that leaks in a way its attack does not see has none of this power.
+            threshold for it. The curve of a leak is one that a release has, never one that none reaches. An audit of
+            a release that leaks in a way its attack does not see has none of this power.
 Assumes     Independent runs, and for canaries of one run that the release treats them independently. The threshold is
             the best one, as if a large selecting half had found it.
 Sources     specification 10.1 to 10.5, 10.8.
@@ -24,6 +25,7 @@ from sottovoce.audits.tradeoff import TradeOff
 from sottovoce.errors import ParameterError
 from sottovoce.parameters import COUNT, Number
 from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.accounting.composition import rate_of_sample, require_adjacency
 from sottovoce.privacy.events import (
     BoundedRange,
     ComposedDpEvent,
@@ -58,7 +60,9 @@ _NARROW: Final = 1e-6
 
 
 def leaking(event: DpEvent, adjacency: Adjacency, factor: float, delta: float = 0.0) -> TradeOff | None:
-    """The curve of the same release with less noise: it spends ``factor`` times the event's epsilon at ``delta``.
+    """The curve of a release with less noise, which spends ``factor`` times the event's epsilon at ``delta``.
+
+    It is one that a release has: see ``attained``.
 
     Every selection, pure release and noise inside the event has one parameter more, by the same share; samples, counts
     and probabilities of failures stay as they are. A selection or pure release by itself has its own parameter times
@@ -88,7 +92,47 @@ def leaking(event: DpEvent, adjacency: Adjacency, factor: float, delta: float = 
     by = factor
     if delta and not isinstance(event, BoundedRange | PureDP):
         by = _largest(lambda tried: _epsilon_of(with_less_noise(event, tried), adjacency, delta) <= factor * epsilon)
-    return TradeOff.of_event(with_less_noise(event, by), adjacency)
+    return attained(with_less_noise(event, by), adjacency)
+
+
+def attained(event: DpEvent, adjacency: Adjacency) -> TradeOff:
+    """The curve of a release that exists and costs an event: what can leak as much, where a claim says what is not
+    exceeded.
+
+    The curve that an event allows (``TradeOff.of_event``) may be that of no release: none has the curve that follows
+    from Renyi divergences, and none composed of selections that of the best selection for every threshold. Here zCDP is
+    Gaussian noise of its rho, a selection of bounded range eta among others is a randomised response of eta / 2, and a
+    sample is told by whether the record is in it. The rest is as it stands.
+
+    Raises:
+        ParameterError: As for ``TradeOff.of_event``.
+        AssignmentError: A sampled event is not valid for the adjacency.
+
+    Example:
+        >>> allowed, found = (of(ZCDpEvent(0.02), Adjacency.REPLACE_ONE) for of in (TradeOff.of_event, attained))
+        >>> round(allowed.accuracy, 3), round(found.accuracy, 3)
+        (0.559, 0.54)
+    """
+    if isinstance(event, BoundedRange):  # by itself: for every threshold there is a selection on the curve
+        return TradeOff.of_event(event, adjacency)
+    return TradeOff.of_event(_existing(event, adjacency), Adjacency.ADD_REMOVE)
+
+
+def _existing(event: Any, adjacency: Adjacency) -> Any:
+    """An event whose curve a release has, at the price of the given one or below."""
+    match event:
+        case BoundedRange():
+            return PureDP(event.eta / 2)
+        case ZCDpEvent():
+            return GaussianDpEvent(1 / math.sqrt(2 * event.rho)) if event.rho > 0 else NoOpDpEvent()
+        case ComposedDpEvent():
+            return ComposedDpEvent([_existing(part, adjacency) for part in event.events])
+        case PoissonSampledDpEvent() | SampledWithoutReplacementDpEvent():
+            require_adjacency(event, adjacency)
+            return PoissonSampledDpEvent(rate_of_sample(event), _existing(event.event, adjacency))
+        case WithFailure() | SelfComposedDpEvent():
+            return attr.evolve(event, event=_existing(event.event, adjacency))
+    return event
 
 
 def with_less_noise(event: Any, by: float) -> Any:

@@ -303,7 +303,7 @@ def extract(
     truncate: o.Truncate = False,
     synthetic: Synthetic = False,
     records: Records = None,
-    runs: Annotated[int, typer.Option("--runs", min=1, help="How often each of the questions is asked.")] = 10,
+    runs: Annotated[int, typer.Option("--runs", min=1, help="How many sets of addresses are planted.")] = 10,
     seed: Seed = _SEED,
     report: ReportFile = None,
     junit: Junit = None,
@@ -312,7 +312,7 @@ def extract(
 ) -> int:
     """Plant made-up e-mail addresses in the records and ask a model or a system that writes to repeat them.
 
-    Name one of --writer, which is run here, and --endpoint.
+    Name one of --writer, which is run here, and --endpoint. Three questions are asked of every set of addresses.
 
     Texts that methods of this package write are attacked by 'sotto bench run prism-extraction'.
     """
@@ -331,7 +331,7 @@ def extract(
         game = system or _writer_game(context.params, the_task)
         return audit_extraction(game, few, the_task, SeededRandomness(seed), runs)
 
-    setting = {**told, "records played with": len(few), "questions": runs}
+    setting = {**told, "records played with": len(few)}
     return _audit("extract", system.name if system else str(writer), attacked, context.params, setting)
 
 
@@ -411,10 +411,9 @@ def plan(
 ) -> None:
     """Compute before an audit what it can find: its ceiling, its power, and how many answers it needs."""
     from sottovoce.audits.bounds import ALPHA
-    from sottovoce.audits.power import POWERS, ceiling_of_rates, forecast
+    from sottovoce.audits.power import POWERS, attained, ceiling_of_rates, forecast
     from sottovoce.audits.report import percent
     from sottovoce.audits.several import level_of_each
-    from sottovoce.audits.tradeoff import TradeOff
     from sottovoce.privacy.unit import Adjacency
 
     made, price = _method_and_price(context.params)
@@ -422,7 +421,7 @@ def plan(
     if not made.private:
         raise ParameterError("--method", method, "one with a guarantee: there is no claim to test")
     event, level = made.event(price, relation), level_of_each(ALPHA, attacks)
-    ceiling = ceiling_of_rates(runs, runs, TradeOff.of_event(event, relation), price.delta, level)
+    ceiling = ceiling_of_rates(runs, runs, attained(event, relation), price.delta, level)
     rows = forecast(event, relation, runs, runs, price.delta, level)
     if as_json:
         told = {"method": method, "epsilon": price.epsilon, "delta": price.delta, "adjacency": relation.value}
@@ -735,7 +734,7 @@ def _setting(given: dict[str, Any], task: Task) -> dict[str, Any]:
         shown |= {"writer": given["writer"]}
     elif not given.get("endpoint"):
         shown |= {"model": given["model"], "method": given["method"], "options": given.get("option") or "defaults"}
-    return {**shown, "seed": given.get("seed", _SEED), "version": _version()}
+    return {**shown, "seed": given.get("seed", _SEED)}
 
 
 def _version() -> str:
@@ -744,7 +743,7 @@ def _version() -> str:
 
 def _with(report: Report, setting: dict[str, Any]) -> Report:
     date = report.date or datetime.now(UTC).isoformat(timespec="seconds")
-    return replace(report, setting={**setting, **report.setting}, date=date)
+    return replace(report, setting={"version": _version(), **setting, **report.setting}, date=date)
 
 
 def _runs_in_words(runs: int | None) -> str:

@@ -79,6 +79,22 @@ def test_experts_that_write_are_asked_every_question():
         of_answers(make_answerer("ksa"), FakeScorer(), TASK, ROWS, PRICE, Adjacency.ADD_REMOVE, (), writer)
 
 
+def test_an_expert_whose_writer_failed_is_a_null_expert(monkeypatch):
+    embed, asked = FakeScorer.embed_records, []
+    monkeypatch.setattr(
+        FakeScorer, "embed_records", lambda self, task, rows: asked.extend(rows) or embed(self, task, rows)
+    )
+    writer = FakeWriter(lambda request: None if request.shots[0][0] == "lost card" else request.shots[0][0])
+    given = (make_answerer("esa"), FakeScorer(), TASK, ROWS, PRICE, Adjacency.ADD_REMOVE)
+    (worst,) = of_answers(*given, ["late"], writer).worst.values()
+    assert [row["text"] for row in asked] == ["late fee", "late card"]
+    assert worst.excess is None
+    silent = FakeWriter(lambda request: None)
+    (nothing,) = of_answers(*given, ["late"], silent).worst.values()
+    assert nothing.pair.max_loss == 0.0
+    assert len(asked) == 2
+
+
 @pytest.mark.parametrize(
     ("name", "tokens", "adjacency"),
     [("invisible-ink", 2, Adjacency.ADD_REMOVE), ("prism", 1, Adjacency.REPLACE_ONE), ("amin", 1, Adjacency.ZERO_OUT)],

@@ -142,6 +142,14 @@ MUTANTS = [
         POWER,
     ),
     Mutant(
+        "power-of-a-curve-that-nothing-has",
+        "a leak of Gaussian noise has the curve of its Renyi divergences, and an audit that finds 5 % states 96 %",
+        "audits/power.py",
+        "    return attained(with_less_noise(event, by), adjacency)\n",
+        "    return TradeOff.of_event(with_less_noise(event, by), adjacency)\n",
+        POWER,
+    ),
+    Mutant(
         "power-of-a-larger-leak",
         "composed noise is lessened until it leaks more than the factor says, and the audit looks stronger than it is",
         "audits/power.py",
@@ -163,6 +171,22 @@ MUTANTS = [
         "audits/kinds/extract.py",
         "level = level_of_each(ALPHA, 2)",
         "level = ALPHA",
+        ("tests/audits/test_kinds.py",),
+    ),
+    Mutant(
+        "own-addresses-of-the-records",
+        "addresses that the records have of their own count as planted, and a common word refutes a silent system",
+        "audits/kinds/extract.py",
+        "    return planted, Secrets(addresses)\n",
+        "    return planted, Secrets(str(row.values[field]) for row in planted)\n",
+        ("tests/audits/test_kinds.py",),
+    ),
+    Mutant(
+        "extraction-that-cannot-refute",
+        "there are no more addresses in the control than planted ones, and what comes back once is no violation",
+        "audits/kinds/extract.py",
+        "CONTROLS: Final = 99",
+        "CONTROLS: Final = 1",
         ("tests/audits/test_kinds.py",),
     ),
 ]

@@ -263,8 +263,13 @@ def _written(writer: Writer, task: Task, rows: Sequence[Row], shown: Sequence[st
 
 
 def _vectors(embedder: Embedder, said: Sequence[str | None]) -> FloatArray:
-    field_name = TEXTS.fields[0]
-    return np.asarray(embedder.embed_records(TEXTS, [{field_name: text or "-"} for text in said]), dtype=np.float64)
+    """One row a text; the row of an expert whose writer failed is not finite, and no text stands in for it."""
+    vectors = np.full((len(said), embedder.dimension), np.nan)
+    wrote = [index for index, text in enumerate(said) if text is not None]
+    if wrote:
+        field_name = TEXTS.fields[0]
+        vectors[wrote] = embedder.embed_records(TEXTS, [{field_name: str(said[index])} for index in wrote])
+    return vectors
 
 
 def _changes(experts: int, adjacency: Adjacency) -> Iterator[tuple[str, list[int | None]]]:

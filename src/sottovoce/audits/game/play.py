@@ -27,6 +27,7 @@ from sottovoce.audits.game.games import Game, LabelWorld, World
 from sottovoce.audits.game.questions import Question
 from sottovoce.audits.power import (
     Ceiling,
+    attained,
     ceiling_of_rates,
     leaks_of,
     power_of_rates,
@@ -71,6 +72,11 @@ class Claim:
     def own_curve(self) -> bool:
         """Whether the curve is the release's own, or that of epsilon and delta alone."""
         return self.event is not None
+
+    @property
+    def attained(self) -> TradeOff:
+        """The curve of a release that costs what is claimed; see ``power.attained``."""
+        return self.curve if self.event is None else attained(self.event, self.adjacency)
 
     def leaks(self) -> dict[str, TradeOff]:
         """Curves of releases that leak more than is claimed, by how much; see ``power.leaks_of``."""
@@ -206,7 +212,7 @@ class Played:
     def ceiling(self) -> Ceiling:
         """The largest bounds that so many releases can show."""
         runs = self.runs.certifying
-        return ceiling_of_rates(runs, runs, self.claim.curve, self.claim.delta, self.level)
+        return ceiling_of_rates(runs, runs, self.claim.attained, self.claim.delta, self.level)
 
     def powers(self) -> dict[str, float]:
         """The chance that one of the attacks refutes the claim, were it ideal, by how much the release leaks."""

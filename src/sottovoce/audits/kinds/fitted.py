@@ -58,10 +58,11 @@ def audit_support(fitted: Fitted, runs: int, seed: int) -> Report:
             "or fit again."
         )
     curve = TradeOff.of_event(event, adjacency)
-    ceiling = ceiling_of_one_run(found.canaries, guesses, curve, delta, ALPHA)
+    promised = Claim.of(epsilon, delta, adjacency, event)
+    ceiling = ceiling_of_one_run(found.canaries, guesses, promised.attained, delta, ALPHA)
     powers = {
         leak: power_of_one_run(found.canaries, guesses, curve, truth, ALPHA).power
-        for leak, truth in Claim.of(epsilon, delta, adjacency, event).leaks().items()
+        for leak, truth in promised.leaks().items()
     }
     measured = Measured(
         found.lower_bound, 1 - ALPHA, ceiling=ceiling.perfect, ceiling_on_curve=ceiling.on_curve, powers=powers

@@ -233,7 +233,7 @@ def claim_of_answers(game: LabelGame, answers: int) -> Claim:
 
 
 def _ceilings(rates: Rates, claim: Claim, alpha: float) -> tuple[float, float]:
-    found = ceiling_of_rates(rates.absent, rates.present, claim.curve, claim.delta, alpha)
+    found = ceiling_of_rates(rates.absent, rates.present, claim.attained, claim.delta, alpha)
     return found.perfect, found.on_curve
 
 

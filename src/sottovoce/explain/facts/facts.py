@@ -312,6 +312,7 @@ def _audit(audit: Mapping[str, Any] | None) -> Section:
         ("of", f"{audit['subject']}, by {audit['kind']}"),
         *([("claim that was tested", _claim_in_words(audit["claim"]))] if audit["claim"] else []),
         ("verdict", audit["verdict"]),
+        ("sottovoce, when it ran", str(audit["setting"].get("version", NOT_STATED))),
     ]
     rows += [
         (f"found with an ideal attack if it leaks {leak}", _power(p)) for leak, p in measured.get("powers", {}).items()
@@ -326,19 +327,24 @@ def _claim_in_words(claim: Mapping[str, Any]) -> str:
 def _require_same_claim(audit: Mapping[str, Any], c: Any) -> None:
     """An audit speaks of this release where it is of a fitted file with its method, its parameters and its claim.
 
-    One that could not run has no claim; its verdict says so.
+    One that broke off may name no claim; its verdict says so.
 
     Raises:
         InputError: It is of something else.
     """
     from sottovoce.audits.kinds.fitted import as_fitted
+    from sottovoce.audits.report import Verdict
 
     tested = audit["claim"]
-    if tested is None:
-        return
     own = {"epsilon": c.epsilon, "delta": c.delta, "adjacency": c.adjacency}
-    if audit["subject"] != as_fitted(c.method):
+    if audit["kind"] != "fitted":
+        found, wanted = f"{audit['subject']} by {audit['kind']}", f"audited by fitted: {as_fitted(c.method)}"
+    elif tested is None and audit["verdict"] == Verdict.COULD_NOT_RUN.value:
+        return
+    elif audit["subject"] != as_fitted(c.method):
         found, wanted = str(audit["subject"]), as_fitted(c.method)
+    elif tested is None:
+        found, wanted = "no claim", _claim_in_words(own)
     elif any(tested[name] != value for name, value in own.items()):
         found, wanted = _claim_in_words(tested), _claim_in_words(own)
     elif audit["setting"].get("parameters") != dict(c.parameters):
