@@ -216,6 +216,11 @@ def registered_methods() -> dict[str, type[Method]]:
     return _METHODS.all()
 
 
+def is_method(name: str) -> bool:
+    """Whether a method is registered under this name."""
+    return _METHODS.find(name) is not None
+
+
 def read_method_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of a method as they were typed, read as values of their types.
 
