@@ -327,7 +327,7 @@ class Fitting:
 
         Args:
             checkpoint: Where what is drawn is saved before it leaves; without it a crash loses it.
-            on_units: Called with the number of units that were read, each time that some were.
+            on_units: Called with the number of newly read units, each time that some were read.
 
         Raises:
             BudgetExhaustedError: It cannot be paid for; nothing was charged and nothing read.
@@ -645,8 +645,8 @@ def fit(
         delta: Of the whole fit.
         out: File to write, ending in ``.sotto``, or in ``.jsonl`` with ``rows``. With it, an interrupted run can be
             resumed.
-        resume: Resume an interrupted run. What a finished run of this request left is returned, and nothing is charged.
-        on_units: Called with the number of units that were read, each time that some were.
+        resume: Resume an interrupted run. If the run is finished, its fit is returned and nothing is charged.
+        on_units: Called with the number of newly read units, each time that some were read.
         more: As for ``Fitting``: ``method``, ``options``, ``model``, ``adjacency``, ``pool``, ``budget``, ``ledger``,
             ``caller``, ``randomness``, ``engine``, ``candidates``, ``writer``, ``rows``.
 

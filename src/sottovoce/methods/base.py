@@ -212,7 +212,7 @@ def register_method(name: str, *, summary: str, source: str) -> Callable[[T], T]
 
 
 def registered_methods() -> dict[str, type[Method]]:
-    """Every method of this folder by name."""
+    """Every registered method by name."""
     return _METHODS.all()
 
 
