@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Final, final
 
 @final
 class _Given:
-    """Stands for a value that is of no matter: that there is one is the problem."""
+    """Stands for a value that should not be given at all; which value it is does not matter."""
 
     def __repr__(self) -> str:
         return "given"
@@ -104,7 +104,7 @@ class NonPrivateError(InputError):
 
 
 class OpaqueError(InputError):
-    """Sealed private data was asked to show, copy or store itself."""
+    """Code tried to show, copy or store sealed private data."""
 
 
 class MissingExtraError(InputError):
@@ -148,8 +148,8 @@ class ModelError(SottoError):
 
     Attributes:
         retryable: Whether the same call may succeed later.
-        release_id: Of an answer that was charged and drawn, and could not be finished: asked again under this name, it
-            is made of what was drawn. ``None`` for any other failure.
+        release_id: The name of an answer that was charged and drawn, but not finished. Asking again under this name
+            finishes it without a new draw. ``None`` for any other failure.
     """
 
     exit_code: ClassVar[int] = 4

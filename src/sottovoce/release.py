@@ -177,8 +177,8 @@ class Release:
 
     Attributes:
         value: The label, or the text.
-        terms: The guarantee behind it.
-        release_id: Names the charge in the ledger.
+        terms: Its guarantee.
+        release_id: The name of the charge in the ledger.
         remaining: The balance of the ledger after it; ``None`` without a ledger.
     """
 

@@ -59,10 +59,10 @@ class PrivateICL:
         ledger: A ledger, its path or address, or ``":memory:"``. By default one is kept in the user's data folder by
             fingerprint.
         caller: Who asks, where the owner allotted each caller a part of the budget; charged beside the data set.
-        partition: How units are shared out among experts.
+        partition: How units are assigned to experts.
         demonstrations: Examples that anybody may see, for the method ``demonstrations``.
-        calibrate: Take from the scores of every prompt its own mean scores of content-free questions (contextual
-            calibration). Costs no epsilon. For language models, which often repeat the label of an example.
+        calibrate: Contextual calibration: subtract each prompt's own mean scores of content-free questions from its
+            scores. Costs no epsilon. It helps language models, which often repeat the label of an example.
         randomness: Source of noise; anything but the operating system's is refused unless the records are synthetic.
         allow_non_private: Let methods without a guarantee answer; the ledger notes every such answer.
 
@@ -197,9 +197,9 @@ class PrivateICL:
 
     @property
     def origin(self) -> Mapping[str, str]:
-        """What tells these records and their ledger from any other; empty where nothing private is read.
+        """Identifies these records and their ledger; empty where nothing private is read.
 
-        A guess of the records can be checked with it: it may leave the trusted machine under a key alone.
+        A guess of the records can be checked with it: it must not leave the trusted machine unless it is keyed.
         """
         if self._records is None or self._account is None:
             return {}
@@ -236,9 +236,9 @@ class PrivateICL:
             epsilon: Price of the answer.
             delta: Of the answer, for methods that need one; by default the budget's.
             release_id: A name for the answer that is the caller's own. Asking again under the same name, after a crash
-                before the draw, is not charged again. Once the draw began the name is used, whatever became of the
-                answer, and so it is once charged where coins over the records decide what the model reads (samples,
-                a capacity, several units an expert).
+                before the draw, is not charged again. Once the draw has begun the name is used up, whatever happened to
+                the answer. Where random choices among the records decide what the model reads (samples, a capacity,
+                several units per expert), it is used up as soon as it is charged.
 
         Raises:
             BudgetExhaustedError: It cannot be paid for; nothing was charged and no model was asked.
@@ -261,7 +261,7 @@ class PrivateICL:
     def batches(
         self, questions: Iterable[str | Query], *, epsilon: float, delta: float | None = None
     ) -> Iterator[list[Release]]:
-        """As ``classify``, but hands over together what was charged together, so that nothing paid for is lost."""
+        """As ``classify``, but yields answers that were charged together as one list: no paid answer is lost."""
         return self._batches(questions, epsilon, delta, None)
 
     def affords(self, count: int, *, epsilon: float, delta: float | None = None) -> None:

@@ -61,7 +61,7 @@ class Example(Opaque):
 @final
 @dataclass(frozen=True)
 class Task:
-    """A task: how a question is asked, and which labels may answer it.
+    """A task: how a question is asked, and the labels that can be its answer.
 
     Attributes:
         labels: The public label set, at least two names.
@@ -71,7 +71,7 @@ class Task:
         example: Template of a demonstration: the query template followed by text that holds ``{label}`` once.
         label_field: The column that holds the label.
         answer: How the label is read from that column: ``"label"`` by name or index, ``"first_digit"`` the first digit
-            of the number after the last ``####``, ``"present"`` the first label, whatever stands there.
+            of the number after the last ``####``, ``"present"`` the first label, whatever the column holds.
         image: The field that holds an image, a PNG or JPEG file in base64; empty for tasks of text alone.
 
     Raises:
@@ -134,7 +134,7 @@ class Task:
         """The content-free questions, for contextual calibration.
 
         Raises:
-            TaskError: The task asks about pictures, of which none is free of content.
+            TaskError: The task asks about pictures, and no picture is content-free.
         """
         if self.image:
             raise TaskError(
@@ -150,7 +150,8 @@ class Task:
         """Reads a question from a row.
 
         Raises:
-            RecordError: A field is missing, empty, not a text or not an image; the line is named, the content is not.
+            RecordError: A field is missing, empty, not a text or not an image; the error names the line, not the
+                content.
         """
         query = {name: self._text(row, name, file) for name in self.fields}
         if self.image and not _is_image(query[self.image]):
@@ -167,7 +168,7 @@ class Task:
         """Reads the index of a row's label.
 
         Raises:
-            RecordError: It is missing or outside the public label set; the line is named, the label is not.
+            RecordError: It is missing or outside the public label set; the error names the line, not the label.
         """
         value = row.values.get(self.label_field)
         if self.label_field not in row.values:
@@ -208,7 +209,7 @@ class Task:
         return RecordError(problem, file=file, line=row.line, field=row.column(name), hint=hint)
 
     def has_label(self, row: Row) -> bool:
-        """Whether a row carries a label, as queries may for measuring accuracy."""
+        """Whether a row has a label. Queries may have one, to measure accuracy."""
         return not is_missing(row.values.get(self.label_field))
 
     def example_of(self, row: Row, file: str) -> Example:
@@ -286,7 +287,7 @@ class AnswerTask:
         """Reads an input from a row.
 
         Raises:
-            RecordError: A field is missing, empty or not a text; the line is named, the content is not.
+            RecordError: A field is missing, empty or not a text; the error names the line, not the content.
         """
         return {name: self._text(row, name, file) for name in self.fields}
 
@@ -299,7 +300,7 @@ class AnswerTask:
         return AnswerExample(self.query_of(row, file), self.answer_of(row, file))
 
     def has_answer(self, row: Row) -> bool:
-        """Whether a row carries an answer, as questions may for measuring quality."""
+        """Whether a row has an answer. Questions may have one, to measure quality."""
         return not is_missing(row.values.get(self.output_field))
 
     def _text(self, row: Row, name: str, file: str) -> str:

@@ -55,7 +55,7 @@ def test_the_completion_can_be_installed(desk):
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        (("ask", "x", *RECORDS, *LABELS, *FAKE, "--method", "peo"), "--method is 'peo'; it must be"),
+        (("ask", "x", *RECORDS, *LABELS, *FAKE, "--method", "peo"), "--method is 'peo'; it must be one of auto, "),
         (("ask", "x", *RECORDS, *LABELS, *FAKE, "--method", "peo"), "did you mean 'poe'?\n"),
         (
             ("fit", *RECORDS, *LABELS, *FAKE, "--method", "class-mean", "--out", "f.sotto"),

@@ -56,6 +56,8 @@ def test_a_fit_is_paid_once_and_answers_are_free(place, capsys):
     code, out, err = fit(capsys)
     assert (code, out) == (0, "")
     assert "epsilon 8 of 8 used" in err
+    code, _, err = fit(capsys, "--resume")
+    assert (code, "Nothing to do: support.sotto holds what this run fitted. Nothing was charged." in err) == (0, True)
     (ledger,) = (place / "home" / "ledgers").glob("*.db")
     charged = Counter(entry["kind"] for entry in Ledger(str(ledger)).history())
     assert charged == {"open": 1, "reserve": 1, "draw": 1, "release": 1}

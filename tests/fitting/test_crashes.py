@@ -269,6 +269,22 @@ def test_resuming_what_never_began_is_refused(place):
     assert noted(place) == []
 
 
+def test_resuming_a_finished_fit_returns_it_and_a_file_of_another_request_is_refused(place):
+    left = fit_at(place).content_sha256
+    file = place / "support.sotto"
+    assert fit_at(place, resume=True).content_sha256 == left
+    for other in ({"count": 41}, {"epsilon": 2}):
+        with pytest.raises(InputError, match=r"differs from what this command makes in: "):
+            fit_at(place, resume=True, **other)
+    content = bytearray(file.read_bytes())
+    content[8 + int.from_bytes(content[:8], "little")] ^= 1  # of a number
+    file.write_bytes(bytes(content))
+    with pytest.raises(InputError, match="its certificate is for another support"):
+        fit_at(place, resume=True)
+    assert noted(place) == ["reserve", "draw", "release"]
+    assert draws(place) == 1
+
+
 def test_whatever_ends_a_run_lets_another_process_go_on_and_leaves_no_uncharged_folder(place):
     def stop(units):
         raise KeyboardInterrupt

@@ -115,7 +115,8 @@ class PrivateAnswers:
         embedder: A model that embeds, or its name, for methods that compare texts; by default ``embedded``.
         adjacency: What one change of the data is.
         budget: The data set's whole budget; needed when the ledger first meets the records.
-        ledger: A ledger, its path or address, or ``":memory:"``. By default the one that the records have.
+        ledger: A ledger, its path or address, or ``":memory:"``. By default the ledger in which these records have
+            their budget.
         caller: Who asks, where the owner allotted each caller a part of the budget.
         experts: How many experts write; by default as many as it takes to use every unit.
         shots: Units that an expert sees, and public examples that a public one sees; by default 4, or 1 under
@@ -130,7 +131,7 @@ class PrivateAnswers:
 
     Attributes:
         advice: Which method ``auto`` chose and why, in one line; empty where it was named.
-        seconds_a_text: How long the writer took for a text of the last public side; ``None`` before there is one.
+        seconds_a_text: Seconds that the writer took per text of the last public side; ``None`` before the first one.
 
     Raises:
         InputError: Something given is not usable; nothing was charged.
@@ -263,7 +264,7 @@ class PrivateAnswers:
 
     @property
     def budget(self) -> Budget:
-        """The data set's whole budget; where nothing private is read one that is never asked."""
+        """The data set's whole budget; where nothing private is read, a budget that is never charged."""
         if self._records is None:
             return Budget(1, 1e-6)
         if self._budget is not None:
@@ -279,7 +280,7 @@ class PrivateAnswers:
 
     @property
     def texts_an_answer(self) -> int | None:
-        """Texts that are written for one answer, about; ``None`` where the number of experts is private."""
+        """About how many texts are written for one answer; ``None`` where the number of experts is private."""
         if self._records is None:
             return self._public_texts_an_answer + 1
         return None if self.experts is None else self._public_texts_an_answer + self.experts + 2
@@ -292,7 +293,7 @@ class PrivateAnswers:
 
     @property
     def reads_by_coins(self) -> bool:
-        """Whether coins over the records decide what experts read: then a failure to read follows from them."""
+        """Whether random choices among the records decide what experts read: then a failure to read depends on them."""
         return self.sampling.is_fresh or self.sampling.experts is not None or self.sampling.shots > 1
 
     def question(self, question: str | Query) -> Query:
@@ -321,8 +322,8 @@ class PrivateAnswers:
             delta: Of the answer, for methods that need one; by default the budget's.
             release_id: A name for the answer that is the caller's own. Asking again under the same name, after a
                 failure before the draw, is not charged again; where coins decide what experts read
-                (``reads_by_coins``) the draw begins before the read. What was drawn and could not be made an answer of
-                is made one, and not drawn again.
+                (``reads_by_coins``) the draw begins before the read. If an answer was drawn but not finished, it is
+                finished now, and not drawn again.
 
         Raises:
             BudgetExhaustedError: It cannot be paid for; nothing was charged and nothing private read.
@@ -363,13 +364,13 @@ class PrivateAnswers:
 
     @property
     def unfinished(self) -> dict[str, Query]:
-        """Answers that were charged and drawn here and are not finished: their release ids, with their questions."""
+        """Answers that were charged and drawn but not finished here: their release ids, with their questions."""
         return {name: query for name, (query, _, _) in self._unfinished.items()}
 
     # Before the charge
 
     def public_side(self, query: Query) -> PublicSide:
-        """The public side of a question: what is written without any record, its vectors and keywords.
+        """The public side of a question: the texts written without any record, their vectors and keywords.
 
         Raises:
             ModelError: A model fails on public input, or writes nothing for the question. Nothing was charged.
@@ -426,7 +427,7 @@ class PrivateAnswers:
         return self.method.plan(Price(epsilon, self._delta if delta is None else delta), setting)
 
     def price_of(self, plan: AnswerPlan) -> Price:
-        """What one answer costs as it is stated: delta is 0 where the guarantee is pure."""
+        """The stated price of one answer: delta is 0 where the guarantee is pure."""
         return Price(plan.epsilon, plan.report.delta)
 
     def affords(self, plan: AnswerPlan, count: int) -> None:
@@ -459,7 +460,7 @@ class PrivateAnswers:
         Raises:
             BudgetExhaustedError: It cannot be paid for; nothing was charged and nothing read.
             InputError: Its draw refuses a public setting; nothing was charged.
-            ModelError: The writer failed for a reason that is no expert's own; the charge stands.
+            ModelError: The writer failed for a reason that no single expert caused; the charge stands.
         """
         account, ensemble = self.account, self._ensemble
         if account is None or ensemble is None:
@@ -485,7 +486,7 @@ class PrivateAnswers:
         return drawn
 
     def finish(self, drawn: Drawn) -> str:
-        """The answer, from what was drawn and public things alone. It may be repeated.
+        """Makes the answer from the drawn outcome and public inputs alone. It may be called again.
 
         Raises:
             ModelError: The writer failed on public input. What was drawn stands.
@@ -550,7 +551,7 @@ class PrivateAnswers:
 
     @property
     def words(self) -> dict[str, Any]:
-        """What tells one run's request from another, in public words; without the price."""
+        """The public settings that identify a run's request, without the price."""
         return {
             "method": self.method.name,
             **{f"method's {name}": value for name, value in self.method.options.items()},

@@ -90,7 +90,7 @@ def repeat_attack(
     similarity: Similarity = rouge_l_recall,
     replicates: int = REPLICATES,
 ) -> AttackResult:
-    """Attacks a system and measures how well members are told from others.
+    """Attacks a system and measures how well members can be distinguished from non-members.
 
     Args:
         answer: The system.
@@ -98,16 +98,16 @@ def repeat_attack(
         draws: A seeded generator, for the private sets and the resamples of the interval.
         context: Records of a private set.
         runs: How many private sets are drawn; 2 or more.
-        probe: What is asked.
+        probe: The question.
         scored: Members that are scored in a run, at most ``context``.
         ratio: Non-members that are scored for each of them: ``BALANCED``, ``ONE_TO_FOUR`` or another number. The area
-            is the same for each but for chance; its interval is not.
+            differs between ratios only by chance; its interval depends on the ratio.
         similarity: Of an answer and a candidate's text.
         replicates: Resamples of runs and of candidates, for intervals that are 95 % and conservative.
 
     Returns:
         The curve, its area and the rates at low false-positive rates. An answer of ``None`` scores 0 and is counted in
-        the notes. ``beyond_chance`` says whether members were found.
+        the notes. ``beyond_chance`` says whether members were detected beyond chance.
 
     Raises:
         ParameterError: A number is out of range, or there are too few candidates.

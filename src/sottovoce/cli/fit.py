@@ -112,8 +112,11 @@ def _chooser(setup: o.Setup) -> Fitter:
 
 def run(fitting: Fitting, setup: o.Setup, out: Path, *, resume: bool) -> tuple[Fitted, float]:
     """Makes a fit and writes its file; what it left, and the seconds it took."""
-    from sottovoce.fitting.fit import begun
+    from sottovoce.fitting.fit import begun, finished
 
+    if resume and (done := finished(fitting, out)) is not None:
+        say(f"Nothing to do: {out} holds what this run fitted. Nothing was charged.")
+        return done, 0.0
     with begun(fitting, out, resume=resume) as checkpoint:
         o.warn_of(setup.ledger, fitting.conflicting_ledger)
         _announce(fitting, setup)

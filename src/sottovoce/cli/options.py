@@ -399,13 +399,16 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
         """
         from sottovoce.cli.console import load_scorer, say
         from sottovoce.experts.partition import Partition
-        from sottovoce.methods.base import Reads
+        from sottovoce.methods.base import Reads, is_method, registered_methods
+        from sottovoce.parameters import OneOf
         from sottovoce.planner.answering import AUTO
         from sottovoce.records.readers import read_private
         from sottovoce.session import PrivateICL
 
         shown = self._demonstrations(task)
         chosen = not shown and self.method == AUTO
+        if not shown and not chosen and not is_method(self.method):
+            OneOf((AUTO, *registered_methods())).read("--method", self.method)
         method = None if chosen else self.load_method("demonstrations" if shown else self.method)
         if method is not None:
             require_used(method)

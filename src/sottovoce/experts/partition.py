@@ -49,8 +49,8 @@ class Partition:
 
     Attributes:
         units_per_expert: g; 1 by default. Under add/remove it is the most that a slot keeps.
-        capacity: Number of slots m under add/remove. Without it every unit has a slot of its own, and the number of
-            model calls follows the private size. Two units that meet in a slot make it null when g is 1.
+        capacity: Number of slots m under add/remove. Without it every unit has its own slot, and the number of model
+            calls reveals the private number of units. If g is 1, a slot with two units is null.
         max_records: Most records of one unit that its expert sees; the first ones of that unit.
 
     Raises:
@@ -68,7 +68,7 @@ class Partition:
                 object.__setattr__(self, name, COUNT.read(name, value))
 
     def rule(self, adjacency: Adjacency) -> tuple[Assignment, ChangeType]:
-        """The assignment and what one change does to it, from parameters alone.
+        """The assignment and its change type, from parameters alone.
 
         Raises:
             AssignmentError: The combination has no guarantee.
@@ -92,7 +92,7 @@ class Partition:
 
     @property
     def is_random(self) -> bool:
-        """Whether units are assigned by secret coins, which differ in every process."""
+        """Whether units are assigned at random, by secret randomness that differs in every process."""
         return self.capacity is not None or self.units_per_expert > 1
 
     def assign(
@@ -102,7 +102,7 @@ class Partition:
 
         Args:
             unit_ids: The stable id of each unit, or ``None`` where it has none.
-            adjacency: The relation to be protected under.
+            adjacency: What one change of the data is.
             order: Gives the order in which so many units are dealt out, for audits of made-up records; else it is
                 secret.
 

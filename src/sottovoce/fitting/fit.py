@@ -34,7 +34,7 @@ from sottovoce.experts.partition import Partition
 from sottovoce.experts.ray_engine import RayEngine
 from sottovoce.experts.reading import bare_scores, of_shape
 from sottovoce.experts.unit_sums import SumRule
-from sottovoce.files.checkpoint import Checkpoint, require_place
+from sottovoce.files.checkpoint import Checkpoint, folder_of, require_place
 from sottovoce.files.tables import ENDINGS
 from sottovoce.fitting.auto import AUTO, resolve
 from sottovoce.fitting.certificate import FitCertificate, note_of
@@ -327,7 +327,7 @@ class Fitting:
 
         Args:
             checkpoint: Where what is drawn is saved before it leaves; without it a crash loses it.
-            on_units: Called with the number of units that were read, each time that some were.
+            on_units: Called with the number of newly read units, each time that some were read.
 
         Raises:
             BudgetExhaustedError: It cannot be paid for; nothing was charged and nothing read.
@@ -645,8 +645,8 @@ def fit(
         delta: Of the whole fit.
         out: File to write, ending in ``.sotto``, or in ``.jsonl`` with ``rows``. With it, an interrupted run can be
             resumed.
-        resume: Resume an interrupted run.
-        on_units: Called with the number of units that were read, each time that some were.
+        resume: Resume an interrupted run. If the run is finished, its fit is returned and nothing is charged.
+        on_units: Called with the number of newly read units, each time that some were read.
         more: As for ``Fitting``: ``method``, ``options``, ``model``, ``adjacency``, ``pool``, ``budget``, ``ledger``,
             ``caller``, ``randomness``, ``engine``, ``candidates``, ``writer``, ``rows``.
 
@@ -660,8 +660,32 @@ def fit(
         if resume:
             raise ParameterError("resume", resume, "given with 'out': it goes on with a run that left its folder there")
         return fitting.run(on_units=on_units)
+    if resume and (done := finished(fitting, Path(out))) is not None:
+        return done
     with begun(fitting, Path(out), resume=resume) as checkpoint:
         return finish(fitting, checkpoint, on_units=on_units)
+
+
+def finished(fitting: Fitting, out: Path) -> Fitted | None:
+    """What a finished run of the same request left. Nothing is charged.
+
+    Args:
+        fitting: The request, with its records and its ledger.
+        out: The fitted file.
+
+    Returns:
+        The fit in the file; ``None`` where there is no file, where the run still has its folder, or where rows are
+        left, which are no fitted file.
+
+    Raises:
+        InputError: The file cannot be read, was changed, or was fitted from other records or with other settings.
+    """
+    if fitting.leaves_rows or folder_of(out).exists() or not out.exists():
+        return None
+    fitted = Fitted.load(out)
+    fitted.certificate.require_consistent(fitted.content_sha256)
+    fitting.require_own(fitted, str(out))
+    return fitted
 
 
 @contextmanager

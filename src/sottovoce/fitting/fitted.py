@@ -68,7 +68,7 @@ class Fitted:
         task: Labels and templates.
         model: Name of the model that it was fitted with.
         embedding: Identifies the model's vectors; empty where none were used.
-        certificate: What was paid, and what is promised.
+        certificate: The price that was paid, and the guarantee.
 
     Example:
         >>> from sottovoce.fitting.fit import fit
@@ -112,8 +112,8 @@ class Fitted:
     def use(self, model: LabelScorer | str, **options: Any) -> None:
         """Answers with this model from now on: demonstrations suit any model, a classifier only its own.
 
-        Demonstrations that come with a classifier are answered by it where the model has its embedding, and shown to
-        the model where it has not.
+        Where the support holds demonstrations and a classifier, the classifier answers if the model has the embedding
+        that it was fitted for; otherwise the demonstrations are shown to the model.
 
         Raises:
             ParameterError: There is no such model.
@@ -151,7 +151,7 @@ class Fitted:
         return np.concatenate(parts) if parts else np.empty((0, len(self.task.labels)))
 
     def batches(self, queries: Sequence[Query]) -> Iterator[FloatArray]:
-        """As ``log_probabilities``, some questions at a time."""
+        """As ``log_probabilities``, in batches of questions."""
         if self._scorer is None:
             self.use(self.model)
         for start in range(0, len(queries), TOGETHER):
@@ -187,7 +187,7 @@ class Fitted:
 
     @property
     def content_sha256(self) -> str:
-        """Hash of the support with its task and model: what a certificate is for."""
+        """Hash of the support with its task and model. It identifies the content in the certificate."""
         return content_hash(self.support, self.task, self.model, self.embedding)
 
     def to_bytes(self) -> bytes:
@@ -200,10 +200,10 @@ class Fitted:
         return bytes(save({**_arrays(self.support), _ABOUT: told}, metadata={HEADER: json.dumps({"format": FORMAT})}))
 
     def save(self, file: str | Path) -> None:
-        """Writes the file, if nothing is there yet.
+        """Writes the file. An existing file is not overwritten.
 
         Raises:
-            InputError: Something is there, or it cannot be written.
+            InputError: A file is there already, or it cannot be written.
         """
         content = self.to_bytes()
         with new_file(Path(file)) as stream:
@@ -218,8 +218,8 @@ class Fitted:
             model: To answer with; by default the one that it names.
 
         Raises:
-            InputError: It cannot be read, is too large, cut off, damaged or of a newer version, or is not the one that
-                its certificate is for.
+            InputError: It cannot be read, is too large, cut off, damaged or of a newer version, or its certificate is
+                for another support.
         """
         path = Path(file)
         try:

@@ -212,8 +212,13 @@ def register_method(name: str, *, summary: str, source: str) -> Callable[[T], T]
 
 
 def registered_methods() -> dict[str, type[Method]]:
-    """Every method of this folder by name."""
+    """Every registered method by name."""
     return _METHODS.all()
+
+
+def is_method(name: str) -> bool:
+    """Whether a method is registered under this name."""
+    return _METHODS.find(name) is not None
 
 
 def read_method_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -98,8 +98,8 @@ class PbS(Subsampling):
     Attributes:
         sampling_probability: q, the chance of each unit to be in a prompt.
         subsamples: k, the number of prompts for each question. Every one of them is a new prompt: an answer costs k
-            forward passes over about q n examples, and nothing of them can be kept for the next question. Many small
-            samples do best: their noise averages out. The defaults were chosen on public tasks (docs/log.md).
+            forward passes over about q n examples, and nothing can be cached for the next question. Many small samples
+            work best: their noise averages out. The defaults were chosen on public tasks (docs/log.md).
 
     Raises:
         ParameterError: A parameter is out of range.

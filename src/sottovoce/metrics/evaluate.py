@@ -33,7 +33,7 @@ class Evaluation:
 
     Attributes:
         scores: By name, each with its interval over questions.
-        notes: By name, what a reader of the score must know.
+        notes: By name, remarks that a reader of the score needs.
         answers: How many answers.
         missing: How many of them were ``None``; they count as empty texts.
     """
@@ -56,7 +56,7 @@ class Evaluation:
         }
 
     def difference(self, other: Evaluation, name: str) -> Estimate:
-        """This set's score less the other's on the same questions, with the interval of paired draws.
+        """This set's score minus the other's on the same questions, with the interval of paired bootstrap samples.
 
         Args:
             other: Answers to the same questions in the same order, evaluated with the same draws and groups.
@@ -94,13 +94,13 @@ def evaluate(
 ) -> Evaluation:
     """Scores answers against references.
 
-    Intervals are over questions: they say how scores would vary with other questions of the kind. What a method draws
-    is in them as far as every question has draws of its own; what all answers share, such as the private records, is
-    not, and needs several runs as ``groups``.
+    Intervals are over questions: they show how scores would vary with other questions of the same kind. They include
+    the randomness of a method as far as every question has independent draws. They do not include what all answers
+    share, such as the private records; for that, pass several runs as ``groups``.
 
     Args:
         answers: What was written; ``None`` counts as an empty text.
-        references: For each answer a text, or several of which the best counts.
+        references: For each answer one text, or several, of which the best match counts.
         metrics: Names of ``METRICS``, or metrics with a model, such as ``EmbeddingCosine(embedder)`` and
             ``WrittenJudge(writer)``.
         questions: For a judge that reads them.

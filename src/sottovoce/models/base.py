@@ -139,9 +139,9 @@ class CompactEmbedder(Embedder, Protocol):
 
 @final
 class WritingRequest(Opaque):
-    """What a writer is asked for: an answer to a question, after examples. Holds private text; does not print it.
+    """A request to a writer: an answer to a question, after examples. It holds private text and does not print it.
 
-    Two requests are equal where all that they hold is.
+    Two requests are equal if all their attributes are.
 
     Attributes:
         instruction: Opens the prompt; public.
@@ -196,19 +196,19 @@ class Writer(Protocol):
     def write(self, requests: Sequence[WritingRequest], *, tokens: int) -> list[str | None]:
         """One text for each request, in their order.
 
-        A text is a function of its own request (and of ``tokens``): which other requests there are, how many and in
-        which order, changes none. The same request gives the same text where the model itself is deterministic.
+        A text is a function of its own request (and of ``tokens``): other requests, their number and their order do not
+        change it. The same request gives the same text where the model itself is deterministic.
 
         Args:
-            requests: What is asked for; none of them is kept.
+            requests: The requests; none of them is kept.
             tokens: Most tokens of a text.
 
         Returns:
-            A text each, without blanks around it; ``None`` where the model failed on that request by itself, because
-            its prompt does not fit, say, or is refused.
+            A text for each, without leading or trailing spaces; ``None`` where the model failed on that request alone,
+            for example because its prompt is too long or is refused.
 
         Raises:
-            ModelError: The model failed for a reason that is no request's own. It quotes none.
+            ModelError: The model failed for a reason that no single request caused. The message quotes no request.
         """
 
 

@@ -163,12 +163,12 @@ def make_plan(
 
     Args:
         records: Number of units; an approximate figure is enough. Under add-remove it is private: use a public guess.
-        questions: How many answers are to be paid for.
+        questions: How many answers the budget should pay for.
         budget: The data set's whole budget.
         adjacency: What one change is.
         labels: ``own`` if the label names mean something to the model, ``made up`` if not.
         task: Use the measurements of this task alone, one of ``measured_tasks()``.
-        zero_shot: Measured on the caller's own public questions, instead of the benchmark's.
+        zero_shot: Zero-shot accuracy on the caller's own public questions, used in place of the benchmark's.
 
     Raises:
         ParameterError: A number is out of range, or the task was not measured.

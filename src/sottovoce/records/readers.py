@@ -56,7 +56,8 @@ def read_private(
 
     Args:
         source: A ``.jsonl``, ``.jsonl.gz``, ``.csv``, ``.csv.gz`` or ``.parquet`` file, a pandas data frame, or a
-            folder of PNG and JPEG pictures, in one folder for each label (``dax/1.png``) or, for questions, without.
+            folder of PNG and JPEG pictures, with one subfolder for each label (``dax/1.png``); questions need no
+            subfolders.
         unit: The privacy unit: a column name or ``"record"``; by default the column ``group`` where there is one.
         max_characters: Longest text of one field; by default 8,000, and 8,000,000 for a folder of pictures.
         truncate: Cut longer texts instead of refusing the file. A picture that is cut is no longer a picture: a
@@ -66,12 +67,12 @@ def read_private(
             rows of a unit must be next to each other; otherwise they are held in memory (``PrivateRecords.held``), as
             are a folder of pictures, a data frame and a pipe. The file must not change meanwhile.
         columns: Which column holds a field, where it has another name: ``{"text": "body"}``. The data set is identified
-            by its rows as they are in the file, whatever the columns are read as.
+            by its rows as they are in the file, whatever fields the columns are used for.
         labels: The public label set. Where it is known, an error about a missing column lists the columns that are
             there, unless one of them is a label: then the first line is a record and not a header.
 
     Raises:
-        RecordError: The file cannot be used; it names file, line and field.
+        RecordError: The file cannot be used; the error names file, line and field.
     """
     limit = _limit(source, max_characters)
     Kind((str, NoneType), "the name of a column, or 'record'").read("unit", unit)

@@ -115,14 +115,14 @@ class PrivateRecords(Opaque):
         source: Name of the file or of the in-memory source, for error messages.
         unit: The privacy unit: a column name, or ``"record"``. ``None`` takes the column ``group`` where every row
             has one, else the record.
-        size_is_public: Whether ``repr`` and ``len`` may tell the number of units.
+        size_is_public: Whether ``repr`` and ``len`` may show the number of units.
         synthetic: Whether the rows are made up or published, so that nobody's privacy depends on them. Only
             synthetic records may be answered with a seeded source of noise.
-        whole: The same rows as they were before their texts were cut, if they were: a data set is known by these.
+        whole: The same rows before their texts were cut, if they were cut: these identify the data set.
 
     Attributes:
-        fingerprint: Names the data set by content and units, whatever its order or file format.
-        held: Whether the rows are in memory; else they are read from their file each time.
+        fingerprint: Identifies the data set by content and units, whatever its order or file format.
+        held: Whether the rows are in memory; otherwise they are read from their file each time.
 
     Raises:
         RecordError: There are no rows, a row lacks the unit column, or an ``id`` repeats.
@@ -186,13 +186,14 @@ class PrivateRecords(Opaque):
         synthetic: bool = False,
         check: Callable[[], None] = lambda: None,
     ) -> Self:
-        """Seals rows that are read again for each use, and reads them once to know them.
+        """Seals rows that are read again for each use, and reads them once to identify them.
 
         The rows of a unit must stand one after another. Where they do not, all rows are held in memory, as if they had
         been given to the constructor; ``held`` says so.
 
         Args:
-            passes: Reads all rows, each beside itself as it was before its texts were cut; the same ones at every call.
+            passes: Reads all rows, each as a pair: with its texts cut, and as it was before. Every call gives the same
+                rows.
             source: As for the constructor, like ``unit`` and ``synthetic``.
             unit: The privacy unit.
             synthetic: Whether the rows are made up or published.
@@ -245,7 +246,7 @@ class PrivateRecords(Opaque):
         return twin
 
     def require_unchanged(self) -> None:
-        """Checks that the file of records that are not held is still the one that was sealed.
+        """Checks that the file is unchanged since the records were sealed, if they are not held in memory.
 
         Raises:
             RecordError: It is not.

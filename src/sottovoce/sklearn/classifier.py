@@ -80,23 +80,24 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     """A scikit-learn classifier that learns from private examples, within a budget.
 
     The method says what is paid for. A fitter, such as ``class-means``, is charged ``epsilon`` once, by ``fit``. What
-    it learned is public then, noise and all: ``predict``, ``predict_proba`` and ``decision_function`` are free, and the
-    fitted classifier can be pickled. A method that answers row by row, such as ``poe``, is charged ``epsilon`` for each
-    predicted row, and again when it predicts the row again. It has no ``predict_proba`` and no ``decision_function``: a
-    probability is computed from the private examples, and only the drawn label of a row is released.
+    it learned, with its noise, is then public: ``predict``, ``predict_proba`` and ``decision_function`` are free, and
+    the fitted classifier can be pickled. A method that answers row by row, such as ``poe``, is charged ``epsilon`` for
+    each predicted row, and again when it predicts the row again. It has no ``predict_proba`` and no
+    ``decision_function``: a probability is computed from the private examples, and only the drawn label of a row is
+    released.
 
     Four things to know before using it inside scikit-learn's tools:
 
     - ``score`` and cross-validation compare rows with the labels you pass; row by row, they charge every row. Validate
       on public rows: an accuracy on private ones is a statistic that no ledger covers.
     - A fold is another data set with a fingerprint of its own, so a ledger refuses it. ``share_budget=True``, with a
-      path or one ``Ledger`` for all, in memory too, lets all draw on one budget; with a fitter every fold and candidate
-      is one more charge, and the first that the budget does not hold is refused. The sum of charges covers folds cut by
-      position (``KFold``) from single records whose number is public. It does not cover ``StratifiedKFold``, the
-      default for classifiers: one changed label moves other records between folds.
+      path or one ``Ledger`` for all, in memory too, lets all of them use one budget; with a fitter every fold and
+      candidate is one more charge, and the first one that exceeds the budget is refused. The sum of charges covers
+      folds cut by position (``KFold``) from single records whose number is public. It does not cover
+      ``StratifiedKFold``, the default for classifiers: one changed label moves other records between folds.
     - A transformer fitted on the private rows (a scaler, a vocabulary) mixes every row into every other and voids
-      the guarantee. Put only stateless ones, or ones fitted on public rows, in front. Rows of numbers, such as
-      embeddings made elsewhere, are brought to unit length each by itself; no column is centred or scaled.
+      the guarantee. Use only stateless transformers, or ones fitted on public rows. Rows of numbers, such as embeddings
+      made elsewhere, are each scaled to unit length; no column is centred or scaled.
     - In a pipeline or a search, ``groups`` reaches ``fit`` only when passed on; ``statement_`` names the unit.
 
     Args:
@@ -109,13 +110,13 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         model: A model, or its name. ``"embedded"`` is the sentence encoder for texts and ``VectorScorer`` for numbers.
         adjacency: What one change of the data is.
         budget_epsilon: Epsilon of the data set's whole budget, of which every fit or row takes its part, a repeated fit
-            too. ``None`` where the ledger knows it already; of records that it does not know, a fitter's own
-            (epsilon, delta) is the whole budget then, and this one fit has all of it, with a little less noise.
+            too. ``None`` where the ledger knows it already. For records that the ledger does not know, ``None`` makes a
+            fitter's own (epsilon, delta) the whole budget: this one fit uses all of it, with a little less noise.
         budget_delta: Delta of that budget; 0 for a pure guarantee.
         budget_failure_delta: The share of it for methods whose answers can fail, such as ``pbs``.
         ledger: A ledger, its path, or ``":memory:"``, which is new and empty at every ``fit``, so that a second fit on
             these rows or most of them is refused; ``Ledger(":memory:")`` serves many. ``None`` is refused:
-            scikit-learn fits again and again, and each time must find what was spent. Clones share a ledger; jobs in
+            scikit-learn fits repeatedly, and each fit must see what was spent before. Clones share a ledger; jobs in
             other processes need a path.
         caller: Who asks, where the ledger's owner allotted each caller a part of the budget.
         share_budget: Lets every data set fitted with this ledger (folds, later versions) draw on its one budget.
@@ -135,7 +136,8 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     Attributes:
         classes_: The declared labels, sorted, shape (classes,).
         n_features_in_: Columns of a numeric ``X``; absent after a fit on texts.
-        remaining_: How the ledger stands. Absent from a classifier that was stored, which holds what is public alone.
+        remaining_: The balance of the ledger. Absent from a classifier that was pickled, which holds only public
+            values.
         statement_: The guarantee of the fit, or of one predicted row.
         fitted_: What a fitter released, a ``Fitted``: ``fitted_.save(file)`` keeps it for ``sotto predict``.
         resolved_: The method that ``auto`` stands for, and why; absent otherwise.
@@ -221,8 +223,8 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Args:
             X: Texts, shape (rows,): a list, an array or a pandas series; or numbers, shape (rows, features).
             y: Labels, shape (rows,), all of them among the declared classes.
-            groups: Whom each row belongs to (a patient, a user), shape (rows,). Then a group is what is protected;
-                else a single row is.
+            groups: The person each row belongs to (a patient, a user), shape (rows,). A group is then the unit that is
+                protected; without groups it is a single row.
 
         Returns:
             The estimator itself. What an earlier fit learned stays until this one has succeeded.
@@ -254,7 +256,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def predict(self, X: Any) -> NDArray[Any]:
         """One label a row: the most probable, for free; or, row by row, a release each, charged at ``epsilon``.
 
-        Charged are all rows, or none when the budget does not hold them.
+        All rows are charged, or none if the budget does not suffice for all.
 
         Args:
             X: Public rows of the kind that ``fit`` was given, shape (rows,) or (rows, features).

@@ -20,15 +20,15 @@ MOST_TEXTS: Final = 100_000
 @final
 @dataclass(frozen=True)
 class SynthesisConfig:
-    """What is asked for. Every attribute is public.
+    """What a synthesis run should write. Every attribute is public.
 
     Attributes:
         per_label: Texts of each label.
         tokens: Most tokens of a text.
-        texts_per_batch: Texts that each batch of units writes, one after another; ``None`` for all of a label's. More
-            batches are faster and smaller; fewer are larger, and one record weighs less in them.
-        experts: s, the number of units that a batch is expected to have, by which sums are divided. ``None`` for the
-            number of units shared out evenly, which needs that number to be public.
+        texts_per_batch: Texts that each batch of units writes, one after another; ``None`` for all texts of a label.
+            More batches are smaller and faster; fewer batches are larger, and one record has less weight in them.
+        experts: s, the number of units that a batch is expected to have, by which sums are divided. ``None`` divides
+            the number of units evenly, which requires that number to be public.
         max_private_tokens: Room for a unit's own records in its prompt; longer ones are cut.
         max_records: Most records of one unit that are shown.
 

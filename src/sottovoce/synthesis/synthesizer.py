@@ -248,7 +248,7 @@ class Synthesizer:
         """Writes the texts.
 
         Args:
-            checkpoint: Where rounds are saved; without it a crash loses what was not handed over yet.
+            checkpoint: Where rounds are saved; without it a crash loses what was not released yet.
             run_state: From ``new_run_state``, where there is no checkpoint.
             on_token: Called with the progress since the last call, in tokens of texts at their longest, each time that
                 the texts of a charge were released, and not before.
@@ -258,9 +258,9 @@ class Synthesizer:
         Raises:
             BudgetExhaustedError: The run cannot be paid for, or what an interruption lost cannot be charged again;
                 nothing was charged and the model read nothing private.
-            ModelError: The model failed. What was charged stands, and a staged run can be resumed.
-            InputError: The run was charged for another request, as where the model keeps prompts apart differently
-                here. Nothing more was charged.
+            ModelError: The model failed. What was charged stands, and a run with a checkpoint can be resumed.
+            InputError: The run was charged for another request, for example because the model's isolation differs here.
+                Nothing more was charged.
         """
         run_state = dict(checkpoint.run_state) if checkpoint else dict(run_state or self.new_run_state())
         standings = self._standing(run_state)

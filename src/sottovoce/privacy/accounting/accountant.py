@@ -127,7 +127,7 @@ class RdpAccountant:
     """Adds events and reports the least of the bounds that are valid for them.
 
     Args:
-        adjacency: The relation for which every event's parameters were worked out.
+        adjacency: The adjacency for which every event's parameters were computed.
         unit: The privacy unit, for reports.
 
     Example:
@@ -166,12 +166,12 @@ class RdpAccountant:
 
         Args:
             delta: Failure probability, shared between the events' own failures and the conversion.
-            bounds: Names from ``BOUNDS`` to restrict it to, or to have one computed that takes long. Without names,
-                T6 and loss distributions are left out where they would take more than a fraction of a second.
+            bounds: Names from ``BOUNDS``, to restrict the report to them or to include one that takes long. Without
+                names, T6 and loss distributions are left out where they would take more than a fraction of a second.
 
         Raises:
             ParameterError: ``delta`` is not a probability, a bound has no such name, or so many releases are sampled
-                that nothing is known of them but by loss distributions, which would take too long.
+                that only loss distributions bound them, which would take too long.
         """
         delta = FAILURE.read("delta", delta)
         if unknown := sorted(set(bounds) - set(BOUNDS)):

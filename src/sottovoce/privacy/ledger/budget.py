@@ -83,7 +83,7 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> Budget:
-        """Reads ``EPSILON`` or ``EPSILON,DELTA``, then ``failure=DELTA`` and ``alpha=ORDER`` where wanted."""
+        """Reads ``EPSILON`` or ``EPSILON,DELTA``, then optionally ``failure=DELTA`` and ``alpha=ORDER``."""
         plain: list[str] = []
         named: dict[str, str] = {}
         for part in (part.strip() for part in text.split(",")):

@@ -233,12 +233,12 @@ class Ledger:
 
     @contextmanager
     def rows(self) -> Iterator[History]:
-        """The whole ledger as plain rows of one moment, for whoever checks them; entries are read as they are used."""
+        """A snapshot of the whole ledger as plain rows, for checks; entries are read as they are used."""
         with self._database.reading(verified=False) as connection, closing(read_entries(connection)) as entries:
             yield read_history(connection, entries)
 
     def verify(self) -> list[str]:
-        """Checks the file, the chain, every price and every balance; returns what is wrong, nothing if all is well."""
+        """Checks the file, the chain, every price and every balance; returns a list of the problems found."""
         with self._database.reading(verified=False) as connection, closing(read_entries(connection)) as entries:
             return [*self._database.faults(connection), *find_problems(read_history(connection, entries))]
 
