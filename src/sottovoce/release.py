@@ -22,7 +22,7 @@ from sottovoce.privacy.unit import Adjacency, ChangeType
 @final
 @dataclass(frozen=True)
 class Guarantee:
-    """The guarantee behind an answer, fixed before anything private is read (specification 6.2).
+    """The guarantee of an answer, fixed before anything private is read (specification 6.2).
 
     Attributes:
         method: Name of the method.
