@@ -231,7 +231,7 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def _object_of(line: str) -> dict[str, Any] | None:
-    """The JSON object of a line, if it can be written again as UTF-8 and read by whoever is strict about JSON."""
+    """The JSON object of a line, if it can be written as UTF-8 again and read by strict JSON readers."""
     try:
         values = json.loads(line)
         again = json.dumps(values, ensure_ascii=False, allow_nan=False)

@@ -61,7 +61,7 @@ class SeededRandomness:
 
 
 def require_secure(randomness: Randomness, *, synthetic: bool) -> None:
-    """Refuses a seeded source, except for records on which nobody's privacy hangs.
+    """Refuses a seeded source, except for records that are made up or published.
 
     Raises:
         ParameterError: It is one.

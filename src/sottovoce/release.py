@@ -57,7 +57,7 @@ def epsilon_in_words(certificate: Certified) -> str:
 @final
 @dataclass(frozen=True)
 class Guarantee:
-    """The guarantee behind an answer, fixed before anything private is read (specification 6.2).
+    """The guarantee of an answer, fixed before anything private is read (specification 6.2).
 
     Attributes:
         method: Name of the method.

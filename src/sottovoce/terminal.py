@@ -198,7 +198,7 @@ def waiting(words: str) -> Iterator[None]:
 
 @contextmanager
 def gated() -> Iterator[None]:
-    """Meanwhile everything written to stdout and stderr is escaped, whoever writes it: libraries, warnings, logs."""
+    """Meanwhile everything written to stdout and stderr is escaped, also by libraries, warnings and logs."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = _gate(sys.stdout, _Results), _gate(sys.stderr)
     try:
@@ -253,7 +253,7 @@ def _told() -> Iterator[None]:
 
 @final
 class _Gate(io.TextIOBase):
-    """A text stream that escapes what is written, and is no terminal to whoever asks."""
+    """A text stream that escapes what is written, and reports that it is no terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -62,7 +62,7 @@ class Engine(Protocol):
 
 
 class Progress(Protocol):
-    """Where the sums of the first units are kept, so that a run that was stopped goes on behind them."""
+    """Where the sums of the first units are kept, so that a run that was stopped continues after them."""
 
     def found(self, order: str) -> Summed | None:
         """How many units were added up, and their sums.

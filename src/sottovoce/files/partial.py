@@ -75,7 +75,7 @@ class PartialFile:
         return os.fstat(self._stream.fileno()).st_size == 0
 
     def keep(self, content: bytes) -> None:
-        """Cuts off what stands behind the whole rows of ``content``, its beginning; rows are appended behind them."""
+        """Cuts the file after the whole rows of ``content``, its beginning; rows are appended after them."""
         self._stream.truncate(len(content))
         self._stream.seek(len(content))
         if content and not content.endswith(b"\n"):

@@ -81,7 +81,7 @@ class GaussianNoisyMax(Checked, SelectionMechanism):
         return [float(p) for p in np.exp(self.log_law(scores))]
 
     def log_law(self, scores: Scores) -> FloatArray:
-        """By summation over 40 standard deviations, in logs: a count that is far behind has a finite one, too.
+        """By summation over 40 standard deviations, in logs: a count far below the largest has a finite one, too.
 
         Beyond 1,000 grid steps of noise by quadrature, as if it were continuous: equal noisy scores are then too rare
         to matter, and about 1e-7 is lost.
@@ -130,7 +130,7 @@ def argmax_law(means: FloatArray) -> list[float]:
 
 
 def log_argmax_law(means: FloatArray) -> FloatArray:
-    """Natural logs of ``argmax_law``, shape (variables,); finite however far behind a mean is."""
+    """Natural logs of ``argmax_law``, shape (variables,); finite however far below the largest a mean is."""
     from scipy.special import log_ndtr
 
     at = np.arange(means.min() - 9.0, means.max() + 9.0, 1 / 64)

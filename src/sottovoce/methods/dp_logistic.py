@@ -46,7 +46,7 @@ REACH: Final = 1.5
 MOST_REACH: Final = 120.0
 """At most so much, or eight iterations overshoot where there is little noise."""
 AVERAGED: Final = 2
-"""The weights are the mean behind so many last iterations."""
+"""How many of the last iterations the weights are averaged over."""
 DISCOUNT: Final = 1.6
 """How much the known noise of a score takes off its weight beside the label's name."""
 EVEN_NOISE: Final = 0.15

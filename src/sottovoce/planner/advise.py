@@ -45,7 +45,7 @@ KNOWN, UNKNOWN = "own", "made up"
 @final
 @dataclass(frozen=True)
 class _Family:
-    """A method: as typed behind ``--method``, as the grid calls it, and the event that prices an answer."""
+    """A method: its name after ``--method``, its name in the grid, and the event that prices an answer."""
 
     method: str
     measured: str

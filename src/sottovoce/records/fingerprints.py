@@ -82,7 +82,7 @@ _LONG_WORD: Final = re.compile(rf"[^\W\d_]{{{LETTERS},}}")
 _DIGITS: Final = re.compile(r"\d+")
 _MAIL: Final = re.compile(r"[^@]@[^@]+\.[^@]")
 _PATH: Final = re.compile(r"^[^/\\]+\.[A-Za-z]{2,}/|[/\\][^/\\]*\.[A-Za-z][A-Za-z0-9]{0,4}$")
-"""A host's name before the first slash, or a file's ending behind the last one."""
+"""A host's name before the first slash, or a file's ending after the last one."""
 _TURN: Final = re.compile(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[0-9]|(?<=[0-9])[A-Za-z]")
 _CALENDAR: Final = re.compile(
     r"(?<![^\W\d_])(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs?)?|fri|sat(?:ur)?|sun)(?:day)?|jan(?:uary)?|feb(?:ruary)?"
@@ -99,7 +99,7 @@ _ZONE: Final = re.compile(
     r"| ?[+-]\d\d:?\d\d \((?:[\w.-]{1,24} ){1,3}time\))$",
     re.IGNORECASE,
 )
-"""A zone's full name, at a text's end and right behind a clock time: one of ``time_zones.txt`` (``[Europe/Berlin]``),
+"""A zone's full name, at a text's end and right after a clock time: one of ``time_zones.txt`` (``[Europe/Berlin]``),
 in brackets also one without a slash (``[Japan]``), and behind an offset ``(Central European Standard Time)``. Elsewhere
 the same characters are a path, a place or a sentence."""
 _WORD: Final = re.compile(

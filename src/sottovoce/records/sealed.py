@@ -234,7 +234,7 @@ class PrivateRecords(Opaque):
         return self._count
 
     def __bool__(self) -> bool:
-        """Always true: there is at least one record, and how many there are is not told."""
+        """Always true: there is at least one record, and the number of records is not revealed."""
         return True
 
     def with_public_size(self) -> PrivateRecords:

@@ -24,7 +24,7 @@ NOTHING: Final = ""
 @final
 @dataclass(frozen=True)
 class WriterGame:
-    """Records as examples of a prompt, a question behind them, and what the model writes.
+    """Records as examples of a prompt, a question after them, and the text that the model writes.
 
     Attributes:
         writer: The model.

@@ -43,7 +43,7 @@ def address(randomness: Randomness) -> str:
 
 
 def planted_in(rows: Sequence[Row], task: Task, randomness: Randomness) -> tuple[list[Row], Secrets]:
-    """Records with a made-up address behind the first text of each, and these addresses alone."""
+    """Records with a made-up address after the first text of each, and these addresses alone."""
     field = task.fields[0]
     addresses = [address(randomness) for _ in rows]
     planted = [

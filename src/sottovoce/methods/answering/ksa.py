@@ -46,7 +46,7 @@ from sottovoce.randomness import Randomness
 
 JOINT, TEST, ONE_SHOT = "joint", "ptr", "one-shot"
 HINT = "Use these words where they fit: {words}."
-"""Goes behind the instruction of the final prompt."""
+"""Follows the instruction of the final prompt."""
 
 
 @final

@@ -57,7 +57,7 @@ TOP_1, TOP_K = "top-1", "top-k"
 PUBLIC_AXIS: Final = 3
 """Public answers for every principal axis of theirs: with fewer, axes are random ones from a published seed."""
 HINT: Final = "Several answers were suggested, the most common one first. Give the best answer.\n{answers}"
-"""Goes behind the instruction of the last prompt."""
+"""Follows the instruction of the last prompt."""
 
 
 @final

@@ -20,7 +20,7 @@ from sottovoce.privacy.step_costs import StepCost
 from sottovoce.privacy.unit import Adjacency, ChangeType, is_drop
 
 PLAN_BOUNDS: Final = ("pure", "RDP", "zCDP")
-"""Bounds that a plan is calibrated by unless told otherwise. A zCDP ledger wants ``("zCDP",)``."""
+"""The bounds by which a plan is calibrated by default. A zCDP ledger wants ``("zCDP",)``."""
 
 MOST_TOKENS: Final = 10**6
 
