@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -45,6 +45,7 @@ from sottovoce.benchmarks.reporting.plots import OPENINGS, draw_all
 from sottovoce.benchmarks.reporting.report import write_markdown, write_report
 from sottovoce.errors import InputError
 from sottovoce.files.outputs import begins_as, refuse_existing, write_new
+from sottovoce.planner.frontier import KEPT_BACK, TABLE, packaged_tables
 
 SHOWN_EPSILON, SHOWN_RECORDS, SHOWN_ADJACENCY = 4.0, 240, "replace-one"
 """What the figure and the shorter tables show."""
@@ -56,9 +57,14 @@ def section(result: Result) -> ReportSection:
     return section_of(Frontier(compact([result])))
 
 
-def section_of(frontier: Frontier) -> ReportSection:
-    """Tables and figures of a compact file."""
-    tables = [_by_questions(frontier), _by_pool(frontier)]
+def section_of(frontier: Frontier, others: Sequence[Frontier] = ()) -> ReportSection:
+    """Tables and figures of a compact file.
+
+    Args:
+        frontier: What is shown.
+        others: Files of further sets, or of more seeds, of which what was measured again is shown, too.
+    """
+    tables = [*_before_and_now([frontier, *others]), _by_questions(frontier), _by_pool(frontier)]
     for adjacency in frontier.adjacencies:
         tables += [_by_records(frontier, adjacency, epsilon) for epsilon in frontier.epsilons]
     figures = [figure for names in (OWN, UNKNOWN) if (figure := _figure(frontier, names))]
@@ -139,6 +145,55 @@ def _by_pool(frontier: Frontier) -> Table:
                 rows.append((*kind, str(records), *row))
     note = f"Total epsilon {epsilon:g} at delta {DELTA:g}, {adjacency}: what the public texts do."
     return Table("By the kind of pool", columns, rows, note)
+
+
+def _before_and_now(frontiers: Sequence[Frontier]) -> list[Table]:
+    """What was measured again after a change, beside zero-shot, and what stood there before."""
+    measured: dict[tuple[str, str], tuple[int, Mapping[str, float], Mapping[str, float]]] = {}
+    for frontier in sorted(frontiers, key=lambda frontier: int(frontier.content["settings"]["seeds"])):
+        for run in frontier.content["runs"]:
+            for task, methods in run.get("before", {}).items():
+                for name, before in methods.items():
+                    now = frontier.beside(task, name)
+                    if before and now:
+                        measured[name, task] = int(frontier.content["settings"]["seeds"]), before, now
+    if not measured:
+        return []
+    sets = packaged_tables().sets
+    uses = {task: sets[task].use if task in sets else TABLE for _, task in measured}
+    rows = []
+    for name in dict.fromkeys(name for name, _ in measured):
+        for use, said in ((TABLE, "advice"), (KEPT_BACK, "kept back")):
+            found = {task: measured[other, task] for other, task in measured if other == name and uses[task] == use}
+            for task, (seeds, before, now) in found.items():
+                rows.append((name, task, said, str(seeds), *_change(before, now)))
+            if len(found) > 1:
+                sums = [_sum([part[place] for part in found.values()]) for place in (1, 2)]
+                rows.append((name, f"all {len(found)}", said, "", *_change(*sums)))
+    columns = (
+        "method", "set", "used for", "seeds", "cells", "lead, before", "lead, now", "below, before", "below, now",
+        "worst, before", "worst, now",
+    )  # fmt: skip
+    note = (
+        "Own label names. Cells: every pool, adjacency, number of records and total epsilon. Lead: mean points over "
+        "zero-shot. Below: cells more than one point below zero-shot, by their means over seeds. Worst: the least "
+        "lead. Advice: sets that sotto plan reads. Kept back: sets for checks of it alone."
+    )
+    return [Table("Beside zero-shot, before a change and now", columns, rows, note)]
+
+
+def _change(before: Mapping[str, float], now: Mapping[str, float]) -> Iterator[str]:
+    yield f"{now['cells']:g}"
+    for name, form in (("lead", "+.1f"), ("below", "g"), ("worst", "+.1f")):
+        yield from (f"{found[name]:{form}}" for found in (before, now))
+
+
+def _sum(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    cells = sum(part["cells"] for part in parts)
+    return {
+        "cells": cells, "lead": sum(part["lead"] * part["cells"] for part in parts) / cells,
+        "below": sum(part["below"] for part in parts), "worst": min(part["worst"] for part in parts),
+    }  # fmt: skip
 
 
 def _shown(frontier: Frontier) -> tuple[str, float]:
@@ -257,12 +312,15 @@ def _about(frontier: Frontier) -> list[tuple[str, str]]:
 
 def _again(frontier: Frontier) -> Iterator[str]:
     """Which methods were measured again after a change, and where."""
-    runs: dict[str, list[str]] = {}
+    runs: dict[tuple[str, str], list[str]] = {}
     for run in frontier.content["runs"]:
         if "methods" in run:
-            runs.setdefault(" and ".join(run["methods"]), []).extend(run["tasks"])
-    for methods, tasks in runs.items():
-        yield f"{methods}, changed since, on {', '.join(tasks)}; on other sets their figures are of before"
+            names = " and ".join(run["names"])
+            runs.setdefault((" and ".join(run["methods"]), names), []).extend(run["tasks"])
+    for (methods, names), tasks in runs.items():
+        left = [task for task, kind in frontier.kinds if kind in names and task not in tasks]
+        rest = f"; on {', '.join(dict.fromkeys(left))} their figures are of before" if left else ""
+        yield f"{methods}, changed since, under {names} label names on {', '.join(tasks)}{rest}"
 
 
 def main(argv: Sequence[str]) -> None:
@@ -284,7 +342,8 @@ def main(argv: Sequence[str]) -> None:
         again = [Result.read(found) for found in sorted(args.again.rglob(f"{NAME}*.json"))]
         one = args.file or file
         write_new(one, as_text(renewed(Frontier.read(one).content, again)), replaces=_is_compact)
-    shown = [section_of(Frontier.read(file))]
+    others = [Frontier.read(other) for other in sorted(args.out.glob(f"{NAME}-*.json"))]
+    shown = [section_of(Frontier.read(file), others)]
     refuse_existing(page, begins_as(OPENINGS["md"]))
     draw_all(shown, figures)
     title, introduction = family_of(shown)
