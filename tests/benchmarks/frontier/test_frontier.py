@@ -193,8 +193,8 @@ def test_what_is_measured_again_takes_the_place_of_what_was():
     assert grid.cell(("agnews", "own"), "class-means", *place).values == (50.0, 52.0)
     assert grid.cell(("agnews", "own"), "choice", *place).values == (71.0, 75.0)
     assert grid.cell(("agnews", "own"), e.FULL, 240).values == (80.0, 82.0)
-    about = dict(section_of(grid).about)
-    assert about["Measured again"] == "class-means, changed since, under own label names on agnews"
+    again_on = "Measured again: class-means, changed since, under own label names on agnews"
+    assert section_of(grid).reading[0] == f"{again_on}."
     table = section_of(grid).tables[0]
     assert table.title == "Beside zero-shot, before a change and now"
     assert table.rows == [("class-means", "agnews", "advice", "2", "1", "+11.0", "-10.0", "0", "1", "+11.0", "-10.0")]
@@ -204,8 +204,8 @@ def test_sets_whose_figures_are_of_before_are_named():
     other = small()
     cells = [replace(cell, key=replace(cell.key, task="trec")) for cell in other.cells]
     both = compact([small(), replace(other, settings=replace(other.settings, tasks=("trec",)), cells=cells)])
-    about = dict(section_of(Frontier(renewed(both, [again(50.0, 52.0)]))).about)
-    assert about["Measured again"].endswith("on agnews; on trec their figures are of before")
+    reading = section_of(Frontier(renewed(both, [again(50.0, 52.0)]))).reading
+    assert reading[0].endswith("on agnews; on trec their figures are of before.")
 
 
 def test_of_more_seeds_than_the_file_has_the_first_count_and_files_with_more_are_shown():

@@ -257,6 +257,7 @@ def _line_at(name: str, x: Sequence[float], cells: Sequence[Cell | None], *, ref
 
 def _reading(frontier: Frontier) -> Iterator[str]:
     """What was found, in sentences made from the figures."""
+    yield from _again(frontier)
     adjacency, epsilon = _shown(frontier)
     measured, ahead, below, worst = 0, 0, 0, math.inf
     for kind in frontier.kinds:
@@ -304,7 +305,6 @@ def _about(frontier: Frontier) -> list[tuple[str, str]]:
         ("Packages", packages),
         ("Commit", str(machine.get("commit"))),
         *([("Changed since", str(content["since"]))] if "since" in content else []),
-        *[("Measured again", text) for text in _again(frontier)],
         ("Time", f"{sum(run['seconds'] for run in content['runs']):.0f} s"),
         ("Command", f"sotto bench run {NAME} --seeds {settings['seeds']} --queries {settings['queries']}"),
     ]
@@ -320,7 +320,7 @@ def _again(frontier: Frontier) -> Iterator[str]:
     for (methods, names), tasks in runs.items():
         left = [task for task, kind in frontier.kinds if kind in names and task not in tasks]
         rest = f"; on {', '.join(dict.fromkeys(left))} their figures are of before" if left else ""
-        yield f"{methods}, changed since, under {names} label names on {', '.join(tasks)}{rest}"
+        yield f"Measured again: {methods}, changed since, under {names} label names on {', '.join(tasks)}{rest}."
 
 
 def main(argv: Sequence[str]) -> None:
