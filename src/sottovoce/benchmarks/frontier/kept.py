@@ -241,14 +241,15 @@ class Frontier:
 
     def beside(self, task: str, method: str) -> dict[str, float] | None:
         """A method beside zero-shot on one set under own label names, over every pool, price, adjacency and number of
-        records: how many cells, their mean lead in points, how many more than a point below, and the worst lead.
+        records: seeds, how many cells, their mean lead in points, how many more than a point below, and the worst lead.
         """
         floor = self.cell((task, OWN), e.ZERO_SHOT)
         cells = [cell for place, cell in self._cells.items() if place[:3] == (task, OWN, method)]
         if floor is None or not cells:
             return None
-        leads = [cell.mean - floor.mean for cell in cells]
+        leads = [cell.mean - float(np.mean(floor.values[: len(cell.values)])) for cell in cells]
         return {
-            "cells": len(leads), "lead": round(float(np.mean(leads)), 2),
+            "seeds": min(len(cell.values) for cell in cells), "cells": len(leads),
+            "lead": round(float(np.mean(leads)), 2),
             "below": sum(lead < -1 for lead in leads), "worst": round(min(leads), 2),
         }  # fmt: skip

@@ -149,14 +149,14 @@ def _by_pool(frontier: Frontier) -> Table:
 
 def _before_and_now(frontiers: Sequence[Frontier]) -> list[Table]:
     """What was measured again after a change, beside zero-shot, and what stood there before."""
-    measured: dict[tuple[str, str], tuple[int, Mapping[str, float], Mapping[str, float]]] = {}
+    measured: dict[tuple[str, str], tuple[Mapping[str, float], Mapping[str, float]]] = {}
     for frontier in sorted(frontiers, key=lambda frontier: int(frontier.content["settings"]["seeds"])):
         for run in frontier.content["runs"]:
             for task, methods in run.get("before", {}).items():
                 for name, before in methods.items():
                     now = frontier.beside(task, name)
                     if before and now:
-                        measured[name, task] = int(frontier.content["settings"]["seeds"]), before, now
+                        measured[name, task] = before, now
     if not measured:
         return []
     sets = packaged_tables().sets
@@ -165,10 +165,10 @@ def _before_and_now(frontiers: Sequence[Frontier]) -> list[Table]:
     for name in dict.fromkeys(name for name, _ in measured):
         for use, said in ((TABLE, "advice"), (KEPT_BACK, "kept back")):
             found = {task: measured[other, task] for other, task in measured if other == name and uses[task] == use}
-            for task, (seeds, before, now) in found.items():
-                rows.append((name, task, said, str(seeds), *_change(before, now)))
+            for task, (before, now) in found.items():
+                rows.append((name, task, said, f"{now['seeds']:g}", *_change(before, now)))
             if len(found) > 1:
-                sums = [_sum([part[place] for part in found.values()]) for place in (1, 2)]
+                sums = [_sum([part[place] for part in found.values()]) for place in (0, 1)]
                 rows.append((name, f"all {len(found)}", said, "", *_change(*sums)))
     columns = (
         "method", "set", "used for", "seeds", "cells", "lead, before", "lead, now", "below, before", "below, now",
