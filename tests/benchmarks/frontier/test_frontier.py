@@ -208,6 +208,14 @@ def test_sets_whose_figures_are_of_before_are_named():
     assert reading[0].endswith("on agnews; on trec their figures are of before.")
 
 
+def test_fewer_seeds_are_compared_with_zero_shot_on_the_same_ones_and_named():
+    one = replace(again(50.0), settings=replace(again(50.0).settings, seeds=1))
+    one = replace(one, cells=[replace(cell, values=cell.values[:1]) for cell in one.cells])
+    section = section_of(Frontier(renewed(compact([small()]), [one])))
+    assert section.reading[0].endswith("on agnews (1 seeds).")
+    assert section.tables[0].rows[0][-3:] == ("1", "+11.0", "-10.0")  # 50 beside 60, the first seed of 60 and 62
+
+
 def test_of_more_seeds_than_the_file_has_the_first_count_and_files_with_more_are_shown():
     def with_a_third(result: Result) -> Result:
         cells = [replace(cell, values=(*cell.values, 99.0)) for cell in result.cells]

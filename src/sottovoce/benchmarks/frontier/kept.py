@@ -102,7 +102,8 @@ def renewed(grid: Mapping[str, Any], results: Iterable[Result]) -> dict[str, Any
                 lines[_place(line)] = line
         methods = result.settings.methods
         before = {task: {name: old.beside(task, name) for name in methods} for task in result.settings.tasks}
-        kept = {"methods": methods, "names": result.settings.names, "before": before}
+        settings = {"methods": methods, "names": result.settings.names, "seeds": result.settings.seeds}
+        kept = {**settings, "before": before}
         runs += [{**run, **kept} for run in again["runs"]]
     return {**grid, "runs": runs, "lines": list(lines.values())}
 
@@ -157,6 +158,11 @@ def quoted(folder: Path = PRISM) -> list[dict[str, Any]]:
                 if place not in best or cell.mean > float(np.mean(best[place]["v"])):
                     best[place] = entry
     return list(best.values())
+
+
+def lead_of(cell: Cell, floor: Cell) -> float:
+    """Points over zero-shot on the same seeds, of which zero-shot may have more."""
+    return cell.mean - float(np.mean(floor.values[: len(cell.values)]))
 
 
 @final
@@ -247,7 +253,7 @@ class Frontier:
         cells = [cell for place, cell in self._cells.items() if place[:3] == (task, OWN, method)]
         if floor is None or not cells:
             return None
-        leads = [cell.mean - float(np.mean(floor.values[: len(cell.values)])) for cell in cells]
+        leads = [lead_of(cell, floor) for cell in cells]
         return {
             "seeds": min(len(cell.values) for cell in cells), "cells": len(leads),
             "lead": round(float(np.mean(leads)), 2),

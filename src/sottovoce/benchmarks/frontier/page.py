@@ -34,6 +34,7 @@ from sottovoce.benchmarks.frontier.kept import (
     Frontier,
     as_text,
     compact,
+    lead_of,
     renewed,
 )
 from sottovoce.benchmarks.harness import evaluation as e
@@ -268,8 +269,9 @@ def _reading(frontier: Frontier) -> Iterator[str]:
             if once and each and floor:
                 measured += 1
                 ahead += once.mean >= each.mean
-                below += once.mean < floor.mean - 1
-                worst = min(worst, once.mean - floor.mean)
+                lead = lead_of(once, floor)
+                below += lead < -1
+                worst = min(worst, lead)
     yield (
         f"At epsilon {epsilon:g} in all, {adjacency}, the best method that pays once is as good as the best per-answer "
         f"method at 100 questions, or better, in {ahead} of {measured} cells, and answers any number of questions."
@@ -278,7 +280,7 @@ def _reading(frontier: Frontier) -> Iterator[str]:
         yield f"It is more than one point below zero-shot in {below} of them; the worst cell is {worst:+.1f} points."
     for name in frontier.fitters:
         gaps = [
-            (cell.mean - floor.mean, kind, records)
+            (lead_of(cell, floor), kind, records)
             for kind in frontier.kinds
             for records in frontier.records
             if (cell := frontier.best(kind, [name], ANY_POOL, records, adjacency, epsilon))
@@ -312,15 +314,18 @@ def _about(frontier: Frontier) -> list[tuple[str, str]]:
 
 def _again(frontier: Frontier) -> Iterator[str]:
     """Which methods were measured again after a change, and where."""
-    runs: dict[tuple[str, str], list[str]] = {}
+    runs: dict[tuple[str, str], dict[str, int]] = {}
     for run in frontier.content["runs"]:
         if "methods" in run:
             names = " and ".join(run["names"])
-            runs.setdefault((" and ".join(run["methods"]), names), []).extend(run["tasks"])
+            seeds = {task: int(run["seeds"]) for task in run["tasks"]}
+            runs.setdefault((" and ".join(run["methods"]), names), {}).update(seeds)
+    usual = int(frontier.content["settings"]["seeds"])
     for (methods, names), tasks in runs.items():
+        on = ", ".join(f"{task} ({seeds} seeds)" if seeds < usual else task for task, seeds in tasks.items())
         left = [task for task, kind in frontier.kinds if kind in names and task not in tasks]
         rest = f"; on {', '.join(dict.fromkeys(left))} their figures are of before" if left else ""
-        yield f"Measured again: {methods}, changed since, under {names} label names on {', '.join(tasks)}{rest}."
+        yield f"Measured again: {methods}, changed since, under {names} label names on {on}{rest}."
 
 
 def main(argv: Sequence[str]) -> None:
