@@ -193,8 +193,39 @@ def test_what_is_measured_again_takes_the_place_of_what_was():
     assert grid.cell(("agnews", "own"), "class-means", *place).values == (50.0, 52.0)
     assert grid.cell(("agnews", "own"), "choice", *place).values == (71.0, 75.0)
     assert grid.cell(("agnews", "own"), e.FULL, 240).values == (80.0, 82.0)
-    about = dict(section_of(grid).about)
-    assert about["Measured again"].startswith("class-means, changed since, on agnews;")
+    again_on = "Measured again: class-means, changed since, under own label names on agnews"
+    assert section_of(grid).reading[0] == f"{again_on}."
+    table = section_of(grid).tables[0]
+    assert table.title == "Beside zero-shot, before a change and now"
+    assert table.rows == [("class-means", "agnews", "advice", "2", "1", "+11.0", "-10.0", "0", "1", "+11.0", "-10.0")]
+
+
+def test_sets_whose_figures_are_of_before_are_named():
+    other = small()
+    cells = [replace(cell, key=replace(cell.key, task="trec")) for cell in other.cells]
+    both = compact([small(), replace(other, settings=replace(other.settings, tasks=("trec",)), cells=cells)])
+    reading = section_of(Frontier(renewed(both, [again(50.0, 52.0)]))).reading
+    assert reading[0].endswith("on agnews; on trec their figures are of before.")
+
+
+def test_fewer_seeds_are_compared_with_zero_shot_on_the_same_ones_and_named():
+    one = replace(again(50.0), settings=replace(again(50.0).settings, seeds=1))
+    one = replace(one, cells=[replace(cell, values=cell.values[:1]) for cell in one.cells])
+    section = section_of(Frontier(renewed(compact([small()]), [one])))
+    assert section.reading[0].endswith("on agnews (1 seeds).")
+    assert section.tables[0].rows[0][-3:] == ("1", "+11.0", "-10.0")  # 50 beside 60, the first seed of 60 and 62
+
+
+def test_of_more_seeds_than_the_file_has_the_first_count_and_files_with_more_are_shown():
+    def with_a_third(result: Result) -> Result:
+        cells = [replace(cell, values=(*cell.values, 99.0)) for cell in result.cells]
+        return replace(result, settings=replace(result.settings, seeds=3), cells=cells)
+
+    result = with_a_third(again(50.0, 52.0))
+    few, more = (Frontier(renewed(compact([first]), [result])) for first in (small(), with_a_third(small())))
+    assert few.cell(("agnews", "own"), "class-means", 240, BUNDLED, "replace-one", 4.0).values == (50.0, 52.0)
+    tables = [section_of(few, [more]).tables[0], section_of(more, [few]).tables[0]]
+    assert [row[3] for table in tables for row in table.rows] == ["3", "3"]
 
 
 def test_what_changed_since_stands_on_the_page():

@@ -17,7 +17,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from sottovoce.benchmarks.harness import evaluation as e
-from sottovoce.benchmarks.harness.datasets import UNKNOWN
+from sottovoce.benchmarks.harness.datasets import OWN, UNKNOWN
 from sottovoce.benchmarks.harness.experiment import ALREADY_NAMED, Cell, Key, Result
 from sottovoce.errors import InputError
 
@@ -83,12 +83,16 @@ def compact(results: Sequence[Result]) -> dict[str, Any]:
 def renewed(grid: Mapping[str, Any], results: Iterable[Result]) -> dict[str, Any]:
     """A compact file in which some methods were measured again, on the same draws.
 
+    Of a result with more seeds as many count as the file has. Each run keeps how the replaced figures stood beside
+    zero-shot.
+
     Raises:
         InputError: A result has other draws, which shows in what zero-shot answers, or sets that the file lacks.
     """
-    lines, runs = {_place(line): line for line in grid["lines"]}, list(grid["runs"])
+    lines, runs, old = {_place(line): line for line in grid["lines"]}, list(grid["runs"]), Frontier(grid)
     for result in results:
-        again = compact([result])
+        cells = [replace(cell, values=cell.values[: grid["settings"]["seeds"]]) for cell in result.cells]
+        again = compact([replace(result, cells=cells)])
         for line in again["lines"]:
             if line["m"] == e.ZERO_SHOT:
                 before, after = lines.get(_place(line), {"v": [[]]})["v"][0], line["v"][0]
@@ -96,7 +100,11 @@ def renewed(grid: Mapping[str, Any], results: Iterable[Result]) -> dict[str, Any
                     raise InputError(f"Zero-shot on {line['t']!r} is not what it was: the result has other draws.")
             elif line["m"] not in REFERENCES:
                 lines[_place(line)] = line
-        runs += [{**run, "methods": list(result.settings.methods)} for run in again["runs"]]
+        methods = result.settings.methods
+        before = {task: {name: old.beside(task, name) for name in methods} for task in result.settings.tasks}
+        settings = {"methods": methods, "names": result.settings.names, "seeds": result.settings.seeds}
+        kept = {**settings, "before": before}
+        runs += [{**run, **kept} for run in again["runs"]]
     return {**grid, "runs": runs, "lines": list(lines.values())}
 
 
@@ -150,6 +158,11 @@ def quoted(folder: Path = PRISM) -> list[dict[str, Any]]:
                 if place not in best or cell.mean > float(np.mean(best[place]["v"])):
                     best[place] = entry
     return list(best.values())
+
+
+def lead_of(cell: Cell, floor: Cell) -> float:
+    """Points over zero-shot on the same seeds, of which zero-shot may have more."""
+    return cell.mean - float(np.mean(floor.values[: len(cell.values)]))
 
 
 @final
@@ -231,3 +244,18 @@ class Frontier:
             cells = (self.cell(kind, method, records, option, adjacency, epsilon) for option in options)
             found += [cell for cell in cells if cell][:1]
         return max(found, key=lambda cell: cell.mean, default=None)
+
+    def beside(self, task: str, method: str) -> dict[str, float] | None:
+        """A method beside zero-shot on one set under own label names, over every pool, price, adjacency and number of
+        records: seeds, how many cells, their mean lead in points, how many more than a point below, and the worst lead.
+        """
+        floor = self.cell((task, OWN), e.ZERO_SHOT)
+        cells = [cell for place, cell in self._cells.items() if place[:3] == (task, OWN, method)]
+        if floor is None or not cells:
+            return None
+        leads = [lead_of(cell, floor) for cell in cells]
+        return {
+            "seeds": min(len(cell.values) for cell in cells), "cells": len(leads),
+            "lead": round(float(np.mean(leads)), 2),
+            "below": sum(lead < -1 for lead in leads), "worst": round(min(leads), 2),
+        }  # fmt: skip

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +34,7 @@ from sottovoce.benchmarks.frontier.kept import (
     Frontier,
     as_text,
     compact,
+    lead_of,
     renewed,
 )
 from sottovoce.benchmarks.harness import evaluation as e
@@ -45,6 +46,7 @@ from sottovoce.benchmarks.reporting.plots import OPENINGS, draw_all
 from sottovoce.benchmarks.reporting.report import write_markdown, write_report
 from sottovoce.errors import InputError
 from sottovoce.files.outputs import begins_as, refuse_existing, write_new
+from sottovoce.planner.frontier import KEPT_BACK, TABLE, packaged_tables
 
 SHOWN_EPSILON, SHOWN_RECORDS, SHOWN_ADJACENCY = 4.0, 240, "replace-one"
 """What the figure and the shorter tables show."""
@@ -56,9 +58,14 @@ def section(result: Result) -> ReportSection:
     return section_of(Frontier(compact([result])))
 
 
-def section_of(frontier: Frontier) -> ReportSection:
-    """Tables and figures of a compact file."""
-    tables = [_by_questions(frontier), _by_pool(frontier)]
+def section_of(frontier: Frontier, others: Sequence[Frontier] = ()) -> ReportSection:
+    """Tables and figures of a compact file.
+
+    Args:
+        frontier: What is shown.
+        others: Files of further sets, or of more seeds, of which what was measured again is shown, too.
+    """
+    tables = [*_before_and_now([frontier, *others]), _by_questions(frontier), _by_pool(frontier)]
     for adjacency in frontier.adjacencies:
         tables += [_by_records(frontier, adjacency, epsilon) for epsilon in frontier.epsilons]
     figures = [figure for names in (OWN, UNKNOWN) if (figure := _figure(frontier, names))]
@@ -141,6 +148,55 @@ def _by_pool(frontier: Frontier) -> Table:
     return Table("By the kind of pool", columns, rows, note)
 
 
+def _before_and_now(frontiers: Sequence[Frontier]) -> list[Table]:
+    """What was measured again after a change, beside zero-shot, and what stood there before."""
+    measured: dict[tuple[str, str], tuple[Mapping[str, float], Mapping[str, float]]] = {}
+    for frontier in sorted(frontiers, key=lambda frontier: int(frontier.content["settings"]["seeds"])):
+        for run in frontier.content["runs"]:
+            for task, methods in run.get("before", {}).items():
+                for name, before in methods.items():
+                    now = frontier.beside(task, name)
+                    if before and now:
+                        measured[name, task] = before, now
+    if not measured:
+        return []
+    sets = packaged_tables().sets
+    uses = {task: sets[task].use if task in sets else TABLE for _, task in measured}
+    rows = []
+    for name in dict.fromkeys(name for name, _ in measured):
+        for use, said in ((TABLE, "advice"), (KEPT_BACK, "kept back")):
+            found = {task: measured[other, task] for other, task in measured if other == name and uses[task] == use}
+            for task, (before, now) in found.items():
+                rows.append((name, task, said, f"{now['seeds']:g}", *_change(before, now)))
+            if len(found) > 1:
+                sums = [_sum([part[place] for part in found.values()]) for place in (0, 1)]
+                rows.append((name, f"all {len(found)}", said, "", *_change(*sums)))
+    columns = (
+        "method", "set", "used for", "seeds", "cells", "lead, before", "lead, now", "below, before", "below, now",
+        "worst, before", "worst, now",
+    )  # fmt: skip
+    note = (
+        "Own label names. Cells: every pool, adjacency, number of records and total epsilon. Lead: mean points over "
+        "zero-shot. Below: cells more than one point below zero-shot, by their means over seeds. Worst: the least "
+        "lead. Advice: sets that sotto plan reads. Kept back: sets for checks of it alone."
+    )
+    return [Table("Beside zero-shot, before a change and now", columns, rows, note)]
+
+
+def _change(before: Mapping[str, float], now: Mapping[str, float]) -> Iterator[str]:
+    yield f"{now['cells']:g}"
+    for name, form in (("lead", "+.1f"), ("below", "g"), ("worst", "+.1f")):
+        yield from (f"{found[name]:{form}}" for found in (before, now))
+
+
+def _sum(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    cells = sum(part["cells"] for part in parts)
+    return {
+        "cells": cells, "lead": sum(part["lead"] * part["cells"] for part in parts) / cells,
+        "below": sum(part["below"] for part in parts), "worst": min(part["worst"] for part in parts),
+    }  # fmt: skip
+
+
 def _shown(frontier: Frontier) -> tuple[str, float]:
     adjacency = SHOWN_ADJACENCY if SHOWN_ADJACENCY in frontier.adjacencies else frontier.adjacencies[0]
     return adjacency, SHOWN_EPSILON if SHOWN_EPSILON in frontier.epsilons else frontier.epsilons[0]
@@ -202,6 +258,7 @@ def _line_at(name: str, x: Sequence[float], cells: Sequence[Cell | None], *, ref
 
 def _reading(frontier: Frontier) -> Iterator[str]:
     """What was found, in sentences made from the figures."""
+    yield from _again(frontier)
     adjacency, epsilon = _shown(frontier)
     measured, ahead, below, worst = 0, 0, 0, math.inf
     for kind in frontier.kinds:
@@ -212,8 +269,9 @@ def _reading(frontier: Frontier) -> Iterator[str]:
             if once and each and floor:
                 measured += 1
                 ahead += once.mean >= each.mean
-                below += once.mean < floor.mean - 1
-                worst = min(worst, once.mean - floor.mean)
+                lead = lead_of(once, floor)
+                below += lead < -1
+                worst = min(worst, lead)
     yield (
         f"At epsilon {epsilon:g} in all, {adjacency}, the best method that pays once is as good as the best per-answer "
         f"method at 100 questions, or better, in {ahead} of {measured} cells, and answers any number of questions."
@@ -222,7 +280,7 @@ def _reading(frontier: Frontier) -> Iterator[str]:
         yield f"It is more than one point below zero-shot in {below} of them; the worst cell is {worst:+.1f} points."
     for name in frontier.fitters:
         gaps = [
-            (cell.mean - floor.mean, kind, records)
+            (lead_of(cell, floor), kind, records)
             for kind in frontier.kinds
             for records in frontier.records
             if (cell := frontier.best(kind, [name], ANY_POOL, records, adjacency, epsilon))
@@ -249,7 +307,6 @@ def _about(frontier: Frontier) -> list[tuple[str, str]]:
         ("Packages", packages),
         ("Commit", str(machine.get("commit"))),
         *([("Changed since", str(content["since"]))] if "since" in content else []),
-        *[("Measured again", text) for text in _again(frontier)],
         ("Time", f"{sum(run['seconds'] for run in content['runs']):.0f} s"),
         ("Command", f"sotto bench run {NAME} --seeds {settings['seeds']} --queries {settings['queries']}"),
     ]
@@ -257,12 +314,18 @@ def _about(frontier: Frontier) -> list[tuple[str, str]]:
 
 def _again(frontier: Frontier) -> Iterator[str]:
     """Which methods were measured again after a change, and where."""
-    runs: dict[str, list[str]] = {}
+    runs: dict[tuple[str, str], dict[str, int]] = {}
     for run in frontier.content["runs"]:
         if "methods" in run:
-            runs.setdefault(" and ".join(run["methods"]), []).extend(run["tasks"])
-    for methods, tasks in runs.items():
-        yield f"{methods}, changed since, on {', '.join(tasks)}; on other sets their figures are of before"
+            names = " and ".join(run["names"])
+            seeds = {task: int(run["seeds"]) for task in run["tasks"]}
+            runs.setdefault((" and ".join(run["methods"]), names), {}).update(seeds)
+    usual = int(frontier.content["settings"]["seeds"])
+    for (methods, names), tasks in runs.items():
+        on = ", ".join(f"{task} ({seeds} seeds)" if seeds < usual else task for task, seeds in tasks.items())
+        left = [task for task, kind in frontier.kinds if kind in names and task not in tasks]
+        rest = f"; on {', '.join(dict.fromkeys(left))} their figures are of before" if left else ""
+        yield f"Measured again: {methods}, changed since, under {names} label names on {on}{rest}."
 
 
 def main(argv: Sequence[str]) -> None:
@@ -284,7 +347,8 @@ def main(argv: Sequence[str]) -> None:
         again = [Result.read(found) for found in sorted(args.again.rglob(f"{NAME}*.json"))]
         one = args.file or file
         write_new(one, as_text(renewed(Frontier.read(one).content, again)), replaces=_is_compact)
-    shown = [section_of(Frontier.read(file))]
+    others = [Frontier.read(other) for other in sorted(args.out.glob(f"{NAME}-*.json"))]
+    shown = [section_of(Frontier.read(file), others)]
     refuse_existing(page, begins_as(OPENINGS["md"]))
     draw_all(shown, figures)
     title, introduction = family_of(shown)
