@@ -228,6 +228,12 @@ def test_wrong_options_end_with_2_and_one_clear_line(capsys, arguments, told):
     assert len(err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("method", ["poe", "prism"])
+def test_an_option_may_be_called_as_an_argument_of_python_is(capsys, method):
+    assert run(["account", method, "-o", "name=x"]) == 2
+    assert "ParameterError: -o name is 'x'; it must be absent" in capsys.readouterr().err
+
+
 def test_an_option_that_nobody_has_is_refused(capsys):
     code, out, err = call(capsys, "poe", "--rate", 1, "--loudness", 3)
     assert (code, out) == (2, "")

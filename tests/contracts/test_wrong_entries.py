@@ -18,6 +18,8 @@ NEIGHBOURS = "does not hold"
 
 METHODS = [
     (methods.HalvedSensitivity, "neighbours", "log-ratios 2 wide, and 1 is allowed"),
+    (methods.LessNoiseWhereThePublicRowIsSure, "public rows", "the stated sensitivity follows the public row"),
+    (methods.TwiceAsMuchWhereThePublicRowIsFlat, "public rows", "its scores move by more than is stated"),
     (methods.HalvedVariance, "neighbours", "Renyi divergence"),
     (methods.TwiceThePrice, "price", "costs epsilon"),
     (methods.RemembersScores, "state", "keeps state"),

@@ -216,6 +216,16 @@ def test_a_round_that_was_picked_after_looking_has_no_certificate_of_its_own(tmp
     assert wrong(older.checks(found[number], icl.ledger, RECORDS)) == [CHARGED, PRICE]
 
 
+@pytest.mark.parametrize("delta", [1e-3, 0.9])
+def test_no_other_point_of_its_profile_takes_the_place_of_the_price_that_was_asked_for(made, delta):
+    honest, written, ledger = made
+    adjacency, isolation = Adjacency(honest.adjacency), Isolation(honest.isolation)
+    epsilon = RdpAccountant(adjacency).compose(event_from_json(honest.event)).report(delta).epsilon
+    words = statement_of(adjacency, honest.unit, epsilon, delta, honest.method, isolation, seeded=honest.seeded)
+    other = replace(honest, epsilon=epsilon, delta=delta, statement=words)
+    assert wrong(other.checks(written, ledger, RECORDS)) == [*wrong(honest.checks(written, ledger, RECORDS)), REQUEST]
+
+
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("first", range(5))
 def test_no_word_of_the_request_can_be_changed(made, first):

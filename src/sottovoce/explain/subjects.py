@@ -81,7 +81,7 @@ def registered_subjects() -> dict[str, Kind]:
     return dict(sorted(subjects.items()))
 
 
-def make_subject(name: str, **values: object) -> Subject:
+def make_subject(name: str, /, **values: object) -> Subject:
     """What is to be explained, from options as text or as numbers.
 
     Raises:

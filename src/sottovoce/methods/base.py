@@ -234,7 +234,7 @@ def read_method_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]
     return read_options(_METHODS, name, options)
 
 
-def make_method(name: str, **options: object) -> Method:
+def make_method(name: str, /, **options: object) -> Method:
     """Builds a method by name.
 
     Raises:

@@ -371,6 +371,10 @@ class Certificate:
             expected["texts"] = texts + (more if refundable else 0)
             if charges != (texts if refundable else 1) or more < 0:
                 return Check(what, False, f"{charges} charges were asked for, and it names {len(self.ledger)}")
+            if more == 0:
+                expected |= {"epsilon": request["epsilon"], "delta": request["delta"]}
+            elif self.epsilon < request["epsilon"] or not math.isclose(self.delta, self._times * request["delta"]):
+                return Check(what, False, "it is for less than was asked for, or at another delta")
         except _UNREADABLE:
             return Check(what, False, "the request cannot be read")
         differs = [name for name, value in expected.items() if canonical(getattr(self, name)) != canonical(value)]

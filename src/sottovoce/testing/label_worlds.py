@@ -50,6 +50,16 @@ PUBLIC: Final[Mapping[int, tuple[float, ...]]] = {
 }
 """What the model says without any record."""
 
+
+def public_rows(labels: int) -> tuple[tuple[float, ...], ...]:
+    """Further public rows: flat, sure of the first label, sure of the last."""
+    return (
+        (0.0,) * labels,
+        (0.0, *(-50.0,) * (labels - 1)),
+        (*(-9.0,) * (labels - 1), 0.0),
+    )
+
+
 QUESTION: Final[Query] = {"text": "which?"}
 SECRET: Final = "private words"
 """Stands in every private text, for checks of what a model is shown."""
@@ -76,10 +86,12 @@ CHANGES: Final = tuple(dict.fromkeys(Change(adjacency, change) for (_, adjacency
 """Every adjacency with every change type that the package knows for it."""
 
 
-def outputs(rows: Sequence[Sequence[float]], labels: int, change: Change) -> ExpertOutputs:
-    """Sealed outputs of experts that say these rows."""
+def outputs(
+    rows: Sequence[Sequence[float]], labels: int, change: Change, public: Sequence[float] | None = None
+) -> ExpertOutputs:
+    """Sealed outputs of experts that say these rows; the public row is that of ``PUBLIC`` unless another is given."""
     array = np.array(rows, dtype=np.float64).reshape(len(rows), labels)
-    return ExpertOutputs(array, change.change, change.adjacency, np.array(PUBLIC[labels]))
+    return ExpertOutputs(array, change.change, change.adjacency, np.array(PUBLIC[labels] if public is None else public))
 
 
 Rows = tuple[tuple[float, ...], ...]

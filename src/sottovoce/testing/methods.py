@@ -23,7 +23,8 @@ from sottovoce.experts.label_scores import ExpertOutputs, FloatArray
 from sottovoce.experts.partition import Partition
 from sottovoce.mechanisms.base import log_law
 from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling
-from sottovoce.privacy.unit import Adjacency
+from sottovoce.privacy.aggregates import Scores
+from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import label_sessions as sessions
 from sottovoce.testing import label_worlds as worlds
@@ -118,6 +119,7 @@ class _Method:
             self._order_of_experts(claims)
             self._neighbours(claims)
             self._smallest_worlds({**claims, **large})
+        self._public_rows()
         if self.first or self.full:
             self._sharp_draws(claims)
         self._sampler({**claims, **large})
@@ -285,6 +287,33 @@ class _Method:
                     problem = f"the stated sensitivity follows the data: {sorted(bounds, key=repr)}"
                     raise ContractError("isolation", self.subject, problem, f"{world} ({change})")
                 self.report.kept("isolation", 1, "summands that are functions of one expert")
+
+    def _public_rows(self) -> None:
+        """Whatever the model says without records, scores move by no more than is stated, and it is stated alike."""
+        method = self.method
+        if not isinstance(method, Selecting):
+            return
+        changes = [change for change in CHANGES if change.change.rows == 1]
+        for change, (labels, rows) in itertools.product(changes, worlds.ROWS.items()):
+            stated = {self._stated(method.scores(outputs((rows[0],), labels, change)))}
+            null = rows[-1]
+            pairs = itertools.combinations(rows, 2) if change.change is SWAP else ((row, null) for row in rows[:-1])
+            for public, (one, other) in itertools.product(worlds.public_rows(labels), tuple(pairs)):
+                world = f"{worlds.shown_rows((one,))}, {worlds.shown_rows((other,))} beside {public} ({change})"
+                with must_not_raise("public rows", self.subject, "scores", world):
+                    first, second = (method.scores(outputs((row,), labels, change, public)) for row in (one, other))
+                stated |= {self._stated(first), self._stated(second)}
+                if len(stated) > 1:
+                    problem = f"the stated sensitivity follows the public row: {sorted(stated, key=repr)}"
+                    raise ContractError("public rows", self.subject, problem, world)
+                moved = first.values - second.values
+                if int(moved.max()) - int(moved.min()) > first.sensitivity:
+                    raise ContractError("public rows", self.subject, "its scores move by more than is stated", world)
+                self.report.kept("public rows", 1, "pairs of neighbours beside other public rows")
+
+    @staticmethod
+    def _stated(scores: Scores) -> tuple[Any, ...]:
+        return scores.sensitivity, scores.squared_l2, scores.adjacency
 
     @staticmethod
     def _moves_by_null(method: Selecting, rest: worlds.Rows, null: Any, labels: int, change: Change) -> bool:

@@ -55,6 +55,26 @@ class HalvedSensitivity(_Poe):
 
 
 @dataclass(frozen=True)
+class LessNoiseWhereThePublicRowIsSure(_Poe):
+    """States a quarter of the width where the model is sure without any record."""
+
+    def scores(self, experts):
+        right = experts.clipped_sum(2.0)
+        low, top = np.sort(experts.public)[-2:]
+        width = -(-right.sensitivity // 4) if top - low > 3.2 else right.sensitivity
+        return Scores(right.values, sensitivity=width, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class TwiceAsMuchWhereThePublicRowIsFlat(_Poe):
+    """Counts every expert twice where the model has no opinion, and states the width of one."""
+
+    def scores(self, experts):
+        right = experts.clipped_sum(2.0)
+        return scores_like(experts, right.values * (2 if np.ptp(experts.public) == 0 else 1))
+
+
+@dataclass(frozen=True)
 class HalvedVariance(Selecting):
     """Gaussian votes whose noise is for one count that moves, where two do."""
 

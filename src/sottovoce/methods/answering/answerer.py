@@ -342,7 +342,7 @@ def registered_answerers() -> dict[str, type[Answerer]]:
     return _ANSWERERS.all()
 
 
-def make_answerer(name: str, **options: object) -> Answerer:
+def make_answerer(name: str, /, **options: object) -> Answerer:
     """Builds an answerer by name.
 
     Raises:

@@ -242,7 +242,7 @@ def read_decoder_options(name: str, options: Mapping[str, Any]) -> dict[str, Any
     return read_options(_DECODERS, name, options)
 
 
-def make_decoder(name: str, **options: object) -> Decoder:
+def make_decoder(name: str, /, **options: object) -> Decoder:
     """Builds a decoding method by name.
 
     Raises:

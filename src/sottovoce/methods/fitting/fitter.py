@@ -264,7 +264,7 @@ def find_fitter(name: str) -> type[Fitter] | None:
     return _FITTERS.find(name)
 
 
-def make_fitter(name: str, **options: object) -> Fitter:
+def make_fitter(name: str, /, **options: object) -> Fitter:
     """Builds a fitter by name.
 
     Raises:
