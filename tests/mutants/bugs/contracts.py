@@ -28,6 +28,14 @@ MUTANTS = [
         ENTRIES,
     ),
     Mutant(
+        "one-public-row",
+        "the contract looks at the stated sensitivity beside one public row alone",
+        "testing/methods.py",
+        "        self._public_rows()\n",
+        "",
+        WRONG,
+    ),
+    Mutant(
         "three-labels-at-one-price",
         "the contract compares laws over three labels at one price alone",
         "testing/methods.py",

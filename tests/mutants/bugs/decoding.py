@@ -214,6 +214,16 @@ MUTANTS = [
         FORGED,
     ),
     Mutant(
+        "another-point-of-the-profile",
+        "a certificate's epsilon and delta are not compared with what was asked for",
+        "synthesis/certificate.py",
+        'expected |= {"epsilon": request["epsilon"], "delta": request["delta"]}',
+        "pass",
+        (
+            "tests/synthesis/test_certificates.py::test_no_other_point_of_its_profile_takes_the_place_of_the_price_that_was_asked_for",
+        ),
+    ),
+    Mutant(
         "rows-not-held-against-the-ledger",
         "whatever rows a certificate names are taken to have left",
         "synthesis/certificate.py",
