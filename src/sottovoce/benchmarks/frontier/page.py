@@ -166,13 +166,8 @@ def _before_and_now(frontiers: Sequence[Frontier]) -> list[Table]:
     for name in dict.fromkeys(name for name, _ in measured):
         for use, said in ((TABLE, "advice"), (KEPT_BACK, "kept back")):
             found = {task: measured[other, task] for other, task in measured if other == name and uses[task] == use}
-<<<<<<< HEAD
             for task, (old, new) in found.items():
                 rows.append((name, task, said, f"{new['seeds']:g}", *_change(old, new)))
-=======
-            for task, (then, after) in found.items():
-                rows.append((name, task, said, f"{after['seeds']:g}", *_change(then, after)))
->>>>>>> w9-14b
             if len(found) > 1:
                 sums = [_sum([part[place] for part in found.values()]) for place in (0, 1)]
                 rows.append((name, f"all {len(found)}", said, "", *_change(*sums)))
