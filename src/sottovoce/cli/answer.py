@@ -574,10 +574,11 @@ def _to_file(
         checkpoint.finish_bytes(content)
     except BaseException:
         if run.answers.charges and run.was_charged(checkpoint.run_state):
-            say(
-                f"The run is charged and kept in {checkpoint.folder}; repeat the command with --resume to go on. An "
-                "answer that was being drawn is then charged again."
-            )
+            if checkpoint.is_own():
+                say(
+                    f"The run is charged and kept in {checkpoint.folder}; repeat the command with --resume to go on. An "
+                    "answer that was being drawn is then charged again."
+                )
         elif not resume:
             checkpoint.abandon()
         raise
