@@ -323,3 +323,23 @@ def test_the_claim_of_a_fit_is_that_of_its_certificate_whatever_its_ledger_adds_
     other = replace(told, parameters={**told.parameters, "rate": told.parameters["rate"] / 2})
     with pytest.raises(InputError, match="its certificate does not hold"):
         audit_support(SimpleNamespace(certificate=other), 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("isolation", "seeded_", "why"),
+    [
+        (Isolation.BY_CONSTRUCTION, True, "its noise was seeded"),
+        (Isolation.NOT_VERIFIED, False, "was not shown to keep"),
+    ],
+)
+def test_a_file_that_claims_nothing_is_not_audited(isolation, seeded_, why):
+    swap = change_type(Assignment.OWN_SLOT, Adjacency.REPLACE_ONE)
+    plan = make_fitter("choice", k=2).plan(
+        Price(1.0, 1e-6), FitSetting(4, 20, 40, Adjacency.REPLACE_ONE, swap, 20, adds_epsilons=False)
+    )
+    told = FitCertificate.of(
+        plan, labels=[*"abcd"], content_sha256="", model="", embedding="", isolation=isolation,
+        seeded=seeded_, data="", ledger="", asked={"currency": "rho", "version": ""},
+    )  # fmt: skip
+    with pytest.raises(InputError, match=f"claims no epsilon that an audit could test: .*{why}"):
+        audit_support(SimpleNamespace(certificate=told), 1, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -266,6 +267,41 @@ def test_a_choice_of_other_records_or_settings_is_not_taken_for_ones_own(desk):
     code, _, err = desk.run("--resume", **given)
     assert (code, "Nothing to do" in err, len(desk.entries())) == (0, True, 1)
     assert (left / "round-fit").read_text() == "the draw of another run, which is paid"
+
+
+def test_free_answers_are_resumed_with_their_own_fitted_file_alone(desk, monkeypatch):
+    fit = [
+        "fit",
+        "--task",
+        "question",
+        "--private",
+        "private.jsonl",
+        "--public",
+        "public.jsonl",
+        "--ledger",
+        "notes.db",
+    ]
+    assert run([*fit, "--epsilon", "1", "--budget", "9,1e-5", "--out", "one.sotto"]) == 0
+    one = Fitted.load("one.sotto")
+    paid = one.certificate.ledger
+    replace(one, certificate=replace(one.certificate, ledger="another-1")).save("two.sotto")
+    free = {**dict.fromkeys(("private", "public", "method", "option", "shots", "ledger")), "out": "answers.jsonl"}
+
+    def stops(*arguments, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:  # in a folder, as a run that is killed leaves it
+        stopped.setattr("sottovoce.answering.session.PrivateAnswers.finish", stops)
+        stopped.setattr("sottovoce.files.checkpoint.Checkpoint.abandon", lambda checkpoint: None)
+        assert desk.run(fitted="one.sotto", **free)[0] == 130
+    for _ in ("in its folder", "finished"):
+        code, out, err = desk.run("--resume", fitted="two.sotto", **free)
+        assert (code, out, f"has fitted charge '{paid}', not '" in err) == (2, "", True), err
+        code, _, err = desk.run("--resume", fitted="one.sotto", **free)
+        assert code == 0, err
+    assert "Nothing to do" in err
+    rows_told = (desk.folder / "answers.jsonl").read_text("utf-8").splitlines()
+    assert {json.loads(row)["epsilon"] for row in rows_told} == {1.0}
 
 
 def test_fit_makes_what_free_answers_follow_and_says_so(desk, capfd):

@@ -17,6 +17,7 @@ from sottovoce.errors import InputError, ParameterError
 from sottovoce.explain.facts.facts import ABOUT, facts_of, read_about, read_audit
 from sottovoce.explain.facts.hazards import HAZARDS
 from sottovoce.explain.facts.page import REQUIRED, html_of, registry_entry
+from sottovoce.fitting.certificate import FitCertificate
 from sottovoce.fitting.fit import fit
 from sottovoce.intervals import proportion
 from sottovoce.models.fake import FakeScorer
@@ -145,6 +146,22 @@ def test_no_bound_stands_where_nothing_is_promised(made):
     assert {epsilon, guarantee["delta"], *delta.values(), *odds.values()} == {"none: no guarantee"}
     with pytest.raises(InputError, match="promises nothing"):
         registry_entry(facts)
+    told = {"kind": "fitted", "subject": "class-means, as fitted", "verdict": "no violation found",
+            "setting": {"parameters": dict(c.parameters)},
+            "claim": {"epsilon": c.epsilon, "delta": c.delta, "adjacency": c.adjacency}}  # fmt: skip
+    with pytest.raises(InputError, match="claims nothing: it has no privacy guarantee"):
+        facts_of(unsure, audit=told)
+
+
+def test_a_budget_does_not_bound_what_promises_nothing(made, monkeypatch):
+    fitted, ledger = made
+    kept = {part.title: part.words for part in facts_of(fitted, ledger=ledger).sections}
+    assert kept["Other releases of the same data"] == "The budget bounds everything."
+    monkeypatch.setattr(FitCertificate, "require_charged", lambda *arguments: None)
+    seeded = replace(fitted, certificate=replace(fitted.certificate, seeded=True))
+    told = {part.title: part.words for part in facts_of(seeded, ledger=ledger).sections}
+    words = "The budget does NOT bound everything: this release has no privacy guarantee."
+    assert told["Other releases of the same data"] == words
 
 
 def test_another_ledger_is_refused(made, tmp_path):

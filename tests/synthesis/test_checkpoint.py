@@ -146,3 +146,63 @@ def test_a_place_that_cannot_be_written_is_an_error_before_anything_else(tmp_pat
 
 def test_its_repr_names_the_file_alone(tmp_path):
     assert repr(begun(tmp_path)) == "Checkpoint('demos.jsonl')"
+
+
+def of_another_run(tmp_path):
+    """Moves the folder of a run away while it is under way, and begins another run under its name."""
+    first = begun(tmp_path)
+    first.save(1, ROWS)
+    first.folder.rename(tmp_path / "moved")
+    second = begun(tmp_path)
+    second.save(1, ROWS[:1])
+    return first, second
+
+
+@pytest.mark.parametrize(
+    "goes_on",
+    [lambda run: run.finish(ROWS), lambda run: run.save(2, ROWS), lambda run: run.make_room(9),
+     lambda run: run.found(1), lambda run: run.load(1, None)],
+    ids=["finish", "save", "make_room", "found", "load"],
+)  # fmt: skip
+def test_a_run_whose_folder_was_moved_leaves_the_one_that_took_its_name(tmp_path, goes_on):
+    first, second = of_another_run(tmp_path)
+    before = {file.name: file.read_bytes() for file in second.folder.iterdir()}
+    with pytest.raises(InputError, match="was moved, removed or replaced while this run wrote into it"):
+        goes_on(first)
+    first.abandon()
+    assert {file.name: file.read_bytes() for file in second.folder.iterdir()} == before
+    assert not first.out.exists()
+    second.finish(ROWS[:1])
+    assert not second.folder.exists()
+
+
+def test_a_folder_that_is_replaced_as_the_output_is_written_is_not_removed(tmp_path, monkeypatch):
+    first = begun(tmp_path)
+
+    def placed(whole, file):
+        whole.rename(file)
+        first.folder.rename(tmp_path / "moved")
+        first.folder.mkdir()
+        (first.folder / "round-1").write_text("paid", "utf-8")
+
+    monkeypatch.setattr("sottovoce.files.checkpoint.place", placed)
+    with pytest.raises(InputError, match=r"demos\.jsonl is written, and its folder .* was moved"):
+        first.finish(ROWS)
+    assert (first.folder / "round-1").read_text("utf-8") == "paid"
+
+
+def test_a_run_that_is_under_way_is_not_called_interrupted(tmp_path):
+    first = begun(tmp_path)
+    with pytest.raises(InputError, match=r"Another process writes into demos\.jsonl\.partial at this moment"):
+        begun(tmp_path)
+    first.close()
+    with pytest.raises(InputError, match="Pass --resume"):
+        begun(tmp_path)
+
+
+def test_a_folder_that_is_no_run_is_left_as_it_is(tmp_path):
+    folder = tmp_path / "demos.jsonl.partial"
+    folder.mkdir()
+    with pytest.raises(InputError, match="no interrupted run"):
+        resumed(tmp_path)
+    assert list(folder.iterdir()) == []

@@ -21,6 +21,7 @@ from typing import Any, Final, final
 from sottovoce.answering.session import Drawn, PrivateAnswers
 from sottovoce.errors import BudgetExhaustedError, ModelError, ParameterError
 from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.fitting.fitted import Fitted
 from sottovoce.methods.answering.answerer import AnswerPlan
 from sottovoce.privacy.checks import asked_hash, canonical
 from sottovoce.privacy.ledger.account import Standing
@@ -82,6 +83,7 @@ class AnswerRun:
         questions: All of them, in their order.
         epsilon: Price of each answer.
         delta: Of each answer; by default the budget's.
+        fitted: The file whose examples free answers follow, and whose certificate they are told under.
 
     Attributes:
         lost: Questions whose draw was lost and that were left out.
@@ -89,9 +91,15 @@ class AnswerRun:
     """
 
     def __init__(
-        self, answers: PrivateAnswers, questions: Sequence[Query], *, epsilon: float, delta: float | None = None
+        self,
+        answers: PrivateAnswers,
+        questions: Sequence[Query],
+        *,
+        epsilon: float,
+        delta: float | None = None,
+        fitted: Fitted | None = None,
     ) -> None:
-        self.answers, self.questions = answers, list(questions)
+        self.answers, self.questions, self._fitted = answers, list(questions), fitted
         self._epsilon, self._delta = epsilon, delta
         self.lost = 0
         self.last_terms: Guarantee | None = None
@@ -241,12 +249,16 @@ class AnswerRun:
 
     @property
     def _words(self) -> dict[str, Any]:
-        return {
+        words = {
             **self.answers.words,
             "epsilon": self._epsilon,
             "delta": self._delta,
             "questions": len(self.questions),
         }
+        if self._fitted is not None:  # two files may hold the same examples, at different prices
+            words["fitted charge"] = self._fitted.certificate.ledger
+            words["fitted content"] = self._fitted.content_sha256
+        return words
 
     def _asked(self, checkpoint: Checkpoint) -> str:
         """What every charge of a run commits to."""

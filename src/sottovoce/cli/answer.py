@@ -181,7 +181,7 @@ def answer(
     if dry_run:
         _say_price(answers, questions, price, slack, as_json=as_json)
         return
-    run = _run_of(answers, questions, price, slack)
+    run = _run_of(answers, questions, price, slack, command.fitted)
     o.warn_of(command.setup.ledger if answers.charges else None, answers.conflicting_ledger)
     started = time.perf_counter()
     if out is None:
@@ -475,10 +475,12 @@ def _require_used(method: Answerer) -> None:
         raise ParameterError("--shots", GIVEN, f"left out: --method {method.name} shows no groups of examples")
 
 
-def _run_of(answers: PrivateAnswers, questions: Sequence[Query], price: float, delta: float | None) -> AnswerRun:
+def _run_of(
+    answers: PrivateAnswers, questions: Sequence[Query], price: float, delta: float | None, fitted: Fitted | None
+) -> AnswerRun:
     from sottovoce.answering.run import AnswerRun
 
-    return AnswerRun(answers, questions, epsilon=price, delta=delta)
+    return AnswerRun(answers, questions, epsilon=price, delta=delta, fitted=fitted)
 
 
 def _finished_run(out: Path, run: AnswerRun, ids: Sequence[str]) -> FinishedRun:
@@ -574,10 +576,11 @@ def _to_file(
         checkpoint.finish_bytes(content)
     except BaseException:
         if run.answers.charges and run.was_charged(checkpoint.run_state):
-            say(
-                f"The run is charged and kept in {checkpoint.folder}; repeat the command with --resume to go on. An "
-                "answer that was being drawn is then charged again."
-            )
+            if checkpoint.is_own():
+                say(
+                    f"The run is charged and kept in {checkpoint.folder}; repeat the command with --resume to go on. "
+                    "An answer that was being drawn is then charged again."
+                )
         elif not resume:
             checkpoint.abandon()
         raise

@@ -293,10 +293,11 @@ def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool
         checkpoint.finish(rows, certificate.text)
     except BaseException:
         if writer.was_charged(checkpoint.run_state):
-            say(
-                f"The run is paid for and kept in {checkpoint.folder}; repeat the command with --resume to go on. "
-                "A round that was being drawn is then charged again."
-            )
+            if checkpoint.is_own():
+                say(
+                    f"The run is paid for and kept in {checkpoint.folder}; repeat the command with --resume to go on. "
+                    "A round that was being drawn is then charged again."
+                )
         elif not resume:
             checkpoint.abandon()
         raise

@@ -6,7 +6,8 @@ texts, or the whole of a fit, is written there whole, then the ledger notes that
 and only then is it handed over. On a resume a file that the ledger knows by its hash is handed over, and so is a whole
 file that was not noted yet, once it is: it was drawn under the charge, somebody may have seen it, and a second draw
 would be one too many. A round that never was whole on the disk is drawn anew under another charge. One process at a
-time works in a folder.
+time works in a folder, and a run reads, writes and removes no folder but the one whose lock it holds: another one may
+have come to its name.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ CERTIFICATE: Final = ".certificate.json"
 """What is appended to the output's name for its certificate."""
 
 _HEADER: Final = "run.json"
+_LOCK: Final = "lock"
 _UNSPOKEN: Final = "records and ledger"
 """A term whose value follows from the records: that it differs is said, and nothing else."""
 _HASHED: Final = ("question texts", "public texts")
@@ -83,9 +85,11 @@ class Checkpoint:
         self.proof = out.with_name(out.name + CERTIFICATE)
         self._endings = endings
         self._let_go: weakref.finalize[Any, Any] | None = None
+        self._own_lock: os.stat_result | None = None
         try:
             require_place(out, resume=resume, endings=self._endings)
             if self.folder.exists() and not resume:
+                self._require_unused()
                 raise InputError(
                     f"{self.folder.name} holds an interrupted run whose price is paid. Pass --resume to go on with it, "
                     "or move the folder away."
@@ -108,6 +112,14 @@ class Checkpoint:
         if self._let_go is not None:
             self._let_go()
 
+    def is_own(self) -> bool:
+        """Whether the folder of this name is the one that this run holds."""
+        try:
+            there = (self.folder / _LOCK).lstat()
+        except OSError:
+            return False
+        return self._own_lock is not None and os.path.samestat(self._own_lock, there)
+
     def make_room(self, size: int, last: int = 0) -> None:
         """Takes up so many bytes of the disk, which the next ``save`` gives back for the round that it writes.
 
@@ -118,8 +130,9 @@ class Checkpoint:
             last: Of the output and its certificate, which ``finish`` gives back; 0 where more rounds are to come.
 
         Raises:
-            InputError: There is no room. Nothing was drawn.
+            InputError: There is no room, or the folder is another one by now. Nothing was drawn.
         """
+        self._require_own()
         try:
             for name, bytes_ in ((_ROOM, size), (_LAST_ROOM, last)):
                 if bytes_:
@@ -139,6 +152,7 @@ class Checkpoint:
             os.fsync(stream.fileno())
 
     def _give_back(self, *names: str) -> None:
+        self._require_own()
         for name in names:
             with suppress(OSError):
                 (self.folder / name).unlink()
@@ -147,7 +161,7 @@ class Checkpoint:
         """Saves a round under the name of its charge, durably, and returns its hash.
 
         Raises:
-            InputError: It cannot be written.
+            InputError: It cannot be written, or the folder is another one by now.
         """
         return self.save_bytes(
             name, _lines(rows), "make room and pass --resume, which charges this again: it was drawn"
@@ -162,11 +176,12 @@ class Checkpoint:
             remedy: What is to be done where it cannot be written, for the error.
 
         Raises:
-            InputError: It cannot be written.
+            InputError: It cannot be written, or the folder is another one by now.
         """
+        file = self._file(name)
         try:
             (self.folder / _ROOM).unlink(missing_ok=True)
-            self._write(self._file(name), content)
+            self._write(file, content)
         except OSError as error:
             raise InputError(
                 f"{self.folder} cannot be written ({error.strerror}). What was charged stands; {remedy}."
@@ -224,6 +239,7 @@ class Checkpoint:
         try:
             for file, text in files.items():
                 if not (file.exists() and file.read_bytes() == text):
+                    self._require_own()
                     self._write(whole, text)
                     place(whole, file)
         except FileExistsError as error:
@@ -236,8 +252,14 @@ class Checkpoint:
                 f"{self.out} cannot be written ({error.strerror}). What was drawn is paid and in {self.folder}; make "
                 "room and pass --resume."
             ) from None
+        if not self.is_own():
+            raise InputError(
+                f"{self.out} is written, and its folder {self.folder} was moved, removed or replaced meanwhile. What "
+                "has that name now was left as it is. If the folder was moved, it is as private as the records: "
+                "remove it."
+            )
         try:
-            shutil.rmtree(self.folder)  # it is this run's, and locked by it
+            shutil.rmtree(self.folder)
         except FileNotFoundError:
             pass
         except OSError as error:
@@ -248,9 +270,11 @@ class Checkpoint:
         self.close()
 
     def abandon(self) -> None:
-        """Removes the folder of a run that was never charged."""
+        """Removes the folder of a run that was never charged; another folder of its name stays."""
+        is_own = self.is_own()
         self.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if is_own:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _begun(self, terms: Mapping[str, Any], new_run_state: Mapping[str, Any]) -> dict[str, Any]:
         self.folder.mkdir(mode=0o700)
@@ -260,24 +284,16 @@ class Checkpoint:
             self._write(self.folder / _HEADER, text.encode("utf-8"))
         except BaseException:
             self.abandon()
+            with suppress(OSError):  # empty, where no lock could be made in it
+                self.folder.rmdir()
             raise
         return dict(new_run_state)
 
     def _opened(self, terms: Mapping[str, Any], new_run_state: Mapping[str, Any]) -> dict[str, Any]:
+        self._require_unused()
+        self._header(new_run_state)  # before a lock is put into what may be anybody's folder
         self._hold()
-        try:
-            header = json.loads((self.folder / _HEADER).read_text("utf-8"))
-            before, run_state = dict(header["terms"]), dict(header["kept"])
-            if run_state.keys() != new_run_state.keys():
-                raise ValueError
-            for name, value in run_state.items():
-                if not _RUN_STATE[name].fullmatch(value):
-                    raise ValueError
-        except (ValueError, KeyError, TypeError, RecursionError, FileNotFoundError):
-            raise InputError(
-                f"{self.folder.name} is no interrupted run: its {_HEADER} cannot be read. If the run was stopped as it "
-                "began, nothing was charged: move the folder away and leave --resume out."
-            ) from None
+        before, run_state = self._header(new_run_state)
         now = json.loads(json.dumps(terms))
         if changed := [name for name in {**before, **now} if before.get(name) != now.get(name)]:
             if _UNSPOKEN in changed:
@@ -292,10 +308,47 @@ class Checkpoint:
             )
         return run_state
 
+    def _header(self, new_run_state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The terms of the run in the folder, and what it remembers."""
+        try:
+            header = json.loads((self.folder / _HEADER).read_text("utf-8"))
+            before, run_state = dict(header["terms"]), dict(header["kept"])
+            if run_state.keys() != new_run_state.keys():
+                raise ValueError
+            for name, value in run_state.items():
+                if not _RUN_STATE[name].fullmatch(value):
+                    raise ValueError
+        except (ValueError, KeyError, TypeError, RecursionError, FileNotFoundError):
+            raise InputError(
+                f"{self.folder.name} is no interrupted run: its {_HEADER} cannot be read. If the run was stopped as it "
+                "began, nothing was charged: move the folder away and leave --resume out."
+            ) from None
+        return before, run_state
+
     def _hold(self) -> None:
         """Keeps other processes out for as long as this one lives."""
-        descriptor = os.open(self.folder / "lock", os.O_WRONLY | os.O_CREAT, 0o600)
+        descriptor = os.open(self.folder / _LOCK, os.O_WRONLY | os.O_CREAT, 0o600)
         self._let_go = weakref.finalize(self, os.close, descriptor)
+        self._own_lock = os.fstat(descriptor)  # no other file has its number for as long as it is open
+        self._lock(descriptor)
+        if not self.is_own():
+            raise InputError(
+                f"{self.folder.name} was finished, moved or replaced by another process at this moment. Run the "
+                "command again."
+            )
+
+    def _require_unused(self) -> None:
+        """Refuses a folder that another process writes into, and puts nothing into it."""
+        try:
+            descriptor = os.open(self.folder / _LOCK, os.O_WRONLY)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        try:
+            self._lock(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _lock(self, descriptor: int) -> None:
         if fcntl is None:
             return
         try:
@@ -303,7 +356,17 @@ class Checkpoint:
         except OSError:
             raise InputError(f"Another process writes into {self.folder.name} at this moment. Let it finish.") from None
 
+    def _require_own(self) -> None:
+        """Refuses to go on in a folder that another one took the name of."""
+        if not self.is_own():
+            raise InputError(
+                f"{self.folder} was moved, removed or replaced while this run wrote into it. What has that name now "
+                "was left as it is. What was charged stands: move this run's folder back, once that name is free, and "
+                "pass --resume."
+            )
+
     def _file(self, name: str | int) -> Path:
+        self._require_own()
         return self.folder / f"round-{name}"
 
     @staticmethod

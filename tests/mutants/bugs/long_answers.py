@@ -11,6 +11,14 @@ _KILLED = (_RUNS + "test_a_run_that_is_killed_goes_on_and_no_charge_is_drawn_twi
 
 MUTANTS = [
     Mutant(
+        "free-answers-of-any-fitted-file",
+        "a run of free answers is resumed with another fitted file, and told under that file's certificate",
+        "answering/run.py",
+        "if self._fitted is not None:  # two files",
+        "if not self.questions:  # two files",
+        ("tests/cli/test_answer.py::test_free_answers_are_resumed_with_their_own_fitted_file_alone",),
+    ),
+    Mutant(
         "answer-read-before-its-charge",
         "experts write from private records before the answer is charged",
         "answering/session.py",

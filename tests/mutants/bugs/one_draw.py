@@ -149,6 +149,14 @@ MUTANTS = [
         (_PROOFS + "test_a_resume_with_other_records_names_no_hash",),
     ),
     Mutant(
+        "folder-known-by-its-name",
+        "a run writes into the folder of another run that took the name of its own, and removes it",
+        "files/checkpoint.py",
+        "return self._own_lock is not None and os.path.samestat(self._own_lock, there)",
+        "return self._own_lock is not None",
+        ("tests/synthesis/test_checkpoint.py",),
+    ),
+    Mutant(
         "old-head-in-the-open",
         "a moved ledger names the head that covered the fingerprints",
         "privacy/ledger/migrations/versions/format_3.py",

@@ -27,6 +27,7 @@ from sottovoce.privacy.event_json import event_from_json
 from sottovoce.privacy.events import describe
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
+from sottovoce.release import figures_of
 
 SHARE: Final = 0.02
 """Of all canaries that are guessed on: the surest ones."""
@@ -42,10 +43,17 @@ def audit_support(fitted: Fitted, runs: int, seed: int) -> Report:
 
     Raises:
         ParameterError: There is no attack on fits of this method.
-        InputError: The certificate does not hold by itself, or its event is not that of its parameters.
+        InputError: The certificate does not hold by itself, promises nothing, or its event is not that of its
+            parameters.
     """
     certificate = fitted.certificate
     certificate.require_sound("the fitted file")
+    if figures_of(certificate)["epsilon"] is None:
+        why = "its noise was seeded" if certificate.seeded else "its model was not shown to keep records apart"
+        raise InputError(
+            f"The fitted file claims no epsilon that an audit could test: {why}, so that it has no privacy guarantee. "
+            "Fit again without that, and audit the new file."
+        )
     attack = attack_of(certificate)
     adjacency = Adjacency.parse(certificate.adjacency)
     guesses = max(1, round(SHARE * runs * attack.canaries))

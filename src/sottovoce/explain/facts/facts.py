@@ -287,7 +287,12 @@ def _others(c: Any, ledger: Ledger | None) -> Section:
         ("releases of a model not shown to keep records apart", str(balance.unverified)),
         ("adjacency and unit", f"{balance.adjacency.value}, '{balance.unit}'"),
     ]
-    words = "The budget bounds everything." if balance.is_kept else "The budget does NOT bound everything: see above."
+    if figures_of(c)["epsilon"] is None:
+        words = "The budget does NOT bound everything: this release has no privacy guarantee."
+    elif balance.is_kept:
+        words = "The budget bounds everything."
+    else:
+        words = "The budget does NOT bound everything: see above."
     return Section(title, rows, words)
 
 
@@ -335,12 +340,13 @@ def _require_same_claim(audit: Mapping[str, Any], c: Any) -> None:
     from sottovoce.audits.kinds.fitted import as_fitted
     from sottovoce.audits.report import Verdict
 
-    tested = audit["claim"]
-    own = {"epsilon": c.epsilon, "delta": c.delta, "adjacency": c.adjacency}
+    tested, own = audit["claim"], figures_of(c)
     if audit["kind"] != "fitted":
         found, wanted = f"{audit['subject']} by {audit['kind']}", f"audited by fitted: {as_fitted(c.method)}"
     elif tested is None and audit["verdict"] == Verdict.COULD_NOT_RUN.value:
         return
+    elif own["epsilon"] is None:
+        found, wanted = f"a claim of {audit['subject']}", "one that claims nothing: it has no privacy guarantee"
     elif audit["subject"] != as_fitted(c.method):
         found, wanted = str(audit["subject"]), as_fitted(c.method)
     elif tested is None:
