@@ -7,7 +7,10 @@ import pytest
 from sottovoce.testing import Effort, entries, examine, unknown_registries
 
 ENTRIES = list(entries())
-SLOW = ("evolve", "dp-logistic", "tang", "poe-decoding", "amin", "sga", "augment", "pbs")
+SLOW = (
+    "evolve", "dp-logistic", "tang", "poe-decoding", "amin", "sga", "augment", "pbs",
+    "label-public", "ksa", "invisible-ink", "prior-poe",
+)  # fmt: skip
 """Entries that draw as another one does, with tests of laws and prices of their own beside this one."""
 every_entry = pytest.mark.parametrize(
     ("registry", "name", "entry"),
