@@ -44,6 +44,7 @@ PAPER = {
     "answers-pools": "what public data has to be: wrong pairs, other sources, coresets",
     "answers-accounting": "the published accounting of samples and clusterings beside the right figure",
     "answers-repeat": "attack: does an answer repeat private pairs? full context, no noise, private methods",
+    "answers-documents": "questions about receipts: quality and exact leakage of ESA by epsilon",
     "contextleak": "what answers give away: all of the following, one after another",
     "contextleak-methods": "every private method: measured lower bound and exact leakage against the proof; --quick",
     "contextleak-grid": "canaries by questions: no privacy, votes, PoE; --quick",

@@ -8,16 +8,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.public_data.tiny_worlds import TOPICS, write_worlds
+from benchmarks.public_data.tiny_worlds import TOPICS, write_receipts, write_worlds
 from benchmarks.tiny_writer import measured
+from sottovoce.audits.exact.answers import AnswerWorld, worst_answer_pair
+from sottovoce.audits.exact.pair import exact_epsilon
 from sottovoce.benchmarks.harness.experiment import Cell, Key, Result
 from sottovoce.benchmarks.harness.runner import load_experiment
 from sottovoce.benchmarks.harness.tables import text_tables
-from sottovoce.benchmarks.public_data import repeat, shots, table, time
+from sottovoce.benchmarks.public_data import documents, repeat, shots, table, time
 from sottovoce.benchmarks.public_data.accounting import DELTA, RATE, added, poisson, solved
 from sottovoce.benchmarks.public_data.pools import CORESET, WRONG, with_wrong
 from sottovoce.benchmarks.public_data.scoring import COSINE, SCORES, difference, scored, shown, verdict
-from sottovoce.benchmarks.public_data.worlds import ANSWER_WORDS, IN, INPUT_WORDS, OUT, records_of, world_of
+from sottovoce.benchmarks.public_data.worlds import (
+    ANSWER_WORDS,
+    IN,
+    INPUT_WORDS,
+    OUT,
+    RECEIPTS,
+    records_of,
+    world_of,
+)
 from sottovoce.benchmarks.public_data.writers import (
     NEAREST,
     REPEATS,
@@ -112,6 +122,46 @@ def test_kept_answers_write_nothing_and_need_more_noise(data):
         assert again[time.WRITTEN] == 0
         assert again[time.NOISE] > first[time.NOISE]
     assert "kept answers" in text_tables(load_experiment("answers-time").section(result))
+
+
+@pytest.mark.slow
+def test_answers_from_documents_state_what_they_give_away(tmp_path, monkeypatch):
+    data, searched = write_receipts(tmp_path), []
+    worst = documents._worst
+
+    def beside_a_search(plan, outputs, others):
+        if outputs is others:
+            world = AnswerWorld(tuple(outputs.texts_without_noise()), outputs.vectors_without_noise())
+            found = exact_epsilon(worst_answer_pair(plan, world, delta=DELTA).pair, DELTA)
+            searched.append((worst(plan, outputs, others), found))
+        return worst(plan, outputs, others)
+
+    monkeypatch.setattr(documents, "_worst", beside_a_search)
+    result = run("answers-documents", data, seeds=2, tasks=(RECEIPTS,), experts=(6,), epsilons=(2.0, 4.0))
+    assert all(own == pytest.approx(found, rel=1e-3) for own, found in searched)
+    assert len(searched) == 4
+    leaks = {
+        (cell.key.quantity, cell.key.epsilon): cell.values
+        for cell in result.cells
+        if cell.key.quantity in documents.LEAKS
+    }
+    assert len(leaks) == 4
+    assert all(0 < value <= epsilon for (_, epsilon), values in leaks.items() for value in values)
+    section = load_experiment("answers-documents").section(result)
+    assert section.reading == ["receipts: 0 of 8 exact leakages are above epsilon."]
+    assert [row[0] for row in section.tables[0].rows] == [
+        table.ZERO, table.SHOTS, table.FULL, table.MEAN, "esa", "esa", table.ONE, table.ONE,
+    ]  # fmt: skip
+    more = replace(result, cells=[replace(c, values=tuple(9 * value for value in c.values)) for c in result.cells])
+    assert load_experiment("answers-documents").section(more).reading != section.reading
+
+
+def test_a_record_of_the_receipts_is_a_receipt_with_one_question(tmp_path):
+    world = world_of(write_receipts(tmp_path), RECEIPTS)
+    assert world.train[0] == ("CARD SHOP train 0 TOTAL 0.50\nQuestion: Who issued it?", "CARD SHOP")
+    assert world.train[1] == ("PARCEL SHOP train 1 TOTAL 1.50\nQuestion: What is the total?", "1.50")
+    assert len(world.train) == 44
+    assert world.task.render_query(world.query(world.tests[0][0])) == world.tests[0][0]
 
 
 def test_the_published_accounting_is_compared_with_the_right_figure(data):

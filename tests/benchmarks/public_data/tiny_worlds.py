@@ -29,3 +29,22 @@ def write_worlds(data: Path, train: int = 130, test: int = 24) -> Path:
             rows.append({asked: "word " * 100, given: "too long a question"})
             write_rows(data, folder, split, rows)
     return data
+
+
+def write_receipts(data: Path, train: int = 44, test: int = 6) -> Path:
+    """Receipts of some shops, two questions about each, and one that is too long."""
+    for split, count in (("train", train), ("test", test)):
+        rows = [
+            {
+                "document": f"{TOPICS[n % 8].upper()} SHOP {split} {n}\nTOTAL {n}.50",
+                "question": "Who issued it?" if kind == "company" else "What is the total?",
+                "answer": f"{TOPICS[n % 8].upper()} SHOP" if kind == "company" else f"{n}.50",
+                "key": kind,
+                "receipt": f"{n}",
+            }
+            for n in range(count)
+            for kind in ("company", "total")
+        ]
+        rows.append({**rows[0], "document": "word " * 200, "receipt": "long"})
+        write_rows(data, "sroie_receipts", split, rows)
+    return data

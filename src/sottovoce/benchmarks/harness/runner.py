@@ -59,6 +59,7 @@ MODULES: Final = {
     "answers-pools": "public_data.pools",
     "answers-accounting": "public_data.accounting",
     "answers-repeat": "public_data.repeat",
+    "answers-documents": "public_data.documents",
     "contextleak-methods": "contextleak.methods",
     "contextleak-grid": "contextleak.grid",
     "contextleak-defences": "contextleak.defences",

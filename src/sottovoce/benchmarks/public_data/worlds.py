@@ -1,17 +1,17 @@
 """Worlds of long answers: private pairs of a question and an answer, public ones of two sources, tests.
 
-The rows are published (``shared/data``): dialogues with summaries from two sources, and medical questions from two
-sources. Long inputs are left out and long answers cut, so that several examples fit into a small model's prompt; the
-numbers are in every result and are no one else's.
+The rows are published (``shared/data``): dialogues with summaries from two sources, medical questions from two
+sources, and receipts with a question about each. Long inputs are left out and long answers cut, so that several
+examples fit into a small model's prompt; the numbers are in every result and are no one else's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, final
+from typing import Any, Final, final
 
 from sottovoce.benchmarks.harness.public_rows import benchmark_rows
 from sottovoce.errors import InputError
@@ -29,8 +29,10 @@ SOURCES: Final[Mapping[str, tuple[str, str, str]]] = {
     "chatdoctor": ("question", "chatdoctor_genmed5k", "medquad"),
 }
 """World to its task, where its private rows lie, and where the other source lies."""
-INPUT_WORDS, ANSWER_WORDS = 60, 40
-"""Longer inputs are left out; longer answers are cut."""
+RECEIPTS: Final = "receipts"
+"""The world of documents: receipts as text, one question about each. It has no other source."""
+INPUT_WORDS, ANSWER_WORDS, DOCUMENT_WORDS = 60, 40, 130
+"""Longer inputs, and documents with their question, are left out; longer answers are cut."""
 
 
 @final
@@ -92,6 +94,11 @@ def world_of(data: Path, name: str) -> World:
     Raises:
         InputError: Its rows are not there, or are somebody's private records.
     """
+    if name == RECEIPTS:
+        # One field holds the document and its question as the task shows them: a pair is an input and an answer.
+        task = load_answer_task("document-question")
+        train, test = (_receipts(data / "sroie_receipts" / f"{split}.jsonl.gz", task) for split in ("train", "test"))
+        return World(name, replace(task, query="{document}"), train, (), test)
     task_name, own, other = SOURCES[name]
     task = load_answer_task(task_name)
     return World(
@@ -111,11 +118,28 @@ def records_of(task: AnswerTask, pairs: Sequence[Pair]) -> PrivateRecords:
     return PrivateRecords(rows, source="benchmark rows", synthetic=True)
 
 
-def _pairs(file: Path, task: AnswerTask) -> list[Pair]:
+def _rows(file: Path) -> Sequence[Mapping[str, Any]]:
     try:
-        rows = benchmark_rows(file)
+        return benchmark_rows(file)
     except FileNotFoundError:
         raise InputError(f"{file} is not there. Name the folder of the benchmark rows with --data.") from None
+
+
+def _receipts(file: Path, task: AnswerTask) -> list[Pair]:
+    """One question about each receipt, the kinds of questions in turn, so that a record is a receipt."""
+    by_receipt: dict[str, list[Mapping[str, Any]]] = {}
+    for row in _rows(file):
+        by_receipt.setdefault(str(row["receipt"]), []).append(row)
+    chosen = [rows[place % len(rows)] for place, rows in enumerate(by_receipt.values())]
+    pairs = [
+        (task.render_query({name: " ".join(str(row[name]).split()) for name in task.fields}), str(row["answer"]))
+        for row in chosen
+    ]
+    return [(shown, _cut(given)) for shown, given in pairs if len(shown.split()) <= DOCUMENT_WORDS and given.strip()]
+
+
+def _pairs(file: Path, task: AnswerTask) -> list[Pair]:
+    rows = _rows(file)
     pairs = [(" ".join(str(row[task.fields[0]]).split()), str(row[task.output_field])) for row in rows]
     return [(shown, _cut(given)) for shown, given in pairs if len(shown.split()) <= INPUT_WORDS and given.strip()]
 
