@@ -172,6 +172,30 @@ def test_predicting_the_same_row_again_is_charged_again():
     assert classifier.remaining_.answers == 2
 
 
+def test_calibrated_experts_no_longer_repeat_their_label_at_the_same_price():
+    def repeats(task, context, query):  # the label of its example, whatever is asked, but for a little
+        lean = [0.0, -4.0] if context else [0.0, 0.0]
+        return lean if query in task.content_free_queries() else [lean[0], lean[1] + 2.0 * ("theft" in query["text"])]
+
+    price = {"epsilon": 100, "budget_epsilon": 200, "model": FakeScorer(repeats), "ledger": Ledger(":memory:")}
+    plain, calibrated = (tickets(calibrate=flag, **price).fit(*notes()) for flag in (False, True))
+    assert (plain.predict(["a theft"]).tolist(), calibrated.predict(["a theft"]).tolist()) == (["billing"], ["fraud"])
+    assert (calibrated.remaining_.left, calibrated.statement_) == (0.0, plain.statement_)
+    assert clone(calibrated).calibrate is True
+
+
+@pytest.mark.parametrize(
+    ("rows", "wrong", "said"),
+    [
+        (notes()[0], {"calibrate": "yes"}, "calibrate"),
+        ([[1.0, 0.5]] * 40, {"calibrate": True, "model": "embedded"}, "reads numbers, of which none are free of"),
+    ],
+)
+def test_what_cannot_be_calibrated_is_refused_by_fit(rows, wrong, said, tmp_path):
+    with pytest.raises(ParameterError, match=said):
+        tickets(**{**wrong, "ledger": tmp_path / "tickets.db"}).fit(rows, notes()[1])
+
+
 def test_scoring_is_charged_as_predicting_is():
     classifier = tickets().fit(*notes())
     assert classifier.score(["a", "b"], ["billing", "billing"]) == 1.0
@@ -727,6 +751,7 @@ def test_a_pool_is_what_a_fit_was_given():
         ({"pool": ["a"], "method": "poe"}, "pool is 'list'; it must be left out"),
         ({"units_per_expert": 2}, "units_per_expert is 2; it must be left out"),
         ({"capacity": 5}, "capacity is 5; it must be left out"),
+        ({"calibrate": True}, "calibrate is True; it must be left out"),
         ({"clip": 1.0}, "clip"),
         ({"clip": 1.0, "method": "auto"}, "clip is 1.0; it must be set on the method itself"),
         ({"clip": 1.0, "method": ClassMeans()}, "clip is 1.0; it must be set on the method itself"),

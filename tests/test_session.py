@@ -26,6 +26,7 @@ from sottovoce.methods.poe import PoE
 from sottovoce.methods.rnm import RNM
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer, one_shot
+from sottovoce.models.features import VectorScorer
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Account, Ledger
 from sottovoce.privacy.unit import Adjacency
@@ -251,6 +252,12 @@ def test_calibrated_experts_no_longer_repeat_their_label():
     assert plain.ask("a theft", epsilon=100).value == "billing"
     assert calibrated.ask("a theft", epsilon=100).value == "fraud"
     assert plain.terms(100) == calibrated.terms(100)
+
+
+def test_numbers_cannot_be_calibrated_and_nothing_is_opened(tmp_path):
+    with pytest.raises(ParameterError, match=r"calibrate is True; it must be left out: the model .* reads numbers"):
+        session(VectorScorer(), calibrate=True, ledger=str(tmp_path / "t.db"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_pictures_cannot_be_calibrated_and_nothing_is_opened(tmp_path):

@@ -148,6 +148,9 @@ class PrivateICL:
         change = self._rule()
         self.model = load_scorer(model) if isinstance(model, str) else model
         require_suited(task, self.model)
+        if self.calibrate and getattr(self.model, "reads", None) == "numbers":
+            limit = f"left out: the model {self.model.name} reads numbers, of which none are free of content"
+            raise ParameterError("calibrate", True, limit)
         self._change = change if self._records else None
         self._ensemble: Ensemble | SampledEnsemble | None = None
         self._account: Account | None = None

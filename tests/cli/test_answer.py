@@ -13,9 +13,11 @@ from fits import promising_nothing
 from hunting import hunt_files, marker, search
 from sottovoce.cli import run
 from sottovoce.errors import ModelError
+from sottovoce.experts.written import request_of
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.models.fake import FakeWriter, nearest_output
 from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.tasks import load_answer_task
 
 ROW_KEYS = ["id", "value", "method", "epsilon", "delta", "adjacency", "release_id"]
 SUMMARY = {
@@ -236,6 +238,32 @@ def test_a_choice_is_not_paid_for_where_the_writer_has_no_answer_to_a_question(d
     assert f"Question {number}: The model fake wrote nothing for a question, alone or after public" in message
     assert "Shorten the question" in message
     assert "Nothing was charged" in message
+
+
+@pytest.mark.parametrize("room", [0, 1])
+def test_a_choice_is_paid_for_only_where_the_longest_examples_that_it_can_leave_fit_the_prompt(desk, monkeypatch, room):
+    shown = [
+        ("a fee?", "Ask."),
+        ("a card of mine?", "Block."),
+        ("a card of mine?", "Block."),
+        ("and a loan?", "No, no!"),
+    ]
+    desk.write("public.jsonl", [{"question": asked, "answer": answer} for asked, answer in shown])
+    request = request_of(load_answer_task("question"), {"question": "what of the card 0?"}, shown[2:])
+    texts = [request.instruction, request.question, *(text for shot in request.shots for text in shot)]
+    longest = sum(len(text.split()) for text in texts) + 63 + room
+    monkeypatch.setattr(
+        FakeWriter.__init__, "__kwdefaults__", {**FakeWriter.__init__.__kwdefaults__, "longest": longest}
+    )
+    given = {"method": "choice", "shots": None, "option": None, "out": "answers.jsonl"}
+    if room:
+        assert desk.run(**given)[0] == 0
+        return
+    message = desk.refuses(code=4, **given)
+    assert "Question 1: The model fake wrote nothing for the question after 2 public examples, the longest" in message
+    assert f"(39 bytes together, and the model reads {longest} tokens, with the 64 it writes)" in message
+    assert "-o k=1" in message
+    assert desk.run(**{**given, "option": "k=1"})[0] == 0
 
 
 def test_a_choice_of_other_records_or_settings_is_not_taken_for_ones_own(desk):

@@ -78,6 +78,20 @@ def test_a_fit_is_paid_once_and_answers_are_free(place, capsys):
     assert (code, out.strip()) == (0, "fraud")
 
 
+def test_a_finished_fit_of_another_caller_is_not_ones_own(place, capsys):
+    fit(capsys, "--ledger", "tickets.db")
+    cap = ("--caller", "ann", "--budget", "8,1e-6,failure=1e-6")
+    assert call(capsys, "ledger", "grant", "tickets.db", "--private", "tickets.jsonl", *cap)[0] == 0
+    code, _, err = fit(capsys, "--ledger", "tickets.db", "--caller", "ann", "--resume")
+    assert (code, "differs from what this command makes in: caller." in err) == (2, True), err
+
+
+def test_a_resume_where_nothing_is_known_settles_no_budget(place, capsys):
+    code, _, err = fit(capsys, "--resume")
+    assert (code, "nothing to resume: these records have no ledger there yet" in err) == (2, True)
+    assert not list((place / "home").rglob("*.db"))
+
+
 def test_the_summary_and_the_scores_are_json(place, capsys):
     fit(capsys)
     code, out, _ = call(capsys, "predict", "support.sotto", "--queries", "new.jsonl", "--json", "--scores")

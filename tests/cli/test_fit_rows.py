@@ -100,6 +100,48 @@ def test_the_summary_as_json_and_a_certificate_without_its_rows(desk):
     assert holds["the support is that of the certificate"] is None
 
 
+EVOLVED = (*COMMAND, "--method", "evolve", "--public", "pool.jsonl", "--writer", "fake", "--resume")
+
+
+def test_a_finished_run_resumes_to_nothing_to_do(rows_desk):
+    before = {file: file.read_bytes() for file in rows_desk.folder.iterdir() if file.is_file()}
+    code, out, err = rows_desk(*EVOLVED, "--json")
+    assert (code, "Nothing to do: demos.jsonl holds what this run fitted. Nothing was charged." in err) == (0, True)
+    assert (json.loads(out)["rows"], json.loads(out)["epsilon"]) == (4, 8.0)
+    assert {file: file.read_bytes() for file in rows_desk.folder.iterdir() if file.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--epsilon", "7"), "parameters, epsilon"),
+        (("--per-label", "1"), "parameters"),
+        (("--labels", "fraud,billing"), "rows of another task"),
+        (("--ledger", "others.db"), "the ledger, which does not know these records"),
+        (("--method", "invisible-ink"), "left out"),
+    ],
+)
+def test_a_finished_run_of_another_request_is_refused(rows_desk, more, says):
+    before = {file: file.read_bytes() for file in rows_desk.folder.iterdir() if file.is_file()}
+    code, _, err = rows_desk(*EVOLVED, *more)
+    assert (code, says in err) == (2, True), err
+    assert {file: file.read_bytes() for file in rows_desk.folder.iterdir() if file.is_file()} == before
+
+
+def test_rows_that_were_changed_are_not_what_was_fitted(rows_desk):
+    rows = written(rows_desk)
+    rows[0]["text"] = "made up"
+    (rows_desk.folder / "demos.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, _, err = rows_desk(*EVOLVED)
+    assert (code, "the support is that of the certificate" in err) == (2, True)
+
+
+def test_rows_without_their_certificate_are_nothing_to_resume(rows_desk):
+    (rows_desk.folder / CERTIFICATE).unlink()
+    code, _, err = rows_desk(*EVOLVED)
+    assert (code, "nothing to resume" in err) == (2, True)
+
+
 def _label(rows):
     rows[0]["label"] = "fraud"
 

@@ -61,6 +61,9 @@ METHODS = [
 ]
 DECODERS = [
     (decoders.HalvedSensitivity, "neighbours", NEIGHBOURS),
+    (decoders.LessNoiseWhereThePublicRowIsSure, "public rows", "the stated sensitivity follows the public row"),
+    (decoders.TwiceAsMuchWhereThePublicRowIsFlat, "public rows", "its scores move by more than is stated"),
+    (decoders.LoudWhereThePublicRowIsFlat, "public rows", NEIGHBOURS),
     (decoders.CheapToken, "price", "draws from mechanisms that cost"),
     (decoders.SquaredDivisor, "price", "draws from mechanisms that cost"),
     (decoders.AllOfTheDivisor, "neighbours", "7 experts"),

@@ -26,6 +26,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records.sealed import PrivateRecords
 from sottovoce.synthesis.certificate import Certificate, rows_hash, statement_of
+from sottovoce.synthesis.synthesizer import finished
 from synthesis.worlds_of_texts import PIECES, likes_its_own, rows, writer
 
 
@@ -295,6 +296,18 @@ def test_a_run_with_nothing_left_to_draw_is_certified_by_what_its_rehearsal_find
     assert certificate.isolation == Isolation.NOT_VERIFIED.value
     assert wrong(certificate.checks(written, icl.ledger, RECORDS)) == ["the model kept experts apart"]
     checkpoint.close()
+
+
+def test_a_finished_run_is_known_again_by_what_its_rehearsal_finds(tmp_path):
+    icl, checkpoint = resumed(tmp_path, Isolation.NOT_VERIFIED)
+    written = [row for one in icl.rounds(checkpoint) for row in one.rows]
+    made = icl.certificate(checkpoint.run_state, written)
+    checkpoint.finish(written, made.text)
+    again = writer(tmp_path / "a.db", model=Finds(Isolation.NOT_VERIFIED))
+    assert finished(again, tmp_path / "a.jsonl") == made
+    with pytest.raises(InputError, match=r"differs from what this command writes in: isolation\."):
+        finished(writer(tmp_path / "a.db", model=Finds(Isolation.TESTED)), tmp_path / "a.jsonl")
+    assert icl.balance.answers == again.balance.answers
 
 
 def test_where_the_rehearsal_finds_other_things_than_were_charged_nothing_is_certified(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -12,13 +13,35 @@ from sottovoce.models.fake import FakeStepper
 from synthesis.worlds_of_texts import rows
 
 
+def furnish(folder, patched):
+    patched.setenv("SOTTOVOCE_HOME", str(folder / "home"))
+    lines = "".join(json.dumps(dict(row.values)) + "\n" for row in rows())
+    (folder / "notes.jsonl").write_text(lines, "utf-8")
+    patched.chdir(folder)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with rows, their certificate and their ledger, made once."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patched:
+        furnish(folder, patched)
+        assert run([*COMMAND]) == 0
+    return folder
+
+
+@pytest.fixture
+def finished_desk(desk, made):
+    """The desk with these files on it."""
+    for name in ("demos.jsonl", PROOF, "notes.db"):
+        shutil.copy(made / name, desk.folder / name)
+    return desk
+
+
 @pytest.fixture
 def desk(tmp_path, capfd, monkeypatch):
     """Types a command in a folder of its own; returns exit code, stdout and stderr."""
-    monkeypatch.setenv("SOTTOVOCE_HOME", str(tmp_path / "home"))
-    lines = "".join(json.dumps(dict(row.values)) + "\n" for row in rows())
-    (tmp_path / "notes.jsonl").write_text(lines, "utf-8")
-    monkeypatch.chdir(tmp_path)
+    furnish(tmp_path, monkeypatch)
 
     def typed(*words: str) -> tuple[int, str, str]:
         capfd.readouterr()
@@ -34,6 +57,7 @@ COMMAND = (
     "synthesize", "--private", "notes.jsonl", "--labels", "billing,fraud", "--model", "fake", "--per-label", "2",
     "--tokens", "12", "--epsilon", "6", "--ledger", "notes.db", "--budget", "20,1e-5", "--out", "demos.jsonl",
 )  # fmt: skip
+PROOF = "demos.jsonl.certificate.json"
 
 
 def test_rows_and_a_certificate_appear_and_demonstrations_are_free(desk):
@@ -47,6 +71,114 @@ def test_rows_and_a_certificate_appear_and_demonstrations_are_free(desk):
     asked = ("classify", "--demonstrations", "demos.jsonl", "--queries", "q.jsonl", "--labels", "billing,fraud")
     code, out, _ = desk(*asked, "--model", "fake")
     assert (code, json.loads(out)["epsilon"]) == (0, 0.0)
+
+
+def kept(desk):
+    return {file.name: file.read_bytes() for file in desk.folder.iterdir() if file.is_file()}
+
+
+@pytest.mark.parametrize("name", ["demos.jsonl", "demos.csv"])
+def test_a_finished_run_resumes_to_nothing_to_do(desk, name):
+    words = (*COMMAND[:-1], name)
+    _, out, _ = desk(*words, "--json")
+    first, before = json.loads(out), kept(desk)
+    code, out, err = desk(*words, "--resume", "--json")
+    again = json.loads(out)
+    assert (code, f"Nothing to do: {name} holds the rows of this run. Nothing was charged." in err) == (0, True)
+    assert kept(desk) == before
+    assert (again["unreadable"], again["tokens"], again["seconds"]) == (None, None, 0.0)
+    counted = {"unreadable": None, "tokens": None, "seconds": 0.0}
+    assert again == {**first, **counted}
+
+
+def test_a_finished_run_is_told_on_a_terminal(finished_desk):
+    code, out, err = finished_desk(*COMMAND, "--resume")
+    assert (code, out) == (0, "")
+    assert "Replacing any one record changes the probability" in err
+    assert "tokens" not in err
+
+
+@pytest.mark.cases(5)
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (("--tokens", "11"), "differs from what this command writes in: "),
+        (("--inside-tokens", "90"), "inside_tokens"),
+        (("--private", "others.jsonl"), "no new records"),
+        (("--labels", "fraud,billing"), "labels"),
+        (("--ledger", "others.db"), "nothing to resume: these records have no ledger there yet"),
+        (("--epsilon", "5"), "epsilon"),
+        (("--budget", "30,1e-5"), "budget"),
+        (("--caller", "ann"), "ann"),
+        (("--out", "others.jsonl"), "nothing to resume"),
+    ],
+)
+def test_a_finished_run_of_another_request_is_not_taken_for_ones_own(finished_desk, change, problem):
+    lines = (finished_desk.folder / "notes.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (finished_desk.folder / "others.jsonl").write_text("".join(lines[:-1]), "utf-8")
+    assert finished_desk(*COMMAND, "--resume")[0] == 0
+    before = kept(finished_desk)
+    code, out, err = finished_desk(*COMMAND, *change, "--resume")
+    assert (code in (2, 3), out, problem in err) == (True, "", True), err
+    assert kept(finished_desk) == before, "no budget was settled"
+
+
+def test_a_resume_where_nothing_is_known_settles_no_budget(desk):
+    code, out, err = desk(*COMMAND, "--resume")
+    assert (code, out, "nothing to resume: these records have no ledger there yet" in err) == (2, "", True)
+    assert list(kept(desk)) == ["notes.jsonl"]
+
+
+def _forged(desk, **changed):
+    file = desk.folder / PROOF
+    content = json.loads(file.read_text("utf-8"))
+    file.write_text(json.dumps({**content, **changed}), "utf-8")
+    return content["asked"]
+
+
+def _another_row(desk):
+    with (desk.folder / "demos.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"text": "made up", "label": "fraud"}\n')
+
+
+def _another_run(desk):
+    words = _forged(desk)
+    _forged(desk, asked={**words, "run": "ab"}, ledger=[f"ab-{number}" for number in range(1, words["charges"] + 1)])
+
+
+@pytest.mark.cases(2)
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        (_another_row, "the rows are those of the certificate"),
+        (lambda desk: _forged(desk, epsilon=0.1), "follows from the event"),
+        (lambda desk: _forged(desk, asked={}), "the request, which its certificate does not say"),
+        (_another_run, "every text was charged before it left"),
+    ],
+    ids=["row", "epsilon", "no request", "run"],
+)
+def test_files_that_are_not_those_of_a_finished_run_are_refused(finished_desk, spoil, problem):
+    spoil(finished_desk)
+    before = kept(finished_desk)
+    code, out, err = finished_desk(*COMMAND, "--resume")
+    assert (code, out, problem in err) == (2, "", True), err
+    assert kept(finished_desk) == before
+
+
+def test_a_finished_run_of_another_caller_is_not_ones_own(finished_desk):
+    granted = ("ledger", "grant", "notes.db", "--private", "notes.jsonl", "--caller", "ann", "--budget", "10,1e-5")
+    assert finished_desk(*granted)[0] == 0, finished_desk(*granted)[2]
+    code, _, err = finished_desk(*COMMAND, "--caller", "ann", "--resume")
+    assert (code, "differs from what this command writes in: caller." in err) == (2, True), err
+
+
+def test_a_folder_beside_finished_rows_is_a_run_of_its_own(finished_desk):
+    folder = finished_desk.folder / "demos.jsonl.partial"
+    folder.mkdir()
+    (folder / "round-1").write_text("paid", "utf-8")
+    code, _, err = finished_desk(*COMMAND, "--resume")
+    assert (code, "is no interrupted run" in err) == (2, True)
+    assert (folder / "round-1").read_text("utf-8") == "paid"
 
 
 def test_the_summary_as_json(desk):

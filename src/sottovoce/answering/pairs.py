@@ -27,9 +27,23 @@ def pool_of(task: AnswerTask, public: PublicRecords | Sequence[AnswerExample]) -
     Raises:
         RecordError: A row does not suit the task.
     """
-    if isinstance(public, PublicRecords):
-        public = [task.example_of(row, public.source) for row in public]
-    return [pair_of(task, example.fields, example.answer) for example in public]
+    return [pair_of(task, example.fields, example.answer) for example in _examples_in(task, public)]
+
+
+def longest_of(task: AnswerTask, public: PublicRecords | Sequence[AnswerExample], count: int) -> list[AnswerExample]:
+    """The public examples that take up most room in a prompt, by their bytes: no others that are chosen, each of them
+    once, take up more.
+
+    Raises:
+        RecordError: A row does not suit the task.
+    """
+    examples = {(*example.fields.items(), example.answer): example for example in _examples_in(task, public)}
+    return sorted(examples.values(), key=lambda example: size_of([task.shot(example)]), reverse=True)[:count]
+
+
+def size_of(shots: Sequence[tuple[str, str]]) -> int:
+    """Bytes of examples of a prompt, as (input, answer)."""
+    return sum(len(text.encode("utf-8", "replace")) for shot in shots for text in shot)
 
 
 def is_of_pairs(fitted: Fitted) -> bool:
@@ -63,3 +77,9 @@ def examples_of(fitted: Fitted, task: AnswerTask, file: str = "the fitted file")
         for example in fitted.support.examples
         if example.label == 0
     ]
+
+
+def _examples_in(task: AnswerTask, public: PublicRecords | Sequence[AnswerExample]) -> list[AnswerExample]:
+    if isinstance(public, PublicRecords):
+        return [task.example_of(row, public.source) for row in public]
+    return list(public)

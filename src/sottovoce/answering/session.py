@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import NoneType
-from typing import Any, ClassVar, Final, Protocol, final
+from typing import Any, ClassVar, Final, NoReturn, Protocol, final
 
 import numpy as np
 
+from sottovoce.answering.pairs import size_of
 from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoError
 from sottovoce.experts.sampling import ALL, CELLS, SAMPLINGS, ExpertSampling
 from sottovoce.experts.written import TEXTS, WrittenEnsemble, WrittenOutputs, request_of
@@ -382,6 +383,36 @@ class PrivateAnswers:
             self._worked_out = query, side
         return self._worked_out[1]
 
+    def require_room_for_shots(self, query: Query) -> None:
+        """Refuses a question that the writer does not answer after all of the public examples, or not at all.
+
+        Raises:
+            ModelError: It does not. Nothing was charged.
+        """
+        shots = [self.task.shot(example) for example in self._public]
+        requests = [request_of(self.task, query, shown) for shown in ((), shots)]
+        texts = self._before_the_charge(lambda: self._write(requests))
+        if not any(texts):
+            self._before_the_charge(self._refuse_silence)
+        if texts[-1] is None:
+            longest = self.writer.longest
+            room = (
+                "" if longest is None else f", and the model reads {longest} tokens, with the {self.tokens} it writes"
+            )
+            raise ModelError(
+                f"The model {self.writer.name} wrote nothing for the question after {len(shots)} public examples, the "
+                f"longest ones that could be chosen ({size_of(shots)} bytes together{room}). Leave the longest public "
+                "examples out, choose fewer (-o k=1), write fewer --tokens, shorten the question, or use another "
+                "model. Nothing was charged for it."
+            )
+
+    def _refuse_silence(self) -> NoReturn:
+        where = "alone or after public examples" if self._public else "without any example"
+        raise ModelError(
+            f"The model {self.writer.name} wrote nothing for a question, {where}. Shorten the question, or use "
+            "another model."
+        )
+
     def _public_side(self, query: Query) -> Callable[[], PublicSide]:
         def work() -> PublicSide:
             side = public_side(
@@ -394,11 +425,7 @@ class PrivateAnswers:
                 embedder=self.embedder,
             )
             if self._ensemble is None and not side.candidates:
-                where = "alone or after public examples" if self._public else "without any example"
-                raise ModelError(
-                    f"The model {self.writer.name} wrote nothing for a question, {where}. Shorten the question, or use "
-                    "another model."
-                )
+                self._refuse_silence()
             if side.zero_shot is None and self._ensemble is not None:
                 raise ModelError(
                     f"The model {self.writer.name} wrote nothing for a question without any private example. Whether "

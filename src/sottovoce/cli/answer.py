@@ -320,20 +320,24 @@ class _Command:
             say_price(fitting, as_json=self.given["as_json"])
             return None
         assert place is not None
-        self._require_answers(questions)
+        setting = fitting.plan.setting
+        self._require_answers(questions, fitting.plan.fitter.most_texts(setting) // setting.labels)
         fitted, _ = run(fitting, self.setup, place, resume=resume)
         say(f"Chosen: {place}. Answers after it are free: sotto answer --fitted {place}")
         return fitted
 
-    def _require_answers(self, questions: Sequence[Query]) -> None:
-        """Refuses a writer that cannot answer the first question or the longest, before anything is paid for."""
+    def _require_answers(self, questions: Sequence[Query], shots: int) -> None:
+        """Refuses a writer that cannot answer the first question or the longest after as many examples as will be
+        chosen, the longest of the public ones: before anything is paid for, and by public facts alone.
+        """
+        from sottovoce.answering.pairs import longest_of
         from sottovoce.errors import ModelError
 
-        answers = self._after(self._shown, 1)
+        answers = self._after(longest_of(self.task, self._shown, shots), shots)
         longest = max(range(len(questions)), key=lambda index: sum(map(len, questions[index].values())), default=0)
         for index in sorted({0, longest}) if questions else ():
             try:
-                answers.public_side(questions[index])
+                answers.require_room_for_shots(questions[index])
             except ModelError as error:
                 raise ModelError(f"Question {index + 1}: {error}", retryable=error.retryable) from error
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sottovoce.fitting.fitted import Fitted
     from sottovoce.generation import GenerationTemplate
     from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
+    from sottovoce.synthesis.certificate import Certificate
     from sottovoce.synthesis.config import SynthesisConfig
     from sottovoce.synthesis.synthesizer import Synthesizer
 
@@ -167,7 +168,7 @@ def synthesize(
     if dry_run:
         _dry_run(decoder, order, writing, price, slack, setup, as_json)
         return
-    synthesizer = _writer(decoder, order, writing, price, slack, setup)
+    synthesizer = _writer(decoder, order, writing, price, slack, setup, resume=resume)
     _run(synthesizer, out, LINES if schema else ENDINGS, resume=resume, redraw=not without_lost, as_json=as_json)
 
 
@@ -230,9 +231,18 @@ def _decoder(setup: o.Setup) -> Decoder:
 
 
 def _writer(
-    decoder: Decoder, order: SynthesisConfig, writing: GenerationTemplate, price: float, delta: float, setup: o.Setup
+    decoder: Decoder,
+    order: SynthesisConfig,
+    writing: GenerationTemplate,
+    price: float,
+    delta: float,
+    setup: o.Setup,
+    *,
+    resume: bool,
 ) -> Synthesizer:
     from sottovoce.errors import ParameterError
+    from sottovoce.privacy.ledger.opening import require_known
+    from sottovoce.privacy.unit import Adjacency
     from sottovoce.records.readers import read_private
     from sottovoce.synthesis.synthesizer import Synthesizer
 
@@ -247,6 +257,8 @@ def _writer(
         columns=setup.columns(writing.task),
         labels=writing.task.labels if writing.task else None,
     )
+    if resume:
+        require_known(records, Adjacency.parse(setup.adjacency), setup.ledger, setup.caller)
     writer = Synthesizer(
         records,
         writing,
@@ -266,9 +278,13 @@ def _writer(
 
 def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool, redraw: bool, as_json: bool) -> None:
     from sottovoce.files.checkpoint import Checkpoint
-    from sottovoce.release import figures_of
+    from sottovoce.synthesis.synthesizer import finished
 
     started = time.perf_counter()
+    if resume and (done := finished(writer, out)) is not None:
+        say(f"Nothing to do: {out} holds the rows of this run. Nothing was charged.")
+        _report(writer, out, done, None, 0.0, as_json=as_json)
+        return
     if not resume:
         writer.affords()
     say_writing(writer)
@@ -303,9 +319,24 @@ def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool
         raise
     finally:
         checkpoint.close()  # an error keeps it alive, and its lock would keep a resume out
-    seconds = time.perf_counter() - started
+    _report(writer, out, certificate, (unreadable, written), time.perf_counter() - started, as_json=as_json)
+
+
+def _report(
+    writer: Synthesizer,
+    out: Path,
+    certificate: Certificate,
+    counted: tuple[int, int] | None,
+    seconds: float,
+    *,
+    as_json: bool,
+) -> None:
+    """What was written: texts that are no rows and tokens are counted as they come, and of a finished run unknown."""
+    from sottovoce.release import figures_of
+
+    proof, (unreadable, written) = out.with_name(out.name + CERTIFICATE), counted or (None, None)
     summary = {
-        "rows": len(rows),
+        "rows": certificate.rows,
         "unreadable": unreadable,
         "tokens": written,
         **figures_of(certificate),
@@ -313,25 +344,23 @@ def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool
         "model": certificate.model,
         "remaining": writer.balance.as_dict(),
         "seconds": round(seconds, 3),
-        "certificate": str(checkpoint.proof),
+        "certificate": str(proof),
         "statement": certificate.statement,
     }
     if as_json:
         put(summary)
         return
-    say_table(
-        "",
-        ["", ""],
-        [
-            ["rows", str(len(rows)) + (f", {unreadable} more could not be read as rows" if unreadable else "")],
-            ["method", certificate.method],
-            ["model", certificate.model],
-            ["ledger", left_in_words(writer.balance, writer.plan.event)],
-            ["tokens", f"{written}, {written / seconds:.0f} a second"],
-        ],
-    )
+    shown = [
+        ["rows", str(certificate.rows) + (f", {unreadable} more could not be read as rows" if unreadable else "")],
+        ["method", certificate.method],
+        ["model", certificate.model],
+        ["ledger", left_in_words(writer.balance, writer.plan.event)],
+    ]
+    if written is not None:
+        shown.append(["tokens", f"{written}, {written / seconds:.0f} a second"])
+    say_table("", ["", ""], shown)
     say(certificate.statement)
-    say(f"Rows: {out}. Certificate: {checkpoint.proof.name}. To use them: sotto classify --demonstrations {out} ...")
+    say(f"Rows: {out}. Certificate: {proof.name}. To use them: sotto classify --demonstrations {out} ...")
 
 
 def _dry_run(

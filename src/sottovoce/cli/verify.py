@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -46,7 +46,7 @@ def certificate(
     from sottovoce.fitting.fit import ENDING
     from sottovoce.fitting.fitted import Fitted
     from sottovoce.fitting.rows import RowsCertificate
-    from sottovoce.records.readers import read_private
+    from sottovoce.records.readers import read_private, read_written
     from sottovoce.synthesis.certificate import Certificate
 
     kept = existing_ledger(ledger, None) if ledger else None
@@ -61,7 +61,7 @@ def certificate(
         certificate = RowsCertificate.read(file) or Certificate.read(file)
         beside = file.with_name(file.name.removesuffix(".certificate.json"))
         rows = rows or (beside if beside != file and beside.exists() else None)
-        checks = certificate.checks(_rows(rows) if rows else None, kept, records)
+        checks = certificate.checks(read_written(rows) if rows else None, kept, records)
         whole = certificate.certificate if isinstance(certificate, RowsCertificate) else certificate
         statement = whole.statement
     content = {} if fitted is None else {"content_sha256": fitted.content_sha256}
@@ -75,13 +75,3 @@ def certificate(
         put_text(statement)
     if wrong := [check.what for check in checks if check.holds is False]:
         raise InputError(f"The certificate does not hold: {wrong[0]}.")
-
-
-def _rows(file: Path) -> list[dict[str, Any]]:
-    """The rows of a file, of which there may be none."""
-    from sottovoce.files.tables import is_without_rows
-    from sottovoce.records.readers import read_public
-
-    if file.is_file() and is_without_rows(file):
-        return []
-    return [dict(row.values) for row in read_public(file, max_characters=10**7)]

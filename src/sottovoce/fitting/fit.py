@@ -40,7 +40,7 @@ from sottovoce.fitting.auto import AUTO, resolve
 from sottovoce.fitting.certificate import FitCertificate, note_of
 from sottovoce.fitting.fitted import Bounds, Fitted, content_hash, question_of
 from sottovoce.fitting.progress import KeptSums
-from sottovoce.fitting.rows import RowsCertificate, content_of, most_bytes_of_rows
+from sottovoce.fitting.rows import RowsCertificate, content_of, fitted_rows, most_bytes_of_rows
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import (
     FitPlan,
@@ -73,7 +73,7 @@ from sottovoce.privacy.ledger.balance import Balance
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.known_records import require_public
 from sottovoce.privacy.ledger.ledger import Account, Ledger
-from sottovoce.privacy.ledger.opening import known_budget, open_account
+from sottovoce.privacy.ledger.opening import known_budget, open_account, require_known
 from sottovoce.privacy.unit import Adjacency, Assignment, change_type
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records.sealed import Opaque, PrivateRecords
@@ -126,6 +126,7 @@ class Fitting:
     Attributes:
         plan: What the fit costs.
         advice: Which method ``auto`` chose and why, in one line; empty where the method was named.
+        require_known: Refuses to resume a run of records that the ledger does not know; no budget is settled.
 
     Raises:
         InputError: Something given is not usable; nothing was charged.
@@ -211,6 +212,7 @@ class Fitting:
         self._require_public_pool()
         first = Budget.once(price.epsilon, price.delta)
         self._open = partial(open_account, self._records, self.adjacency, budget, ledger, caller, first)
+        self.require_known = partial(require_known, self._records, self.adjacency, ledger, caller)
         known = known_budget(self._records, self.adjacency, ledger)
         self._is_known, self._currency = known is not None, (known or budget or first).currency
         self.plan: FitPlan = fitter.plan(price, self._setting(adds_epsilons=self._currency == "epsilon"))
@@ -310,11 +312,15 @@ class Fitting:
         if not differs:
             checks = certificate.held_against(self.ledger, self._records)
             differs = [f"its charge ({check.what}: {check.told})" for check in checks if not check.holds]
+        if not differs:
+            charges = self._account.standing(certificate.ledger).values()
+            differs = ["caller" for charge in charges if charge.caller != self._account.caller][:1]
         if differs:
             what = ", ".join(name.replace("_", " ") for name in differs)
+            other = "or name another --out" if self._rows else f"or answer from it as it is, with --fitted {source}"
             raise InputError(
-                f"{source} differs from what this command makes in: {what}. Repeat the command that made it; or answer "
-                f"from it as it is, with --fitted {source}. Nothing was charged."
+                f"{source} differs from what this command makes in: {what}. Repeat the command that made it; {other}. "
+                "Nothing was charged."
             )
 
     def run(
@@ -671,18 +677,20 @@ def finished(fitting: Fitting, out: Path) -> Fitted | None:
 
     Args:
         fitting: The request, with its records and its ledger.
-        out: The fitted file.
+        out: The fitted file; or rows, whose certificate is beside them.
 
     Returns:
-        The fit in the file; ``None`` where there is no file, where the run still has its folder, or where rows are
-        left, which are no fitted file.
+        The fit in the file; ``None`` where there is no file, for rows no certificate beside it, or where a run has its
+        folder there.
 
     Raises:
         InputError: The file cannot be read, was changed, or was fitted from other records or with other settings.
     """
-    if fitting.leaves_rows or folder_of(out).exists() or not out.exists():
+    if folder_of(out).exists() or not out.exists():
         return None
-    fitted = Fitted.load(out)
+    fitted = fitted_rows(out, fitting.task) if fitting.leaves_rows else Fitted.load(out)
+    if fitted is None:
+        return None
     fitted.certificate.require_consistent(fitted.content_sha256)
     fitting.require_own(fitted, str(out))
     return fitted
@@ -702,7 +710,9 @@ def begun(fitting: Fitting, out: Path, *, resume: bool) -> Iterator[Checkpoint]:
     """
     endings = ENDINGS if fitting.leaves_rows else (ENDING,)
     require_place(out, resume=resume, endings=endings)
-    if not resume:
+    if resume:
+        fitting.require_known()
+    else:
         fitting.affords()
     checkpoint = Checkpoint(out, fitting.terms, fitting.new_run_state(), resume=resume, endings=endings)
     try:

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, final
 
 from sottovoce.errors import InputError, ParameterError, TaskError
+from sottovoce.files.checkpoint import CERTIFICATE
 from sottovoce.files.tables import encoded, is_table
 from sottovoce.fitting.certificate import FitCertificate
 from sottovoce.fitting.fitted import Fitted, content_hash, task_of, words_of
 from sottovoce.methods.fitting.support import DemonstrationSupport
 from sottovoce.privacy.checks import Check
+from sottovoce.records.readers import read_written
 from sottovoce.tasks import Example, Task
 
 if TYPE_CHECKING:
@@ -91,22 +93,53 @@ class RowsCertificate:
             *self.certificate.checks(None if rows is None else self._hash_of(rows), ledger, records),
         ]
 
-    def _hash_of(self, rows: Sequence[Mapping[str, Any]]) -> str:
-        """Hash of rows as a fit's content; empty where they are no rows of the task."""
+    def support_of(self, rows: Sequence[Mapping[str, Any]]) -> DemonstrationSupport | None:
+        """Rows as what a fit left; ``None`` where they are no rows of the task."""
         names, examples = {*self.task.fields, self.task.label_field}, []
         for row in rows:
             fields = {name: row.get(name) for name in self.task.fields}
             label = row.get(self.task.label_field)
             if set(row) != names or label not in self.task.labels:
-                return ""
+                return None
             if not all(isinstance(value, str) for value in fields.values()):
-                return ""
+                return None
             examples.append(Example({name: str(value) for name, value in fields.items()}, self._place_of(label)))
-        support = DemonstrationSupport(examples)
+        return DemonstrationSupport(examples)
+
+    def _hash_of(self, rows: Sequence[Mapping[str, Any]]) -> str:
+        """Hash of rows as a fit's content; empty where they are no rows of the task."""
+        support = self.support_of(rows)
+        if support is None:
+            return ""
         return content_hash(support, self.task, self.certificate.model, self.certificate.embedding)
 
     def _place_of(self, label: Any) -> int:
         return list(self.task.labels).index(label)
+
+
+def fitted_rows(out: Path, task: Task) -> Fitted | None:
+    """The fit that left a file of rows, from the rows and the certificate beside them.
+
+    Args:
+        out: The rows.
+        task: That they are of.
+
+    Returns:
+        What was fitted, which nothing was compared of yet but the task; ``None`` where there is no certificate.
+
+    Raises:
+        InputError: A file cannot be read, or the rows are no rows of the task.
+    """
+    proof = out.with_name(out.name + CERTIFICATE)
+    if not proof.exists():
+        return None
+    beside = RowsCertificate.read(proof)
+    if beside is None:
+        raise InputError(f"{proof} is no certificate of rows that a fit left. Name another --out. Nothing was charged.")
+    support = beside.support_of(read_written(out)) if words_of(beside.task) == words_of(task) else None
+    if support is None:
+        raise InputError(f"{out} or its certificate has rows of another task. Name another --out. Nothing was charged.")
+    return Fitted(support, task, beside.certificate.model, beside.certificate.embedding, beside.certificate)
 
 
 def rows_of(fitted: Fitted) -> list[dict[str, str]]:

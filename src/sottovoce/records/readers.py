@@ -20,6 +20,7 @@ from types import NoneType
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from sottovoce.errors import MissingExtraError, ParameterError, RecordError
+from sottovoce.files.tables import is_without_rows
 from sottovoce.parameters import COUNT, Kind
 from sottovoce.records import limits
 from sottovoce.records.columns import likely_delimiter, renamed
@@ -33,6 +34,8 @@ MAX_CHARACTERS = 8_000
 """Longest text of one field unless the caller says otherwise; a public parameter."""
 MAX_PICTURE_CHARACTERS = 8_000_000
 """The same for a folder of pictures: files of up to 6 MB, in base64."""
+MAX_WRITTEN_CHARACTERS = 10_000_000
+"""The same for rows that a run wrote, which no limit of a reader cut."""
 
 PICTURES = (".png", ".jpg", ".jpeg")
 _PIECE = 1 << 20
@@ -108,6 +111,17 @@ def read_public(
     if not rows:
         raise RecordError("there is no row", file=_name(source), hint="Give at least one row.")
     return PublicRecords(rows, _name(source), whole)
+
+
+def read_written(file: Path) -> list[dict[str, Any]]:
+    """The rows of a file that a run wrote, of which there may be none.
+
+    Raises:
+        RecordError: The file cannot be read.
+    """
+    if file.is_file() and is_without_rows(file):
+        return []
+    return [dict(row.values) for row in read_public(file, max_characters=MAX_WRITTEN_CHARACTERS)]
 
 
 def column_names(source: str | os.PathLike[str]) -> list[str]:

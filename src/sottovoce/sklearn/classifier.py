@@ -126,6 +126,9 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         method_options: Options of a method that is given by its name, as ``sotto methods`` lists them.
         units_per_expert: Units an expert sees; row by row only.
         capacity: Under add-remove: a public number of experts; needs ``groups``; row by row only.
+        calibrate: Contextual calibration: subtracts from each expert's scores its own scores of questions without
+            content, for no further epsilon. It helps language models, which often repeat the label of an example. Row
+            by row and for texts only.
         max_characters: Longest text of a row.
         length_scale: For ``VectorScorer``: ``None`` compares directions, as suits embeddings centred on a public mean;
             a number compares positions, in the features' own unit. Public: not to be tuned on private rows.
@@ -190,6 +193,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         method_options: Mapping[str, Any] | None = None,
         units_per_expert: int = 1,
         capacity: int | None = None,
+        calibrate: bool = False,
         max_characters: int = MAX_CHARACTERS,
         length_scale: float | None = None,
         allow_non_private: bool = False,
@@ -212,6 +216,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.method_options = method_options
         self.units_per_expert = units_per_expert
         self.capacity = capacity
+        self.calibrate = calibrate
         self.max_characters = max_characters
         self.length_scale = length_scale
         self.allow_non_private = allow_non_private
@@ -416,7 +421,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _learned(self, records: PrivateRecords, task: Task, columns: int | None) -> dict[str, Any]:
         """What a fitter leaves; it is charged here."""
-        for name, default in (("units_per_expert", 1), ("capacity", None)):
+        for name, default in (("units_per_expert", 1), ("capacity", None), ("calibrate", False)):
             if getattr(self, name) != default:
                 raise ParameterError(
                     name, getattr(self, name), "left out: a fit that is paid once asks no such experts"
@@ -521,6 +526,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 ledger=ledger,
                 caller=self.caller,
                 partition=Partition(units_per_expert=self.units_per_expert, capacity=self.capacity),
+                calibrate=self.calibrate,
                 allow_non_private=self.allow_non_private,
             )
         except LedgerMismatchError as error:

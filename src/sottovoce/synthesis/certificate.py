@@ -250,14 +250,30 @@ class Certificate:
             records: The private records.
         """
         history = None if ledger is None else self._history(ledger)
-        checks = [self._figures(), self._parameters(), self._words(), self._request(), *self._promise(history)]
+        held = [self._rows(rows), *self._held_against(ledger, history, rows, records)]
+        return [*self._consistent(), *self._promise(history), *held]
+
+    def broken(self, rows: Sequence[Mapping[str, Any]], ledger: Ledger, records: PrivateRecords) -> list[Check]:
+        """What does not hold of it, its rows, its charges and its records. What it says itself of its noise and its
+        model is not judged here.
+
+        Args:
+            rows: The synthetic rows.
+            ledger: That was charged.
+            records: The private records.
+        """
+        held = [self._rows(rows), *self._held_against(ledger, self._history(ledger), rows, records)]
+        return [check for check in (*self._consistent(), *held) if check.holds is False]
+
+    def _consistent(self) -> list[Check]:
+        """What can be looked at in the certificate alone."""
+        return [self._figures(), self._parameters(), self._words(), self._request()]
+
+    def _rows(self, rows: Sequence[Mapping[str, Any]] | None) -> Check:
         what = "the rows are those of the certificate"
         if rows is None:
-            checks.append(Check(what, None, "no rows were given"))
-        else:
-            same = len(rows) == self.rows and rows_hash(rows) == self.rows_sha256
-            checks.append(Check(what, same, f"{len(rows)} rows"))
-        return [*checks, *self._held_against(ledger, history, rows, records)]
+            return Check(what, None, "no rows were given")
+        return Check(what, len(rows) == self.rows and rows_hash(rows) == self.rows_sha256, f"{len(rows)} rows")
 
     def _figures(self) -> Check:
         what = f"epsilon {rounded_up(self.epsilon, 6)} at delta {rounded_up(self.delta)} follows from the event"

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
+from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from sottovoce.deprecated import old_arguments, renamed
 from sottovoce.errors import (
@@ -29,7 +30,7 @@ from sottovoce.errors import (
     SottoError,
 )
 from sottovoce.experts.batches import Batches
-from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.files.checkpoint import CERTIFICATE, Checkpoint, folder_of
 from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, make_decoder
@@ -37,7 +38,7 @@ from sottovoce.models.failures import bare_order, free, is_models
 from sottovoce.models.registry import load_stepper
 from sottovoce.models.stepper import Group, Prompt, Stepper
 from sottovoce.parameters import Able, Kind
-from sottovoce.privacy.checks import asked_hash
+from sottovoce.privacy.checks import asked_hash, canonical
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.ledger.account import Standing
 from sottovoce.privacy.ledger.balance import Balance
@@ -46,6 +47,7 @@ from sottovoce.privacy.ledger.ledger import Account, Ledger, Reservation
 from sottovoce.privacy.ledger.opening import open_account
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
+from sottovoce.records.readers import read_written
 from sottovoce.records.sealed import PrivateRecords
 from sottovoce.synthesis.certificate import MIXED, Certificate, LedgerNote, rows_hash, was_mixed
 from sottovoce.synthesis.config import SynthesisConfig, plan_of, plan_of_charges, room_of, terms_of
@@ -57,6 +59,10 @@ if TYPE_CHECKING:
     from sottovoce.models.stepper import ReadPrompts
 
 T = TypeVar("T")
+_OF_ONE_RUN: Final = ("version", "run", "charges")
+"""Words of a request that no other run of the same command has."""
+_ABSENT: Final = {"absent": True}
+"""Stands for a word that one of two requests lacks."""
 
 
 @final
@@ -317,6 +323,49 @@ class Synthesizer:
             rows=rows,
             asked=self._request(run_state),
         )
+
+    def require_own(self, certificate: Certificate, rows: Sequence[Mapping[str, Any]], source: str) -> None:
+        """Refuses what another run left: its request must be this one, and its rows, its charges and its records those
+        of the ledger. Nothing is charged.
+
+        Args:
+            certificate: What a run left beside its rows.
+            rows: Its rows.
+            source: Their name, for the error.
+
+        Raises:
+            InputError: It was written from other records, with other settings, under another ledger or caller, or it
+                was changed since.
+            ModelError: What the model keeps apart here had to be settled, and it failed.
+        """
+        differs = self._differing(certificate)
+        if differs == ["isolation"]:  # a model's own tests may have settled it, behind the first words of that run
+            self._rehearse("Nothing was charged.")
+            differs = self._differing(certificate)
+        if not differs:
+            broken = certificate.broken(rows, self.ledger, self._records)
+            differs = [f"what was written ({check.what}: {check.told})" for check in broken]
+        if not differs and any(
+            standing.caller != self._account.caller for standing in self._standing(certificate.asked).values()
+        ):
+            differs = ["caller"]
+        if differs:
+            raise InputError(
+                f"{source} differs from what this command writes in: {', '.join(differs)}. Repeat the command that "
+                "wrote it, or name another --out. Nothing was charged."
+            )
+
+    def _differing(self, certificate: Certificate) -> list[str]:
+        """The words of a request that are others than here."""
+        if not certificate.asked:
+            return ["the request, which its certificate does not say"]
+        own = self._words
+        names = [*own, *(name for name in certificate.asked if name not in {*own, *_OF_ONE_RUN})]
+        return [
+            name
+            for name in names
+            if canonical(certificate.asked.get(name, _ABSENT)) != canonical(own.get(name, _ABSENT))
+        ]
 
     # What is charged
 
@@ -587,6 +636,28 @@ class Synthesizer:
             yield Round(
                 number + start // len(self.labels), rows, len(its) - len(rows), sum(t["tokens"] for t in its), again
             )
+
+
+def finished(writer: Synthesizer, out: Path) -> Certificate | None:
+    """What a finished run of the same request left. Nothing is charged.
+
+    Args:
+        writer: The request, with its records and its ledger.
+        out: The rows.
+
+    Returns:
+        The certificate of the rows; ``None`` where they or their certificate are not there, or where a run has its
+        folder beside them.
+
+    Raises:
+        InputError: A file cannot be read, was changed, or is of another run.
+    """
+    proof = out.with_name(out.name + CERTIFICATE)
+    if folder_of(out).exists() or not (out.exists() and proof.exists()):
+        return None
+    certificate = Certificate.read(proof)
+    writer.require_own(certificate, read_written(out), str(out))
+    return certificate
 
 
 def _attempts(standings: Mapping[str, Standing], run: str, number: int) -> list[_Charge]:

@@ -26,7 +26,8 @@ from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
 from sottovoce.methods.decoding.selecting import SelectingDecoder
 from sottovoce.privacy.accounting.event_cost import cost_of
-from sottovoce.privacy.unit import Adjacency
+from sottovoce.privacy.aggregates import Scores
+from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from sottovoce.testing import text_sessions as sessions
@@ -36,6 +37,7 @@ from sottovoce.testing.draws import exceeds
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool, share_of
+from sottovoce.testing.public_rows import PublicRows
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 from sottovoce.testing.text_worlds import LABELS, DataSet, Scene
 
@@ -155,6 +157,7 @@ class _Decoder:
             return
         self._isolation(plan)
         self._texts(plan, claim, 4 if self.full else 2 if self.must_run and plan.setting.tokens == 1 else 1)
+        self._public_rows(plan, claim)
 
     def _plan(
         self,
@@ -293,6 +296,51 @@ class _Decoder:
                 problem = f"what an expert adds to the scores depends on the other experts: {sorted(moves)}"
                 raise ContractError("isolation", self.subject, problem, f"{name} ({self._setting(plan)})")
             self.report.kept("isolation", 1, "summands that are functions of one expert")
+
+    def _public_rows(self, plan: DecodingPlan, claim: Claim) -> None:
+        """The first token beside other public rows: where it is one selection the scores, elsewhere its law."""
+        if plan.setting.tokens > 1:
+            return
+        names = list(worlds.SAYINGS)
+        pairs = (
+            list(itertools.combinations(names, 2))
+            if plan.setting.change is SWAP
+            else [(name, "N") for name in names if name != "N"]
+        )
+        if isinstance(plan.decoder, SelectingDecoder):
+            self._scores_beside(plan, plan.decoder, pairs)
+            return
+        for public in worlds.PUBLIC_ROWS:
+            laws = [self._law_beside(plan, public, name) for name in names]
+            places = [(names.index(one), names.index(other)) for one, other in pairs]
+            if breach := excess(claim, np.array(laws), places):
+                problem = f"its event {claim.words} does not hold: {breach.words}"
+                world = f"{names[breach.first]} and {names[breach.second]} beside {public} ({self._setting(plan)})"
+                raise ContractError(PublicRows.CONTRACT, self.subject, problem, world)
+            self.report.kept(PublicRows.CONTRACT, len(pairs), "pairs of neighbours beside other public rows")
+
+    def _scores_beside(self, plan: DecodingPlan, decoder: SelectingDecoder, pairs: Sequence[tuple[str, str]]) -> None:
+        def scores(public: Sequence[float], name: str) -> Scores | None:
+            step = worlds.step_beside(public, [name])
+            candidates = worlds.chooser_of(plan, seeded(0))._candidates(step, None)
+            return None if candidates is None else decoder.scores(plan, step, candidates)
+
+        usual = scores(worlds.PUBLIC, "X")
+        if usual is None:
+            return
+        looked = PublicRows(self.subject, self.report, usual)
+        for public, (one, other) in itertools.product(worlds.PUBLIC_ROWS, pairs):
+            world = f"{one} and {other} beside {public} ({self._setting(plan)})"
+            with must_not_raise(PublicRows.CONTRACT, self.subject, "scores", world):
+                first, second = scores(public, one), scores(public, other)
+            if first is not None and second is not None:
+                looked.compare(first, second, world)
+
+    def _law_beside(self, plan: DecodingPlan, public: Sequence[float], name: str) -> Any:
+        world = f"{name} beside {public} ({self._setting(plan)})"
+        with must_not_raise(PublicRows.CONTRACT, self.subject, "a token", world):
+            chooser = worlds.chooser_of(plan, seeded(0))
+            return log_law(worlds.law_of_token(plan, chooser, lambda: worlds.step_beside(public, [name])))
 
     # Draws
 

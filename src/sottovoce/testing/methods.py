@@ -23,7 +23,6 @@ from sottovoce.experts.label_scores import ExpertOutputs, FloatArray
 from sottovoce.experts.partition import Partition
 from sottovoce.mechanisms.base import log_law
 from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling
-from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import label_sessions as sessions
@@ -33,6 +32,7 @@ from sottovoce.testing.draws import departs, exceeds, mixture
 from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
+from sottovoce.testing.public_rows import PublicRows
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(1.0, 1e-6), Price(4.0, 1e-3), Price(0.1, 0.1))
@@ -295,25 +295,14 @@ class _Method:
             return
         changes = [change for change in CHANGES if change.change.rows == 1]
         for change, (labels, rows) in itertools.product(changes, worlds.ROWS.items()):
-            stated = {self._stated(method.scores(outputs((rows[0],), labels, change)))}
+            looked = PublicRows(self.subject, self.report, method.scores(outputs((rows[0],), labels, change)))
             null = rows[-1]
             pairs = itertools.combinations(rows, 2) if change.change is SWAP else ((row, null) for row in rows[:-1])
             for public, (one, other) in itertools.product(worlds.public_rows(labels), tuple(pairs)):
                 world = f"{worlds.shown_rows((one,))}, {worlds.shown_rows((other,))} beside {public} ({change})"
                 with must_not_raise("public rows", self.subject, "scores", world):
                     first, second = (method.scores(outputs((row,), labels, change, public)) for row in (one, other))
-                stated |= {self._stated(first), self._stated(second)}
-                if len(stated) > 1:
-                    problem = f"the stated sensitivity follows the public row: {sorted(stated, key=repr)}"
-                    raise ContractError("public rows", self.subject, problem, world)
-                moved = first.values - second.values
-                if int(moved.max()) - int(moved.min()) > first.sensitivity:
-                    raise ContractError("public rows", self.subject, "its scores move by more than is stated", world)
-                self.report.kept("public rows", 1, "pairs of neighbours beside other public rows")
-
-    @staticmethod
-    def _stated(scores: Scores) -> tuple[Any, ...]:
-        return scores.sensitivity, scores.squared_l2, scores.adjacency
+                looked.compare(first, second, world)
 
     @staticmethod
     def _moves_by_null(method: Selecting, rest: worlds.Rows, null: Any, labels: int, change: Change) -> bool:

@@ -53,6 +53,13 @@ FAILURES: Final = {"?": "that cannot be read", "!": "on which the model raises"}
 """Ways in which a model can fail on one prompt."""
 PUBLIC: Final = (-9.0, 0.0, -1.0)
 
+PUBLIC_ROWS: Final[Sequence[tuple[float, ...]]] = (
+    (0.0,) * TOKENS,
+    (0.0, *(-50.0,) * (TOKENS - 1)),
+    (*(-9.0,) * (TOKENS - 1), 0.0),
+)
+"""What else the model may say without records: flat, sure of the first token, sure of the end."""
+
 Unit = tuple[str, str]
 """A saying, and a label."""
 DataSet = tuple[Unit, ...]
@@ -132,6 +139,13 @@ class Scene:
                 decoding.close()
         public, blocks = self._kept[batch, text]
         return Step(0, public, iter(blocks))
+
+
+def step_beside(public: Sequence[float], sayings: Sequence[str]) -> Step:
+    """Scores of the first token by experts that say these, beside a public row; the control token is the likeliest."""
+    tensor = require_torch().tensor
+    rows = [[*SAYINGS[name], 9.0] for name in sayings]
+    return Step(0, tensor([*public, 9.0]), iter([tensor(rows)] if rows else []))
 
 
 WORDS: Final = 6

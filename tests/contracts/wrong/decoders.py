@@ -52,6 +52,31 @@ class HalvedSensitivity(Clipped):
 
 
 @dataclass(frozen=True)
+class LessNoiseWhereThePublicRowIsSure(Clipped):
+    """States a quarter of its sensitivity where the model alone is sure of a token."""
+
+    def scores(self, plan, step, public):
+        right = super().scores(plan, step, public)
+        logits = sorted(public.logits.tolist())
+        sure = len(logits) > 1 and logits[-1] - logits[-2] > 5
+        return Scores(
+            right.values,
+            sensitivity=right.sensitivity // 4 if sure else right.sensitivity,
+            adjacency=right.adjacency,
+        )
+
+
+@dataclass(frozen=True)
+class TwiceAsMuchWhereThePublicRowIsFlat(Clipped):
+    """Adds everything twice where the model alone prefers no token."""
+
+    def scores(self, plan, step, public):
+        right = super().scores(plan, step, public)
+        flat = len(set(public.logits.tolist())) == 1
+        return Scores(right.values * (1 + flat), sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
 class _HalfEta:
     """What a step costs, at half of its price."""
 
@@ -222,6 +247,23 @@ class LoudToken(Amin):
     def start(self, plan, randomness, *, eos_tokens, forbidden_tokens=()):
         chooser = AminSampler(plan, randomness, eos_tokens, forbidden_tokens)
         chooser._select = replace(chooser._select, epsilon=3 * chooser._select.epsilon)
+        return chooser
+
+
+@dataclass(frozen=True)
+class LoudWhereThePublicRowIsFlat(Amin):
+    """Private tokens at a fifth of the temperature that is charged, where the model alone prefers none."""
+
+    def start(self, plan, randomness, *, eos_tokens, forbidden_tokens=()):
+        chooser = AminSampler(plan, randomness, eos_tokens, forbidden_tokens)
+        select, law = chooser._select, chooser.law_of_first
+
+        def of_first(step):
+            flat = len(set(step.public[:-1].tolist())) == 1
+            chooser._select = replace(select, epsilon=5 * select.epsilon) if flat else select
+            return law(step)
+
+        chooser.law_of_first = of_first
         return chooser
 
 

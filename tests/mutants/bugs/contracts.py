@@ -36,6 +36,22 @@ MUTANTS = [
         WRONG,
     ),
     Mutant(
+        "one-public-row-for-decoders",
+        "the contract looks at decoders beside one public row alone",
+        "testing/decoders.py",
+        "        self._public_rows(plan, claim)\n",
+        "",
+        WRONG,
+    ),
+    Mutant(
+        "public-rows-by-stated-bounds-alone",
+        "the contract compares what is stated beside other public rows, and not what moves",
+        "testing/public_rows.py",
+        "        if too_long or int(moved.max()) - int(moved.min()) > first.sensitivity:\n",
+        "        if too_long:\n",
+        WRONG,
+    ),
+    Mutant(
         "three-labels-at-one-price",
         "the contract compares laws over three labels at one price alone",
         "testing/methods.py",

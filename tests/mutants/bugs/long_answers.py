@@ -160,7 +160,7 @@ MUTANTS = [
         "choice-paid-before-its-writer",
         "a choice is paid for before the model that answers after it is looked at",
         "cli/answer.py",
-        "        self._require_answers(questions)\n",
+        "        self._require_answers(questions, fitting.plan.fitter.most_texts(setting) // setting.labels)\n",
         "",
         ("tests/cli/test_answer.py::test_a_choice_is_paid_for_when_its_writer_was_seen_to_write",),
     ),
@@ -168,9 +168,20 @@ MUTANTS = [
         "choice-paid-for-no-answer",
         "a choice is paid for where the writer was seen to write nothing for the question",
         "answering/session.py",
-        "if self._ensemble is None and not side.candidates:",
-        "if False:",
+        "        if not any(texts):\n",
+        "        if False:\n",
         ("tests/cli/test_answer.py::test_a_choice_is_not_paid_for_where_the_writer_has_no_answer_to_a_question",),
+    ),
+    Mutant(
+        "choice-paid-after-one-example-fitted",
+        "a choice is paid for where its examples may not fit the prompt, and answers are those without any",
+        "cli/answer.py",
+        "fitting.plan.fitter.most_texts(setting) // setting.labels)\n",
+        "min(1, setting.labels))\n",
+        (
+            "tests/cli/test_answer.py::"
+            "test_a_choice_is_paid_for_only_where_the_longest_examples_that_it_can_leave_fit_the_prompt",
+        ),
     ),
     Mutant(
         "folder-beside-a-choice-is-removed",

@@ -7,6 +7,7 @@ from mutants.mutant import Mutant
 RUNS = ("tests/cli/test_runs.py",)
 OUTPUTS = ("tests/cli/test_output_files.py",)
 TERMINAL = ("tests/cli/test_terminal.py",)
+SYNTHESIZE = "tests/synthesis/test_command.py"
 
 MUTANTS = [
     Mutant(
@@ -128,5 +129,37 @@ MUTANTS = [
         "if isinstance(questions, str | Mapping) or not isinstance(questions, Iterable):",
         "if not isinstance(questions, Iterable):",
         ("tests/test_arguments.py",),
+    ),
+    Mutant(
+        "finished-rows-of-any-request",
+        "a finished run of other settings is called one's own, with its certificate",
+        "synthesis/synthesizer.py",
+        "        differs = self._differing(certificate)\n        if differs ==",
+        "        differs: list[str] = []\n        if differs ==",
+        (f"{SYNTHESIZE}::test_a_finished_run_of_another_request_is_not_taken_for_ones_own",),
+    ),
+    Mutant(
+        "finished-rows-are-not-looked-at",
+        "rows that were changed since are called what a run wrote",
+        "synthesis/synthesizer.py",
+        "            broken = certificate.broken(rows, self.ledger, self._records)\n",
+        "            broken: list[Any] = []\n",
+        (f"{SYNTHESIZE}::test_files_that_are_not_those_of_a_finished_run_are_refused",),
+    ),
+    Mutant(
+        "finished-rows-of-any-caller",
+        "a run that another caller paid for is called one's own",
+        "synthesis/synthesizer.py",
+        "standing.caller != self._account.caller for",
+        "False for",
+        (f"{SYNTHESIZE}::test_a_finished_run_of_another_caller_is_not_ones_own",),
+    ),
+    Mutant(
+        "resume-settles-a-budget",
+        "a resume of records that no ledger knows opens a whole budget for them",
+        "cli/synthesize.py",
+        "    if resume:\n        require_known(",
+        "    if not resume and False:\n        require_known(",
+        (f"{SYNTHESIZE}::test_a_resume_where_nothing_is_known_settles_no_budget",),
     ),
 ]

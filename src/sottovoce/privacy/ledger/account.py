@@ -60,12 +60,14 @@ class Standing:
         left: Whether it left.
         content: The hash that was noted when it left.
         asked: The hash of the request that it is a charge of; ``None`` where none was noted.
+        caller: Who was charged beside the data set; ``None`` for nobody.
     """
 
     begun: bool
     left: bool
     content: str | None
     asked: str | None
+    caller: str | None
 
 
 def require_release_id(value: object) -> str:
@@ -244,6 +246,7 @@ class Account:
                 "release" in kinds,
                 detail_of(kinds.get("release", "{}")).get("content"),
                 detail_of(kinds["reserve"]).get("asked"),
+                detail_of(kinds["reserve"]).get("caller"),
             )
             for release_id, kinds in charges.items()
             if "reserve" in kinds and release_id.startswith(prefix)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from sottovoce.errors import InputError
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.identity import Identity
 from sottovoce.privacy.ledger.ledger import Account, Ledger
@@ -57,6 +58,33 @@ def known_budget(records: PrivateRecords, adjacency: Adjacency, ledger: Ledger |
             return None
         ledger = Ledger(path)
     return ledger.budget_of(Identity.of(records, adjacency))
+
+
+def require_known(
+    records: PrivateRecords, adjacency: Adjacency, ledger: Ledger | str | None, caller: str | None
+) -> None:
+    """Refuses to resume a run of records that a ledger does not know: nothing was charged for them there, and no budget
+    is settled for them now.
+
+    Args:
+        records: The sealed records.
+        adjacency: What one change of the data is.
+        ledger: As for ``open_account``.
+        caller: As for ``open_account``.
+
+    Raises:
+        InputError: There is no such ledger.
+        BudgetError: The ledger does not fit these records, or cannot be used.
+    """
+    if not isinstance(ledger, Ledger):
+        path = ledger or default_path(records)
+        if is_new(path):
+            raise InputError(
+                "There is nothing to resume: these records have no ledger there yet. Repeat the command as it was, "
+                "with the --private and the --ledger that the run began with. Nothing was charged."
+            )
+        ledger = Ledger(path)
+    ledger.open(Identity.of(records, adjacency), None, caller=caller)
 
 
 def is_new(path: str) -> bool:
