@@ -14,7 +14,15 @@ from sottovoce.experts.unit_sums import LIMIT, Block, ClassSums, UnitCount
 from sottovoce.mechanisms.gaussian import with_noise
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.base import Price
-from sottovoce.methods.class_means import COUNT_SHARE, DIVISOR, LEAST_UNITS, ClassMeans, ClassMeansStep, classifier
+from sottovoce.methods.class_means import (
+    COUNT_SHARE,
+    DIVISOR,
+    LEAST_UNITS,
+    ClassMeans,
+    ClassMeansStep,
+    _near,
+    classifier,
+)
 from sottovoce.methods.dp_logistic import DpLogistic
 from sottovoce.methods.fitting.fitter import FitSetting, PublicInputs
 from sottovoce.models.fake import FakeScorer
@@ -239,15 +247,46 @@ def with_steps(vector: VectorSum, noise):
     return with_noise(vector, noise.tolist())
 
 
+def test_what_means_are_drawn_towards_follows_from_the_release_and_from_public_texts():
+    # Two worlds that share no record, told the same release: all that is made of it is the same, bit for bit.
+    plan = ClassMeans().plan(Price(4.0, DELTA), setting(RO, candidates=60))
+    told = np.random.default_rng(8).integers(-30 * LIMIT, 30 * LIMIT, K * (D + 1))
+    made_of = []
+    for block in (BLOCK, Block(-VECTORS, [1] * 60, list(range(60)))):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(RoundedGaussian, "release", lambda self, vector, _: with_steps(vector, told - vector.values))
+            support = plan.fitter.fit(plan, Known(block), public(VECTORS), SeededRandomness(1))
+        made_of.append([support.weights.tobytes(), support.offset.tobytes(), support.spread.tobytes()])
+    assert made_of[0] == made_of[1]
+
+
 # What is made of it
 
 
-def made(sums, counts=(50.0, 50.0), units=100.0, sigma=0.01, prior_weight=1.0):
-    variances = np.full(D, 1 / D)
-    return classifier(np.array(sums, dtype=float), np.array(counts), units, sigma, sigma, variances, None, prior_weight)
+def made(sums, counts=(50.0, 50.0), units=100.0, sigma=0.01, prior_weight=1.0, texts=None):
+    given = np.array(sums, dtype=float), np.array(counts), units, sigma, sigma, np.full(D, 1 / D)
+    return classifier(*given, None, prior_weight, texts)
 
 
 FLAT = np.full((1, K), -math.log(K))
+
+
+def test_a_mean_is_drawn_to_the_texts_that_it_may_be_a_noisy_sight_of():
+    # By hand: the two texts are behind in log-likelihood by (x - t)^2 / (2 * 0.1): 0 and 1 / 0.2 = 5 nats.
+    (near,) = _near(np.array([[0.5, 0.0]]), np.array([[0.1, 0.1]]), np.array([[0.5, 0.0], [-0.5, 0.0]]))
+    assert near == pytest.approx([0.5 * math.tanh(2.5), 0.0])
+    (even,) = _near(np.array([[0.5, 0.0]]), np.array([[1e9, 1e9]]), np.array([[0.5, 0.0], [-0.5, 0.2]]))
+    assert even == pytest.approx([0.0, 0.1], abs=1e-6)
+
+
+def test_texts_move_a_mean_that_is_not_known_and_leave_one_that_is():
+    texts, moved = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0], [0.9, 0.0, 0.1]]), []
+    for units, sigma in ((1e4, 1e-3), (100.0, 5.0)):
+        sums = np.array([[0.4, 0.0, 0.2], [0.0, 0.4, -0.2]]) * units
+        without, drawn = (made(sums, (units / 2,) * 2, units, sigma, 0.0, some) for some in (None, texts))
+        moved.append(np.abs(drawn.weights / without.weights - 1)[:, 2].max())
+    assert moved[0] < 1e-3
+    assert moved[1] > 0.01
 
 
 def test_a_question_goes_to_the_label_whose_mean_is_near():
@@ -294,8 +333,8 @@ def test_with_little_to_learn_from_the_models_own_answer_stands():
 @pytest.mark.parametrize("counts", [(0.0, 0.0), (-1e9, 1e9), (50.0, 50.0)], ids=range(3))
 @pytest.mark.parametrize("units", [LEAST_UNITS, 1e6], ids=["few", "many"])
 def test_whatever_is_drawn_the_classifier_answers_in_finite_numbers(sums, counts, units):
-    for sigma in (1e-3, 1.0, 1e6):
-        support = made(sums, counts, units, sigma)
+    for sigma, texts in ((1e-3, VECTORS[:9]), (1.0, None), (1e6, VECTORS[:9])):
+        support = made(sums, counts, units, sigma, texts=texts)
         assert np.isfinite(support.log_probabilities(VECTORS[:5], np.repeat(FLAT, 5, axis=0))).all()
 
 
