@@ -21,6 +21,7 @@ from sottovoce.methods.class_means import (
     ClassMeans,
     ClassMeansStep,
     _near,
+    _trust,
     classifier,
 )
 from sottovoce.methods.dp_logistic import DpLogistic
@@ -312,6 +313,15 @@ def test_counts_that_noise_explains_are_taken_for_even():
     assert even.bias == pytest.approx([0.5 * math.log(0.5)] * 2)
     uneven = made([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0]], counts=(9000.0, 1000.0), units=10_000.0, prior_weight=0.0)
     assert uneven.bias == pytest.approx(0.5 * np.log([0.9, 0.1]), abs=1e-2)
+
+
+def test_evidence_counts_less_where_there_is_little_of_it():
+    # By hand, four labels: 100 units and 12 deviations a label count half, 24 deviations 4/5; half the units half that.
+    assert _trust(100.0, 4, 25 / 12) == pytest.approx(1 / 2)
+    assert _trust(100.0, 4, 25 / 24) == pytest.approx(4 / 5)
+    assert _trust(50.0, 4, 12.5 / 24) == pytest.approx(2 / 5)
+    assert _trust(1e6, 4, 1.0) == pytest.approx(1.0)
+    assert _trust(100.0, 4, 25 / 0.59) == 0.0
 
 
 def test_with_little_to_learn_from_the_models_own_answer_stands():

@@ -56,10 +56,10 @@ TOWARDS: Final = 0.3
 """Share of what is not known of a class mean by which it is drawn towards public texts like it."""
 LEAST_SIGNAL: Final = 0.6
 """Units a label, in deviations of the noise, below which evidence says nothing beside the model's own answer."""
-FULL_SIGNAL: Final = 10.0
-"""The same from which on it counts in full."""
-FULL_UNITS: Final = 20.0
-"""Units a label from which on it counts in full."""
+HALF_SIGNAL: Final = 12.0
+"""The same at which it counts half."""
+FULL_UNITS: Final = 50.0
+"""Units, over the root of the number of labels, from which on their number takes nothing off it."""
 _TINY: Final = 1e-12
 _RHO_SLACK: Final = 1 + 1e-12
 
@@ -300,4 +300,4 @@ def _trust(units: float, labels: int, sigma: float) -> float:
     signal = units / (labels * sigma)
     if signal < LEAST_SIGNAL:
         return 0.0
-    return min(1.0, signal / FULL_SIGNAL) * min(1.0, units / (FULL_UNITS * labels))
+    return min(1.0, units / (FULL_UNITS * math.sqrt(labels))) / (1 + (HALF_SIGNAL / signal) ** 2)
