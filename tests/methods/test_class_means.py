@@ -14,7 +14,16 @@ from sottovoce.experts.unit_sums import LIMIT, Block, ClassSums, UnitCount
 from sottovoce.mechanisms.gaussian import with_noise
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.base import Price
-from sottovoce.methods.class_means import COUNT_SHARE, DIVISOR, LEAST_UNITS, ClassMeans, ClassMeansStep, classifier
+from sottovoce.methods.class_means import (
+    COUNT_SHARE,
+    DIVISOR,
+    LEAST_UNITS,
+    ClassMeans,
+    ClassMeansStep,
+    _near,
+    _trust,
+    classifier,
+)
 from sottovoce.methods.dp_logistic import DpLogistic
 from sottovoce.methods.fitting.fitter import FitSetting, PublicInputs
 from sottovoce.models.fake import FakeScorer
@@ -239,15 +248,46 @@ def with_steps(vector: VectorSum, noise):
     return with_noise(vector, noise.tolist())
 
 
+def test_what_means_are_drawn_towards_follows_from_the_release_and_from_public_texts():
+    # Two worlds that share no record, told the same release: all that is made of it is the same, bit for bit.
+    plan = ClassMeans().plan(Price(4.0, DELTA), setting(RO, candidates=60))
+    told = np.random.default_rng(8).integers(-30 * LIMIT, 30 * LIMIT, K * (D + 1))
+    made_of = []
+    for block in (BLOCK, Block(-VECTORS, [1] * 60, list(range(60)))):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(RoundedGaussian, "release", lambda self, vector, _: with_steps(vector, told - vector.values))
+            support = plan.fitter.fit(plan, Known(block), public(VECTORS), SeededRandomness(1))
+        made_of.append([support.weights.tobytes(), support.offset.tobytes(), support.spread.tobytes()])
+    assert made_of[0] == made_of[1]
+
+
 # What is made of it
 
 
-def made(sums, counts=(50.0, 50.0), units=100.0, sigma=0.01, prior_weight=1.0):
-    variances = np.full(D, 1 / D)
-    return classifier(np.array(sums, dtype=float), np.array(counts), units, sigma, sigma, variances, None, prior_weight)
+def made(sums, counts=(50.0, 50.0), units=100.0, sigma=0.01, prior_weight=1.0, texts=None):
+    given = np.array(sums, dtype=float), np.array(counts), units, sigma, sigma, np.full(D, 1 / D)
+    return classifier(*given, None, prior_weight, texts)
 
 
 FLAT = np.full((1, K), -math.log(K))
+
+
+def test_a_mean_is_drawn_to_the_texts_that_it_may_be_a_noisy_sight_of():
+    # By hand: the two texts are behind in log-likelihood by (x - t)^2 / (2 * 0.1): 0 and 1 / 0.2 = 5 nats.
+    (near,) = _near(np.array([[0.5, 0.0]]), np.array([[0.1, 0.1]]), np.array([[0.5, 0.0], [-0.5, 0.0]]))
+    assert near == pytest.approx([0.5 * math.tanh(2.5), 0.0])
+    (even,) = _near(np.array([[0.5, 0.0]]), np.array([[1e9, 1e9]]), np.array([[0.5, 0.0], [-0.5, 0.2]]))
+    assert even == pytest.approx([0.0, 0.1], abs=1e-6)
+
+
+def test_texts_move_a_mean_that_is_not_known_and_leave_one_that_is():
+    texts, moved = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0], [0.9, 0.0, 0.1]]), []
+    for units, sigma in ((1e4, 1e-3), (100.0, 5.0)):
+        sums = np.array([[0.4, 0.0, 0.2], [0.0, 0.4, -0.2]]) * units
+        without, drawn = (made(sums, (units / 2,) * 2, units, sigma, 0.0, some) for some in (None, texts))
+        moved.append(np.abs(drawn.weights / without.weights - 1)[:, 2].max())
+    assert moved[0] < 1e-3
+    assert moved[1] > 0.01
 
 
 def test_a_question_goes_to_the_label_whose_mean_is_near():
@@ -275,6 +315,15 @@ def test_counts_that_noise_explains_are_taken_for_even():
     assert uneven.bias == pytest.approx(0.5 * np.log([0.9, 0.1]), abs=1e-2)
 
 
+def test_evidence_counts_less_where_there_is_little_of_it():
+    # By hand, four labels: 100 units and 12 deviations a label count half, 24 deviations 4/5; half the units half that.
+    assert _trust(100.0, 4, 25 / 12) == pytest.approx(1 / 2)
+    assert _trust(100.0, 4, 25 / 24) == pytest.approx(4 / 5)
+    assert _trust(50.0, 4, 12.5 / 24) == pytest.approx(2 / 5)
+    assert _trust(1e6, 4, 1.0) == pytest.approx(1.0)
+    assert _trust(100.0, 4, 25 / 0.59) == 0.0
+
+
 def test_with_little_to_learn_from_the_models_own_answer_stands():
     prior = np.log([[0.6, 0.4]])
     for units, sigma, told in ((10.0, 10.0, False), (1000.0, 0.01, True)):
@@ -294,8 +343,8 @@ def test_with_little_to_learn_from_the_models_own_answer_stands():
 @pytest.mark.parametrize("counts", [(0.0, 0.0), (-1e9, 1e9), (50.0, 50.0)], ids=range(3))
 @pytest.mark.parametrize("units", [LEAST_UNITS, 1e6], ids=["few", "many"])
 def test_whatever_is_drawn_the_classifier_answers_in_finite_numbers(sums, counts, units):
-    for sigma in (1e-3, 1.0, 1e6):
-        support = made(sums, counts, units, sigma)
+    for sigma, texts in ((1e-3, VECTORS[:9]), (1.0, None), (1e6, VECTORS[:9])):
+        support = made(sums, counts, units, sigma, texts=texts)
         assert np.isfinite(support.log_probabilities(VECTORS[:5], np.repeat(FLAT, 5, axis=0))).all()
 
 

@@ -397,12 +397,29 @@ def test_a_pool_that_does_not_vary_leaves_no_coordinate_out():
 
 
 def test_evidence_counts_less_where_there_is_little_of_it():
-    # By hand: 10 units a label count in full, 5 half; noise of 0.4 counts half; noise of 2 is
-    # more than 1 / 0.6, and nothing counts.
-    assert _trust(0.2, 10) == _trust(0.05, 500) == 1.0
-    assert _trust(0.2, 5) == pytest.approx(0.5)
-    assert _trust(0.4, 10) == pytest.approx(0.5)
+    # By hand: 120 units count in full, 60 a quarter; noise of 0.2 counts a quarter, with 60 units a sixteenth; noise
+    # of 2 is more than 1 / 0.6, and nothing counts.
+    assert _trust(0.1, 120) == _trust(0.05, 500) == 1.0
+    assert _trust(0.1, 60) == pytest.approx(1 / 4)
+    assert _trust(0.2, 120) == pytest.approx(1 / 4)
+    assert _trust(0.2, 60) == pytest.approx(1 / 16)
     assert _trust(2.0, 500) == 0.0
+
+
+def test_how_much_evidence_counts_follows_from_the_noisy_number_of_units():
+    # The same draws with and without label names: what is between their weights is the trust alone.
+    block = Block(np.tile([[1.0, 0.0], [0.0, 1.0]], (30, 1)), [0, 1] * 30, range(60))
+    place, private, found = setting(Adjacency.ADD_REMOVE), Blocks([block]), set()
+    for seed in (1, 2):
+        weights = {}
+        for names in (0.0, 1.0):
+            plan = DpLogistic(iterations=1, prior_weight=names).plan(Price(8.0, 1e-6), place)
+            weights[names] = plan.fitter.fit(plan, private, without_pool(), SeededRandomness(seed)).weights
+        noisy = number_of_units(plan.fitter.count_sigma, 10.0, place, private, SeededRandomness(seed))
+        trust = (min(1, noisy / (10 * 2 * plan.fitter.sigma)) * min(1, noisy / 120)) ** 2
+        assert np.allclose(weights[1.0], trust * weights[0.0], rtol=1e-9)
+        found.add(noisy)
+    assert len(found - {60}) == 2
 
 
 def test_without_a_name_that_means_something_evidence_counts_in_full():

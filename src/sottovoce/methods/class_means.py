@@ -1,7 +1,8 @@
 """Class means: for each label the noisy sum of its records' embeddings and a noisy count, released once.
 
 A public pool concentrates the embeddings first: noise in a score is sigma K / n whatever the map, so that coordinates
-in which public texts hardly vary are better left out where there is much of it (``PublicMap.concentrating``).
+in which public texts hardly vary are better left out where there is much of it (``PublicMap.concentrating``). Means
+that are not well known are then drawn towards public texts like them.
 
 Guarantee   mu-GDP with mu = norm / sigma, norm the largest change of the stacked sums and counts (``ClassMeansStep``).
             Correctly rounded Gaussian noise on whole numbers; nothing is divided by a private number. Where the number
@@ -51,12 +52,14 @@ BETWEEN_SPREAD: Final = 0.2
 """How far that differs from task to task."""
 BETWEEN_RANGE: Final = (0.15, 0.6)
 """Within which it is estimated."""
+TOWARDS: Final = 0.3
+"""Share of what is not known of a class mean by which it is drawn towards public texts like it."""
 LEAST_SIGNAL: Final = 0.6
 """Units a label, in deviations of the noise, below which evidence says nothing beside the model's own answer."""
-FULL_SIGNAL: Final = 10.0
-"""The same from which on it counts in full."""
-FULL_UNITS: Final = 20.0
-"""Units a label from which on it counts in full."""
+HALF_SIGNAL: Final = 12.0
+"""The same at which it counts half."""
+FULL_UNITS: Final = 50.0
+"""Units, over the root of the number of labels, from which on their number takes nothing off it."""
 _TINY: Final = 1e-12
 _RHO_SLACK: Final = 1 + 1e-12
 
@@ -154,7 +157,8 @@ class ClassMeans(Fitter):
         split = setting.labels * setting.dimension
         sums = noisy[:split].reshape(setting.labels, setting.dimension)
         counts = noisy[split:] * rule.divisor
-        return classifier(sums, counts, units, sigma, sigma * rule.divisor, variances, rule.mapped, self.prior_weight)
+        mapped, texts = rule.mapped, None if rule.mapped is None else rule.mapped(public.vectors)
+        return classifier(sums, counts, units, sigma, sigma * rule.divisor, variances, mapped, self.prior_weight, texts)
 
     def _rule(self, setting: FitSetting, public: PublicInputs, units: float) -> tuple[ClassSums, FloatArray]:
         """What is summed where there are so many units, and how public texts vary in the coordinates of it."""
@@ -192,12 +196,14 @@ def classifier(
     variances: FloatArray,
     mapped: PublicMap | None,
     prior_weight: float = 1.0,
+    texts: FloatArray | None = None,
 ) -> LinearSupport:
     """The classifier that follows from noisy sums: class means by empirical Bayes with the known noise.
 
     A class mean is a common mean plus a deviation, both normal around zero with variances in proportion to those of
-    the pool's coordinates, and is observed with the noise and the spread of its records. What the posterior does not
-    know discounts a score, and where there is little to learn from the model's own answer stands.
+    the pool's coordinates, and is observed with the noise and the spread of its records. Where it is not well known it
+    is drawn towards public texts like it (``_near``). What the posterior does not know discounts a score,
+    and where there is little to learn from the model's own answer stands.
 
     Args:
         sums: Noisy sums, shape (labels, dimension).
@@ -208,6 +214,7 @@ def classifier(
         variances: Of each coordinate over public texts, shape (dimension,), adding to 1.
         mapped: The map that the vectors went through.
         prior_weight: Power of the model's own answer; 0 where label names mean nothing to it.
+        texts: Mapped vectors of public texts, shape (texts, dimension); ``None`` for none.
     """
     labels, dimension = sums.shape
     n = _shrunken(counts, units, count_sigma)[:, None]
@@ -222,6 +229,10 @@ def classifier(
     deviation = prior / (prior + noise) * residual / n
     unknown = prior * noise / (prior + noise)
     deviation -= _along(common, deviation, prior + noise, n)
+    if texts is not None:
+        share = TOWARDS * float(np.mean(unknown.sum(axis=1) / prior.sum()))
+        near = _near(residual / n, noise, math.sqrt(between) * (texts - common))
+        deviation = (1 - share) * deviation + share * near
     means = common + deviation
     apart = (deviation - deviation.mean(axis=0)) ** 2
     apart = apart if apart.sum() > 0 else np.ones_like(apart)
@@ -275,9 +286,18 @@ def _along(common: FloatArray, deviation: FloatArray, variance: FloatArray, n: F
     return np.asarray(share * (deviation @ direction)[:, None] * direction)
 
 
+def _near(observed: FloatArray, noise: FloatArray, texts: FloatArray) -> FloatArray:
+    """For each label the mean of the public texts that what was observed of it may be a noisy sight of, each as likely
+    as the noise says."""
+    likelihood = (observed / noise) @ texts.T - 0.5 * (1 / noise) @ (texts * texts).T
+    likelihood -= likelihood.max(axis=1, keepdims=True)
+    weights = np.exp(likelihood)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True) @ texts)
+
+
 def _trust(units: float, labels: int, sigma: float) -> float:
     """How much evidence counts beside the model's own answer: less where there is little of it, as an insurance."""
     signal = units / (labels * sigma)
     if signal < LEAST_SIGNAL:
         return 0.0
-    return min(1.0, signal / FULL_SIGNAL) * min(1.0, units / (FULL_UNITS * labels))
+    return min(1.0, units / (FULL_UNITS * math.sqrt(labels))) / (1 + (HALF_SIGNAL / signal) ** 2)

@@ -53,10 +53,10 @@ EVEN_NOISE: Final = 0.15
 """Noise of a class mean at which the label's name counts one and a half times; with much more it counts twice."""
 LEAST_SIGNAL: Final = 0.6
 """Class mean in deviations of its noise, below which evidence says nothing beside the label's name."""
-FULL_SIGNAL: Final = 5.0
+FULL_SIGNAL: Final = 10.0
 """The same from which on it counts in full."""
-FULL_UNITS: Final = 10.0
-"""Units a label from which on it counts in full."""
+FULL_UNITS: Final = 120.0
+"""Units of all labels together from which on it counts in full."""
 COUNT_SHARE: Final = 0.04
 """Share of mu squared for the number of units, where that is private."""
 LEAST_UNITS: Final = 10.0
@@ -168,7 +168,7 @@ class DpLogistic(Fitter):
             summed = noisy_sum(rule, squared_l2, self._noise(setting), setting, private, randomness)
             path.append(path[-1] + length * summed.reshape(path[-1].shape))
         weights = np.mean(path[1:][-AVERAGED:], axis=0)
-        trust = _trust(noise, units / setting.labels) if self.prior_weight else 1.0
+        trust = _trust(noise, units) if self.prior_weight else 1.0
         return classifier(weights, reach * self.clip, noise, mapped, self.prior_weight, trust)
 
     def _noise(self, setting: FitSetting) -> RoundedGaussian:
@@ -209,13 +209,16 @@ def classifier(
 def _trust(noise: float, units: float) -> float:
     """How much evidence counts beside the label's name: less where there is little of it, as an insurance.
 
+    Squared, so that little evidence counts for next to nothing: what a few noisy records say is worse than a label's
+    name as often as it is better.
+
     Args:
         noise: Deviation of the noise in a class mean.
-        units: A label.
+        units: Their number, public or noisy.
     """
     if noise * LEAST_SIGNAL > 1:
         return 0.0
-    return min(1.0, 1 / (FULL_SIGNAL * noise)) * min(1.0, units / FULL_UNITS)
+    return (min(1.0, 1 / (FULL_SIGNAL * noise)) * min(1.0, units / FULL_UNITS)) ** 2
 
 
 def _map(pool: FloatArray, noise: float) -> PublicMap:

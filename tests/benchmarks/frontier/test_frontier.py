@@ -208,6 +208,18 @@ def test_sets_whose_figures_are_of_before_are_named():
     assert reading[0].endswith("on agnews; on trec their figures are of before.")
 
 
+def test_a_method_that_was_measured_again_in_several_runs_is_named_once():
+    def run(task: str, *methods: str) -> dict:
+        return {"tasks": [task], "methods": methods, "names": ["own"], "seeds": 2, "seconds": 1.0}
+
+    grid = compact([small()])
+    runs = [run("agnews", "choice", "class-means"), run("trec", "class-means"), run("agnews", "class-means")]
+    assert section_of(Frontier({**grid, "runs": grid["runs"] + runs})).reading[:2] == [
+        "Measured again: choice, changed since, under own label names on agnews.",
+        "Measured again: class-means, changed since, under own label names on agnews, trec.",
+    ]
+
+
 def test_fewer_seeds_are_compared_with_zero_shot_on_the_same_ones_and_named():
     one = replace(again(50.0), settings=replace(again(50.0).settings, seeds=1))
     one = replace(one, cells=[replace(cell, values=cell.values[:1]) for cell in one.cells])

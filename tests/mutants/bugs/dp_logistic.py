@@ -101,4 +101,12 @@ MUTANTS = [
         "            path.append(path[-1] + length * units / spoke * summed.reshape(path[-1].shape))",
         (_FILE + "test_nothing_is_divided_by_a_private_number",),
     ),
+    Mutant(
+        "logistic-trust-by-the-true-count",
+        "how much evidence counts beside the names follows from the private number of units",
+        METHOD,
+        "trust = _trust(noise, units) if self.prior_weight else 1.0",
+        "trust = _trust(noise, len(private.blocks[0].vectors)) if self.prior_weight else 1.0",
+        (_FILE + "test_how_much_evidence_counts_follows_from_the_noisy_number_of_units",),
+    ),
 ]

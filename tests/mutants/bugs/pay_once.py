@@ -203,6 +203,14 @@ MUTANTS = [
         CONTRACT,
     ),
     Mutant(
+        "means-drawn-towards-records",
+        "means are drawn towards the private records in place of the public texts",
+        MEANT,
+        "None if rule.mapped is None else rule.mapped(public.vectors)",
+        "None if rule.mapped is None else rule.mapped(private.block.vectors)",
+        MEANS,
+    ),
+    Mutant(
         "whole-counts-under-a-drop",
         "counts come whole where they are charged as quarters",
         MEANT,

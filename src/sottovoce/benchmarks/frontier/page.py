@@ -314,18 +314,20 @@ def _about(frontier: Frontier) -> list[tuple[str, str]]:
 
 def _again(frontier: Frontier) -> Iterator[str]:
     """Which methods were measured again after a change, and where."""
-    runs: dict[tuple[str, str], dict[str, int]] = {}
+    seeds: dict[tuple[str, str], dict[str, int]] = {}
     for run in frontier.content["runs"]:
-        if "methods" in run:
-            names = " and ".join(run["names"])
-            seeds = {task: int(run["seeds"]) for task in run["tasks"]}
-            runs.setdefault((" and ".join(run["methods"]), names), {}).update(seeds)
+        for method in run.get("methods", ()):
+            of_task = dict.fromkeys(run["tasks"], int(run["seeds"]))
+            seeds.setdefault((method, " and ".join(run["names"])), {}).update(of_task)
+    alike: dict[tuple[str, tuple[tuple[str, int], ...]], list[str]] = {}
+    for (method, names), tasks in seeds.items():
+        alike.setdefault((names, tuple(sorted(tasks.items()))), []).append(method)
     usual = int(frontier.content["settings"]["seeds"])
-    for (methods, names), tasks in runs.items():
-        on = ", ".join(f"{task} ({seeds} seeds)" if seeds < usual else task for task, seeds in tasks.items())
-        left = [task for task, kind in frontier.kinds if kind in names and task not in tasks]
+    for (names, tasks), methods in alike.items():
+        on = ", ".join(f"{task} ({count} seeds)" if count < usual else task for task, count in tasks)
+        left = [task for task, kind in frontier.kinds if kind in names and task not in dict(tasks)]
         rest = f"; on {', '.join(dict.fromkeys(left))} their figures are of before" if left else ""
-        yield f"Measured again: {methods}, changed since, under {names} label names on {on}{rest}."
+        yield f"Measured again: {' and '.join(methods)}, changed since, under {names} label names on {on}{rest}."
 
 
 def main(argv: Sequence[str]) -> None:
