@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -28,7 +29,9 @@ from sottovoce.audits.power import (
 )
 from sottovoce.audits.tradeoff import TradeOff
 from sottovoce.errors import AssignmentError, ParameterError
+from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.methods.base import Price, Reads, make_method, registered_methods
+from sottovoce.methods.pbs import sampled_event
 from sottovoce.methods.rnm import NOISES as NOISES_OF_VOTES
 from sottovoce.privacy.accounting.gaussian_dp import epsilon_of_mu
 from sottovoce.privacy.events import (
@@ -44,7 +47,7 @@ from sottovoce.privacy.events import (
     WithFailure,
     ZCDpEvent,
 )
-from sottovoce.privacy.unit import Adjacency
+from sottovoce.privacy.unit import SWAP, Adjacency
 
 AR, RO = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 ONE, TWO = TradeOff.of_points([(1.0, 0.0)]), TradeOff.of_points([(2.0, 0.0)])
@@ -123,7 +126,12 @@ def test_leaks_are_those_of_a_larger_budget():
 
 
 NOISES = [("rnm", {"noise": noise}) for noise in NOISES_OF_VOTES]
-PRIVATE = [(name, {}) for name, cls in registered_methods().items() if cls.private and cls.reads is not Reads.NOTHING]
+FEW = {"pbs": {"subsamples": 3, "sampling_probability": 0.4}}
+PRIVATE = [
+    (name, FEW.get(name, {}))
+    for name, cls in registered_methods().items()
+    if cls.private and cls.reads is not Reads.NOTHING
+]
 
 
 @pytest.mark.parametrize("answers", [1, 5])
@@ -132,12 +140,8 @@ def test_the_stated_power_is_not_above_that_of_any_attack_on_the_method_at_twice
     # The best attack on the method's own event at twice the epsilon: no stated power may be above its power.
     method = make_method(name, **options)
     delta = 1e-6 if method.can_fail or options.get("noise") == "gaussian" else 0.0
-    once, twice = (SelfComposedDpEvent(method.event(Price(e, delta), RO), answers) for e in (1.0, 2.0))
+    once, twice = (SelfComposedDpEvent(method.noise_event(Price(e, delta), RO), answers) for e in (1.0, 2.0))
     stated = leaking(once, RO, 2.0, delta * answers)
-    if stated is None:  # charged as one pair: nothing is stated
-        assert isinstance(once.event, ApproximateDP)
-        assert [*leaks_of(once, RO, delta)] == ["everything"]
-        return
     truth, rates = TradeOff.of_event(twice, RO), np.linspace(0.0, 1.0, 101)
     assert (stated.fnr(rates) >= truth.fnr(rates) - 1e-9).all()
     if name == "rnm" and answers == 1:
@@ -150,6 +154,36 @@ def test_gaussian_votes_of_twice_the_epsilon_are_hardly_found_by_few_answers():
     event = make_method("rnm", noise="gaussian").event(Price(1.0, 1e-6), RO)
     claim = TradeOff.of_event(event, RO)
     assert power_of_rates(60, 60, claim, leaking(event, RO, 2.0, 1e-6)).power < 0.05
+
+
+def test_of_what_is_charged_as_one_pair_no_power_against_a_smaller_leak_is_stated():
+    assert [*leaks_of(ApproximateDP(1.0, 1e-6), RO, 1e-6)] == ["everything"]
+
+
+@pytest.mark.parametrize("adjacency", [RO, AR])
+def test_the_label_of_samples_is_the_method_s_own_on_two_data_sets_that_exist(adjacency):
+    # Worked out from the method's law, sample by sample: 1 of 2 labels, 3 prompts, every coin of the record.
+    method = make_method("pbs", **FEW["pbs"])
+    price = Price(4.0, 1e-6)
+    event = method.noise_event(price, adjacency)
+    assert event == sampled_event(0.4, 3, method.noise_multiplier(price, adjacency), adjacency)
+    error = 1 - attained(event, adjacency).accuracy
+
+    def chance(lean: float, sure: float) -> float:
+        """Of the second label, where a prompt says ``lean`` without the record and ``sure`` with it."""
+        total = 0.0
+        for coins in itertools.product((True, False), repeat=3):
+            said = [(1 + (sure if coin else lean)) / 2 for coin in coins]
+            rows = np.log(np.maximum([[1 - p, p] for p in said], 1e-300))
+            weight = math.prod(0.4 if coin else 0.6 for coin in coins)
+            total += weight * float(method.law(ExpertOutputs(rows, SWAP, adjacency), price)[1])
+        return total
+
+    if adjacency is RO:
+        assert (1 - chance(0.0, 1.0), chance(0.0, -1.0)) == pytest.approx((error, error), abs=1e-6)
+    else:
+        worst = min(max(1 - chance(lean, 1.0), chance(lean, lean)) for lean in np.linspace(-0.9, 0.0, 31))
+        assert error == pytest.approx(worst, abs=5e-3)
 
 
 def votes_of(first: int, second: int) -> LabelWorld:

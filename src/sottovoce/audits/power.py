@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any, Final, final
 
 import attr
@@ -21,6 +22,7 @@ import numpy as np
 from sottovoce.audits.bounds import ALPHA, Rates, epsilon_of_one_run, epsilon_of_rates
 from sottovoce.audits.one_run import QUANTILES, curve_refuted, independent_p_value
 from sottovoce.audits.roc import FloatArray
+from sottovoce.audits.sampled_labels import label_of_samples
 from sottovoce.audits.tradeoff import TradeOff
 from sottovoce.errors import ParameterError
 from sottovoce.parameters import COUNT, Number
@@ -102,7 +104,8 @@ def attained(event: DpEvent, adjacency: Adjacency) -> TradeOff:
     The curve that an event allows (``TradeOff.of_event``) may be that of no release: none has the curve that follows
     from Renyi divergences, and none composed of selections that of the best selection for every threshold. Here zCDP is
     Gaussian noise of its rho, a selection of bounded range eta among others is a randomised response of eta / 2, and a
-    sample is told by whether the record is in it. The rest is as it stands.
+    sample is told by whether the record is in it. Of several samples with Gaussian noise only the label of their sum is
+    released (``label_of_samples``). The rest is as it stands.
 
     Raises:
         ParameterError: As for ``TradeOff.of_event``.
@@ -130,6 +133,10 @@ def _existing(event: Any, adjacency: Adjacency) -> Any:
         case PoissonSampledDpEvent() | SampledWithoutReplacementDpEvent():
             require_adjacency(event, adjacency)
             return PoissonSampledDpEvent(rate_of_sample(event), _existing(event.event, adjacency))
+        case SelfComposedDpEvent(event=PoissonSampledDpEvent(event=GaussianDpEvent()) as sample):
+            require_adjacency(sample, adjacency)
+            noise = sample.event.noise_multiplier
+            return label_of_samples(sample.sampling_probability, noise, event.count, adjacency)
         case WithFailure() | SelfComposedDpEvent():
             return attr.evolve(event, event=_existing(event.event, adjacency))
     return event
@@ -310,11 +317,19 @@ def runs_needed(
         [30, 47, 66]
     """
     power = _LEVEL.read("power", power)
+    points = np.array(_operating_points(truth))
+    if power > alpha and (claim.fnr(points[:, 0]) <= points[:, 1]).all():
+        return None  # no attack on the release is beyond the claim
 
     def enough(runs: int) -> bool:
-        return power_of_rates(runs, runs, claim, truth, alpha).power >= power
+        return _power_of_as_many(runs, claim, truth, alpha) >= power
 
     return least_runs(enough, most)
+
+
+@lru_cache(maxsize=1024)
+def _power_of_as_many(runs: int, claim: TradeOff, truth: TradeOff, alpha: float) -> float:
+    return power_of_rates(runs, runs, claim, truth, alpha).power
 
 
 def least_runs(enough: Callable[[int], bool], most: int = MOST_RUNS) -> int | None:

@@ -420,7 +420,7 @@ def plan(
     relation = Adjacency.parse(adjacency)
     if not made.private:
         raise ParameterError("--method", method, "one with a guarantee: there is no claim to test")
-    event, level = made.event(price, relation), level_of_each(ALPHA, attacks)
+    event, level = made.noise_event(price, relation), level_of_each(ALPHA, attacks)
     ceiling = ceiling_of_rates(runs, runs, attained(event, relation), price.delta, level)
     rows = forecast(event, relation, runs, runs, price.delta, level)
     if as_json:
@@ -549,7 +549,7 @@ def _played(kind: str, given: dict[str, Any]) -> Report:
     else:
         game = _label_game(given, task)
         model, choice = game.model, detectors.of_labels
-        claim = Claim.of(game.price.epsilon, game.price.delta, adjacency, game.event)
+        claim = Claim.of(game.price.epsilon, game.price.delta, adjacency, game.noise_event)
         if game.event is None:
             notes += (f"The method {game.name} claims nothing: the epsilon that is tested is yours.",)
         questions = _labelled(given, task)

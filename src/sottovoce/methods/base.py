@@ -115,6 +115,13 @@ class Method(ABC):
         """The same for a list of methods: nothing is charged by it, so noise need not be calibrated for it."""
         return self.event(price, adjacency)
 
+    def noise_event(self, price: Price, adjacency: Adjacency) -> DpEvent:
+        """The noise behind one answer, which costs no more than ``event``: what an audit tests.
+
+        Another event than the one charged where that is a bare pair of epsilon and delta.
+        """
+        return self.event(price, adjacency)
+
     @abstractmethod
     def choose(self, experts: ExpertOutputs, price: Price, randomness: Randomness) -> int:
         """Draws the index of the released label."""

@@ -141,6 +141,10 @@ class PbS(Subsampling):
     def listed_event(self, price: Price, adjacency: Adjacency) -> DpEvent:
         return ApproximateDP(price.epsilon, price.delta)
 
+    def noise_event(self, price: Price, adjacency: Adjacency) -> DpEvent:
+        multiplier = self.noise_multiplier(price, adjacency)
+        return sampled_event(self.sampling_probability, self.subsamples, multiplier, adjacency)
+
     def choose(self, experts: ExpertOutputs, price: Price, randomness: Randomness) -> int:
         vectors = experts.probability_vectors()
         if len(vectors) != self.subsamples:

@@ -100,8 +100,9 @@ def test_every_private_method_can_be_played(method):
     game = LabelGame(
         make_method(method, **options), FakeScorer(), TASK, Price(1.0, 1e-6), randomness=SeededRandomness(3)
     )
-    found = played(game, Claim.of(1.0, 1e-6, RO, game.event), Runs(2, 4, 20))
+    found = played(game, Claim.of(1.0, 1e-6, RO, game.noise_event), Runs(2, 4, 20))
     assert not found.violated
+    assert [*found.powers()] == ["2 times the epsilon", "4 times the epsilon", "everything"]
     assert game.repetition is (Repetition.SAMPLES if method == "pbs" else Repetition.NOISE)
 
 

@@ -114,6 +114,11 @@ class LabelGame:
         """What one answer is charged; ``None`` for a method without a guarantee."""
         return self.method.event(self.price, self.adjacency) if self.method.private else None
 
+    @property
+    def noise_event(self) -> DpEvent | None:
+        """The noise of one answer, which is what an audit tests; ``None`` for a method without a guarantee."""
+        return self.method.noise_event(self.price, self.adjacency) if self.method.private else None
+
     def world(self, rows: Sequence[Row]) -> LabelWorld:
         """Reads records through what a session would build.
 

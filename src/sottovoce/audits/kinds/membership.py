@@ -223,11 +223,11 @@ def claim_of_answers(game: LabelGame, answers: int) -> Claim:
     from sottovoce.privacy.events import SelfComposedDpEvent
 
     delta = float_above(exact(game.price.delta) * answers)  # the plain product may be below what the answers spend
-    if game.event is None:
+    if game.event is None or game.noise_event is None:
         return Claim.of(game.price.epsilon * answers, delta, game.adjacency)
     if answers == 1:
-        return Claim.of(game.price.epsilon, game.price.delta, game.adjacency, game.event)
-    event = SelfComposedDpEvent(game.event, answers)
+        return Claim.of(game.price.epsilon, game.price.delta, game.adjacency, game.noise_event)
+    event = SelfComposedDpEvent(game.noise_event, answers)
     epsilon = RdpAccountant(game.adjacency).compose(game.event, answers).report(delta).epsilon
     return Claim.of(epsilon, delta, game.adjacency, event)
 

@@ -65,7 +65,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
         assert isinstance(method, Selecting)
         assert epsilon is not None
         price = price_at(method, epsilon, adjacency)
-        claim = Claim.of(price.epsilon, price.delta, adjacency, method.event(price, adjacency))
+        claim = Claim.of(price.epsilon, price.delta, adjacency, method.noise_event(price, adjacency))
         own = game_of(method, bench.scorer, episode.task, price, adjacency, piece.seed)
         key = replace(base, method=name, adjacency=adjacency.value, epsilon=epsilon)
         yield from _attacked(bench, piece, episode, own, claim, _NOISY, replace(key, records=played))

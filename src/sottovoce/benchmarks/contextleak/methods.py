@@ -73,7 +73,7 @@ def _label(bench: Bench, piece: Piece, name: str, method: Method, adjacency: Adj
     episode = bench.world(piece.task).episode(piece.seed, 1, piece.names)
     rows = rows_of(episode.task, episode.records[: bench.settings.records[0]])
     canaries, other = canaries_of(rows, episode.task, piece.seed)
-    claim = Claim.of(price.epsilon, price.delta, adjacency, event)
+    claim = Claim.of(price.epsilon, price.delta, adjacency, method.noise_event(price, adjacency))
     game = game_of(method, bench.scorer, episode.task, price, adjacency, piece.seed)
     questions = list(KINDS.values())
     if game.repetition is Repetition.SAMPLES:  # every release asks the model again

@@ -64,7 +64,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
                 method = e.SELECTING[name]
                 for epsilon in settings.epsilons:
                     price = price_at(method, epsilon, adjacency)
-                    claim = Claim.of(price.epsilon, price.delta, adjacency, method.event(price, adjacency))
+                    claim = Claim.of(price.epsilon, price.delta, adjacency, method.noise_event(price, adjacency))
                     game = GroupedGame(
                         method, bench.scorer, episode.task, price, adjacency, group, SeededRandomness(piece.seed)
                     )

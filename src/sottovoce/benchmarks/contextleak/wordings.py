@@ -84,7 +84,7 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
                 method = e.SELECTING[name]
                 price = price_at(method, epsilon, adjacency)
                 game = game_of(method, bench.scorer, task, price, adjacency, piece.seed)
-                claim = Claim.of(price.epsilon, price.delta, adjacency, game.event)
+                claim = Claim.of(price.epsilon, price.delta, adjacency, game.noise_event)
                 worth = _Worth(game, task)
                 tried = search(bench, splits, worth)
                 key = Key(piece.task, piece.names, name, adjacency=adjacency.value, epsilon=epsilon, option=SEARCHED)
