@@ -83,6 +83,16 @@ def test_every_format_of_generated_records_has_one_fingerprint(kind, data, tmp_p
     assert len(set(found.values())) == 1, found
 
 
+def test_durations_are_the_same_in_every_format_that_pandas_writes(tmp_path):
+    spans = [pd.Timedelta(days=1, milliseconds=1500), pd.Timedelta(milliseconds=-1500), pd.Timedelta(hours=3), pd.NaT]
+    frame = pd.DataFrame({"text": [f"text {i}" for i in range(4)], "label": "a", "x": pd.Series(spans)})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.to_parquet(tmp_path / "x.parquet")
+    frame.to_json(tmp_path / "x.jsonl", orient="records", lines=True, date_format="iso")
+    sources = (frame, *(tmp_path / f"x.{kind}" for kind in ("csv", "parquet", "jsonl")))
+    assert len({read_private(source).fingerprint for source in sources}) == 1
+
+
 def test_lists_arrays_and_objects_are_the_same_in_every_format_that_has_them(tmp_path):
     rows = [
         {"text": "x", "tags": ["p", "q"], "more": {"a": 1, "b": None}, "points": [0.1, 2.0]},
@@ -115,7 +125,8 @@ def test_lists_arrays_and_objects_are_the_same_in_every_format_that_has_them(tmp
         (dt.date(2024, 3, 1), "2024-03-01", "2024-03-01 00:00:00", pd.Timestamp("2024-03-01"), dt.datetime(2024, 3, 1)),
         (dt.time(10), "10:00", "10:00:00", "10:00:00.000"),
         (dt.timedelta(days=1, seconds=1.5), pd.Timedelta(days=1, seconds=1.5), "1 days 00:00:01.500000",
-         np.timedelta64(86_401_500, "ms")),
+         np.timedelta64(86_401_500, "ms"), "1 day, 0:00:01.500000", "P1DT0H0M1.500S"),
+        (pd.Timedelta(seconds=-1.5), "-1 days +23:59:58.500000", "P-1DT23H59M58.500S", "-1 day, 23:59:58.500000"),
         ([1, None, "a"], (1.0, None, "a"), np.array([1, None, "a"], object), '[1, null, "a"]'),
         ({"b": 1, "a": None}, {"b": "1"}, '{"b": 1.0}', [("b", 1)]),
         (b"\x89PNG\xff", "iVBOR/8="),
@@ -133,6 +144,7 @@ def test_one_value_has_one_text(same):
         (NOON, "2024-03-01 12:00:00.000001"), (NOON, "2024-03-01 12:00:00+01:00"), ("2024-02-30", "2024-03-01"),
         ([1, 2], [2, 1]), (["a,b"], ["a", "b"]), ({"a": 1}, {"a": 2}), (True, 1), ("1-2", "1"), ("10:00", "10:01"),
         (b"\xff\x00", b"\xff\x01"), (1e-35, 2e-35), (5e-324, 0), (5e-324, 1e-323), ("[1", "[1]"), ("1 days", "2 days"),
+        ("P1DT0H0M1S", "P1DT0H1M0S"), ("P1D", "1 days"), ("PT1S", "P0DT0H0M1S"),
     ],
 )  # fmt: skip
 def test_other_values_have_other_texts(one, other):

@@ -73,9 +73,9 @@ def canonical_text(value: object) -> str:
     """A cell as text that is the same in CSV, JSON Lines, Parquet and a data frame.
 
     Numbers count by value, fractions to the precision of 32-bit floats; times by the moment, a time without an offset
-    as if it were in UTC; line ends as one character; letters composed, outer blanks dropped; bytes as their text, or in
-    base64; lists and objects as JSON, also where a CSV file holds them as JSON text. Two cells that differ in no more
-    than that count as equal.
+    as if it were in UTC; durations by their length, also as pandas writes them into JSON; line ends as one character;
+    letters composed, outer blanks dropped; bytes as their text, or in base64; lists and objects as JSON, also where a
+    CSV file holds them as JSON text. Two cells that differ in no more than that count as equal.
 
     Example:
         >>> [canonical_text(v) for v in (3, 3.0, "3.0", " 3 ", 1e16)]
@@ -157,7 +157,9 @@ def _text(text: str, depth: int) -> Any:
     if len(text) > 40:
         return text
     if first in "+-.0123456789":
-        return _number(text) or _moment(text) or _duration(text) or text
+        return _number(text) or _moment(text) or _duration(_DURATION, text) or text
+    if first == "P":
+        return _duration(_ISO_DURATION, text) or text
     return _WORDS.get(text, text)
 
 
@@ -167,6 +169,8 @@ _WORDS: Final = {
 }  # fmt: skip
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 _DURATION: Final = re.compile(r"(-?[0-9]{1,9}) days?,?(?: \+?([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?)?")
+_ISO_DURATION: Final = re.compile(r"P(-?[0-9]{1,9})DT([0-9]{1,2})H([0-9]{1,2})M([0-9]{1,2})(?:\.([0-9]{1,9}))?S")
+"""As pandas writes a duration into JSON."""
 _MOMENT: Final = re.compile(
     r"(?:([0-9]{4})-([0-9]{2})-([0-9]{2}))?[T ]?"
     r"(?:([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?)? ?(Z|UTC|[+-][0-9]{2}(?::?[0-9]{2}){0,2})?"
@@ -239,13 +243,14 @@ def _offset(text: str | None) -> timedelta:
     return -span if str(text)[0] == "-" else span
 
 
-def _duration(text: str) -> str | None:
-    match = _DURATION.fullmatch(text)
+def _duration(form: re.Pattern[str], text: str) -> str | None:
+    match = form.fullmatch(text)
     if match is None:
         return None
     days, hour, minute, second, fraction = match.groups()
     part = (fraction or "")[:6].rstrip("0")
-    return f"{int(days)} days {int(hour or 0):02d}:{minute or '00'}:{second or '00'}" + (f".{part}" if part else "")
+    clock = f"{int(hour or 0):02d}:{int(minute or 0):02d}:{int(second or 0):02d}"
+    return f"{int(days)} days {clock}" + (f".{part}" if part else "")
 
 
 def _clock(span: timedelta) -> str:
