@@ -553,3 +553,25 @@ def test_a_request_that_no_file_holds_is_looked_at_without_an_internal_error(mad
     for _ in range(980):
         deep = [deep]
     assert {REQUEST, PRICE} <= set(wrong(replace(honest, asked={**honest.asked, "labels": deep}).checks(None, ledger)))
+
+
+def with_a_lost_charge(certificate, epsilon=None):
+    """As it is after a round was lost while it was drawn; at another epsilon where one is given."""
+    more = replace(
+        certificate, texts=certificate.texts + 1, ledger=[*certificate.ledger, f"{certificate.asked['run']}-9"]
+    )
+    event = more._event_of_parameters()
+    report = RdpAccountant(Adjacency.REPLACE_ONE).compose(event).report(certificate.delta, ("zCDP",))
+    epsilon = epsilon or report.epsilon
+    words = statement_of(
+        Adjacency.REPLACE_ONE, more.unit, epsilon, more.delta, more.method, Isolation(more.isolation), seeded=False
+    )
+    return replace(more, event=event_to_json(event), epsilon=epsilon, statement=words)
+
+
+def test_with_a_lost_charge_the_price_is_held_from_both_sides(made):
+    honest = with_a_lost_charge(made[0])
+    assert honest.epsilon > 1.1 * made[0].epsilon
+    assert wrong(honest.checks()) == []
+    for epsilon in (1.001 * honest.epsilon, 500.0, 1e6):
+        assert wrong(with_a_lost_charge(made[0], epsilon).checks()) == [REQUEST]

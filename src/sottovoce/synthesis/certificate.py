@@ -381,12 +381,33 @@ class Certificate:
                 return Check(what, False, f"{charges} charges were asked for, and it names {len(self.ledger)}")
             if more == 0:
                 expected |= {"epsilon": request["epsilon"], "delta": request["delta"]}
-            elif self.epsilon < request["epsilon"] or not math.isclose(self.delta, self._times * request["delta"]):
-                return Check(what, False, "it is for less than was asked for, or at another delta")
+            else:
+                report = self._report_of(texts, more)
+                if not (
+                    math.isclose(self.epsilon, report.epsilon, rel_tol=1e-9)
+                    and math.isclose(self.delta, report.delta, rel_tol=1e-9)
+                ):
+                    figures = f"epsilon {rounded_up(report.epsilon, 6)} at delta {rounded_up(report.delta, 6)}"
+                    return Check(what, False, f"with {more} charges that were lost its charges cost {figures}")
             differs = [name for name, value in expected.items() if canonical(getattr(self, name)) != canonical(value)]
         except _UNREADABLE:
             return Check(what, False, "the request cannot be read")
         return Check(what, not differs, f"{differs[0]} differs" if differs else f"{len(self.ledger)} charges")
+
+    def _report_of(self, texts: int, more: int) -> Report:
+        """What the run costs whose batches have so many texts, with charges of rounds that were lost.
+
+        Raises:
+            InputError: Its event is another than that of its parameters; nothing is priced.
+        """
+        from sottovoce.synthesis.config import plan_of_charges, plan_of_parameters
+
+        self._event()
+        plan = plan_of_parameters(
+            self._decoder(), tokens=self.tokens, texts=texts, experts=self.experts,
+            adjacency=Adjacency.parse(self.adjacency), unit=self.unit, delta=self.asked["delta"],
+        )  # fmt: skip
+        return plan_of_charges(plan, more).report
 
     def _promise(self, history: _History | None) -> list[Check]:
         holds = Isolation(self.isolation).holds
