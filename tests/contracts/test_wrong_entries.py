@@ -18,8 +18,17 @@ NEIGHBOURS = "does not hold"
 
 METHODS = [
     (methods.HalvedSensitivity, "neighbours", "log-ratios 2 wide, and 1 is allowed"),
-    (methods.LessNoiseWhereThePublicRowIsSure, "public rows", "the stated sensitivity follows the public row"),
-    (methods.TwiceAsMuchWhereThePublicRowIsFlat, "public rows", "its scores move by more than is stated"),
+    (methods.LessNoiseWhereThePublicRowIsSure, "neighbours", r"(?s)log-ratios .* wide.*the public row \(0, -5\)"),
+    (methods.TwiceAsMuchWhereThePublicRowIsFlat, "neighbours", r"(?s)log-ratios 2 wide.*the public row \(0, 0\)"),
+    (methods.HeardTogetherWhereSure, "isolation", "(?s)depends on the other experts.*beside the public row"),
+    (methods.CentredWhereSure, "isolation", "(?s)depends on the other experts.*beside the public row"),
+    (methods.PriorOfTwoWhereSure, "neighbours", "(?s)wide, and 1 is allowed.*beside the public row"),
+    (methods.DoubleVotesWhereSure, "neighbours", "(?s)Renyi divergence.*beside the public row"),
+    (methods.NormOfOneStep, "isolation", "its scores move by more than is stated"),
+    (methods.TwiceForTwoRecords, "neighbours", "(?s)log-ratios 2 wide.*beside the public row.*2-swap"),
+    (methods.LessNoiseForTheThirdOfFive, "neighbours", r"(?s)log-ratios 2 wide.*row \(-50, -50, 0, -50, -50\)"),
+    (methods.RemembersWhereSure, "state", "attributes changed"),
+    (methods.QuietWhereSure, "sampler", "(?s)do not follow its law.*beside the public row"),
     (methods.HalvedVariance, "neighbours", "Renyi divergence"),
     (methods.TwiceThePrice, "price", "costs epsilon"),
     (methods.RemembersScores, "state", "keeps state"),
@@ -61,7 +70,7 @@ METHODS = [
 ]
 DECODERS = [
     (decoders.HalvedSensitivity, "neighbours", NEIGHBOURS),
-    (decoders.LessNoiseWhereThePublicRowIsSure, "public rows", "the stated sensitivity follows the public row"),
+    (decoders.LessNoiseWhereThePublicRowIsSure, "public rows", "its scores move by more than is stated"),
     (decoders.TwiceAsMuchWhereThePublicRowIsFlat, "public rows", "its scores move by more than is stated"),
     (decoders.LoudWhereThePublicRowIsFlat, "public rows", NEIGHBOURS),
     (decoders.CheapToken, "price", "draws from mechanisms that cost"),
@@ -253,6 +262,12 @@ def name(value: object) -> str:
 @pytest.mark.parametrize(("wrong", "contract", "reason"), METHODS, ids=name)
 def test_a_wrong_method_is_noticed(wrong, contract, reason):
     notice(check_method, wrong, contract, reason)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("right", [methods.NarrowerWhereSure, methods.ClipOfTheLead], ids=name)
+def test_a_bound_may_follow_the_public_row(right):
+    assert check_method(right).passed
 
 
 @pytest.mark.cases(4)

@@ -545,3 +545,46 @@ def test_a_first_certificate_may_say_its_claim_alone_and_nothing_else(made):
     for words, holds in ((claim, certificate.format == 1), (certificate.statement[:-20], False), ("", False)):
         checks = {check.what: check.holds for check in replace(certificate, statement=words).checks(written)}
         assert checks["its statement says that"] is holds
+
+
+@pytest.mark.parametrize("depth", [121, 122, 978, 100_000])
+def test_a_request_that_is_nested_too_deep_is_refused_with_the_limit_when_it_is_read(made, tmp_path, depth):
+    honest, _, ledger = made
+    content = json.loads(honest.text)
+    content["asked"]["labels"] = "@"
+    (tmp_path / "c.json").write_text(json.dumps(content).replace('"@"', "[" * (depth - 2) + "]" * (depth - 2)))
+    if depth == 121:  # a schema of the deepest kind is less deep
+        assert {REQUEST, PRICE} <= set(wrong(Certificate.read(tmp_path / "c.json").checks(None, ledger)))
+        return
+    with pytest.raises(InputError, match="nested deeper than 120"):
+        Certificate.read(tmp_path / "c.json")
+
+
+def test_a_request_that_no_file_holds_is_looked_at_without_an_internal_error(made):
+    honest, _, ledger = made
+    deep: list = []
+    for _ in range(980):
+        deep = [deep]
+    assert {REQUEST, PRICE} <= set(wrong(replace(honest, asked={**honest.asked, "labels": deep}).checks(None, ledger)))
+
+
+def with_a_lost_charge(certificate, epsilon=None):
+    """As it is after a round was lost while it was drawn; at another epsilon where one is given."""
+    more = replace(
+        certificate, texts=certificate.texts + 1, ledger=[*certificate.ledger, f"{certificate.asked['run']}-9"]
+    )
+    event = more._event_of_parameters()
+    report = RdpAccountant(Adjacency.REPLACE_ONE).compose(event).report(certificate.delta, ("zCDP",))
+    epsilon = epsilon or report.epsilon
+    words = statement_of(
+        Adjacency.REPLACE_ONE, more.unit, epsilon, more.delta, more.method, Isolation(more.isolation), seeded=False
+    )
+    return replace(more, event=event_to_json(event), epsilon=epsilon, statement=words)
+
+
+def test_with_a_lost_charge_the_price_is_held_from_both_sides(made):
+    honest = with_a_lost_charge(made[0])
+    assert honest.epsilon > 1.1 * made[0].epsilon
+    assert wrong(honest.checks()) == []
+    for epsilon in (1.001 * honest.epsilon, 500.0, 1e6):
+        assert wrong(with_a_lost_charge(made[0], epsilon).checks()) == [REQUEST]

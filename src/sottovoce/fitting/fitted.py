@@ -27,7 +27,7 @@ from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSuppor
 from sottovoce.models.base import Embedder, FloatArray, LabelScorer, PreparedContexts, embedding_model
 from sottovoce.models.registry import load_scorer
 from sottovoce.parameters import Kind
-from sottovoce.privacy.checks import canonical
+from sottovoce.privacy.checks import canonical, read_json
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.records.sealed import Row
 from sottovoce.release import figures_of
@@ -404,7 +404,7 @@ def _parts(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
             )
         if about["format"] == FORMAT:
             about = {**_json(arrays.pop(_ABOUT).tobytes(), name), **about}
-    except (SafetensorError, KeyError, ValueError, TypeError, RecursionError):
+    except (SafetensorError, KeyError, ValueError, TypeError):
         raise foreign from None
     if not isinstance(about, dict) or not isinstance(about.get("format"), int):
         raise foreign
@@ -416,7 +416,7 @@ def _json(text: str | bytes, name: str) -> Any:
 
     Raises:
         ValueError: It is none.
-        InputError: It has too many parts.
+        InputError: It has too many parts, or is nested too deep.
     """
     plain = text if isinstance(text, str) else text.decode("utf-8")
     if len(plain) > MOST_UNCOUNTED and next(islice(_PART.finditer(plain), MOST_PARTS, None), None) is not None:
@@ -424,7 +424,7 @@ def _json(text: str | bytes, name: str) -> Any:
             f"{name} has {len(plain):,} characters of JSON in more than {MOST_PARTS:,} parts; a fitted file has at "
             f"most {MOST_UNCOUNTED:,} characters, or {MOST_PARTS:,} parts. Restore it from a copy, or fit again."
         )
-    return json.loads(plain)
+    return read_json(plain, name)
 
 
 def _support_of(about: Mapping[str, Any], arrays: Mapping[str, Any], name: str) -> Support:

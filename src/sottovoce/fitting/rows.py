@@ -19,7 +19,7 @@ from sottovoce.files.tables import encoded, is_table
 from sottovoce.fitting.certificate import FitCertificate
 from sottovoce.fitting.fitted import Fitted, content_hash, task_of, words_of
 from sottovoce.methods.fitting.support import DemonstrationSupport
-from sottovoce.privacy.checks import Check
+from sottovoce.privacy.checks import Check, read_json
 from sottovoce.records.readers import read_written
 from sottovoce.tasks import Example, Task
 
@@ -55,8 +55,8 @@ class RowsCertificate:
             InputError: It is of this kind, and cannot be read.
         """
         try:
-            content = json.loads(file.read_text("utf-8"))
-        except (OSError, ValueError, RecursionError):
+            content = read_json(file.read_text("utf-8"), file.name)
+        except (OSError, ValueError):
             return None
         if not isinstance(content, dict) or content.get("kind") != KIND:
             return None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, final
@@ -14,9 +15,12 @@ from sottovoce.errors import InputError
 from sottovoce.parameters import Number
 from sottovoce.privacy.event_json import event_to_json
 from sottovoce.privacy.events import ApproximateDP, DpEvent
+from sottovoce.records.limits import DEPTH, nested_problem
 
 ANOTHER_EVENT: Final = "another event than that of its parameters"
 _FIGURE: Final = Number(0, below_most=True, strict=True)
+MOST_DEPTH: Final = DEPTH + 20
+"""Lists and objects inside each other in a file with a certificate; its request can hold a schema of ``DEPTH``."""
 _ENCODER: Final = json.JSONEncoder(sort_keys=True, default=list)
 
 
@@ -34,6 +38,25 @@ class Check:
     what: str
     holds: bool | None
     told: str
+
+
+def read_json(text: str | bytes, source: str) -> Any:
+    """The JSON of a file that holds a certificate, nested no deeper than whoever checks it can follow.
+
+    Raises:
+        ValueError: It is none.
+        InputError: It is nested deeper than ``MOST_DEPTH``.
+    """
+    try:
+        value = json.loads(text)
+        problem = nested_problem(value, math.inf, MOST_DEPTH)
+    except RecursionError:
+        problem = f"lists and objects are nested deeper than {MOST_DEPTH}"
+    if problem:
+        raise InputError(
+            f"{source} holds no certificate that can be read: {problem}. Restore it from a copy."
+        ) from None
+    return value
 
 
 def asked_hash(request: Mapping[str, Any]) -> str:

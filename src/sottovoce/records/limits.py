@@ -40,12 +40,13 @@ def unpacked_bytes(path: Path) -> int:
     return max(FREE_BYTES, RATIO * os.path.getsize(path))
 
 
-def nested_problem(value: Any, most: int) -> str | None:
+def nested_problem(value: Any, most: float, depth: int = DEPTH) -> str | None:
     """What is wrong with lists and objects inside each other, in words; no call goes deeper for it.
 
     Args:
         value: Of JSON or of a table's cell.
         most: Characters and members that it may hold, each text as often as it occurs.
+        depth: Lists and objects that may stand inside each other.
 
     Example:
         >>> nested_problem({"a": [1, {"b": 2}]}, most=100)
@@ -53,7 +54,7 @@ def nested_problem(value: Any, most: int) -> str | None:
         'it holds more than 100 characters and members'
     """
     level, left = [value], most
-    for _ in range(DEPTH + 1):
+    for _ in range(depth + 1):
         inner: list[Any] = []
         for member in level:
             left -= 1 + (len(member) if isinstance(member, str | bytes) else 0)
@@ -66,7 +67,7 @@ def nested_problem(value: Any, most: int) -> str | None:
         if not inner:
             return None
         level = inner
-    return f"lists and objects are nested deeper than {DEPTH}"
+    return f"lists and objects are nested deeper than {depth}"
 
 
 def read_text(path: Path, what: str, most: int = PUBLIC_BYTES) -> str:

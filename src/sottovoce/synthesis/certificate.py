@@ -26,7 +26,15 @@ from typing import TYPE_CHECKING, Any, Final, final
 from sottovoce.errors import InputError, SottoError
 from sottovoce.models.base import Isolation
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
-from sottovoce.privacy.checks import ANOTHER_EVENT, Check, asked_hash, canonical, point_of, require_same_event
+from sottovoce.privacy.checks import (
+    ANOTHER_EVENT,
+    Check,
+    asked_hash,
+    canonical,
+    point_of,
+    read_json,
+    require_same_event,
+)
 from sottovoce.privacy.event_json import event_from_json, event_to_json
 from sottovoce.privacy.events import SelfComposedDpEvent
 from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE
@@ -207,11 +215,11 @@ class Certificate:
             InputError: The file is none.
         """
         try:
-            content = json.loads(file.read_text("utf-8"))
+            content = read_json(file.read_text("utf-8"), f"{file}")
             certificate = Certificate(**content)
         except OSError as error:
             raise InputError(f"{file} cannot be read ({error.strerror}). Check the path.") from None
-        except (ValueError, TypeError, RecursionError):
+        except (ValueError, TypeError):
             raise InputError(f"{file} is not a certificate that 'sotto synthesize' wrote.") from None
         if certificate.format not in (_WITHOUT_REQUEST, FORMAT):
             raise InputError(f"{file} has format {str(certificate.format)[:20]}; this version reads 1 and {FORMAT}.")
@@ -389,12 +397,33 @@ class Certificate:
                 return Check(what, False, f"{charges} charges were asked for, and it names {len(self.ledger)}")
             if more == 0:
                 expected |= {"epsilon": request["epsilon"], "delta": request["delta"]}
-            elif self.epsilon < request["epsilon"] or not math.isclose(self.delta, self._times * request["delta"]):
-                return Check(what, False, "it is for less than was asked for, or at another delta")
+            else:
+                report = self._report_of(texts, more)
+                if not (
+                    math.isclose(self.epsilon, report.epsilon, rel_tol=1e-9)
+                    and math.isclose(self.delta, report.delta, rel_tol=1e-9)
+                ):
+                    figures = f"epsilon {rounded_up(report.epsilon, 6)} at delta {rounded_up(report.delta, 6)}"
+                    return Check(what, False, f"with {more} charges that were lost its charges cost {figures}")
+            differs = [name for name, value in expected.items() if canonical(getattr(self, name)) != canonical(value)]
         except _UNREADABLE:
             return Check(what, False, "the request cannot be read")
-        differs = [name for name, value in expected.items() if canonical(getattr(self, name)) != canonical(value)]
         return Check(what, not differs, f"{differs[0]} differs" if differs else f"{len(self.ledger)} charges")
+
+    def _report_of(self, texts: int, more: int) -> Report:
+        """What the run costs whose batches have so many texts, with charges of rounds that were lost.
+
+        Raises:
+            InputError: Its event is another than that of its parameters; nothing is priced.
+        """
+        from sottovoce.synthesis.config import plan_of_charges, plan_of_parameters
+
+        self._event()
+        plan = plan_of_parameters(
+            self._decoder(), tokens=self.tokens, texts=texts, experts=self.experts,
+            adjacency=Adjacency.parse(self.adjacency), unit=self.unit, delta=self.asked["delta"],
+        )  # fmt: skip
+        return plan_of_charges(plan, more).report
 
     def _promise(self, history: _History | None) -> list[Check]:
         holds = Isolation(self.isolation).holds
@@ -449,7 +478,10 @@ class Certificate:
             return Check(what, False, f"they are kept under {holder['adjacency']} with unit '{holder['unit']}'")
         isolated = Isolation(self.isolation).holds
         expected = LedgerNote(self.method, self.model, self.change, self.tokens, self.seeded, isolated)
-        request = None if self.format == _WITHOUT_REQUEST else asked_hash(self.asked)
+        try:
+            request = None if self.format == _WITHOUT_REQUEST else asked_hash(self.asked)
+        except _UNREADABLE:
+            return Check(what, False, "the request cannot be read")
         for entry in paid:
             detail = _detail(entry)
             if detail.get("note") != expected.note:

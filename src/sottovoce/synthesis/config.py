@@ -99,8 +99,47 @@ def plan_of(
         labels_public=False,
         joins=DROP,
         unit=unit,
-        bounds=() if not decoder.refundable else ("zCDP",) if price.delta else ("pure",),
+        bounds=_bounds(decoder, price.delta),
     )
+
+
+def plan_of_parameters(
+    decoder: Decoder, *, tokens: int, texts: int, experts: int, adjacency: Adjacency, unit: str, delta: float
+) -> DecodingPlan:
+    """The plan that ``plan_of`` made, from the parameters that it settled.
+
+    Args:
+        decoder: With every parameter.
+        tokens: Most tokens of a text.
+        texts: Of each batch.
+        experts: The fixed divisor s.
+        adjacency: What one change is.
+        unit: Who is protected.
+        delta: Of its report.
+
+    Raises:
+        ParameterError: A number is out of its range.
+    """
+    return decoder.plan(
+        None,
+        tokens=tokens,
+        texts=texts,
+        experts=experts,
+        adjacency=adjacency,
+        change=change_type(Assignment.OWN_SLOT, adjacency),
+        labels_public=False,
+        joins=DROP,
+        unit=unit,
+        delta=delta,
+        bounds=_bounds(decoder, delta),
+    )
+
+
+def _bounds(decoder: Decoder, delta: float) -> tuple[str, ...]:
+    """Accounting bounds of a run: the sum that a ledger keeps, or those that suit samples."""
+    if not decoder.refundable:
+        return ()
+    return ("zCDP",) if delta else ("pure",)
 
 
 def plan_of_charges(plan: DecodingPlan, more: int) -> DecodingPlan:

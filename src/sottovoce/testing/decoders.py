@@ -325,10 +325,7 @@ class _Decoder:
             candidates = worlds.chooser_of(plan, seeded(0))._candidates(step, None)
             return None if candidates is None else decoder.scores(plan, step, candidates)
 
-        usual = scores(worlds.PUBLIC, "X")
-        if usual is None:
-            return
-        looked = PublicRows(self.subject, self.report, usual)
+        looked = PublicRows(self.subject, self.report)
         for public, (one, other) in itertools.product(worlds.PUBLIC_ROWS, pairs):
             world = f"{one} and {other} beside {public} ({self._setting(plan)})"
             with must_not_raise(PublicRows.CONTRACT, self.subject, "scores", world):

@@ -51,13 +51,16 @@ PUBLIC: Final[Mapping[int, tuple[float, ...]]] = {
 """What the model says without any record."""
 
 
+def sure_rows(labels: int) -> tuple[tuple[float, ...], ...]:
+    """One row for each label, which is sure of it."""
+    return tuple(tuple(0.0 if i == label else -50.0 for i in range(labels)) for label in range(labels))
+
+
 def public_rows(labels: int) -> tuple[tuple[float, ...], ...]:
-    """Further public rows: flat, sure of the first label, sure of the last."""
-    return (
-        (0.0,) * labels,
-        (0.0, *(-50.0,) * (labels - 1)),
-        (*(-9.0,) * (labels - 1), 0.0),
-    )
+    """The public rows of worlds: that of ``PUBLIC``, a flat one, leads from short to long, one sure of each label."""
+    leads = ((1, 0.4), (0, 5.0), (labels - 1, 9.0), (1, 20.0))
+    leading = [tuple(0.0 if i == label else -lead for i in range(labels)) for label, lead in leads]
+    return (PUBLIC[labels], (0.0,) * labels, *leading, *sure_rows(labels))
 
 
 QUESTION: Final[Query] = {"text": "which?"}
@@ -98,7 +101,7 @@ Rows = tuple[tuple[float, ...], ...]
 
 
 def random_rows(dice: Randomness, *, sharp: bool) -> tuple[Rows, tuple[float, ...]]:
-    """What experts say of two to five labels, and the public row: ties, long leads and crowds among them.
+    """What experts say of two to five labels, and the public row: ties, long leads and crowds among them, of both.
 
     Experts say one of a few rows, some of which are others turned round; one in ten says nothing. Mostly there are
     twelve at most, else up to forty.
@@ -119,7 +122,7 @@ def random_rows(dice: Randomness, *, sharp: bool) -> tuple[Rows, tuple[float, ..
         distinct.append((-INF,) * (labels - 1) + (0.0,))
     null = (NAN,) * labels
     rows = tuple(null if dice.below(10) == 0 else distinct[dice.below(len(distinct))] for _ in range(experts))
-    return rows, drawn_row(3.0)
+    return rows, drawn_row((50.0, 0.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0)[dice.below(8)])
 
 
 def groups_of_neighbours(labels: int, change: Change, most: int) -> Iterator[tuple[list[Rows], list[tuple[int, int]]]]:
@@ -142,6 +145,11 @@ def groups_of_neighbours(labels: int, change: Change, most: int) -> Iterator[tup
         else:
             worlds = [(*rest, *two) for two in itertools.combinations_with_replacement(rows[:2], change.change.rows)]
             yield worlds, [(i, j) for i in range(len(worlds)) for j in range(i)]
+
+
+def groups_of_pairs(labels: int, change: Change) -> Iterator[tuple[list[Rows], list[tuple[int, int]]]]:
+    """Those of ``groups_of_neighbours`` with one expert beside those that change, which says one of three rows."""
+    return itertools.islice(groups_of_neighbours(labels, change, 1), 1, 4)
 
 
 def _multisets(rows: Rows, most: int) -> Iterator[Rows]:
@@ -308,6 +316,9 @@ def shown(data: DataSet) -> str:
     return "{" + ", ".join("+".join(name or "blank" for name in unit) for unit in data) + "}"
 
 
-def shown_rows(rows: Rows) -> str:
-    """Experts' rows in words."""
-    return "[" + "; ".join(", ".join(f"{x:g}" for x in row) for row in rows) + "]"
+def shown_rows(rows: Rows, public: Sequence[float] | None = None) -> str:
+    """Experts' rows in words, with the public row unless it is that of ``PUBLIC``."""
+    said = "[" + "; ".join(", ".join(f"{x:g}" for x in row) for row in rows) + "]"
+    if public is None or tuple(public) == PUBLIC.get(len(public)):
+        return said
+    return f"{said} beside the public row ({', '.join(f'{x:g}' for x in public)})"

@@ -23,7 +23,8 @@ from sottovoce.experts.label_scores import ExpertOutputs, FloatArray
 from sottovoce.experts.partition import Partition
 from sottovoce.mechanisms.base import log_law
 from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling
-from sottovoce.privacy.unit import SWAP, Adjacency
+from sottovoce.privacy.aggregates import Scores
+from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import label_sessions as sessions
 from sottovoce.testing import label_worlds as worlds
@@ -32,7 +33,6 @@ from sottovoce.testing.draws import departs, exceeds, mixture
 from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
-from sottovoce.testing.public_rows import PublicRows
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(1.0, 1e-6), Price(4.0, 1e-3), Price(0.1, 0.1))
@@ -100,6 +100,8 @@ class _Method:
         self.worlds = 6_000 if self.full else 600
         self.sampled = isinstance(method, Subsampling)
         self._law: Callable[[ExpertOutputs, Price], Sequence[Any]] | None = getattr(method, "law", None)
+        self._kept = dict[Hashable, FloatArray]()
+        self._usual = dict[Adjacency, Price]()
 
     def check(self) -> None:
         """Every contract that applies."""
@@ -110,6 +112,7 @@ class _Method:
             sessions.reads_nothing(self.method, self.subject, self.report)
             return
         claims = self._claims(PRICES[2:] if self.sampled and not (self.first or self.full) else PRICES)
+        self._usual = dict(reversed(claims))
         large = {} if self.sampled or self._law is None else self._claims(LARGE_PRICES)
         self._state(claims)
         self._isolation()
@@ -119,7 +122,6 @@ class _Method:
             self._order_of_experts(claims)
             self._neighbours(claims)
             self._smallest_worlds({**claims, **large})
-        self._public_rows()
         if self.first or self.full:
             self._sharp_draws(claims)
         self._sampler({**claims, **large})
@@ -164,34 +166,84 @@ class _Method:
         for change, (adjacency, price), labels in itertools.product(CHANGES, claims, (2, 3)):
             if adjacency is not change.adjacency or not (self.full or self.first or price == PRICES[0]):
                 continue
-            claim, seen = claims[adjacency, price], dict[worlds.Rows, FloatArray]()
+            claim, publics = claims[adjacency, price], worlds.public_rows(labels)
             for group, pairs in worlds.groups_of_neighbours(labels, change, self._most(labels, price)):
-                laws = [self._cached(seen, rows, labels, change, price) for rows in group]
-                where = lambda i, group=group: worlds.shown_rows(group[i])  # noqa: E731
-                self._compare(claim, laws, pairs, "neighbours", f"{change}, {price}", where)
+                self._compare_worlds(claim, group, pairs, publics[0], change, price)
+            if price == self._usual[adjacency] and (self.full or self.first):
+                for public in publics[1:]:
+                    for group, pairs in worlds.groups_of_pairs(labels, change):
+                        self._compare_worlds(claim, group, pairs, public, change, price)
 
     def _smallest_worlds(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
-        """One expert, and none, at every price, change and number of labels, in every combination."""
+        """One expert, and none, at every price, change and number of labels, in every combination.
+
+        So beside every public row, at one price where scores alone know of it: they are the same at every price.
+        """
         for change, (adjacency, price), labels in itertools.product(CHANGES, claims, worlds.ROWS):
             if adjacency is change.adjacency:
                 group, pairs = next(worlds.groups_of_neighbours(labels, change, 0))
-                laws = [self._log_law(outputs(rows, labels, change), price, worlds.shown_rows(rows)) for rows in group]
-                where = lambda i, group=group: worlds.shown_rows(group[i])  # noqa: E731
-                self._compare(claims[adjacency, price], laws, pairs, "neighbours", f"{change}, {price}", where)
+                every = price == self._usual[adjacency] or not isinstance(self.method, Selecting)
+                for public in worlds.public_rows(labels) if every else worlds.public_rows(labels)[:1]:
+                    self._compare_worlds(claims[adjacency, price], group, pairs, public, change, price)
 
     def _most(self, labels: int, price: Price) -> int:
         if self.full:
             return 3 if labels == 2 else 2
         return 2 if labels == 2 and price == PRICES[0] else 1
 
-    def _cached(
-        self, seen: dict[worlds.Rows, FloatArray], rows: worlds.Rows, labels: int, change: Change, price: Price
-    ) -> FloatArray:
-        key = tuple(sorted(rows, key=repr))
-        if key not in seen:
-            experts, world = outputs(rows, labels, change), worlds.shown_rows(rows)
-            seen[key] = self._log_law(experts, price, world)
-        return seen[key]
+    def _compare_worlds(
+        self,
+        claim: Claim,
+        group: Sequence[worlds.Rows],
+        pairs: Sequence[tuple[int, int]],
+        public: tuple[float, ...],
+        change: Change,
+        price: Price,
+    ) -> None:
+        """The laws of a group of worlds beside a public row; for a ``Selecting``, the bounds of its scores too."""
+
+        def where(i: int) -> str:
+            return worlds.shown_rows(group[i], public)
+
+        every = [outputs(rows, len(public), change, public) for rows in group]
+        kept = [self._kept_law(experts, price, where(i)) for i, experts in enumerate(every)]
+        self._compare(claim, [law for law, _ in kept], pairs, "neighbours", f"{change}, {price}", where)
+        scores = [its for _, its in kept if its is not None]
+        if scores and price == self._usual[change.adjacency]:
+            self._bounds(scores, pairs, f"{change}", where)
+
+    def _bounds(
+        self, scores: Sequence[Scores], pairs: Sequence[tuple[int, int]], setting: str, shown: Callable[[int], str]
+    ) -> None:
+        """Scores of neighbours are no further apart than is stated, and no world states another bound."""
+        both = np.array(pairs)
+        values = np.array([its.values for its in scores])
+        moved = values[both[:, 0]] - values[both[:, 1]]
+        ranges, norms = np.ptp(moved, axis=1), (moved.astype(np.float64) ** 2).sum(axis=1)
+        stated = [_stated(its) for its in scores]
+        for (i, j), range_, norm in zip(pairs, ranges.tolist(), norms.tolist(), strict=True):
+            most, squared, _ = stated[i]
+            problem = ""
+            if stated[i] != stated[j]:
+                problem = f"the stated sensitivity follows the data: {sorted((stated[i], stated[j]), key=repr)}"
+            elif range_ > most or (squared is not None and norm > squared):
+                problem = "its scores move by more than is stated"
+            if problem:
+                raise ContractError("isolation", self.subject, problem, f"{shown(i)} and {shown(j)} ({setting})")
+        self.report.kept("isolation", len(pairs), "pairs of neighbours whose scores stay within the stated bound")
+
+    def _kept_law(self, experts: ExpertOutputs, price: Price, world: str) -> tuple[FloatArray, Scores | None]:
+        """A law, and the scores of a ``Selecting``: equal scores, bounds and priors have one law, worked out once."""
+        method = self.method
+        if not isinstance(method, Selecting) or type(method).law is not Selecting.law:
+            return self._log_law(experts, price, world), None
+        with must_not_raise("neighbours", self.subject, "its scores", world):
+            scores, prior = method.scores(experts), method.log_prior(experts)
+        weights = None if prior is None else np.asarray(prior, dtype=np.float64).tobytes()
+        key = (price, scores.values.tobytes(), _stated(scores), weights)
+        if key not in self._kept:
+            self._kept[key] = self._log_law(experts, price, world)
+        return self._kept[key], scores
 
     def _log_law(self, experts: ExpertOutputs, price: Price, world: str) -> FloatArray:
         if self._law is None:
@@ -246,15 +298,17 @@ class _Method:
 
     def _order_of_experts(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
         """The order of experts changes nothing, bit for bit."""
-        for adjacency, price in claims:
+        for (adjacency, price), public in itertools.product(claims, worlds.public_rows(3)):
+            if public != worlds.PUBLIC[3] and (adjacency, price) != next(iter(claims)):
+                continue
             change = next(change for change in CHANGES if change.adjacency is adjacency)
             for rows in itertools.combinations(worlds.ROWS[3], 3):
                 laws = {
-                    tuple(self._log_law(outputs(order, 3, change), price, worlds.shown_rows(order)).tolist())
+                    tuple(self._log_law(outputs(order, 3, change, public), price, worlds.shown_rows(order)).tolist())
                     for order in (rows, rows[::-1], (rows[1], rows[2], rows[0]))
                 }
                 if len(laws) > 1:
-                    world = worlds.shown_rows(rows)
+                    world = worlds.shown_rows(rows, public)
                     raise ContractError("order", self.subject, "the order of the experts changes its law", world)
                 self.report.kept("order", 1, "worlds whose law does not follow the order of experts and records")
 
@@ -264,50 +318,39 @@ class _Method:
         if not isinstance(method, Selecting):
             return
         changes = [change for change in CHANGES if change.change.rows == 1]
-        for change, (labels, rows) in itertools.product(changes, worlds.ROWS.items()):
-            backgrounds: list[worlds.Rows] = [(), (rows[0],), (rows[1], rows[2]), (rows[-1],), (rows[0],) * 9]
-            bounds, moves = set(), dict[worlds.Rows, set[tuple[int, ...]]]()
-            for rest, row in itertools.product(backgrounds, rows):
-                world = worlds.shown_rows((*rest, row))
-                with must_not_raise("isolation", self.subject, "scores", world):
-                    alone, both = (
-                        method.scores(outputs(it, labels, change)) for it in ((*rest, rows[-1]), (*rest, row))
-                    )
-                    moved = tuple((both.values - alone.values).tolist())
-                bounds |= {(it.sensitivity, it.squared_l2, it.adjacency) for it in (alone, both)}
-                moves.setdefault((row,), set()).add(moved)
-                if len(moves[row,]) > 1:
-                    problem = f"what an expert adds to the scores depends on the other experts: {sorted(moves[row,])}"
-                    raise ContractError("isolation", self.subject, problem, f"{world} ({change})")
-                if row == rows[-1] and rest and self._moves_by_null(method, rest, row, labels, change):
+        for (number, change), labels in itertools.product(enumerate(changes), worlds.ROWS):
+            for public in worlds.public_rows(labels) if number < 2 or self.full else worlds.public_rows(labels)[:1]:
+                self._summands(method, change, worlds.ROWS[labels], public)
+
+    def _summands(self, method: Selecting, change: Change, rows: worlds.Rows, public: tuple[float, ...]) -> None:
+        """The same beside one public row."""
+        bounds, seen = set[tuple[Any, ...]](), dict[worlds.Rows, Scores]()
+
+        def of(experts: worlds.Rows) -> Scores:
+            if experts not in seen:
+                with must_not_raise("isolation", self.subject, "scores", worlds.shown_rows(experts, public)):
+                    seen[experts] = method.scores(outputs(experts, len(public), change, public))
+            return seen[experts]
+
+        backgrounds: list[worlds.Rows] = [(), (rows[0],), (rows[1], rows[2]), (rows[-1],), (rows[0],) * 9]
+        for row in rows:
+            moves = set[tuple[int, ...]]()
+            for rest in backgrounds:
+                world = f"{worlds.shown_rows((*rest, row), public)} ({change})"
+                alone, both = of((*rest, rows[-1])), of((*rest, row))
+                moves.add(tuple((both.values - alone.values).tolist()))
+                if len(moves) > 1:
+                    problem = f"what an expert adds to the scores depends on the other experts: {sorted(moves)}"
+                    raise ContractError("isolation", self.subject, problem, world)
+                if row == rows[-1] and rest and bool((of(rest).values != both.values).any()):
                     raise ContractError(
                         "null expert", self.subject, "an expert that says nothing moves the scores", world
                     )
+                bounds |= {_stated(alone), _stated(both)}
                 if len(bounds) > 1:
                     problem = f"the stated sensitivity follows the data: {sorted(bounds, key=repr)}"
-                    raise ContractError("isolation", self.subject, problem, f"{world} ({change})")
+                    raise ContractError("isolation", self.subject, problem, world)
                 self.report.kept("isolation", 1, "summands that are functions of one expert")
-
-    def _public_rows(self) -> None:
-        """Whatever the model says without records, scores move by no more than is stated, and it is stated alike."""
-        method = self.method
-        if not isinstance(method, Selecting):
-            return
-        changes = [change for change in CHANGES if change.change.rows == 1]
-        for change, (labels, rows) in itertools.product(changes, worlds.ROWS.items()):
-            looked = PublicRows(self.subject, self.report, method.scores(outputs((rows[0],), labels, change)))
-            null = rows[-1]
-            pairs = itertools.combinations(rows, 2) if change.change is SWAP else ((row, null) for row in rows[:-1])
-            for public, (one, other) in itertools.product(worlds.public_rows(labels), tuple(pairs)):
-                world = f"{worlds.shown_rows((one,))}, {worlds.shown_rows((other,))} beside {public} ({change})"
-                with must_not_raise("public rows", self.subject, "scores", world):
-                    first, second = (method.scores(outputs((row,), labels, change, public)) for row in (one, other))
-                looked.compare(first, second, world)
-
-    @staticmethod
-    def _moves_by_null(method: Selecting, rest: worlds.Rows, null: Any, labels: int, change: Change) -> bool:
-        without, held = (method.scores(outputs(it, labels, change)) for it in (rest, (*rest, null)))
-        return bool((without.values != held.values).any())
 
     # From records to label
 
@@ -403,6 +446,15 @@ class _Method:
                 result.append((world, outputs(expert_rows, labels, change), price))
         return result
 
+    def _scenes_beside(self, adjacency: Adjacency, price: Price) -> list[tuple[str, ExpertOutputs, Price]]:
+        """The same beside every other public row of two labels."""
+        change = next(change for change in CHANGES if change.adjacency is adjacency)
+        rows = (worlds.ROWS[2][:1] * 2)[: getattr(self.method, "subsamples", 1)]
+        return [
+            (f"{worlds.shown_rows(rows, public)} ({change}, {price})", outputs(rows, 2, change, public), price)
+            for public in worlds.public_rows(2)[1:]
+        ]
+
     def _sharp_draws(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
         """Many draws in a few worlds, in which noise that is too small by half shows, whatever labels it favours."""
         if self._law is None:
@@ -448,27 +500,29 @@ class _Method:
             rows, public = worlds.random_rows(dice, sharp=price.epsilon < 1)
             if self.sampled:
                 rows = (rows * 2 or ((NAN,) * len(public),) * 2)[: getattr(self.method, "subsamples", 1)]
-            array = np.array(rows, dtype=np.float64).reshape(len(rows), len(public))
-            experts = ExpertOutputs(array, change.change, change.adjacency, np.array(public))
-            world = f"{worlds.shown_rows(rows)} ({change}, {price})"
+            experts = outputs(rows, len(public), change, public)
+            world = f"{worlds.shown_rows(rows, public)} ({change}, {price})"
             logs = self._log_law(experts, price, world)
             law = dict(enumerate(np.exp(logs).tolist()))
             if max(law.values()) < OPEN:
                 break
         second, best = np.sort(logs)[-2:].tolist()
         lead = (best - second) / price.epsilon
+        low, top = sorted(public)[-2:]
         features = {
             "change": str(change),
             "epsilon": price.epsilon,
             "labels": len(public),
             "experts": share_of(len(rows)),
             "lead": lead_of(lead),
+            **({} if isinstance(self.method, Selecting) else {"public lead": lead_of(top - low)}),
         }
         return features, experts, price, law, world
 
     def _state(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
         """The same question has the same law and draws, whatever was asked before."""
         scenes = [scene for key in claims for scene in self._scenes(*key)]
+        scenes += self._scenes_beside(*next(iter(claims)))
         pristine = copy.deepcopy(self.method)
         held = _held(self.method)
         before = [self._fingerprint(scene, number) for number, scene in enumerate(scenes)]
@@ -489,6 +543,10 @@ class _Method:
         source = worlds.seeded(seed)
         laws = [] if self._law is None else [self._log_law(experts, price, world).tolist()]
         return laws + [self._choose(experts, price, source, world) for _ in range(7)]
+
+
+def _stated(scores: Scores) -> tuple[Any, ...]:
+    return scores.sensitivity, scores.squared_l2, scores.adjacency
 
 
 def _held(method: Method) -> str:

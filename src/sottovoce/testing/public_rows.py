@@ -1,5 +1,5 @@
-"""Scores beside other public rows: whatever the model says without records, a change of the experts moves the sum by no
-more than is stated, and the same is stated.
+"""A decoder's scores beside other public rows: whatever the model says without records, a change of the experts moves
+the sum by no more than is stated there. The bound may follow the public row, but not an expert.
 """
 
 from __future__ import annotations
@@ -17,23 +17,22 @@ class PublicRows:
     Args:
         subject: What is checked, for an error.
         report: To be filled.
-        usual: Its scores beside the usual public row.
     """
 
     CONTRACT = "public rows"
 
-    def __init__(self, subject: str, report: Report, usual: Scores) -> None:
-        self._subject, self._report, self._stated = subject, report, {_stated(usual)}
+    def __init__(self, subject: str, report: Report) -> None:
+        self._subject, self._report = subject, report
 
     def compare(self, first: Scores, second: Scores, world: str) -> None:
         """Looks at the scores of two neighbours beside one public row.
 
         Raises:
-            ContractError: They state another sensitivity than elsewhere, or differ by more than they state.
+            ContractError: They state two sensitivities, or differ by more than they state.
         """
-        self._stated |= {_stated(first), _stated(second)}
-        if len(self._stated) > 1:
-            problem = f"the stated sensitivity follows the public row: {sorted(self._stated, key=repr)}"
+        bounds = {_stated(first), _stated(second)}
+        if len(bounds) > 1:
+            problem = f"the stated sensitivity follows the data: {sorted(bounds, key=repr)}"
             raise ContractError(self.CONTRACT, self._subject, problem, world)
         moved = first.values - second.values
         squared = sum(int(step) ** 2 for step in moved)

@@ -74,6 +74,138 @@ class TwiceAsMuchWhereThePublicRowIsFlat(_Poe):
         return scores_like(experts, right.values * (2 if np.ptp(experts.public) == 0 else 1))
 
 
+def is_sure(experts: ExpertOutputs) -> bool:
+    """Whether the model leads by more than 3.2 nats without any record."""
+    low, top = np.sort(experts.public)[-2:]
+    return top - low > 3.2
+
+
+@dataclass(frozen=True)
+class HeardTogetherWhereSure(_Poe):
+    """Where the model is sure, the sum counts as often as experts were heard, with the width of one."""
+
+    def scores(self, experts):
+        heard = int((~np.isnan(experts._rows).all(axis=1)).sum())
+        return scores_like(experts, clamped(experts).sum(axis=0) * (max(1, heard) if is_sure(experts) else 1))
+
+
+@dataclass(frozen=True)
+class CentredWhereSure(_Poe):
+    """Where the model is sure, experts are compared with their mean."""
+
+    def scores(self, experts):
+        values = clamped(experts)
+        if not is_sure(experts) or not len(values):
+            return experts.clipped_sum(2.0)
+        return scores_like(experts, (values - values.mean(axis=0).astype(np.int64)).sum(axis=0))
+
+
+@dataclass(frozen=True)
+class PriorOfTwoWhereSure(_Poe):
+    """Where the model is sure, what experts say on average is the prior, from two experts on."""
+
+    def scores(self, experts):
+        return experts.clipped_sum(2.0)
+
+    def log_prior(self, experts):
+        values = clamped(experts)
+        follows = is_sure(experts) and len(values) > 1 and experts.change.rows == 1
+        return values.mean(axis=0) / 1024 if follows else experts.log_prior()
+
+
+@dataclass(frozen=True)
+class DoubleVotesWhereSure(Selecting):
+    """Where the model is sure, a vote counts twice, within its range and not within its norm."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+
+    def mechanism(self, price):
+        return GaussianNoisyMax.for_budget(price.epsilon, price.delta)
+
+    def scores(self, experts):
+        right = experts.votes()
+        values = right.values * (2 if is_sure(experts) else 1)
+        return Scores(values, sensitivity=2 * right.sensitivity, adjacency=right.adjacency, squared_l2=right.squared_l2)
+
+
+@dataclass(frozen=True)
+class NormOfOneStep(_Poe):
+    """States a norm that its scores exceed; its mechanism reads the range alone."""
+
+    def scores(self, experts):
+        right = experts.clipped_sum(2.0)
+        return Scores(right.values, sensitivity=right.sensitivity, adjacency=right.adjacency, squared_l2=1)
+
+
+@dataclass(frozen=True)
+class TwiceForTwoRecords(_Poe):
+    """Where the model leads by 20 nats, states half of what two records on one expert may move."""
+
+    def scores(self, experts):
+        right, most = experts.clipped_sum(2.0), np.ptp(experts.public)
+        width = right.sensitivity // 2 if experts.change.rows == 2 and most == 20 else right.sensitivity
+        return Scores(right.values, sensitivity=width, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class LessNoiseForTheThirdOfFive(_Poe):
+    """Where the model is sure of the third of five labels, states half of the width."""
+
+    def scores(self, experts):
+        right = experts.clipped_sum(2.0)
+        third = experts.labels == 5 and is_sure(experts) and int(np.argmax(experts.public)) == 2
+        width = right.sensitivity // 2 if third else right.sensitivity
+        return Scores(right.values, sensitivity=width, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class RemembersWhereSure(_Poe):
+    """Where the model is sure, the second question is told the first one's scores."""
+
+    kept: list = field(default_factory=list, compare=False, repr=False)
+
+    def scores(self, experts):
+        if not is_sure(experts):
+            return experts.clipped_sum(2.0)
+        self.kept.append(experts.clipped_sum(2.0))
+        return self.kept[-1] if len(self.kept) % 2 else self.kept[-2]
+
+
+@dataclass(frozen=True)
+class NarrowerWhereSure(_Poe):
+    """Right: clips at half where the model is sure, and states the width of that."""
+
+    def scores(self, experts):
+        return experts.clipped_sum(1.0 if is_sure(experts) else 2.0)
+
+
+@dataclass(frozen=True)
+class ClipOfTheLead(_Poe):
+    """Right: clips at the public lead, from 1 to 4 nats, and states the width of that."""
+
+    def scores(self, experts):
+        low, top = np.sort(experts.log_prior())[-2:]
+        return experts.clipped_sum(float(min(4.0, max(1.0, round(top - low, 2)))))
+
+
+@dataclass(frozen=True)
+class QuietWhereSure(Method):
+    """Votes with noise, except where the model is sure; its law is that of noise."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+
+    def event(self, price, adjacency):
+        return PoE().event(price, adjacency)
+
+    def law(self, experts, price):
+        return PoE().law(experts, price)
+
+    def choose(self, experts, price, randomness):
+        if is_sure(experts):
+            return int(np.argmax(experts.clipped_sum(2.0).values))
+        return PoE().choose(experts, price, randomness)
+
+
 @dataclass(frozen=True)
 class HalvedVariance(Selecting):
     """Gaussian votes whose noise is for one count that moves, where two do."""
