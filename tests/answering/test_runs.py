@@ -6,7 +6,6 @@ How often something was drawn is counted outside the ledger.
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 from pathlib import Path
 
@@ -17,8 +16,9 @@ from sottovoce.answering.run import Charge, _Place
 from sottovoce.answering.session import PrivateAnswers
 from sottovoce.cli import run
 from sottovoce.experts.written import WrittenEnsemble
-from sottovoce.files import checkpoint as checkpoint_module
+from sottovoce.files import run_folder
 from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.files.run_folder import RunFolder
 from sottovoce.methods.answering.ksa import KSA
 from sottovoce.models.fake import FakeWriter, nearest_output
 from sottovoce.privacy.ledger import account as ledger_account
@@ -35,14 +35,14 @@ class HalfWritten:
         self.name = name
 
     def arm(self):
-        original = checkpoint_module.os.replace
+        original = run_folder.os.replace
 
-        def replace(part, file):
+        def replace(part, file, **given):
             if Path(file).name == self.name:
                 die()
-            original(part, file)
+            original(part, file, **given)
 
-        checkpoint_module.os.replace = replace
+        run_folder.os.replace = replace
 
 
 # The ledger is new: opening the account is its first writing transaction; then charge, draw and note for each answer.
@@ -50,7 +50,7 @@ POINTS = {
     "before anything": lambda: Fuse(PrivateAnswers, "__init__", after=False),
     "looked at the budget": lambda: Fuse(Account, "check", after=True),
     "the folder is made": lambda: Fuse(Checkpoint, "__init__", after=True),
-    "its header is half there": lambda: HalfWritten("run.json"),
+    "the folder has no name yet": lambda: Fuse(run_folder.os, "rename", after=False),
     "the public side is worked out": lambda: Fuse(PrivateAnswers, "public_side", after=True, count=2),
     "charge half written": lambda: Fuse(ledger_account, "append", after=True),
     "charge not committed": lambda: OnTransaction("not committed", 2),
@@ -71,7 +71,7 @@ POINTS = {
     "the second is drawn, not saved": lambda: Fuse(_Place, "save", after=False, count=2),
     "the third is saved, not noted": lambda: Fuse(_Place, "save", after=True, count=3),
     "before the rows are whole": lambda: Fuse(Checkpoint, "finish_bytes", after=False),
-    "the rows are whole, the folder is there": lambda: Fuse(shutil, "rmtree", after=False),
+    "the rows are whole, the folder is there": lambda: Fuse(RunFolder, "end", after=False),
 }
 LOSING = {"begun, nothing drawn", "drawn, not saved", "half saved", "the second is drawn, not saved"}
 """Points at which a draw began and left nothing whole."""
@@ -155,8 +155,6 @@ def test_a_run_that_is_killed_goes_on_and_no_charge_is_drawn_twice(point, place)
     lost = begun - left - set(aside)
     assert bool(lost) == (point in LOSING)
     folder = place / "answers.jsonl.partial"
-    if folder.exists() and not (folder / "run.json").exists():
-        shutil.rmtree(folder)
     assert run(command(*(["--resume"] if folder.exists() else []))) == 0
     assert names("reserve") == names("draw")
     assert happened(place, "draw") <= len(names("draw")), "something was drawn again under its charge"

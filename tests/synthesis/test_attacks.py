@@ -14,7 +14,7 @@ import pytest
 
 from sottovoce.cli import run
 from sottovoce.errors import InputError, ModelError, ParameterError
-from sottovoce.files import checkpoint as staging_module
+from sottovoce.files import run_folder
 from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.methods.decoding.decoder import make_decoder
 from sottovoce.models.fake import FakeDecoding, FakeStepper
@@ -243,7 +243,11 @@ def test_a_folder_that_is_copied_back_after_the_run_gives_the_same_texts_and_no_
     found = [dict(row) for one in again.rounds(mine) for row in one.rows]
     mine.finish(found)
     third = writer(tmp_path / "a.db")
-    copied = list(third.rounds(staged(tmp_path, third, resume=True, out="copy.jsonl")))
+    copy = staged(tmp_path, third, resume=True, out="copy.jsonl")
+    with pytest.raises(InputError, match=r"Round 2 was released, and is missing from .*copy\.jsonl\.partial"):
+        list(third.rounds(copy))
+    copied = list(third.rounds(copy, redraw=False))
+    assert third.missing == [2, 3]
     assert [one.rows for one in copied] == [first.rows]
     assert len(of_kind(third.ledger, "release")) == 3
 
@@ -282,24 +286,24 @@ def test_a_file_that_came_up_meanwhile_is_left_alone(desk, monkeypatch, file):
 
 
 @pytest.mark.cases(3)
-@pytest.mark.parametrize("broken", range(1, 10))
+@pytest.mark.parametrize("broken", range(1, 11))
 def test_a_full_disk_at_any_write_is_an_error_in_words_and_loses_nothing_that_left(desk, monkeypatch, broken):
-    # Writes: header, three times room and a round, rows, certificate.
+    # Writes: header, three times room and a round, what the run ends with, certificate, rows.
     written, sync = 0, os.fsync
 
     def full(descriptor):
         nonlocal written
-        if not staging_module.stat.S_ISDIR(staging_module.os.fstat(descriptor).st_mode):
+        if not run_folder.stat.S_ISDIR(run_folder.os.fstat(descriptor).st_mode):
             written += 1
             if written == broken:
                 raise OSError(errno.ENOSPC, "No space left on device")
         return sync(descriptor)
 
-    monkeypatch.setattr(staging_module, "os", SimpleNamespace(**{**vars(os), "fsync": full}))  # for this module alone
+    monkeypatch.setattr(run_folder, "os", SimpleNamespace(**{**vars(os), "fsync": full}))  # for this module alone
     code, err = desk(*TERMS_OF_COMMAND)
     assert code == 2
     assert "No space left" in err
-    monkeypatch.setattr(staging_module, "os", os)
+    monkeypatch.setattr(run_folder, "os", os)
     left = len(of_kind(desk.folder / "notes.db", "release"))
     assert left == min(max(broken - 2, 0) // 2, 3)
     if broken == 1:

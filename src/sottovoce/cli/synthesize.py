@@ -284,22 +284,22 @@ def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool
                 done = bar.tasks[0].completed + tokens
                 bar.update(doing, completed=done, rate=f"{done / (time.perf_counter() - started):.0f} tokens/s")
 
-            for finished in writer.rounds(checkpoint, on_token=advance, redraw=redraw):
+            again = redraw and not checkpoint.is_written  # what was left out stays so once the rows are there
+            for finished in writer.rounds(checkpoint, on_token=advance, redraw=again):
                 rows += finished.rows
                 unreadable, written = unreadable + finished.unreadable, written + finished.tokens
                 if finished.again:
                     advance(len(writer.labels) * writer.order.tokens)
+        for number in writer.missing:
+            say(
+                f"Round {number} was released and is missing from {checkpoint.folder}: its rows are left out, and paid."
+            )
         certificate = writer.certificate(checkpoint.run_state, rows)
         checkpoint.finish(rows, certificate.text)
     except BaseException:
-        if writer.was_charged(checkpoint.run_state):
-            if checkpoint.is_own():
-                say(
-                    f"The run is paid for and kept in {checkpoint.folder}; repeat the command with --resume to go on. "
-                    "A round that was being drawn is then charged again."
-                )
-        elif not resume:
-            checkpoint.abandon()
+        lost = "A round that was being drawn is then charged again."
+        if told := checkpoint.stopped(charged=writer.was_charged(checkpoint.run_state), lost=lost):
+            say(told)
         raise
     finally:
         checkpoint.close()  # an error keeps it alive, and its lock would keep a resume out
