@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 
 import pytest
@@ -26,7 +27,7 @@ from sottovoce.methods.class_means import ClassMeans
 from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.ledger import account as ledger_account
 from sottovoce.privacy.ledger.ledger import Account, Ledger
-from survival.crashes import Fuse, OnTransaction, in_a_child
+from survival.crashes import Fuse, OnTransaction, in_a_child, stops_in_the_removal
 
 # The ledger is new: opening the account is its first writing transaction; charge, begin and release follow.
 POINTS = {
@@ -256,6 +257,47 @@ def test_a_folder_of_an_interrupted_run_is_not_begun_anew_and_a_file_is_not_over
     fit_at(place, resume=True)
     with pytest.raises(InputError, match="exists already"):
         fit_at(place)
+    assert noted(place) == ["reserve", "draw", "release"]
+
+
+def test_a_finished_fit_that_is_stopped_as_its_folder_is_removed_is_no_interrupted_one(place, monkeypatch):
+    with monkeypatch.context() as stopped:
+        stops_in_the_removal(stopped)
+        with pytest.raises(KeyboardInterrupt):
+            fit_at(place)
+    assert fit_at(place, resume=True).method == "class-means"
+    assert noted(place) == ["reserve", "draw", "release"]
+
+
+def test_a_fit_whose_folder_is_moved_as_it_is_drawn_is_kept_in_it(place, monkeypatch):
+    draw, folder = ClassMeans.fit, place / "support.sotto.partial"
+
+    def moved(*given):
+        folder.rename(place / "aside")
+        folder.mkdir()
+        (folder / "run.json").write_text("of another run")
+        return draw(*given)
+
+    with monkeypatch.context() as late:
+        late.setattr(ClassMeans, "fit", moved)
+        with pytest.raises(InputError, match="was moved, removed or replaced while this run was under way"):
+            fit_at(place)
+    assert [file.name for file in folder.iterdir()] == ["run.json"]
+    shutil.rmtree(folder)
+    (place / "aside").rename(folder)
+    fit_at(place, resume=True)
+    assert noted(place) == ["reserve", "draw", "release"]
+    assert draws(place) == 1
+
+
+def test_a_fit_beside_the_file_of_another_one_says_how_to_go_on_with_it(place):
+    stopped(place)
+    other = fit(records(end=" others"), ledger=":memory:", budget=ROOMY)
+    (place / "support.sotto").write_bytes(other.to_bytes())
+    with pytest.raises(InputError, match=r"to go on with the run in it, move .*support\.sotto away"):
+        fit_at(place, resume=True)
+    (place / "support.sotto").unlink()
+    fit_at(place, resume=True)
     assert noted(place) == ["reserve", "draw", "release"]
 
 

@@ -16,11 +16,13 @@ from sottovoce.cli import run
 from sottovoce.errors import InputError, ModelError, ParameterError
 from sottovoce.files import run_folder
 from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.files.run_folder import RunFolder
 from sottovoce.methods.decoding.decoder import make_decoder
 from sottovoce.models.fake import FakeDecoding, FakeStepper
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.synthesis.synthesizer import Synthesizer
+from survival.crashes import stops_in_the_removal
 from synthesis.worlds_of_texts import ORDER, PIECES, likes_its_own, writer
 
 TERMS_OF_COMMAND = (
@@ -264,6 +266,52 @@ def test_rows_that_were_paid_for_are_not_overwritten(desk):
     assert "exists" in err
     assert (desk.folder / "demos.jsonl").read_bytes() == before
     assert len(of_kind(desk.folder / "notes.db", "reserve")) == charged
+
+
+def charges_of(desk):
+    return len(of_kind(desk.folder / "notes.db", "reserve"))
+
+
+@pytest.mark.parametrize("method", ["invisible-ink", "choice"])
+def test_rows_that_are_finished_are_not_paid_again_where_their_folder_was_half_removed(desk, monkeypatch, method):
+    words = TERMS_OF_COMMAND
+    if method == "choice":
+        desk.folder.joinpath("public.jsonl").write_text('{"text": "a fee"}\n{"text": "a theft"}\n' * 3, "utf-8")
+        given = [word for word in words if word not in ("--tokens", "6", "--experts")]
+        words = (*given, "--method", "choice", "--public", "public.jsonl", "--per-label", "1")
+    with monkeypatch.context() as stopped:
+        stops_in_the_removal(stopped)
+        code, err = desk(*words)
+    assert (code, "the run is over" in err, "--resume" in err) == (130, True, False), err
+    before, charged = (desk.folder / "demos.jsonl").read_bytes(), charges_of(desk)
+    code, err = desk(*words, "--resume")
+    assert (code, "There is nothing to resume" in err, "demos.jsonl.ended is left" in err) == (2, True, True), err
+    assert ((desk.folder / "demos.jsonl").read_bytes(), charges_of(desk)) == (before, charged)
+
+
+def test_a_round_that_was_released_and_is_missing_is_left_out_when_that_is_said_alone(desk, monkeypatch):
+    with monkeypatch.context() as stopped:
+        stopped.setattr(Checkpoint, "finish", stop)
+        assert desk(*TERMS_OF_COMMAND)[0] == 70
+    (desk.folder / "demos.jsonl.partial" / "round-2").unlink()
+    code, err = desk(*TERMS_OF_COMMAND, "--resume")
+    assert (code, "Round 2 was released, and is missing from demos.jsonl.partial" in err) == (2, True), err
+    assert not (desk.folder / "demos.jsonl").exists()
+    code, err = desk(*TERMS_OF_COMMAND, "--resume", "--without-lost")
+    assert (code, "Round 2 was released and is missing from" in err, charges_of(desk)) == (0, True, 3), err
+
+
+def test_what_was_left_out_is_not_charged_once_the_rows_are_written(desk, monkeypatch):
+    with monkeypatch.context() as stopped:
+        stopped.setattr(Checkpoint, "save", stop)
+        assert desk(*TERMS_OF_COMMAND)[0] == 70
+    with monkeypatch.context() as stopped:
+        stopped.setattr(RunFolder, "end", stop)
+        assert desk(*TERMS_OF_COMMAND, "--resume", "--without-lost")[0] == 70
+    before = (desk.folder / "demos.jsonl").read_bytes()
+    assert desk(*TERMS_OF_COMMAND, "--resume")[0] == 0
+    assert ((desk.folder / "demos.jsonl").read_bytes(), charges_of(desk)) == (before, 3)
+    assert not (desk.folder / "demos.jsonl.partial").exists()
 
 
 @pytest.mark.parametrize("file", ["demos.jsonl", "demos.jsonl.certificate.json"])

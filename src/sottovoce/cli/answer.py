@@ -498,6 +498,11 @@ def _announce(run: AnswerRun, left: Sequence[int], command: _Command, checkpoint
     if plan is None:
         return
     run.affords(plan, left, checkpoint)
+    if checkpoint is not None and (again := len(set(run.lost_draws(checkpoint)) & set(left))):
+        say(
+            f"{again} of these answers began to be drawn before, and {checkpoint.folder} does not hold them whole: "
+            "they are charged again. --without-lost leaves them out instead."
+        )
     if answers.charges and account is not None:
         if setup.ledger is None and answers.ledger is not None:
             say(f"Ledger: {answers.ledger.path} (none was named; known by the records' fingerprint)")

@@ -348,15 +348,24 @@ class FinishedRun:
     def begin(self) -> None:
         """Forgets what an earlier run noted here, whose answers are gone; called once a new run has its folder."""
         if _is_run(self._header) and not os.path.lexists(self._path):
-            self._header.unlink()
+            try:
+                self._header.unlink()
+            except OSError as error:
+                raise InputError(f"{self._header} cannot be removed ({error.strerror}). Nothing was charged.") from None
 
     def note(self, content: bytes) -> None:
         """Notes that this is the whole of the answers, in the place of what an earlier run of the same request noted.
 
         Raises:
-            InputError: The file beside is another one, or of another run.
+            InputError: The file beside is another one, or of another run, or cannot be written.
         """
-        write_new(self._header, self._text(content), replaces=self._is_same)
+        try:
+            write_new(self._header, self._text(content), replaces=self._is_same)
+        except InputError:
+            raise InputError(
+                f"{self._header} came up meanwhile and is another file, or cannot be written. What was drawn is paid "
+                "and kept: move that file away, or make room, and pass --resume."
+            ) from None
 
     def _is_same(self, file: Path) -> bool:
         try:

@@ -93,9 +93,11 @@ class Checkpoint:
                     "it, or move the folder away."
                 )
             if not there and resume:
-                told = f"; {out} is there, and has no folder beside it" if os.path.lexists(out) else ""
+                is_out = f"; {out} is there, and has no folder beside it" if os.path.lexists(out) else ""
+                left = next(ended_names(out))
+                told = f" {_as_private(left)}" if os.path.lexists(left) else ""
                 raise InputError(
-                    f"There is nothing to resume: {self.folder.name} does not exist{told}. Nothing was charged."
+                    f"There is nothing to resume: {self.folder.name} does not exist{is_out}. Nothing was charged.{told}"
                 )
             self.run_state = self._opened(terms, new_run_state) if resume else self._begun(terms, new_run_state)
         except OSError as error:

@@ -138,7 +138,7 @@ class RunFolder:
             return None
         except OSError as error:
             raise InputError(
-                f"{name} in {self.path} cannot be read ({error.strerror}). Restore it. Nothing was charged."
+                f"{name} in {self.path} cannot be read ({error.strerror}). Restore it and pass --resume."
             ) from None
 
     def write(self, name: str, content: bytes) -> None:
