@@ -298,6 +298,14 @@ def test_a_finished_run_that_is_stopped_as_its_folder_is_removed_is_no_interrupt
         resumed(tmp_path)
 
 
+def test_a_folder_that_cannot_be_removed_is_named_as_it_is_called_then(tmp_path):
+    first = begun(tmp_path)
+    (first.folder / "of the user").mkdir()
+    with pytest.raises(InputError, match=r"is written, and its folder .*demos\.jsonl\.ended cannot be removed \(Is a"):
+        first.finish(ROWS)
+    assert (tmp_path / "demos.jsonl").exists()
+
+
 def test_a_second_folder_that_is_over_gets_another_name(tmp_path):
     (tmp_path / "demos.jsonl.ended").mkdir()
     (tmp_path / "demos.jsonl.ended" / "kept").touch()

@@ -284,8 +284,10 @@ class Checkpoint:
                 "remove it."
             ) from None
         except OSError as error:
+            left = self._run.ended if self._run.is_over else self.folder
             raise InputError(
-                f"{self.out} is written, and its folder {self.folder} cannot be removed ({error.strerror or error})."
+                f"{self.out} is written, and its folder {left} cannot be removed ({error.strerror or error}). It is as "
+                "private as the records: remove it."
             ) from None
         self.close()
 

@@ -203,7 +203,8 @@ class RunFolder:
                     raise
         _sync(beside.parent)
         self._empty()
-        os.rmdir(name)
+        with suppress(FileNotFoundError):
+            os.rmdir(name)
 
     def _kept(self, descriptor: int) -> int:
         self._held.append(descriptor)
@@ -269,7 +270,7 @@ class RunFolder:
 
     def _empty(self) -> None:
         for name in os.listdir(self._folder):
-            os.unlink(name, dir_fd=self._folder)
+            self.remove(name)
 
 
 def ended_names(beside: Path) -> Iterator[Path]:
