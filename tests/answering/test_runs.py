@@ -6,8 +6,9 @@ How often something was drawn is counted outside the ledger.
 from __future__ import annotations
 
 import json
-import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,14 @@ from sottovoce.answering.run import Charge, _Place
 from sottovoce.answering.session import PrivateAnswers
 from sottovoce.cli import run
 from sottovoce.experts.written import WrittenEnsemble
-from sottovoce.files import checkpoint as checkpoint_module
+from sottovoce.files import run_folder
 from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.files.run_folder import RunFolder
 from sottovoce.methods.answering.ksa import KSA
 from sottovoce.models.fake import FakeWriter, nearest_output
 from sottovoce.privacy.ledger import account as ledger_account
 from sottovoce.privacy.ledger.ledger import Account, Ledger
-from survival.crashes import Fuse, OnTransaction, die, in_a_child
+from survival.crashes import Fuse, OnTransaction, die, in_a_child, stops_in_the_removal
 
 QUESTIONS = 3
 
@@ -35,14 +37,14 @@ class HalfWritten:
         self.name = name
 
     def arm(self):
-        original = checkpoint_module.os.replace
+        original = run_folder.os.replace
 
-        def replace(part, file):
+        def replace(part, file, **given):
             if Path(file).name == self.name:
                 die()
-            original(part, file)
+            original(part, file, **given)
 
-        checkpoint_module.os.replace = replace
+        run_folder.os.replace = replace
 
 
 # The ledger is new: opening the account is its first writing transaction; then charge, draw and note for each answer.
@@ -50,7 +52,7 @@ POINTS = {
     "before anything": lambda: Fuse(PrivateAnswers, "__init__", after=False),
     "looked at the budget": lambda: Fuse(Account, "check", after=True),
     "the folder is made": lambda: Fuse(Checkpoint, "__init__", after=True),
-    "its header is half there": lambda: HalfWritten("run.json"),
+    "the folder has no name yet": lambda: Fuse(run_folder.os, "rename", after=False),
     "the public side is worked out": lambda: Fuse(PrivateAnswers, "public_side", after=True, count=2),
     "charge half written": lambda: Fuse(ledger_account, "append", after=True),
     "charge not committed": lambda: OnTransaction("not committed", 2),
@@ -71,7 +73,7 @@ POINTS = {
     "the second is drawn, not saved": lambda: Fuse(_Place, "save", after=False, count=2),
     "the third is saved, not noted": lambda: Fuse(_Place, "save", after=True, count=3),
     "before the rows are whole": lambda: Fuse(Checkpoint, "finish_bytes", after=False),
-    "the rows are whole, the folder is there": lambda: Fuse(shutil, "rmtree", after=False),
+    "the rows are whole, the folder is there": lambda: Fuse(RunFolder, "end", after=False),
 }
 LOSING = {"begun, nothing drawn", "drawn, not saved", "half saved", "the second is drawn, not saved"}
 """Points at which a draw began and left nothing whole."""
@@ -155,8 +157,6 @@ def test_a_run_that_is_killed_goes_on_and_no_charge_is_drawn_twice(point, place)
     lost = begun - left - set(aside)
     assert bool(lost) == (point in LOSING)
     folder = place / "answers.jsonl.partial"
-    if folder.exists() and not (folder / "run.json").exists():
-        shutil.rmtree(folder)
     assert run(command(*(["--resume"] if folder.exists() else []))) == 0
     assert names("reserve") == names("draw")
     assert happened(place, "draw") <= len(names("draw")), "something was drawn again under its charge"
@@ -317,6 +317,143 @@ def test_a_question_that_cannot_be_answered_is_named_and_earlier_answers_are_kep
     monkeypatch.setattr(FakeWriter.__init__, "__defaults__", (nearest_output,))
     assert run(command("--resume")) == 0
     assert names("reserve") == {"1", "2", "3"}
+
+
+# The end of a run
+
+
+def test_a_finished_run_that_is_stopped_as_its_folder_is_removed_is_not_paid_again(place, monkeypatch, capfd):
+    with monkeypatch.context() as stopped:
+        stops_in_the_removal(stopped)
+        assert run(command()) == 130
+    told = capfd.readouterr().err
+    assert "answers.jsonl is whole, and the run is over: nothing is left to resume" in told
+    assert "--resume" not in told
+    before = {file.name: file.read_bytes() for file in place.glob("answers.jsonl*") if file.is_file()}
+    assert sorted(before) == ["answers.jsonl", "answers.jsonl.run"]
+    for _ in range(2):
+        assert run(command("--resume")) == 0
+        told = capfd.readouterr().err
+        assert "Nothing to do" in told
+        assert "answers.jsonl.ended is left of a run that is over. It is as private as the records: remove it." in told
+    assert names("reserve") == {"1", "2", "3"}
+    assert {file.name: file.read_bytes() for file in place.glob("answers.jsonl*") if file.is_file()} == before
+
+
+def stopped_as_it_answers(monkeypatch, act=lambda: None, count=1):
+    """Stops before an answer is made of what was drawn."""
+    finish, seen = PrivateAnswers.finish, []
+
+    def stops(*given):
+        seen.append(1)
+        if len(seen) == count:
+            act()
+            raise KeyboardInterrupt
+        return finish(*given)
+
+    monkeypatch.setattr(PrivateAnswers, "finish", stops)
+
+
+def test_a_run_that_another_one_finished_before_is_refused_and_leaves_what_says_of_which_run_it_is(
+    place, monkeypatch, capfd
+):
+    other = command("--epsilon", "2")
+    with monkeypatch.context() as stopped:
+        stopped_as_it_answers(stopped)
+        assert run(command()) == 130
+    folder, note = place / "answers.jsonl.partial", place / "answers.jsonl.run"
+    folder.rename(place / "aside")
+    assert run(other) == 0
+    before, charges = note.read_bytes(), len(Ledger("notes.db").history())
+    (place / "aside").rename(folder)
+    capfd.readouterr()
+    assert run(command("--resume")) == 2
+    told = capfd.readouterr().err
+    assert "has epsilon 2.0, not 1.0" in told
+    assert "to go on with the run in it, move answers.jsonl away, with answers.jsonl.run" in told
+    assert run([*other, "--resume"]) == 0
+    assert "If it holds another paid run, move answers.jsonl away and pass --resume" in capfd.readouterr().err
+    (place / "answers.jsonl").rename(place / "other.jsonl")  # half of what was said
+    assert run(command("--resume")) == 2
+    assert "answers.jsonl.run belongs to the answers of another run" in capfd.readouterr().err
+    assert (note.read_bytes(), len(Ledger("notes.db").history())) == (before, charges)
+    note.rename(place / "other.jsonl.run")
+    assert run(command("--resume")) == 0
+    kinds = [entry["kind"] for entry in Ledger("notes.db").history()]
+    assert kinds.count("reserve") == 2 * QUESTIONS, "what was drawn before left under its charge"
+    assert run([*other, "--resume", "--out", "other.jsonl"]) == 0
+
+
+def test_what_says_of_which_run_answers_are_is_not_written_for_a_run_whose_folder_was_moved(place, monkeypatch, capfd):
+    folder = place / "answers.jsonl.partial"
+
+    def moved():
+        folder.rename(place / "aside")
+        folder.mkdir()
+
+    finish = PrivateAnswers.finish
+
+    def late(*given):
+        if len(names("release")) == QUESTIONS:
+            moved()
+        return finish(*given)
+
+    with monkeypatch.context() as swapped:
+        swapped.setattr(PrivateAnswers, "finish", late)
+        assert run(command()) == 2
+    told = capfd.readouterr().err
+    assert "was moved or removed while it was under way" in told
+    assert "no output was written" in told
+    assert [file.name for file in place.glob("answers*")] == ["answers.jsonl.partial"]
+    folder.rmdir()
+    (place / "aside").rename(folder)
+    assert run(command("--resume")) == 0
+    assert names("reserve") == {"1", "2", "3"}
+    assert happened(place, "draw") == QUESTIONS, "nothing that was drawn was lost"
+
+
+def test_a_file_that_takes_the_place_of_the_note_meanwhile_is_left_alone(place, monkeypatch, capfd):
+    note = place / "answers.jsonl.run"
+    with monkeypatch.context() as late:
+        original = Checkpoint.finish_bytes
+        late.setattr(Checkpoint, "finish_bytes", lambda *a, **o: (note.write_text("mine"), original(*a, **o)))
+        assert run(command()) == 2
+    assert "What was drawn is paid and kept: move that file away" in capfd.readouterr().err
+    assert note.read_text() == "mine"
+    assert not (place / "answers.jsonl").exists()
+    note.unlink()
+    assert run(command("--resume")) == 0
+    assert names("reserve") == {"1", "2", "3"}
+
+
+def test_answers_that_left_and_are_gone_from_the_folder_are_not_charged_again_without_a_word(place, monkeypatch, capfd):
+    with monkeypatch.context() as stopped:
+        stopped_as_it_answers(stopped, count=2)
+        assert run(command()) == 130
+    (place / "answers.jsonl.partial" / "round-1").unlink()
+    capfd.readouterr()
+    assert run(command("--resume")) == 0
+    assert "1 of these answers began to be drawn before, and answers.jsonl.partial does not" in capfd.readouterr().err
+    assert names("reserve") == {"1", "1.2", "2", "3"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("word", ["SIGINT", "SIGKILL"])
+def test_a_signal_as_the_folder_is_removed_costs_nothing(place, word):
+    many = [{"id": f"q{number}", "question": f"what of the card {number}?"} for number in range(40)]
+    write(place / "queries.jsonl", many)
+    words = [sys.executable, "-m", "sottovoce", *command("--epsilon", "0.05")]
+    folder, out = place / "answers.jsonl.partial", place / "answers.jsonl"
+    work = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    while work.poll() is None and not (out.exists() and not folder.exists()):
+        pass
+    work.send_signal(getattr(signal, word))
+    told = work.communicate()[1]
+    assert "--resume to go on" not in told
+    again = subprocess.run([*words, "--resume"], check=False, stderr=subprocess.PIPE, text=True)
+    assert (again.returncode, "Nothing to do" in again.stderr) == (0, True), again.stderr
+    assert names("reserve") == {str(number) for number in range(1, 41)}
+    assert len(answers(place)) == 40
 
 
 # Planted mistakes

@@ -12,9 +12,11 @@ import pytest
 
 from fits import promising_nothing
 from sottovoce.cli import run
+from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.fitting.fit import Fitting
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.privacy.ledger.ledger import Ledger
+from survival.crashes import stops_in_the_removal
 
 LABELS = "billing,fraud,shipping"
 TEXTS = {
@@ -206,6 +208,31 @@ def test_a_file_that_changes_before_the_charge_charges_nothing(place, capsys, mo
     (ledger,) = (place / "home" / "ledgers").glob("*.db")
     assert Counter(entry["kind"] for entry in Ledger(str(ledger)).history()) == {"open": 1}
     assert not (place / "support.sotto.partial").exists()
+
+
+def test_what_is_said_of_a_fit_that_was_stopped_is_true_of_its_folder(place, capsys, monkeypatch):
+    save, folder = Checkpoint.save_bytes, place / "support.sotto.partial"
+    lines = (place / "tickets.jsonl").read_text().splitlines(keepends=True)
+    (place / "tickets.jsonl").write_text("".join(lines[:30]))
+
+    def stops(checkpoint, *given):
+        save(checkpoint, *given)
+        folder.rename(place / "aside")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as moved:
+        moved.setattr(Checkpoint, "save_bytes", stops)
+        code, _, err = fit(capsys)
+    assert (code, "its folder support.sotto.partial was moved or removed while it was under way" in err) == (130, True)
+    (place / "aside").rename(folder)
+    with monkeypatch.context() as stopped:
+        stops_in_the_removal(stopped)
+        code, _, err = fit(capsys, "--resume")
+    assert (code, "support.sotto is whole, and the run is over" in err, "--resume" in err) == (130, True, False)
+    code, _, err = fit(capsys, "--resume")
+    assert (code, "Nothing to do" in err, "support.sotto.ended is left of a run that is over" in err) == (0, True, True)
+    (ledger,) = (place / "home" / "ledgers").glob("*.db")
+    assert Counter(entry["kind"] for entry in Ledger(str(ledger)).history())["reserve"] == 1
 
 
 def test_what_a_fitted_file_settles_is_refused_beside_it(place, capsys):

@@ -219,7 +219,7 @@ def test_an_audit_spares_notes_about_audits(tmp_path, monkeypatch, capfd):
 
 
 def test_a_file_system_without_links_overwrites_nothing_either(tmp_path, monkeypatch):
-    def refused(*names):
+    def refused(*names, **given):
         raise OSError(errno.EPERM, "no links here")
 
     monkeypatch.setattr(os, "link", refused)
@@ -326,7 +326,7 @@ def test_the_commands_that_write_are_known():
 MAY_WRITE = {
     "files/outputs.py": "the guard",
     "files/partial.py": "a run's own partial file",
-    "files/checkpoint.py": "a run's own folder",
+    "files/run_folder.py": "a run's own folder",
     "store.py": "the trusted store",
     "privacy/ledger/registry.py": "the trusted store",
     "privacy/ledger/known_records.py": "the trusted store",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import signal
 
@@ -17,8 +18,8 @@ from hunting import hunt_error
 from sottovoce.errors import InputError, SottoError
 from sottovoce.experts import encoded
 from sottovoce.experts.encoded import EncodedRecords
-from sottovoce.files import checkpoint as checkpoint_module
 from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.files.run_folder import RunFolder
 from sottovoce.fitting.fit import ENDING, Fitting, begun, finish
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
@@ -26,14 +27,14 @@ from sottovoce.methods.class_means import ClassMeans
 from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.ledger import account as ledger_account
 from sottovoce.privacy.ledger.ledger import Account, Ledger
-from survival.crashes import Fuse, OnTransaction, in_a_child
+from survival.crashes import Fuse, OnTransaction, in_a_child, stops_in_the_removal
 
 # The ledger is new: opening the account is its first writing transaction; charge, begin and release follow.
 POINTS = {
     "before anything": lambda: Fuse(Fitting, "__init__", after=False),
     "planned": lambda: Fuse(Fitting, "affords", after=True),
     "the folder is made": lambda: Fuse(Checkpoint, "__init__", after=True),
-    "its header is half there": lambda: Fuse(checkpoint_module.os, "replace", after=False),
+    "the folder has no name yet": lambda: Fuse(os, "rename", after=False),
     "rehearsed": lambda: Fuse(Fitting, "_rehearsed", after=True),
     "charge half written": lambda: Fuse(ledger_account, "append", after=True),
     "charge not committed": lambda: OnTransaction("not committed", 2),
@@ -46,13 +47,13 @@ POINTS = {
     "noise is drawn": lambda: Fuse(RoundedGaussian, "release", after=True),
     "drawn": lambda: Fuse(ClassMeans, "fit", after=True),
     "not saved": lambda: Fuse(Checkpoint, "save_bytes", after=False),
-    "half saved": lambda: Fuse(checkpoint_module.os, "replace", after=False, count=2),
+    "half saved": lambda: Fuse(os, "replace", after=False),
     "saved": lambda: Fuse(Checkpoint, "save_bytes", after=True),
     "its note is not committed": lambda: OnTransaction("not committed", 4),
     "noted": lambda: Fuse(Account, "mark_released", after=True),
     "before the file is whole": lambda: Fuse(Checkpoint, "finish_bytes", after=False),
-    "before the rename": lambda: Fuse(checkpoint_module.os, "replace", after=False, count=3),
-    "the file is whole, the folder is there": lambda: Fuse(shutil, "rmtree", after=False),
+    "before the rename": lambda: Fuse(os, "replace", after=False, count=3),
+    "the file is whole, the folder is there": lambda: Fuse(RunFolder, "end", after=False),
 }
 
 
@@ -103,10 +104,6 @@ def test_a_fit_that_is_killed_goes_on_under_its_charge_and_nothing_is_drawn_twic
     before, whole, folder = noted(place), saved(place), place / "support.sotto.partial"
     assert before in ([], ["reserve"], ["reserve", "draw"], ["reserve", "draw", "release"])
     assert draws(place) <= before.count("draw"), "noise was drawn before that was noted"
-    if not before and folder.exists() and not (folder / "run.json").exists():
-        with pytest.raises(InputError, match="is no interrupted run"):
-            fit_at(place, resume=True)
-        shutil.rmtree(folder)
     if "draw" in before and whole is None:
         refused = hunt_error(lambda: fit_at(place, resume=True), list(WORDS.values()))
         assert "was stopped while it was drawn" in str(refused)
@@ -260,6 +257,47 @@ def test_a_folder_of_an_interrupted_run_is_not_begun_anew_and_a_file_is_not_over
     fit_at(place, resume=True)
     with pytest.raises(InputError, match="exists already"):
         fit_at(place)
+    assert noted(place) == ["reserve", "draw", "release"]
+
+
+def test_a_finished_fit_that_is_stopped_as_its_folder_is_removed_is_no_interrupted_one(place, monkeypatch):
+    with monkeypatch.context() as stopped:
+        stops_in_the_removal(stopped)
+        with pytest.raises(KeyboardInterrupt):
+            fit_at(place)
+    assert fit_at(place, resume=True).method == "class-means"
+    assert noted(place) == ["reserve", "draw", "release"]
+
+
+def test_a_fit_whose_folder_is_moved_as_it_is_drawn_is_kept_in_it(place, monkeypatch):
+    draw, folder = ClassMeans.fit, place / "support.sotto.partial"
+
+    def moved(*given):
+        folder.rename(place / "aside")
+        folder.mkdir()
+        (folder / "run.json").write_text("of another run")
+        return draw(*given)
+
+    with monkeypatch.context() as late:
+        late.setattr(ClassMeans, "fit", moved)
+        with pytest.raises(InputError, match="was moved, removed or replaced while this run was under way"):
+            fit_at(place)
+    assert [file.name for file in folder.iterdir()] == ["run.json"]
+    shutil.rmtree(folder)
+    (place / "aside").rename(folder)
+    fit_at(place, resume=True)
+    assert noted(place) == ["reserve", "draw", "release"]
+    assert draws(place) == 1
+
+
+def test_a_fit_beside_the_file_of_another_one_says_how_to_go_on_with_it(place):
+    stopped(place)
+    other = fit(records(end=" others"), ledger=":memory:", budget=ROOMY)
+    (place / "support.sotto").write_bytes(other.to_bytes())
+    with pytest.raises(InputError, match=r"to go on with the run in it, move .*support\.sotto away"):
+        fit_at(place, resume=True)
+    (place / "support.sotto").unlink()
+    fit_at(place, resume=True)
     assert noted(place) == ["reserve", "draw", "release"]
 
 

@@ -56,6 +56,18 @@ class Fuse:
         setattr(self.owner, self.name, burning)
 
 
+def stops_in_the_removal(monkeypatch, of: str = "round-") -> None:
+    """Stops a run, as Ctrl-C does, when the first such file of its folder was removed: its output is there."""
+    unlink = os.unlink
+
+    def stopping(name, **given):
+        unlink(name, **given)
+        if given.get("dir_fd") is not None and str(name).startswith(of):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "unlink", stopping)
+
+
 class OnTransaction:
     """Kills in the n-th writing transaction: the lock just taken, or everything written and nothing committed."""
 

@@ -14,13 +14,15 @@ import pytest
 
 from sottovoce.cli import run
 from sottovoce.errors import InputError, ModelError, ParameterError
-from sottovoce.files import checkpoint as staging_module
+from sottovoce.files import run_folder
 from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.files.run_folder import RunFolder
 from sottovoce.methods.decoding.decoder import make_decoder
 from sottovoce.models.fake import FakeDecoding, FakeStepper
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.synthesis.synthesizer import Synthesizer
+from survival.crashes import stops_in_the_removal
 from synthesis.worlds_of_texts import ORDER, PIECES, likes_its_own, writer
 
 TERMS_OF_COMMAND = (
@@ -243,7 +245,11 @@ def test_a_folder_that_is_copied_back_after_the_run_gives_the_same_texts_and_no_
     found = [dict(row) for one in again.rounds(mine) for row in one.rows]
     mine.finish(found)
     third = writer(tmp_path / "a.db")
-    copied = list(third.rounds(staged(tmp_path, third, resume=True, out="copy.jsonl")))
+    copy = staged(tmp_path, third, resume=True, out="copy.jsonl")
+    with pytest.raises(InputError, match=r"Round 2 was released, and is missing from .*copy\.jsonl\.partial"):
+        list(third.rounds(copy))
+    copied = list(third.rounds(copy, redraw=False))
+    assert third.missing == [2, 3]
     assert [one.rows for one in copied] == [first.rows]
     assert len(of_kind(third.ledger, "release")) == 3
 
@@ -260,6 +266,52 @@ def test_rows_that_were_paid_for_are_not_overwritten(desk):
     assert "exists" in err
     assert (desk.folder / "demos.jsonl").read_bytes() == before
     assert len(of_kind(desk.folder / "notes.db", "reserve")) == charged
+
+
+def charges_of(desk):
+    return len(of_kind(desk.folder / "notes.db", "reserve"))
+
+
+@pytest.mark.parametrize("method", ["invisible-ink", "choice"])
+def test_rows_that_are_finished_are_not_paid_again_where_their_folder_was_half_removed(desk, monkeypatch, method):
+    words = TERMS_OF_COMMAND
+    if method == "choice":
+        desk.folder.joinpath("public.jsonl").write_text('{"text": "a fee"}\n{"text": "a theft"}\n' * 3, "utf-8")
+        given = [word for word in words if word not in ("--tokens", "6", "--experts")]
+        words = (*given, "--method", "choice", "--public", "public.jsonl", "--per-label", "1")
+    with monkeypatch.context() as stopped:
+        stops_in_the_removal(stopped)
+        code, err = desk(*words)
+    assert (code, "the run is over" in err, "--resume" in err) == (130, True, False), err
+    before, charged = (desk.folder / "demos.jsonl").read_bytes(), charges_of(desk)
+    code, err = desk(*words, "--resume")
+    assert (code, "There is nothing to resume" in err, "demos.jsonl.ended is left" in err) == (2, True, True), err
+    assert ((desk.folder / "demos.jsonl").read_bytes(), charges_of(desk)) == (before, charged)
+
+
+def test_a_round_that_was_released_and_is_missing_is_left_out_when_that_is_said_alone(desk, monkeypatch):
+    with monkeypatch.context() as stopped:
+        stopped.setattr(Checkpoint, "finish", stop)
+        assert desk(*TERMS_OF_COMMAND)[0] == 70
+    (desk.folder / "demos.jsonl.partial" / "round-2").unlink()
+    code, err = desk(*TERMS_OF_COMMAND, "--resume")
+    assert (code, "Round 2 was released, and is missing from demos.jsonl.partial" in err) == (2, True), err
+    assert not (desk.folder / "demos.jsonl").exists()
+    code, err = desk(*TERMS_OF_COMMAND, "--resume", "--without-lost")
+    assert (code, "Round 2 was released and is missing from" in err, charges_of(desk)) == (0, True, 3), err
+
+
+def test_what_was_left_out_is_not_charged_once_the_rows_are_written(desk, monkeypatch):
+    with monkeypatch.context() as stopped:
+        stopped.setattr(Checkpoint, "save", stop)
+        assert desk(*TERMS_OF_COMMAND)[0] == 70
+    with monkeypatch.context() as stopped:
+        stopped.setattr(RunFolder, "end", stop)
+        assert desk(*TERMS_OF_COMMAND, "--resume", "--without-lost")[0] == 70
+    before = (desk.folder / "demos.jsonl").read_bytes()
+    assert desk(*TERMS_OF_COMMAND, "--resume")[0] == 0
+    assert ((desk.folder / "demos.jsonl").read_bytes(), charges_of(desk)) == (before, 3)
+    assert not (desk.folder / "demos.jsonl.partial").exists()
 
 
 @pytest.mark.parametrize("file", ["demos.jsonl", "demos.jsonl.certificate.json"])
@@ -282,24 +334,24 @@ def test_a_file_that_came_up_meanwhile_is_left_alone(desk, monkeypatch, file):
 
 
 @pytest.mark.cases(3)
-@pytest.mark.parametrize("broken", range(1, 10))
+@pytest.mark.parametrize("broken", range(1, 11))
 def test_a_full_disk_at_any_write_is_an_error_in_words_and_loses_nothing_that_left(desk, monkeypatch, broken):
-    # Writes: header, three times room and a round, rows, certificate.
+    # Writes: header, three times room and a round, what the run ends with, certificate, rows.
     written, sync = 0, os.fsync
 
     def full(descriptor):
         nonlocal written
-        if not staging_module.stat.S_ISDIR(staging_module.os.fstat(descriptor).st_mode):
+        if not run_folder.stat.S_ISDIR(run_folder.os.fstat(descriptor).st_mode):
             written += 1
             if written == broken:
                 raise OSError(errno.ENOSPC, "No space left on device")
         return sync(descriptor)
 
-    monkeypatch.setattr(staging_module, "os", SimpleNamespace(**{**vars(os), "fsync": full}))  # for this module alone
+    monkeypatch.setattr(run_folder, "os", SimpleNamespace(**{**vars(os), "fsync": full}))  # for this module alone
     code, err = desk(*TERMS_OF_COMMAND)
     assert code == 2
     assert "No space left" in err
-    monkeypatch.setattr(staging_module, "os", os)
+    monkeypatch.setattr(run_folder, "os", os)
     left = len(of_kind(desk.folder / "notes.db", "release"))
     assert left == min(max(broken - 2, 0) // 2, 3)
     if broken == 1:

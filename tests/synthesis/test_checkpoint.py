@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import stat
 
 import pytest
 
 from sottovoce.errors import InputError
-from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.files.checkpoint import Checkpoint, beside_finished
+from sottovoce.files.run_folder import RunFolder
 
 ROWS = [{"text": "The fee is wrong.", "label": "billing"}, {"text": "Ça va 漢字", "label": "fraud"}]
 TERMS = {"method": "prism", "epsilon": 1.0, "labels": ["billing", "fraud"]}
@@ -83,8 +85,9 @@ def test_an_interrupted_run_is_not_overwritten_and_nothing_is_not_resumed(tmp_pa
 
 def test_a_folder_without_a_header_is_told_from_a_run(tmp_path):
     (tmp_path / "demos.jsonl.partial").mkdir()
-    with pytest.raises(InputError, match="nothing was charged"):
-        resumed(tmp_path)
+    for begins in (begun, resumed):
+        with pytest.raises(InputError, match=r"is no interrupted run: .* Nothing was charged"):
+            begins(tmp_path)
 
 
 def test_the_output_appears_whole_and_the_folder_goes(tmp_path):
@@ -158,34 +161,44 @@ def of_another_run(tmp_path):
     return first, second
 
 
-@pytest.mark.parametrize(
-    "goes_on",
-    [lambda run: run.finish(ROWS), lambda run: run.save(2, ROWS), lambda run: run.make_room(9),
-     lambda run: run.found(1), lambda run: run.load(1, None)],
-    ids=["finish", "save", "make_room", "found", "load"],
-)  # fmt: skip
-def test_a_run_whose_folder_was_moved_leaves_the_one_that_took_its_name(tmp_path, goes_on):
+def contents(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_a_run_whose_folder_was_moved_goes_on_in_it_and_leaves_the_one_that_took_its_name(tmp_path):
     first, second = of_another_run(tmp_path)
-    before = {file.name: file.read_bytes() for file in second.folder.iterdir()}
-    with pytest.raises(InputError, match="was moved, removed or replaced while this run wrote into it"):
-        goes_on(first)
+    before = contents(second.folder)
+    first.make_room(9)
+    saved = first.save(2, ROWS)
+    assert first.found(1) is not None
+    assert first.load(2, saved) == ROWS
+    with pytest.raises(InputError, match="was moved, removed or replaced while this run was under way"):
+        first.finish(ROWS)
+    told = first.stopped(charged=True, lost="Nothing is lost.")
+    assert "was moved or removed while it was under way. If it was moved, what was drawn is in it: move it back" in told
     first.abandon()
-    assert {file.name: file.read_bytes() for file in second.folder.iterdir()} == before
+    assert contents(second.folder) == before
     assert not first.out.exists()
     second.finish(ROWS[:1])
     assert not second.folder.exists()
+    first.out.unlink()
+    (tmp_path / "moved").rename(first.folder)  # as the words say
+    again = resumed(tmp_path)
+    assert again.load(2, saved) == ROWS
+    again.finish(ROWS)
+    assert [file.name for file in tmp_path.iterdir()] == ["demos.jsonl"]
 
 
 def test_a_folder_that_is_replaced_as_the_output_is_written_is_not_removed(tmp_path, monkeypatch):
-    first = begun(tmp_path)
+    first, place = begun(tmp_path), RunFolder.place
 
-    def placed(whole, file):
-        whole.rename(file)
+    def placed(folder, name, file):
+        place(folder, name, file)
         first.folder.rename(tmp_path / "moved")
         first.folder.mkdir()
         (first.folder / "round-1").write_text("paid", "utf-8")
 
-    monkeypatch.setattr("sottovoce.files.checkpoint.place", placed)
+    monkeypatch.setattr(RunFolder, "place", placed)
     with pytest.raises(InputError, match=r"demos\.jsonl is written, and its folder .* was moved"):
         first.finish(ROWS)
     assert (first.folder / "round-1").read_text("utf-8") == "paid"
@@ -206,3 +219,263 @@ def test_a_folder_that_is_no_run_is_left_as_it_is(tmp_path):
     with pytest.raises(InputError, match="no interrupted run"):
         resumed(tmp_path)
     assert list(folder.iterdir()) == []
+
+
+# The end of a run is one step
+
+
+class StopError(BaseException):
+    """An order to stop."""
+
+
+def stopping(monkeypatch, name, count=1):
+    """Stops the run the n-th time that something of its folder is called."""
+    real, seen = getattr(RunFolder, name), []
+
+    def stops(folder, *given):
+        seen.append(name)
+        if len(seen) == count:
+            raise StopError
+        return real(folder, *given)
+
+    monkeypatch.setattr(RunFolder, name, stops)
+
+
+def charged(checkpoint):
+    return checkpoint.stopped(charged=True, lost="A round is charged again.")
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "is_there"),
+    [("write", 1, []), ("place", 1, []), ("place", 2, [".certificate.json"]), ("end", 1, [".certificate.json", ""])],
+)
+def test_before_the_last_step_a_run_is_resumed_and_finished_by_what_it_noted(
+    tmp_path, monkeypatch, name, count, is_there
+):
+    first = begun(tmp_path)
+    first.save(1, ROWS)
+    stopping(monkeypatch, name, count)
+    with pytest.raises(StopError):
+        first.finish(ROWS, "{}")
+    monkeypatch.undo()
+    assert [end for end in (".certificate.json", "") if (tmp_path / f"demos.jsonl{end}").exists()] == is_there
+    assert "kept in" in charged(first)
+    first.close()
+    again = resumed(tmp_path)
+    assert again.is_written is ("" in is_there)
+    again.finish(ROWS, "{}")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["demos.jsonl", "demos.jsonl.certificate.json"]
+
+
+@pytest.mark.parametrize("removed", [0, 1, 3])
+def test_a_finished_run_that_is_stopped_as_its_folder_is_removed_is_no_interrupted_one(tmp_path, monkeypatch, removed):
+    first = begun(tmp_path)
+    first.save(1, ROWS)
+    unlink, gone = os.unlink, []
+
+    def stops(name, **given):
+        if first.folder.exists() or first._run.ended is None:
+            return unlink(name, **given)
+        if len(gone) == removed:
+            raise StopError
+        gone.append(name)
+        return unlink(name, **given)
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(os, "unlink", stops)
+        if removed < 3:
+            with pytest.raises(StopError):
+                first.finish(ROWS)
+        else:
+            first.finish(ROWS)
+    told = charged(first)
+    first.abandon()
+    assert "--resume" not in told
+    assert "is whole, and the run is over: nothing is left to resume" in told
+    assert ("demos.jsonl.ended is left of a run that is over. It is as private" in told) is (removed < 3)
+    assert (removed < 3) is ("demos.jsonl.ended is left" in beside_finished(first.out))
+    with pytest.raises(InputError, match=r"demos\.jsonl is there, and has no folder beside it. Nothing was charged"):
+        resumed(tmp_path)
+
+
+def test_a_folder_that_cannot_be_removed_is_named_as_it_is_called_then(tmp_path):
+    first = begun(tmp_path)
+    (first.folder / "of the user").mkdir()
+    with pytest.raises(InputError, match=r"is written, and its folder .*demos\.jsonl\.ended cannot be removed \(Is a"):
+        first.finish(ROWS)
+    assert (tmp_path / "demos.jsonl").exists()
+
+
+def test_a_second_folder_that_is_over_gets_another_name(tmp_path):
+    (tmp_path / "demos.jsonl.ended").mkdir()
+    (tmp_path / "demos.jsonl.ended" / "kept").touch()
+    begun(tmp_path).finish(ROWS)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["demos.jsonl", "demos.jsonl.ended"]
+    assert [file.name for file in (tmp_path / "demos.jsonl.ended").iterdir()] == ["kept"]
+
+
+@pytest.mark.parametrize("name", ["demos.jsonl", "demos.jsonl.certificate.json"])
+def test_an_output_that_the_run_did_not_note_is_refused_before_anything_is_drawn(tmp_path, name):
+    begun(tmp_path).save(1, ROWS)
+    (tmp_path / name).write_text("of another run", "utf-8")
+    with pytest.raises(InputError, match=r"did not note it as its own\. .* Nothing was charged"):
+        resumed(tmp_path)
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to("nothing")  # no hash, and none noted
+    with pytest.raises(InputError, match="did not note it as its own"):
+        resumed(tmp_path)
+
+
+def test_beside_a_finished_output_only_the_folder_that_wrote_it_is_ended(tmp_path, monkeypatch):
+    first = begun(tmp_path)
+    stopping(monkeypatch, "end")
+    with pytest.raises(StopError):
+        first.finish(ROWS)
+    monkeypatch.undo()
+    assert "was neither read nor changed" in beside_finished(first.out), "another process has it"
+    first.close()
+    assert beside_finished(first.out) == ""
+    assert not first.folder.exists()
+    (tmp_path / "demos.jsonl").rename(tmp_path / "kept")
+    begun(tmp_path).save(1, ROWS)
+    before = contents(first.folder)
+    for there in ("kept", "nothing"):
+        (tmp_path / "demos.jsonl").symlink_to(there)
+        assert "If it holds another paid run, move" in beside_finished(first.out)
+        assert contents(first.folder) == before
+        (tmp_path / "demos.jsonl").unlink()
+
+
+# The lock
+
+
+def test_a_new_run_that_is_not_charged_is_removed_while_it_is_locked(tmp_path, monkeypatch):
+    # A resume that came in between would pay for what is removed under it.
+    first, refused, unlink = begun(tmp_path), [], os.unlink
+
+    def looks(name, **given):
+        with pytest.raises(InputError) as error:
+            resumed(tmp_path)
+        refused.append(str(error.value))
+        unlink(name, **given)
+
+    monkeypatch.setattr(os, "unlink", looks)
+    assert first.stopped(charged=False, lost="") == ""
+    (told,) = refused
+    assert told.startswith("There is nothing to resume: demos.jsonl.partial does not exist. Nothing was charged.")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_has_its_name_when_it_is_whole_and_locked(tmp_path, monkeypatch):
+    rename, refused = os.rename, []
+
+    def looks(before, after):
+        rename(before, after)
+        with pytest.raises(InputError) as error:
+            resumed(tmp_path)
+        refused.append(str(error.value))
+
+    monkeypatch.setattr(os, "rename", looks)
+    begun(tmp_path)
+    assert ["Another process writes into demos.jsonl.partial at this moment" in one for one in refused] == [True]
+
+
+def test_a_run_that_another_one_came_before_leaves_it_alone(tmp_path, monkeypatch):
+    others, rename = [], os.rename
+
+    def late(before, after):
+        if not others:
+            others.append(None)
+            others.append(begun(tmp_path))
+            others[1].save(1, ROWS)
+        rename(before, after)
+
+    monkeypatch.setattr(os, "rename", late)
+    with pytest.raises(InputError, match=r"demos\.jsonl\.partial came up meanwhile"):
+        begun(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["demos.jsonl.partial"]
+    others[1].finish(ROWS)
+
+
+@pytest.mark.parametrize("at_fault", ["another header", "another folder"])
+def test_a_header_that_is_exchanged_before_it_is_locked_is_not_that_of_the_run(tmp_path, monkeypatch, at_fault):
+    begun(tmp_path).close()
+    lock = RunFolder._lock
+
+    def late(folder):
+        there = tmp_path / "demos.jsonl.partial"
+        if at_fault == "another header":
+            content = (there / "run.json").read_bytes()
+            (there / "run.json").unlink()
+            (there / "run.json").write_bytes(content)
+        else:
+            there.rename(tmp_path / "moved")
+            there.mkdir()
+        lock(folder)
+
+    monkeypatch.setattr(RunFolder, "_lock", late)
+    with pytest.raises(InputError, match="was finished, moved or replaced by another process at this moment"):
+        resumed(tmp_path)
+
+
+@pytest.mark.parametrize("what", ["pipe", "folder", "link to a file", "link to nothing"])
+def test_what_is_no_header_is_neither_waited_for_nor_followed(tmp_path, what):
+    header, elsewhere = tmp_path / "demos.jsonl.partial" / "run.json", tmp_path / "elsewhere"
+    begun(tmp_path).close()
+    if what == "link to a file":
+        header.rename(elsewhere)
+    else:
+        header.unlink()
+    os.mkfifo(header) if what == "pipe" else header.mkdir() if what == "folder" else header.symlink_to(elsewhere)
+    for begins in (begun, resumed):
+        with pytest.raises(InputError, match="is no interrupted run"):
+            begins(tmp_path)
+    assert elsewhere.exists() is (what == "link to a file")
+
+
+@pytest.mark.parametrize("what", ["file", "link to a run", "link to nothing"])
+def test_what_is_no_folder_is_not_called_a_run(tmp_path, what):
+    folder = tmp_path / "demos.jsonl.partial"
+    if what == "link to a run":
+        begun(tmp_path)
+        folder.rename(tmp_path / "elsewhere")
+    folder.touch() if what == "file" else folder.symlink_to("elsewhere")
+    for begins in (begun, resumed):
+        with pytest.raises(InputError, match=r"is a link or a file; .* Nothing was charged"):
+            begins(tmp_path)
+
+
+@pytest.mark.parametrize("what", ["pipe", "link"])
+def test_a_round_that_is_no_file_is_not_read(tmp_path, what):
+    checkpoint = begun(tmp_path)
+    file = checkpoint.folder / "round-1"
+    os.mkfifo(file) if what == "pipe" else file.symlink_to(checkpoint.folder / "run.json")
+    with pytest.raises(InputError, match=r"round-1 in .* cannot be read"):
+        checkpoint.found(1)
+
+
+def test_a_system_or_a_disk_without_locks_begins_no_run(tmp_path, monkeypatch):
+    from sottovoce.files import run_folder
+
+    def lacks(*given):
+        raise OSError(95, "Operation not supported")
+
+    with monkeypatch.context() as other:
+        other.setattr(run_folder.fcntl, "flock", lacks)
+        with pytest.raises(InputError, match=r"a file system without locks \(Operation not supported\).* Nothing was"):
+            begun(tmp_path)
+    monkeypatch.setattr(run_folder, "fcntl", None)
+    with pytest.raises(InputError, match="no run can be kept on it"):
+        begun(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_removed_is_told_from_a_full_disk(tmp_path):
+    checkpoint = begun(tmp_path)
+    for file in checkpoint.folder.iterdir():
+        file.unlink()
+    checkpoint.folder.rmdir()
+    with pytest.raises(InputError, match=r"it was removed while this run was under way.*nothing was drawn"):
+        checkpoint.make_room(9)
+    with pytest.raises(InputError, match="it was removed while this run was under way"):
+        checkpoint.save(1, ROWS)

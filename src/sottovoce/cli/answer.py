@@ -19,7 +19,7 @@ from sottovoce.cli.flags import flag_of_name, is_typed, running
 from sottovoce.cli.foresight import say_answering
 from sottovoce.cli.outputs import NewFile
 from sottovoce.errors import GIVEN, ParameterError
-from sottovoce.files.checkpoint import Checkpoint, folder_of, require_place
+from sottovoce.files.checkpoint import Checkpoint, beside_finished, folder_of, naming_folder, require_place
 from sottovoce.files.tables import encoded
 from sottovoce.privacy.numbers import rounded_up
 
@@ -187,13 +187,15 @@ def answer(
     if out is None:
         rows = _to_stdout(run, ids, price, slack, command, hold=as_json)
     else:
-        finished, begun = _finished_run(out, run, ids), folder_of(out).exists()
-        if resume and not begun and out.exists():
-            rows = finished.rows()
+        finished = _finished_run(out, run, ids, resume=resume)
+        if resume and out.exists():
+            with naming_folder(out):
+                rows = finished.rows()
             run.lost = len(ids) - len(rows)
             say(f"Nothing to do: {out} holds all answers of this run. Nothing was charged.")
+            _say_what_is_left(out)
         else:
-            again = resume and (not command.chooses or begun)
+            again = resume and (not command.chooses or os.path.lexists(folder_of(out)))
             rows = _to_file(run, ids, out, command, finished, resume=again, redraw=not without_lost)
     _report(run, rows, command, time.perf_counter() - started, as_json=as_json, shown=out is None)
 
@@ -312,8 +314,9 @@ class _Command:
                 caller=self.setup.caller,
             )
         if resume and place is not None and place.exists():
-            fitted = self.load_fitted(str(place))
-            fitting.require_own(fitted, str(place))
+            with naming_folder(place):
+                fitted = self.load_fitted(str(place))
+                fitting.require_own(fitted, str(place))
             _say_what_is_left(place)
             return fitted
         if self.given["dry_run"]:
@@ -438,13 +441,8 @@ class _Command:
 
 
 def _say_what_is_left(place: Path) -> None:
-    """Says what stands beside a fitted file under the name of a run's folder. Whose it is, its name does not tell."""
-    folder = folder_of(place)
-    if os.path.lexists(folder):
-        say(
-            f"{folder} is there beside {place}. It was neither read nor changed. If an earlier run left it, it is as "
-            f"private as the records: remove it. If it holds another paid run, move {place} away and pass --resume."
-        )
+    if told := beside_finished(place):
+        say(told)
 
 
 def _require_beside_fitted() -> None:
@@ -487,11 +485,11 @@ def _run_of(
     return AnswerRun(answers, questions, epsilon=price, delta=delta, fitted=fitted)
 
 
-def _finished_run(out: Path, run: AnswerRun, ids: Sequence[str]) -> FinishedRun:
+def _finished_run(out: Path, run: AnswerRun, ids: Sequence[str], *, resume: bool) -> FinishedRun:
     terms = run.terms
     hidden = {name: str(terms.pop(name)) for name in _HIDDEN if name in terms}
     hidden["question texts"] = hash_of_questions(dict(zip(ids, run.questions, strict=True)))
-    return FinishedRun(out, Run(terms, hidden))
+    return FinishedRun(out, Run(terms, hidden), resume=resume)
 
 
 def _announce(run: AnswerRun, left: Sequence[int], command: _Command, checkpoint: Checkpoint | None = None) -> None:
@@ -504,6 +502,11 @@ def _announce(run: AnswerRun, left: Sequence[int], command: _Command, checkpoint
     if plan is None:
         return
     run.affords(plan, left, checkpoint)
+    if checkpoint is not None and (again := len(set(run.lost_draws(checkpoint)) & set(left))):
+        say(
+            f"{again} of these answers began to be drawn before, and {checkpoint.folder} does not hold them whole: "
+            "they are charged again. --without-lost leaves them out instead."
+        )
     if answers.charges and account is not None:
         if setup.ledger is None and answers.ledger is not None:
             say(f"Ledger: {answers.ledger.path} (none was named; known by the records' fingerprint)")
@@ -568,7 +571,9 @@ def _to_file(
     checkpoint = Checkpoint(out, run.terms, run.new_run_state(), resume=resume)
     rows: list[dict[str, Any]] = []
     try:
-        if resume:
+        if not resume:
+            finished.begin()
+        else:
             _announce(run, run.left(checkpoint, redraw=redraw), command, checkpoint)
         with progress() as bar:
             doing = bar.add_task("answering", total=len(ids), rate="")
@@ -576,17 +581,11 @@ def _to_file(
                 if answered.release is not None:
                     rows.append(_row_of(answered.release, ids[answered.number - 1], command))
         content = encoded(rows, out, shown=True)
-        finished.note(content)
-        checkpoint.finish_bytes(content)
+        checkpoint.finish_bytes(content, note=lambda: finished.note(content))
     except BaseException:
-        if run.answers.charges and run.was_charged(checkpoint.run_state):
-            if checkpoint.is_own():
-                say(
-                    f"The run is charged and kept in {checkpoint.folder}; repeat the command with --resume to go on. "
-                    "An answer that was being drawn is then charged again."
-                )
-        elif not resume:
-            checkpoint.abandon()
+        charged = run.answers.charges and run.was_charged(checkpoint.run_state)
+        if told := checkpoint.stopped(charged=charged, lost="An answer that was being drawn is then charged again."):
+            say(told)
         raise
     finally:
         checkpoint.close()  # an error keeps it alive, and its lock would keep a resume out

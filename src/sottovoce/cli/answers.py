@@ -327,20 +327,52 @@ class FinishedRun:
     Args:
         out: The file.
         run: What is asked now.
+        resume: Whether a run that was interrupted goes on.
 
     Raises:
-        InputError: The trusted store cannot be used, or another file has the name of the one beside.
+        InputError: The trusted store cannot be used, or the file beside is another one, or of a run that was finished
+            while this one was interrupted. Nothing was charged.
     """
 
-    def __init__(self, out: Path, run: Run) -> None:
+    def __init__(self, out: Path, run: Run, *, resume: bool) -> None:
         self._path, self._run = target(out), run
         self._header = self._path.with_name(self._path.name + RUN)
         run.text()
         refuse_existing(self._header, _is_run)
+        if resume and os.path.lexists(self._header) and not self._path.exists() and not self._is_same(self._header):
+            raise InputError(
+                f"{self._header.name} belongs to the answers of another run, which came up meanwhile and are gone from "
+                "here. Move it to them and pass --resume. Nothing was charged."
+            )
+
+    def begin(self) -> None:
+        """Forgets what an earlier run noted here, whose answers are gone; called once a new run has its folder."""
+        if _is_run(self._header) and not os.path.lexists(self._path):
+            try:
+                self._header.unlink()
+            except OSError as error:
+                raise InputError(f"{self._header} cannot be removed ({error.strerror}). Nothing was charged.") from None
 
     def note(self, content: bytes) -> None:
-        """Notes that this is the whole of the answers."""
-        write_new(self._header, self._text(content), replaces=_is_run)
+        """Notes that this is the whole of the answers, in the place of what an earlier run of the same request noted.
+
+        Raises:
+            InputError: The file beside is another one, or of another run, or cannot be written.
+        """
+        try:
+            write_new(self._header, self._text(content), replaces=self._is_same)
+        except InputError:
+            raise InputError(
+                f"{self._header} came up meanwhile and is another file, or cannot be written. What was drawn is paid "
+                "and kept: move that file away, or make room, and pass --resume."
+            ) from None
+
+    def _is_same(self, file: Path) -> bool:
+        try:
+            _require_same(file, self._run.text(), file, but=(_ANSWERS,))
+        except InputError:
+            return False
+        return _is_run(file)
 
     def rows(self) -> list[dict[str, Any]]:
         """The answers of the finished run.

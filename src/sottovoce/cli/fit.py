@@ -112,10 +112,13 @@ def _chooser(setup: o.Setup) -> Fitter:
 
 def run(fitting: Fitting, setup: o.Setup, out: Path, *, resume: bool) -> tuple[Fitted, float]:
     """Makes a fit and writes its file; what it left, and the seconds it took."""
+    from sottovoce.files.checkpoint import beside_finished
     from sottovoce.fitting.fit import begun, finished
 
     if resume and (done := finished(fitting, out)) is not None:
         say(f"Nothing to do: {out} holds what this run fitted. Nothing was charged.")
+        if told := beside_finished(out):
+            say(told)
         return done, 0.0
     with begun(fitting, out, resume=resume) as checkpoint:
         o.warn_of(setup.ledger, fitting.conflicting_ledger)
@@ -124,11 +127,9 @@ def run(fitting: Fitting, setup: o.Setup, out: Path, *, resume: bool) -> tuple[F
         try:
             return _finished(fitting, checkpoint), time.perf_counter() - started
         except BaseException:
-            if fitting.was_charged(checkpoint.run_state):
-                say(
-                    f"The run is charged and kept in {checkpoint.folder}; repeat the command with --resume to go on. "
-                    "If it was being drawn and is not whole on the disk, that draw is lost, and a new run is charged."
-                )
+            lost = "If it was being drawn and is not whole on the disk, that draw is lost, and a new run is charged."
+            if told := checkpoint.stopped(charged=fitting.was_charged(checkpoint.run_state), lost=lost):
+                say(told)
             raise
 
 

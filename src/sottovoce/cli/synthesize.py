@@ -277,12 +277,14 @@ def _writer(
 
 
 def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool, redraw: bool, as_json: bool) -> None:
-    from sottovoce.files.checkpoint import Checkpoint
+    from sottovoce.files.checkpoint import Checkpoint, beside_finished
     from sottovoce.synthesis.synthesizer import finished
 
     started = time.perf_counter()
     if resume and (done := finished(writer, out)) is not None:
         say(f"Nothing to do: {out} holds the rows of this run. Nothing was charged.")
+        if told := beside_finished(out):
+            say(told)
         _report(writer, out, done, None, 0.0, as_json=as_json)
         return
     if not resume:
@@ -300,22 +302,22 @@ def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool
                 done = bar.tasks[0].completed + tokens
                 bar.update(doing, completed=done, rate=f"{done / (time.perf_counter() - started):.0f} tokens/s")
 
-            for ended in writer.rounds(checkpoint, on_token=advance, redraw=redraw):
+            again = redraw and not checkpoint.is_written  # what was left out stays so once the rows are there
+            for ended in writer.rounds(checkpoint, on_token=advance, redraw=again):
                 rows += ended.rows
                 unreadable, written = unreadable + ended.unreadable, written + ended.tokens
                 if ended.again:
                     advance(len(writer.labels) * writer.order.tokens)
+        for number in writer.missing:
+            say(
+                f"Round {number} was released and is missing from {checkpoint.folder}: its rows are left out, and paid."
+            )
         certificate = writer.certificate(checkpoint.run_state, rows)
         checkpoint.finish(rows, certificate.text)
     except BaseException:
-        if writer.was_charged(checkpoint.run_state):
-            if checkpoint.is_own():
-                say(
-                    f"The run is paid for and kept in {checkpoint.folder}; repeat the command with --resume to go on. "
-                    "A round that was being drawn is then charged again."
-                )
-        elif not resume:
-            checkpoint.abandon()
+        lost = "A round that was being drawn is then charged again."
+        if told := checkpoint.stopped(charged=writer.was_charged(checkpoint.run_state), lost=lost):
+            say(told)
         raise
     finally:
         checkpoint.close()  # an error keeps it alive, and its lock would keep a resume out

@@ -6,8 +6,11 @@ texts, or the whole of a fit, is written there whole, then the ledger notes that
 and only then is it handed over. On a resume a file that the ledger knows by its hash is handed over, and so is a whole
 file that was not noted yet, once it is: it was drawn under the charge, somebody may have seen it, and a second draw
 would be one too many. A round that never was whole on the disk is drawn anew under another charge. One process at a
-time works in a folder, and a run reads, writes and removes no folder but the one whose lock it holds: another one may
-have come to its name.
+time works in a folder, and a run reads, writes and removes no folder but the one that it opened (``RunFolder``).
+
+A run ends in this order: what its output will hold is noted in the folder by its hash, the output is written, and the
+folder gets a name that nothing resumes. Before the last step a resume finds the run, and the output that it noted;
+after it there is no run to be found.
 """
 
 from __future__ import annotations
@@ -16,38 +19,33 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import stat
-import weakref
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, final
 
 from sottovoce.errors import InputError
-from sottovoce.files.outputs import place
+from sottovoce.files.run_folder import HEADER, RunFolder, ended_names, no_run
 from sottovoce.files.tables import ENDINGS, encoded, require_ending
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # no such locks on this system
-    fcntl = None  # type: ignore[assignment]
 
 CERTIFICATE: Final = ".certificate.json"
 """What is appended to the output's name for its certificate."""
 
-_HEADER: Final = "run.json"
-_LOCK: Final = "lock"
+_FINISHED: Final = "finished.json"
+"""What the output and its certificate hold, by their hashes; there once the run has drawn everything."""
+_WHOLE: Final = "out"
 _UNSPOKEN: Final = "records and ledger"
 """A term whose value follows from the records: that it differs is said, and nothing else."""
 _HASHED: Final = ("question texts", "public texts")
 """Terms that are kept as hashes, which would tell nobody anything."""
 _RUN_STATE: Final = {"run": re.compile(r"[0-9a-f]{1,32}"), "version": re.compile(r"\d[0-9A-Za-z.+!-]{0,63}")}
 """Form of what a run remembers."""
+_OUT: Final = "out"
+_PROOF: Final = "certificate"
 _ROOM: Final = "room"
 _LAST_ROOM: Final = "room-out"
 """Takes up room for the output, which is written while the last round still stands."""
-_PIECE: Final = 1 << 20
 
 
 @final
@@ -83,19 +81,24 @@ class Checkpoint:
             raise InputError(f"{str(out)!r} is a folder or a device, not a file. Nothing was charged.")
         self.out, self.folder = out, folder_of(out)
         self.proof = out.with_name(out.name + CERTIFICATE)
-        self._endings = endings
-        self._let_go: weakref.finalize[Any, Any] | None = None
-        self._own_lock: os.stat_result | None = None
+        self._resumed = resume
+        self._held: RunFolder | None = None
         try:
-            require_place(out, resume=resume, endings=self._endings)
-            if self.folder.exists() and not resume:
-                self._require_unused()
+            require_place(out, resume=resume, endings=endings)
+            there = os.path.lexists(self.folder)
+            if there and not resume:
+                RunFolder(self.folder).close()
                 raise InputError(
-                    f"{self.folder.name} holds an interrupted run whose price is paid. Pass --resume to go on with it, "
-                    "or move the folder away."
+                    f"{self.folder.name} holds an interrupted run, which may be paid for. Pass --resume to go on with "
+                    "it, or move the folder away."
                 )
-            if not self.folder.exists() and resume:
-                raise InputError(f"There is nothing to resume: {self.folder.name} does not exist.")
+            if not there and resume:
+                is_out = f"; {out} is there, and has no folder beside it" if os.path.lexists(out) else ""
+                left = next(ended_names(out))
+                told = f" {_as_private(left)}" if os.path.lexists(left) else ""
+                raise InputError(
+                    f"There is nothing to resume: {self.folder.name} does not exist{is_out}. Nothing was charged.{told}"
+                )
             self.run_state = self._opened(terms, new_run_state) if resume else self._begun(terms, new_run_state)
         except OSError as error:
             self.close()
@@ -109,16 +112,38 @@ class Checkpoint:
 
     def close(self) -> None:
         """Lets another process go on with the run."""
-        if self._let_go is not None:
-            self._let_go()
+        if self._held is not None:
+            self._held.close()
 
-    def is_own(self) -> bool:
-        """Whether the folder of this name is the one that this run holds."""
-        try:
-            there = (self.folder / _LOCK).lstat()
-        except OSError:
-            return False
-        return self._own_lock is not None and os.path.samestat(self._own_lock, there)
+    @property
+    def is_written(self) -> bool:
+        """Whether the output is there already, whole, so that nothing is left to be drawn."""
+        return _has_noted(self._run, _OUT, self.out)
+
+    def stopped(self, *, charged: bool, lost: str) -> str:
+        """What to tell the user when the run ends before its time. A new run that was not charged is removed.
+
+        Args:
+            charged: Whether anything of the run was paid for.
+            lost: What becomes of what was being drawn, in a sentence.
+
+        Returns:
+            Words that are true of what is on the disk now; empty where nothing is left of the run.
+        """
+        if self._run.is_over:
+            left = self._run.ended
+            told = f"{self.out} is whole, and the run is over: nothing is left to resume."
+            return f"{told} {_as_private(left)}" if left is not None and os.path.lexists(left) else told
+        if not charged:
+            self.abandon()
+            return ""
+        if not self._run.has_name():
+            return (
+                f"The run is charged, and its folder {self.folder} was moved or removed while it was under way. If it "
+                "was moved, what was drawn is in it: move it back, once that name is free, and repeat the command "
+                f"with --resume to go on. {lost}"
+            )
+        return f"The run is charged and kept in {self.folder}; repeat the command with --resume to go on. {lost}"
 
     def make_room(self, size: int, last: int = 0) -> None:
         """Takes up so many bytes of the disk, which the next ``save`` gives back for the round that it writes.
@@ -130,38 +155,26 @@ class Checkpoint:
             last: Of the output and its certificate, which ``finish`` gives back; 0 where more rounds are to come.
 
         Raises:
-            InputError: There is no room, or the folder is another one by now. Nothing was drawn.
+            InputError: There is no room, or the folder is gone. Nothing was drawn.
         """
-        self._require_own()
         try:
             for name, bytes_ in ((_ROOM, size), (_LAST_ROOM, last)):
                 if bytes_:
-                    self._take(name, bytes_)
+                    self._run.take_up(name, bytes_)
         except OSError as error:
-            self._give_back(_ROOM, _LAST_ROOM)
+            for name in (_ROOM, _LAST_ROOM):
+                with suppress(OSError):
+                    self._run.remove(name)
             raise InputError(
-                f"{self.folder} has no room for {size + last} bytes ({error.strerror}). What was charged stands, and "
+                f"{self.folder} has no room for {size + last} bytes ({_reason(error)}). What was charged stands, and "
                 "nothing was drawn; make room and pass --resume."
             ) from None
-
-    def _take(self, name: str, size: int) -> None:
-        with (self.folder / name).open("wb") as stream:
-            for start in range(0, size, _PIECE):
-                stream.write(b"\0" * min(_PIECE, size - start))
-            stream.flush()
-            os.fsync(stream.fileno())
-
-    def _give_back(self, *names: str) -> None:
-        self._require_own()
-        for name in names:
-            with suppress(OSError):
-                (self.folder / name).unlink()
 
     def save(self, name: str | int, rows: Sequence[Mapping[str, Any]]) -> str:
         """Saves a round under the name of its charge, durably, and returns its hash.
 
         Raises:
-            InputError: It cannot be written, or the folder is another one by now.
+            InputError: It cannot be written.
         """
         return self.save_bytes(
             name, _lines(rows), "make room and pass --resume, which charges this again: it was drawn"
@@ -176,15 +189,14 @@ class Checkpoint:
             remedy: What is to be done where it cannot be written, for the error.
 
         Raises:
-            InputError: It cannot be written, or the folder is another one by now.
+            InputError: It cannot be written.
         """
-        file = self._file(name)
         try:
-            (self.folder / _ROOM).unlink(missing_ok=True)
-            self._write(file, content)
+            self._run.remove(_ROOM)
+            self._run.write(_file(name), content)
         except OSError as error:
             raise InputError(
-                f"{self.folder} cannot be written ({error.strerror}). What was charged stands; {remedy}."
+                f"{self.folder} cannot be written ({_reason(error)}). What was charged stands; {remedy}."
             ) from None
         return hashlib.sha256(content).hexdigest()
 
@@ -195,104 +207,115 @@ class Checkpoint:
             return None
         rows, digest = saved
         if digest != content:
-            self._file(name).unlink()
+            self._run.remove(_file(name))
             return None
         return rows
 
     def found(self, name: str | int) -> tuple[list[dict[str, Any]], str] | None:
         """A round that was saved, whatever the ledger knows of it, and its hash."""
+        text = self._run.read(_file(name))
+        if text is None:
+            return None
         try:
-            text = self._file(name).read_bytes()
             rows = [json.loads(line) for line in text.decode("utf-8").split("\n") if line]
-        except (FileNotFoundError, ValueError):
+        except ValueError:
             return None
         return rows, hashlib.sha256(text).hexdigest()
 
     def found_bytes(self, name: str | int) -> bytes | None:
         """What ``save_bytes`` saved, whatever the ledger knows of it; it is whole, since it is renamed when it is."""
-        try:
-            return self._file(name).read_bytes()
-        except FileNotFoundError:
-            return None
+        return self._run.read(_file(name))
 
     def finish(self, rows: Sequence[Mapping[str, Any]], certificate: str = "") -> None:
-        """Writes the output whole, its certificate before it, and removes the folder.
+        """Writes the output whole, its certificate before it, and ends the run.
 
         Raises:
             InputError: They cannot be written, or another file has taken their place.
         """
-        files = {self.proof: certificate.encode("utf-8"), self.out: encoded(rows, self.out)}
-        self._finish({file: text for file, text in files.items() if text or file == self.out})
+        self.finish_bytes(encoded(rows, self.out), certificate)
 
-    def finish_bytes(self, content: bytes, certificate: str = "") -> None:
-        """Writes the output whole, its certificate before it where it has one beside it, and removes the folder.
+    def finish_bytes(self, content: bytes, certificate: str = "", note: Callable[[], None] | None = None) -> None:
+        """Writes the output whole, its certificate before it where it has one beside it, and ends the run.
+
+        Args:
+            content: The output.
+            certificate: What goes beside it.
+            note: Writes what else goes beside it, once the places were looked at and before the output is there.
 
         Raises:
-            InputError: It cannot be written, or another file has taken its place.
+            InputError: It cannot be written, another file has taken its place, or the folder its name.
         """
-        proof = {self.proof: certificate.encode("utf-8")} if certificate else {}
-        self._finish({**proof, self.out: content})
-
-    def _finish(self, files: Mapping[Path, bytes]) -> None:
-        whole = self.folder / "out"
-        self._give_back(_LAST_ROOM)
-        try:
-            for file, text in files.items():
-                if not (file.exists() and file.read_bytes() == text):
-                    self._require_own()
-                    self._write(whole, text)
-                    place(whole, file)
-        except FileExistsError as error:
+        files = {_PROOF: (self.proof, certificate.encode("utf-8"))} if certificate else {}
+        files[_OUT] = self.out, content
+        if not self._run.has_name():
             raise InputError(
-                f"{error.filename2 or error.filename} came up meanwhile and is another file. What was drawn is paid "
-                f"and in {self.folder}; move the file away and pass --resume."
-            ) from None
+                f"{self.folder} was moved, removed or replaced while this run was under way. What has that name now "
+                "was left as it is, and no output was written."
+            )
+        for file, text in files.values():
+            if os.path.lexists(file) and _hash_of_file(file) != _hash(text):
+                raise self._is_another(file)
+        try:
+            self._run.remove(_LAST_ROOM)
+            hashes = {name: _hash(text) for name, (_, text) in files.items()}
+            self._run.write(_FINISHED, json.dumps(hashes).encode("utf-8"))
+            if note is not None:
+                note()
+            for file, text in files.values():
+                if not os.path.lexists(file):
+                    self._run.write(_WHOLE, text)
+                    self._run.place(_WHOLE, file)
+        except FileExistsError as error:
+            raise self._is_another(error.filename2 or error.filename) from None
         except OSError as error:
             raise InputError(
                 f"{self.out} cannot be written ({error.strerror}). What was drawn is paid and in {self.folder}; make "
                 "room and pass --resume."
             ) from None
-        if not self.is_own():
+        self._end()
+
+    def _end(self) -> None:
+        try:
+            self._run.end(self.out)
+        except FileNotFoundError:
             raise InputError(
                 f"{self.out} is written, and its folder {self.folder} was moved, removed or replaced meanwhile. What "
                 "has that name now was left as it is. If the folder was moved, it is as private as the records: "
                 "remove it."
-            )
-        try:
-            shutil.rmtree(self.folder)
-        except FileNotFoundError:
-            pass
+            ) from None
         except OSError as error:
+            left = self._run.ended if self._run.is_over else self.folder
             raise InputError(
-                f"{self.out} is written, and its folder {self.folder} cannot be removed ({error.strerror or error}). "
-                "It is as private as the records: remove it."
+                f"{self.out} is written, and its folder {left} cannot be removed ({error.strerror or error}). It is as "
+                "private as the records: remove it."
             ) from None
         self.close()
 
+    def _is_another(self, file: object) -> InputError:
+        return InputError(
+            f"{file} came up meanwhile and is another file. What was drawn is paid and in {self.folder}; move the file "
+            f"away, with {self.out.name}.run where that is beside it, and pass --resume."
+        )
+
     def abandon(self) -> None:
-        """Removes the folder of a run that was never charged; another folder of its name stays."""
-        is_own = self.is_own()
+        """Removes the folder of a new run that was never charged, while it is locked; no other folder."""
+        if not self._resumed and not self._run.is_over:
+            with suppress(OSError):
+                self._run.end(self.out)
         self.close()
-        if is_own:
-            shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def _run(self) -> RunFolder:
+        assert self._held is not None
+        return self._held
 
     def _begun(self, terms: Mapping[str, Any], new_run_state: Mapping[str, Any]) -> dict[str, Any]:
-        self.folder.mkdir(mode=0o700)
-        try:
-            self._hold()
-            text = json.dumps({"terms": terms, "kept": new_run_state}, indent=1)
-            self._write(self.folder / _HEADER, text.encode("utf-8"))
-        except BaseException:
-            self.abandon()
-            with suppress(OSError):  # empty, where no lock could be made in it
-                self.folder.rmdir()
-            raise
+        header = json.dumps({"terms": terms, "kept": new_run_state}, indent=1).encode("utf-8")
+        self._held = RunFolder.create(self.folder, header, self.out)
         return dict(new_run_state)
 
     def _opened(self, terms: Mapping[str, Any], new_run_state: Mapping[str, Any]) -> dict[str, Any]:
-        self._require_unused()
-        self._header(new_run_state)  # before a lock is put into what may be anybody's folder
-        self._hold()
+        self._held = RunFolder(self.folder)
         before, run_state = self._header(new_run_state)
         now = json.loads(json.dumps(terms))
         if changed := [name for name in {**before, **now} if before.get(name) != now.get(name)]:
@@ -306,84 +329,71 @@ class Checkpoint:
             raise InputError(
                 f"The interrupted run in {self.folder.name} has {differs}. Repeat its command, or move the folder away."
             )
+        for name, file in ((_PROOF, self.proof), (_OUT, self.out)):
+            if os.path.lexists(file) and not _has_noted(self._run, name, file):
+                raise InputError(
+                    f"{file} is there, and the run in {self.folder.name} did not note it as its own. If it is the "
+                    "output of this very run, nothing is left to resume: move the folder away. If not, move the file "
+                    "away and pass --resume. Nothing was charged."
+                )
         return run_state
 
     def _header(self, new_run_state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The terms of the run in the folder, and what it remembers."""
         try:
-            header = json.loads((self.folder / _HEADER).read_text("utf-8"))
+            header = json.loads(self._run.read(HEADER) or b"")
             before, run_state = dict(header["terms"]), dict(header["kept"])
             if run_state.keys() != new_run_state.keys():
                 raise ValueError
             for name, value in run_state.items():
                 if not _RUN_STATE[name].fullmatch(value):
                     raise ValueError
-        except (ValueError, KeyError, TypeError, RecursionError, FileNotFoundError):
-            raise InputError(
-                f"{self.folder.name} is no interrupted run: its {_HEADER} cannot be read. If the run was stopped as it "
-                "began, nothing was charged: move the folder away and leave --resume out."
-            ) from None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise no_run(self.folder) from None
         return before, run_state
 
-    def _hold(self) -> None:
-        """Keeps other processes out for as long as this one lives."""
-        descriptor = os.open(self.folder / _LOCK, os.O_WRONLY | os.O_CREAT, 0o600)
-        self._let_go = weakref.finalize(self, os.close, descriptor)
-        self._own_lock = os.fstat(descriptor)  # no other file has its number for as long as it is open
-        self._lock(descriptor)
-        if not self.is_own():
-            raise InputError(
-                f"{self.folder.name} was finished, moved or replaced by another process at this moment. Run the "
-                "command again."
-            )
 
-    def _require_unused(self) -> None:
-        """Refuses a folder that another process writes into, and puts nothing into it."""
+def beside_finished(out: Path) -> str:
+    """Ends the run whose output is there whole, where it was stopped just before; says what else is left beside it.
+
+    Args:
+        out: An output that is known to be finished.
+
+    Returns:
+        Words for the user; empty where nothing is left.
+    """
+    folder = folder_of(out)
+    told = []
+    with suppress(InputError, OSError):
+        run = RunFolder(folder)
         try:
-            descriptor = os.open(self.folder / _LOCK, os.O_WRONLY)
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        try:
-            self._lock(descriptor)
+            if _has_noted(run, _OUT, out):
+                run.end(out)
         finally:
-            os.close(descriptor)
+            run.close()
+    if os.path.lexists(folder):
+        told.append(
+            f"{folder} is there beside {out}. It was neither read nor changed. If an earlier run left it, it is as "
+            f"private as the records: remove it. If it holds another paid run, move {out} away and pass --resume."
+        )
+    if os.path.lexists(left := next(ended_names(out))):
+        told.append(_as_private(left))
+    return " ".join(told)
 
-    def _lock(self, descriptor: int) -> None:
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(f"Another process writes into {self.folder.name} at this moment. Let it finish.") from None
 
-    def _require_own(self) -> None:
-        """Refuses to go on in a folder that another one took the name of."""
-        if not self.is_own():
-            raise InputError(
-                f"{self.folder} was moved, removed or replaced while this run wrote into it. What has that name now "
-                "was left as it is. What was charged stands: move this run's folder back, once that name is free, and "
-                "pass --resume."
-            )
-
-    def _file(self, name: str | int) -> Path:
-        self._require_own()
-        return self.folder / f"round-{name}"
-
-    @staticmethod
-    def _write(file: Path, text: bytes) -> None:
-        """Writes a file whole, and makes sure that it is on the disk."""
-        part = file.with_name(file.name + ".part")
-        with part.open("wb") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(part, file)
-        if hasattr(os, "O_DIRECTORY"):
-            folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+@contextmanager
+def naming_folder(out: Path) -> Iterator[None]:
+    """Where an output turns out not to be that of this request, says how to go on with the run beside it."""
+    try:
+        yield
+    except InputError as error:
+        if not os.path.lexists(folder_of(out)):
+            raise
+        raise InputError(
+            f"{error} {folder_of(out)} is there beside it and was neither read nor changed: to go on with the run in "
+            f"it, move {out} away, with {out.name}.run where there is one, and repeat the command of that run with "
+            "--resume."
+        ) from None
 
 
 def folder_of(out: Path) -> Path:
@@ -420,6 +430,41 @@ def require_place(
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
     return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows).encode("utf-8")
+
+
+def _file(name: str | int) -> str:
+    return f"round-{name}"
+
+
+def _has_noted(run: RunFolder, name: str, file: Path) -> bool:
+    """Whether a run noted that this is its output, or the certificate, before it wrote it."""
+    try:
+        noted = json.loads(run.read(_FINISHED) or b"{}")[name]
+    except (ValueError, KeyError, TypeError):
+        return False
+    return isinstance(noted, str) and noted == _hash_of_file(file)
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _hash_of_file(file: Path) -> str | None:
+    """The hash of what is in an output; ``None`` where it is no file that can be read."""
+    try:
+        return _hash(file.read_bytes()) if file.is_file() else None
+    except OSError:
+        return None
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "it was removed while this run was under way"
+    return error.strerror or str(error)
+
+
+def _as_private(left: Path) -> str:
+    return f"{left} is left of a run that is over. It is as private as the records: remove it."
 
 
 def _is_other(file: Path) -> bool:

@@ -179,15 +179,20 @@ def begins_as(opening: str | re.Pattern[bytes]) -> Callable[[Path], bool]:
     return lambda file: opening.match(_start_of(file)) is not None
 
 
-def place(whole: Path, file: Path) -> None:
+def place(whole: Path, file: Path, *, folder: int | None = None) -> None:
     """Moves a whole file to a name that nothing has.
+
+    Args:
+        whole: The file.
+        file: Its new name.
+        folder: Descriptor of the folder that ``whole`` is in, if it is named within it.
 
     Raises:
         FileExistsError: Something has it.
         OSError: It cannot be moved.
     """
     try:
-        os.link(whole, file)
+        os.link(whole, file, src_dir_fd=folder)
     except FileExistsError:
         raise
     except OSError as error:
@@ -195,9 +200,9 @@ def place(whole: Path, file: Path) -> None:
             raise
         # A file system without links: the name is taken first, so that nothing else is replaced.
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        os.replace(whole, file)
+        os.replace(whole, file, src_dir_fd=folder)
     else:
-        whole.unlink()
+        os.unlink(whole, dir_fd=folder)
 
 
 def _fresh(path: Path) -> tuple[Path, int]:

@@ -34,7 +34,7 @@ from sottovoce.experts.partition import Partition
 from sottovoce.experts.ray_engine import RayEngine
 from sottovoce.experts.reading import bare_scores, of_shape
 from sottovoce.experts.unit_sums import SumRule
-from sottovoce.files.checkpoint import Checkpoint, folder_of, require_place
+from sottovoce.files.checkpoint import Checkpoint, beside_finished, naming_folder, require_place
 from sottovoce.files.tables import ENDINGS
 from sottovoce.fitting.auto import AUTO, resolve
 from sottovoce.fitting.certificate import FitCertificate, note_of
@@ -667,6 +667,7 @@ def fit(
             raise ParameterError("resume", resume, "given with 'out': it goes on with a run that left its folder there")
         return fitting.run(on_units=on_units)
     if resume and (done := finished(fitting, Path(out))) is not None:
+        beside_finished(Path(out))
         return done
     with begun(fitting, Path(out), resume=resume) as checkpoint:
         return finish(fitting, checkpoint, on_units=on_units)
@@ -680,19 +681,19 @@ def finished(fitting: Fitting, out: Path) -> Fitted | None:
         out: The fitted file; or rows, whose certificate is beside them.
 
     Returns:
-        The fit in the file; ``None`` where there is no file, for rows no certificate beside it, or where a run has its
-        folder there.
+        The fit in the file; ``None`` where there is no file, or for rows no certificate beside it.
 
     Raises:
         InputError: The file cannot be read, was changed, or was fitted from other records or with other settings.
     """
-    if folder_of(out).exists() or not out.exists():
+    if not out.exists():
         return None
-    fitted = fitted_rows(out, fitting.task) if fitting.leaves_rows else Fitted.load(out)
-    if fitted is None:
-        return None
-    fitted.certificate.require_consistent(fitted.content_sha256)
-    fitting.require_own(fitted, str(out))
+    with naming_folder(out):
+        fitted = fitted_rows(out, fitting.task) if fitting.leaves_rows else Fitted.load(out)
+        if fitted is None:
+            return None
+        fitted.certificate.require_consistent(fitted.content_sha256)
+        fitting.require_own(fitted, str(out))
     return fitted
 
 
@@ -718,7 +719,7 @@ def begun(fitting: Fitting, out: Path, *, resume: bool) -> Iterator[Checkpoint]:
     try:
         yield checkpoint
     except BaseException:
-        if not resume and not fitting.was_charged(checkpoint.run_state):
+        if not fitting.was_charged(checkpoint.run_state):
             checkpoint.abandon()
         raise
     finally:

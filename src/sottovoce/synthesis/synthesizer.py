@@ -30,7 +30,7 @@ from sottovoce.errors import (
     SottoError,
 )
 from sottovoce.experts.batches import Batches
-from sottovoce.files.checkpoint import CERTIFICATE, Checkpoint, folder_of
+from sottovoce.files.checkpoint import CERTIFICATE, Checkpoint, naming_folder
 from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, make_decoder
@@ -131,6 +131,7 @@ class Synthesizer:
     Attributes:
         plan: What the run costs, by batch; settled here, before anything is read.
         labels: For each text of a round the index of its label.
+        missing: Numbers of rounds that were released before, are not in the folder, and were left out.
 
     Raises:
         InputError: Something given is not usable; nothing was charged.
@@ -179,6 +180,7 @@ class Synthesizer:
             order,
             writing if isinstance(writing, GenerationTemplate) else GenerationTemplate.of(writing),
         )
+        self.missing: list[int] = []
         self._randomness = randomness or SystemRandomness()
         require_secure(self._randomness, synthetic=records.synthetic)
         self._records = records.with_public_size() if self.adjacency.size_is_public else records
@@ -259,14 +261,15 @@ class Synthesizer:
             on_token: Called with the progress since the last call, in tokens of texts at their longest, each time that
                 the texts of a charge were released, and not before.
             redraw: Whether rounds that were cut off while they were drawn are charged again and drawn anew; else they
-                are left out.
+                are left out, and so are those that were released and are missing from the folder.
 
         Raises:
             BudgetExhaustedError: The run cannot be paid for, or what an interruption lost cannot be charged again;
                 nothing was charged and the model read nothing private.
             ModelError: The model failed. What was charged stands, and a run with a checkpoint can be resumed.
-            InputError: The run was charged for another request, for example because the model's isolation differs here.
-                Nothing more was charged.
+            InputError: The run was charged for another request, for example because the model's isolation differs here;
+                or a round that was released is missing from the folder, and ``redraw`` is set. Nothing more was
+                charged.
         """
         run_state = dict(checkpoint.run_state) if checkpoint else dict(run_state or self.new_run_state())
         standings = self._standing(run_state)
@@ -277,6 +280,8 @@ class Synthesizer:
             texts: Sequence[Mapping[str, Any]] | None = None
             if standing is not None and standing.left:
                 texts = checkpoint.load(newest.name, _saved_hash_of(standing.content)) if checkpoint else None
+                if texts is None and checkpoint:
+                    self._leave_out(checkpoint, number, redraw=redraw)
             elif standing is not None and standing.begun:
                 texts = self._noted(checkpoint, newest) if checkpoint else None
                 if texts is None and redraw:
@@ -501,6 +506,16 @@ class Synthesizer:
                 f"The model {self.model.name} failed on public prompts ({type(error).__name__}). {charged}"
             ) from error
 
+    def _leave_out(self, checkpoint: Checkpoint, number: int, *, redraw: bool) -> None:
+        """Refuses to go on without a round that was released and is not in the folder, unless it was said to."""
+        if redraw:
+            raise InputError(
+                f"Round {number} was released, and is missing from {checkpoint.folder} or was changed in it. It is "
+                "paid and is not drawn again: restore it from a copy of the folder, or pass --without-lost, which "
+                "leaves it out. Nothing more was charged."
+            )
+        self.missing.append(number)
+
     def _noted(self, checkpoint: Checkpoint, charge: _Charge) -> Sequence[Mapping[str, Any]] | None:
         """A charge that is whole on the disk and was not noted: it was drawn, so it is the draw that leaves."""
         loaded = checkpoint.found(charge.name)
@@ -646,17 +661,17 @@ def finished(writer: Synthesizer, out: Path) -> Certificate | None:
         out: The rows.
 
     Returns:
-        The certificate of the rows; ``None`` where they or their certificate are not there, or where a run has its
-        folder beside them.
+        The certificate of the rows; ``None`` where they or their certificate are not there.
 
     Raises:
         InputError: A file cannot be read, was changed, or is of another run.
     """
     proof = out.with_name(out.name + CERTIFICATE)
-    if folder_of(out).exists() or not (out.exists() and proof.exists()):
+    if not (out.exists() and proof.exists()):
         return None
-    certificate = Certificate.read(proof)
-    writer.require_own(certificate, read_written(out), str(out))
+    with naming_folder(out):
+        certificate = Certificate.read(proof)
+        writer.require_own(certificate, read_written(out), str(out))
     return certificate
 
 

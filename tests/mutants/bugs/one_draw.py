@@ -151,9 +151,9 @@ MUTANTS = [
     Mutant(
         "folder-known-by-its-name",
         "a run writes into the folder of another run that took the name of its own, and removes it",
-        "files/checkpoint.py",
-        "return self._own_lock is not None and os.path.samestat(self._own_lock, there)",
-        "return self._own_lock is not None",
+        "files/run_folder.py",
+        "return os.path.samestat(os.fstat(self._folder), path.lstat())",
+        "return path.exists()",
         ("tests/synthesis/test_checkpoint.py",),
     ),
     Mutant(

@@ -86,8 +86,8 @@ MUTANTS = [
         "output-replaces",
         "A whole file takes the place of whatever has its name.",
         "files/outputs.py",
-        "        os.link(whole, file)\n",
-        "        os.replace(whole, file)\n        return\n",
+        "        os.link(whole, file, src_dir_fd=folder)\n",
+        "        os.replace(whole, file, src_dir_fd=folder)\n        return\n",
         (*OUTPUTS, *RUNS),
     ),
     Mutant(
