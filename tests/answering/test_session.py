@@ -338,9 +338,11 @@ def test_a_method_without_a_guarantee_is_noted(tmp_path):
     assert "NO privacy guarantee" in release.statement
 
 
-@pytest.mark.parametrize(("method", "public"), [("zero-shot", ()), ("public-shots", None)])
+@pytest.mark.parametrize(("method", "public"), [("zero-shot", ()), ("public-shots", None), ("public-consensus", None)])
 def test_what_reads_no_record_opens_no_ledger(tmp_path, method, public):
     options = {} if public is None else {"public": public}
+    if method == "public-consensus":
+        options["embedder"] = FakeScorer()
     answers = answers_of(method=method, records=None, ledger=str(tmp_path / "notes.db"), **options)
     assert answers.ask("what of the card?", epsilon=1).terms.epsilon == 0.0
     assert (answers.balance, answers.ledger, (tmp_path / "notes.db").exists()) == (None, None, False)

@@ -21,7 +21,14 @@ from sottovoce.methods.answering.answerer import (
     registered_answerers,
 )
 from sottovoce.methods.answering.public import fixed_vocabulary, public_side
-from sottovoce.methods.answering.references import Coreset, FullContextAnswer, NearestToMean, ZeroShotAnswer, k_means
+from sottovoce.methods.answering.references import (
+    Coreset,
+    FullContextAnswer,
+    NearestToMean,
+    PublicConsensus,
+    ZeroShotAnswer,
+    k_means,
+)
 from sottovoce.methods.base import Price, Reads
 from sottovoce.models.base import WritingRequest
 from sottovoce.models.fake import FakeScorer, FakeWriter
@@ -144,7 +151,7 @@ def test_a_name_or_an_option_that_does_not_exist_is_refused_with_those_that_do()
 def test_references_say_what_they_are():
     free = {name for name, cls in registered_answerers().items() if cls.reads is Reads.NOTHING}
     open_ones = {name for name, cls in registered_answerers().items() if not cls.private}
-    assert free == {"zero-shot", "public-shots"}
+    assert free == {"zero-shot", "public-shots", "public-consensus"}
     assert open_ones == {"full-context", "nearest-to-mean", "coreset"}
     for name in free | open_ones:
         plan = make_answerer(name).plan(Price(1.0, 1e-6), setting())
@@ -168,6 +175,9 @@ def test_an_outcome_of_a_reference_is_what_it_says():
     vectors = np.array([worlds.vector_of(text) for text in texts])
     said = WrittenOutputs(texts, SWAP, RO, slots=4, vectors=vectors)
     source = SeededRandomness(1)
+    consensus = PublicConsensus().draw(setting(), None, side, source)
+    most_alike = max(range(len(side.candidates)), key=lambda place: sum(side.vectors @ side.vectors[place]))
+    assert PublicConsensus().finish(consensus, side) == side.candidates[most_alike]
     mean = NearestToMean().draw(setting(), said, side, source)
     assert NearestToMean().finish(mean, side) == "the card is lost"
     largest = Coreset(k=2).draw(setting(), said, side, source)

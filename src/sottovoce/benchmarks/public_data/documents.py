@@ -23,7 +23,7 @@ from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Meas
 from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.benchmarks.public_data.episode import ADJACENCY, DELTA, Episode, Size
 from sottovoce.benchmarks.public_data.scoring import MAIN, SCORES, cell_of, estimate, measured_with, scored, shown
-from sottovoce.benchmarks.public_data.table import FULL, MEAN, ONE, SHOTS, ZERO, chosen_pairs
+from sottovoce.benchmarks.public_data.table import CONSENSUS, FULL, MEAN, ONE, SHOTS, ZERO, chosen_pairs
 from sottovoce.benchmarks.public_data.worlds import IN, RECEIPTS, Pair, world_of
 from sottovoce.benchmarks.public_data.writers import KeptWriter, embedder_of, writer_of
 from sottovoce.experts.written import WrittenOutputs
@@ -64,9 +64,9 @@ def _key(episode: Episode) -> Key:
 
 def _answers(episode: Episode, asked: Sequence[Pair], epsilons: Sequence[float]) -> Iterator[tuple[Key, Sequence[str]]]:
     key = _key(episode)
-    for name, pool in ((ZERO, ""), (SHOTS, IN), (FULL, ""), (MEAN, IN)):
+    for name, pool in ((ZERO, ""), (SHOTS, IN), (CONSENSUS, IN), (FULL, ""), (MEAN, IN)):
         texts = [episode.answer(make_answerer(name), question, pool, None) for question, _ in asked]
-        yield replace(key, method=name, records=0 if name in (ZERO, SHOTS) else key.records), texts
+        yield replace(key, method=name, records=0 if name in (ZERO, SHOTS, CONSENSUS) else key.records), texts
     for epsilon in epsilons:
         its = replace(key, adjacency=ADJACENCY.value, epsilon=epsilon)
         yield replace(its, method=ESA.name), [episode.answer(ESA, question, IN, epsilon) for question, _ in asked]
@@ -115,7 +115,13 @@ def section(result: Result) -> ReportSection:
     """A table, utility against epsilon and leakage against epsilon."""
     (task,), epsilons = result.settings.tasks, result.settings.epsilons
     rows = []
-    for name, price in ((ZERO, "free"), (SHOTS, "free"), (FULL, "no guarantee"), (MEAN, "no guarantee")):
+    for name, price in (
+        (ZERO, "free"),
+        (SHOTS, "free"),
+        (CONSENSUS, "free"),
+        (FULL, "no guarantee"),
+        (MEAN, "no guarantee"),
+    ):
         rows.append([name, price, *(shown(cell_of(result, task, name, score)) for score in SCORES), "-", "-"])
     for name in (ESA.name, ONE):
         for epsilon in epsilons:
@@ -162,7 +168,7 @@ def _utility(result: Result, task: str) -> Figure:
         known = [(epsilon, span) for epsilon, span in zip(epsilons, spans, strict=True) if span]
         values, low, high = ([getattr(span, end) for _, span in known] for end in ("value", "low", "high"))
         lines.append(Series(name, [epsilon for epsilon, _ in known], values, low, high))
-    for name in (ZERO, SHOTS, FULL):
+    for name in (ZERO, SHOTS, CONSENSUS, FULL):
         cell = cell_of(result, task, name)
         if cell is not None:
             lines.append(Series(name, list(epsilons), [cell.mean] * len(epsilons), reference=True))

@@ -1,8 +1,8 @@
 """Long answers by every method: scores with public pairs of the same source, of another source, and without any.
 
-Beside the private methods stand the writer alone, the writer after public pairs, private pairs in one prompt without
-privacy, the mean without noise, and pairs that one private choice picked, at the price of one answer and at that of
-ten: both serve any number of questions.
+Beside the private methods stand the writer alone, the writer after public pairs, the public answer most like the
+others, private pairs in one prompt without privacy, the mean without noise, and pairs that one private choice picked,
+at the price of one answer and at that of ten: both serve any number of questions.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ from sottovoce.tasks import Query
 
 SIZE: Final = Size()
 ZERO, SHOTS, FULL, MEAN = "zero-shot", "public-shots", "full-context", "nearest-to-mean"
+CONSENSUS: Final = "public-consensus"
 ONE, ALL = "one choice, price of one answer", "one choice, price of 10 answers"
 SHORT: Final = 3
 """Private pairs in the one prompt of full context, for a writer that reads 512 tokens."""
@@ -120,6 +121,8 @@ def _answers(
     for pool in (IN, OUT):
         key = replace(own, method=SHOTS, option=pool)
         yield key, [episode.answer(make_answerer(SHOTS), question, pool, None) for question, _ in asked]
+        key = replace(key, method=CONSENSUS)
+        yield key, [episode.answer(make_answerer(CONSENSUS), question, pool, None) for question, _ in asked]
         key = replace(private, method=MEAN, option=pool)
         yield key, [episode.answer(make_answerer(MEAN), question, pool, None) for question, _ in asked]
     for epsilon in (*epsilons, None):
@@ -292,6 +295,7 @@ ASKED: Final[Mapping[str, tuple[tuple[str, str], tuple[str, str]]]] = {
     "Does top-k beat top-1?": (("sga top-k", IN), ("sga top-1", IN)),
     "Does the best private answer beat the writer alone?": ((BEST, IN), (ZERO, "")),
     "Does it beat free public pairs?": ((BEST, IN), (SHOTS, IN)),
+    "Does it beat the consensus of public answers, which is free?": ((BEST, IN), (CONSENSUS, IN)),
     "Does it beat one private choice at the price of one answer?": ((BEST, IN), (ONE, IN)),
 }
 """Question to the method, and its public pairs, that is asked about, and to those that it is compared with."""

@@ -1,7 +1,8 @@
 """References for long answers: what a private method is measured against.
 
-Guarantee   ``zero-shot`` and ``public-shots`` read no private record and cost nothing. The others have **none**: they
-            answer from private records without noise, and a ledger refuses them unless the owner allows it by name.
+Guarantee   ``zero-shot``, ``public-shots`` and ``public-consensus`` read no private record and cost nothing. The others
+            have **none**: they answer from private records without noise, and a ledger refuses them unless the owner
+            allows it by name.
 Sources     Public-data-assisted ICL; specification 5.7.2 (a coreset by k-means is covered by no budget), 8 (item 7).
 """
 
@@ -66,6 +67,28 @@ class PublicShots(_Reference):
 
     def finish(self, outcome: Outcome, public: PublicSide) -> str:
         return public.written()
+
+
+@final
+@register_answerer(
+    "public-consensus", summary="the public answer nearest to the mean of all of them, free", source="reference"
+)
+@dataclass(frozen=True)
+class PublicConsensus(_Reference):
+    """The public answer that is most like the others: what ``esa`` gives where the experts' mean is that of the public
+    answers. It tells what private records add to agreement among answers."""
+
+    reads: ClassVar[Reads] = Reads.NOTHING
+    needs: ClassVar[frozenset[str]] = frozenset({"Embedder", "pool"})
+
+    def draw(
+        self, setting: AnswerSetting, experts: WrittenOutputs | None, public: PublicSide, randomness: Randomness
+    ) -> Outcome:
+        return Outcome(self.name, {})
+
+    def finish(self, outcome: Outcome, public: PublicSide) -> str:
+        chosen = int(np.argmax(public.vectors @ public.vectors.sum(axis=0)))
+        return public.candidates[chosen]
 
 
 class _NonPrivate(_Reference):
