@@ -354,8 +354,8 @@ def _again(frontier: Frontier) -> Iterator[str]:
             of_task = dict.fromkeys(run["tasks"], int(run["seeds"]))
             seeds.setdefault((method, " and ".join(run["names"])), {}).update(of_task)
     alike: dict[tuple[str, tuple[tuple[str, int], ...]], list[str]] = {}
-    for (method, names), tasks in seeds.items():
-        alike.setdefault((names, tuple(sorted(tasks.items()))), []).append(method)
+    for (method, names), counts in seeds.items():
+        alike.setdefault((names, tuple(sorted(counts.items()))), []).append(method)
     usual = int(frontier.content["settings"]["seeds"])
     for (names, tasks), methods in alike.items():
         on = ", ".join(f"{task} ({count} seeds)" if count < usual else task for task, count in tasks)
