@@ -240,6 +240,44 @@ def test_of_more_seeds_than_the_file_has_the_first_count_and_files_with_more_are
     assert [row[3] for table in tables for row in table.rows] == ["3", "3"]
 
 
+def test_cells_that_were_not_measured_again_stay():
+    before = small()
+    wide = replace(before, settings=replace(before.settings, epsilons=(1.0, 4.0), records=(60, 240)))
+    others = [
+        replace(before.cells[3], key=replace(before.cells[3].key, records=60), values=(55.0, 57.0)),
+        replace(before.cells[3], key=replace(before.cells[3].key, epsilon=1.0), values=(45.0, 47.0)),
+    ]
+    grid = compact([replace(wide, cells=[*wide.cells, *others])])
+    found = Frontier(renewed(grid, [again(50.0, 52.0)]))
+
+    def values(records: int, epsilon: float):
+        return found.cell(("agnews", "own"), "class-means", records, BUNDLED, "replace-one", epsilon).values
+
+    assert [values(60, 4.0), values(240, 1.0), values(240, 4.0)] == [(55.0, 57.0), (45.0, 47.0), (50.0, 52.0)]
+    other = again(50.0, 52.0)
+    cells = [other.cells[0], replace(other.cells[1], key=replace(other.cells[1].key, epsilon=3.0))]
+    with pytest.raises(InputError, match="no epsilon 3"):
+        renewed(grid, [replace(other, settings=replace(other.settings, epsilons=(3.0,)), cells=cells)])
+
+
+def test_methods_that_have_a_model_write_have_a_table_of_their_own():
+    result = again(50.0)
+    cells = [replace(cell, values=cell.values[:1]) for cell in result.cells]
+    cells[1] = replace(cells[1], key=replace(cells[1].key, method="evolve"))
+    settings = replace(result.settings, methods=("evolve",), seeds=1)
+    grid = Frontier(renewed(compact([small()]), [replace(result, settings=settings, cells=cells)]))
+    assert (grid.fitters, grid.writing) == (["class-means", "choice"], ["evolve"])
+    section = section_of(grid)
+    assert not section.reading[0].startswith("Measured again")
+    (table,) = [table for table in section.tables if table.title == "Where a model writes"]
+    place = ("agnews", "own", "240", "4", "replace-one", BUNDLED, "1")
+    assert dict(zip(table.columns[7:], table.rows[0][7:], strict=True)) == {
+        "zero-shot": "60.0", "class-means": "70.0", "choice": "71.0", "evolve": "50.0"
+    }  # fmt: skip
+    assert table.rows[0][:7] == place
+    assert table.note.endswith("(--writer): embedded.")
+
+
 def test_what_changed_since_stands_on_the_page():
     grid = compact([small()])
     assert "Changed since" not in dict(section_of(Frontier(grid)).about)

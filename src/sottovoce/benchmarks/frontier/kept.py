@@ -20,6 +20,7 @@ from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.datasets import OWN, UNKNOWN
 from sottovoce.benchmarks.harness.experiment import ALREADY_NAMED, Cell, Key, Result
 from sottovoce.errors import InputError
+from sottovoce.methods.fitting.fitter import registered_fitters
 
 NAME: Final = "frontier"
 TITLE: Final = "What is a total budget worth, by the number of questions?"
@@ -81,13 +82,14 @@ def compact(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def renewed(grid: Mapping[str, Any], results: Iterable[Result]) -> dict[str, Any]:
-    """A compact file in which some methods were measured again, on the same draws.
+    """A compact file in which some methods were measured again, or for the first time, on the same draws.
 
-    Of a result with more seeds as many count as the file has. Each run keeps how the replaced figures stood beside
-    zero-shot.
+    Cells that were measured take the place of those before, and others stay. Of a result with more seeds as many count
+    as the file has. Each run keeps how the replaced figures stood beside zero-shot.
 
     Raises:
-        InputError: A result has other draws, which shows in what zero-shot answers, or sets that the file lacks.
+        InputError: A result has other draws, which shows in what zero-shot answers, or sets or prices that the file
+            lacks.
     """
     lines, runs, old = {_place(line): line for line in grid["lines"]}, list(grid["runs"]), Frontier(grid)
     for result in results:
@@ -99,13 +101,30 @@ def renewed(grid: Mapping[str, Any], results: Iterable[Result]) -> dict[str, Any
                 if before[: len(after)] != after:
                     raise InputError(f"Zero-shot on {line['t']!r} is not what it was: the result has other draws.")
             elif line["m"] not in REFERENCES:
-                lines[_place(line)] = line
+                lines[_place(line)] = _merged(lines.get(_place(line)), line, grid, again)
         methods = result.settings.methods
         before = {task: {name: old.beside(task, name) for name in methods} for task in result.settings.tasks}
         settings = {"methods": methods, "names": result.settings.names, "seeds": result.settings.seeds}
+        settings |= {"writer": result.settings.writer} if result.settings.writer else {}
         kept = {**settings, "before": before}
         runs += [{**run, **kept} for run in again["runs"]]
     return {**grid, "runs": runs, "lines": list(lines.values())}
+
+
+def _merged(
+    old: Mapping[str, Any] | None, new: Mapping[str, Any], grid: Mapping[str, Any], again: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A line in which the cells of a run with fewer numbers of records or prices take the place of those before."""
+    prices, asked = list(grid["settings"]["epsilons"]), again["settings"]["epsilons"]
+    if missing := [price for price in asked if price not in prices]:
+        raise InputError(f"The file has no epsilon {missing[0]:g}. It has {', '.join(f'{p:g}' for p in prices)}.")
+    rows = dict(zip(old["r"], old["v"], strict=True)) if old else {}
+    for records, values in zip(new["r"], new["v"], strict=True):
+        row = list(rows.get(records, [None] * len(prices)))
+        for price, found in zip(asked, values, strict=True):
+            row[prices.index(price)] = found
+        rows[records] = row
+    return {**new, "r": sorted(rows), "v": [rows[records] for records in sorted(rows)]}
 
 
 def _place(line: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -206,9 +225,16 @@ class Frontier:
 
     @cached_property
     def fitters(self) -> list[str]:
-        """Methods that pay once, in order."""
-        others = {*REFERENCES, *PER_ANSWER_NAMES}
+        """Methods that pay once and were measured in the whole grid, in order."""
+        others = {*REFERENCES, *PER_ANSWER_NAMES, *self.writing}
         return [name for name in dict.fromkeys(line["m"] for line in self.content["lines"]) if name not in others]
+
+    @cached_property
+    def writing(self) -> list[str]:
+        """Methods that pay once and have a model write, of which a few cells were measured, in order."""
+        kinds = registered_fitters()
+        names = dict.fromkeys(line["m"] for line in self.content["lines"])
+        return [name for name in names if name in kinds and kinds[name].writes]
 
     @cached_property
     def _cells(self) -> dict[tuple[Any, ...], Cell]:

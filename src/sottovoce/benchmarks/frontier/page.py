@@ -13,6 +13,7 @@ import argparse
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -66,6 +67,7 @@ def section_of(frontier: Frontier, others: Sequence[Frontier] = ()) -> ReportSec
         others: Files of further sets, or of more seeds, of which what was measured again is shown, too.
     """
     tables = [*_before_and_now([frontier, *others]), _by_questions(frontier), _by_pool(frontier)]
+    tables += [_written(frontier)] if frontier.writing else []
     for adjacency in frontier.adjacencies:
         tables += [_by_records(frontier, adjacency, epsilon) for epsilon in frontier.epsilons]
     figures = [figure for names in (OWN, UNKNOWN) if (figure := _figure(frontier, names))]
@@ -146,6 +148,38 @@ def _by_pool(frontier: Frontier) -> Table:
                 rows.append((*kind, str(records), *row))
     note = f"Total epsilon {epsilon:g} at delta {DELTA:g}, {adjacency}: what the public texts do."
     return Table("By the kind of pool", columns, rows, note)
+
+
+def _written(frontier: Frontier) -> Table:
+    """Methods that have a model write, in the cells where they were measured, beside others on the same seeds."""
+    beside = [name for name in frontier.fitters if name in ("choice", "class-means")]
+    columns = (
+        "task", "label names", "records", "total epsilon", "adjacency", "pool", "seeds", e.ZERO_SHOT, *beside,
+        *frontier.writing,
+    )  # fmt: skip
+    rows = []
+    for line in frontier.content["lines"]:
+        if line["m"] not in frontier.writing:
+            continue
+        kind, pool, adjacency = (line["t"], line["n"]), line["o"], line["a"]
+        for records in line["r"]:
+            for epsilon in frontier.epsilons:
+                place = (records, pool, adjacency, epsilon)
+                found = frontier.cell(kind, line["m"], *place)
+                if found is None:
+                    continue
+                seeds = len(found.values)
+                cells = [frontier.cell(kind, e.ZERO_SHOT)]
+                cells += [frontier.cell(kind, name, *place) for name in (*beside, *frontier.writing)]
+                texts = [str(replace(cell, values=cell.values[:seeds])) if cell else "" for cell in cells]
+                rows.append((*kind, str(records), f"{epsilon:g}", adjacency, pool, str(seeds), *texts))
+    runs = [run for run in frontier.content["runs"] if {*run.get("methods", ())} & {*frontier.writing}]
+    writers = dict.fromkeys(str(run.get("writer", "embedded")) for run in runs)
+    note = (
+        f"Percent right at delta {DELTA:g}, on the same seeds. One of these fits takes minutes, so that only these "
+        f"cells were measured. Model that writes (--writer): {', '.join(writers)}."
+    )
+    return Table("Where a model writes", columns, rows, note)
 
 
 def _before_and_now(frontiers: Sequence[Frontier]) -> list[Table]:
@@ -316,7 +350,7 @@ def _again(frontier: Frontier) -> Iterator[str]:
     """Which methods were measured again after a change, and where."""
     seeds: dict[tuple[str, str], dict[str, int]] = {}
     for run in frontier.content["runs"]:
-        for method in run.get("methods", ()):
+        for method in (name for name in run.get("methods", ()) if name in frontier.fitters):
             of_task = dict.fromkeys(run["tasks"], int(run["seeds"]))
             seeds.setdefault((method, " and ".join(run["names"])), {}).update(of_task)
     alike: dict[tuple[str, tuple[tuple[str, int], ...]], list[str]] = {}
