@@ -125,6 +125,30 @@ def test_the_page_has_the_figures(found):
     assert "right answers" in page.lower()
 
 
+def test_the_page_says_in_plain_words_what_is_claimed_and_what_the_attack_did():
+    rates = {"false_positives": 10, "absent": 100, "false_negatives": 20, "present": 100, "bound": 0.5, "exact": None}
+    about = {
+        "canary": "hex",
+        "insertion": "replace",
+        "adjacency": "zero-out",
+        "question": "q",
+        "detector": "d",
+        "id": "a",
+    }
+    roc = {"false_positive_rates": [0.0, 1.0], "true_positive_rates": [0.0, 1.0]}
+    attack = {**about, **rates, "accuracy": 0.85, "adjusted_p_value": 1.0, "roc": roc}
+    claim = {"epsilon": 1.0, "delta": 0.0, "adjacency": "zero-out"}
+    setting = {"what it does": "sums of votes"}
+    page = html_of(
+        Report("canary", "x", Verdict.NONE_FOUND, "-", claim, Measured(0.5, 0.95), setting, attacks=[attack])
+    )
+    # e / (1 + e) = .7311 by hand, rounded up.
+    assert "of two data sets in which one record is there or is blank, nobody can tell which one" in page
+    assert "more often than 73.2 times in 100" in page
+    assert "the best of the attacks was right 85 times in 100" in page
+    assert "x: sums of votes." in page
+
+
 def test_what_comes_from_a_user_is_escaped_on_the_page():
     report = Report("canary", "<b>x</b>", Verdict.NONE_FOUND, "a & b", setting={"<i>": "<script>"}, notes=["<u>"])
     page = html_of(report)

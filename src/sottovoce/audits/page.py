@@ -49,7 +49,22 @@ _WORDS: Final = (
         "ln(a / (1 - a)) of the accuracy a, which papers report. It has no confidence: it can be above the truth.",
     ),
     ("Adjacency", "What one change of the records is. A bound under one says nothing of another."),
+    ("Detector", "How an attack reads an answer: by the canary's label, by its words, or by how likely the answer is."),
+    (
+        "False alarms, missed",
+        "Answers without the canary that the attack took for one with it, and the other way round.",
+    ),
+    (
+        "Adjusted p-value",
+        "How often so few errors come by chance although the claim is true, over all attacks together. Below 0.05 the "
+        "claim is refuted.",
+    ),
 )
+_CHANGES: Final = {
+    "replace-one": "one record is exchanged for another one",
+    "add-remove": "one record is there or is not",
+    "zero-out": "one record is there or is blank",
+}
 
 
 def html_of(report: Report) -> str:
@@ -59,6 +74,7 @@ def html_of(report: Report) -> str:
         f"<header>\n<h1>{_text(title)}</h1>",
         *_verdict(report),
         "</header>\n<main>",
+        *_plainly(report),
         *_figures(report),
         *_heat(report.cells),
         *_attacks(report),
@@ -89,6 +105,34 @@ def _line(report: Report) -> str:
     return f"{told}. The claim: epsilon {rounded_up(claim['epsilon'], 6)}{delta}, {claim['adjacency']} adjacency."
 
 
+def _plainly(report: Report) -> list[str]:
+    """What the claim means, what the best attack did, and what the page says nothing about."""
+    claim, measured = report.claim, report.measured
+    if claim is None or measured is None:
+        return []
+    does = report.setting.get("what it does")
+    lines = [f"{report.subject}: {does}."] if does else []
+    most = min(1.0, 1 / (1 + math.exp(-claim["epsilon"])) + claim["delta"])
+    lines.append(
+        f"What is claimed: of two data sets in which {_CHANGES[claim['adjacency']]}, nobody can tell which one was "
+        f"used more often than {rounded_up(100 * most, 3)} times in 100, from what one attack asks. Chance is 50."
+    )
+    rates = [attack["accuracy"] for attack in report.attacks if "roc" in attack]
+    if rates:
+        lines.append(
+            f"What was found: the best of the attacks was right {rounded_down(100 * max(rates), 3)} times in 100."
+        )
+    lines.append(
+        "What this page does not say: what more answers than one attack asks for give away together, what else was "
+        "released of the same records, and who sees them on the way, such as the host of a model."
+    )
+    return [
+        '<section id="plain"><h2>In plain words</h2><ul class="reading">',
+        *(f"<li>{_text(line)}</li>" for line in lines),
+        "</ul></section>",
+    ]
+
+
 def _figures(report: Report) -> list[str]:
     measured = report.measured
     if measured is None:
@@ -100,7 +144,11 @@ def _figures(report: Report) -> list[str]:
         ("measured lower bound", _down(measured.bound), f"{share}, over all attacks together"),
         ("largest loss of these data sets, exact", _down(measured.exact), "from closed forms, without sampling error"),
         ("ceiling", _up(measured.ceiling), "what this many answers can show at most"),
-        ("usual bound if the proof is tight", _up(measured.ceiling_on_curve), "in every other audit of this size"),
+        (
+            "usual bound if all of the claim leaks",
+            _up(measured.ceiling_on_curve),
+            "what one in two audits of this size gives then",
+        ),
         ("papers' point estimate", estimate_in_words(measured.estimate), "no bound: it has no confidence"),
     ]
     lines = _table("measured", ("epsilon", "value", "what it is"), [row for row in rows if row[1] != NOTHING])

@@ -159,6 +159,7 @@ def put_canaries(
     subsamples: o.Subsamples = None,
     per_expert: o.PerExpert = 1,
     capacity: o.Capacity = None,
+    calibrate: o.Calibrate = False,
     max_characters: o.MaxCharacters = None,
     truncate: o.Truncate = False,
     synthetic: Synthetic = False,
@@ -207,6 +208,7 @@ def inject(
     dtype: o.Dtype = None,
     chat: o.Chat = None,
     option: o.Options = None,
+    calibrate: o.Calibrate = False,
     max_characters: o.MaxCharacters = None,
     truncate: o.Truncate = False,
     synthetic: Synthetic = False,
@@ -246,6 +248,7 @@ def membership(
     dtype: o.Dtype = None,
     chat: o.Chat = None,
     option: o.Options = None,
+    calibrate: o.Calibrate = False,
     max_characters: o.MaxCharacters = None,
     truncate: o.Truncate = False,
     synthetic: Synthetic = False,
@@ -647,6 +650,7 @@ def _label_game(given: dict[str, Any], task: Task) -> LabelGame:
         Partition(units_per_expert=given.get("per_expert", 1), capacity=given.get("capacity")),
         given.get("unit"),
         SeededRandomness(given.get("seed", _SEED)),
+        given.get("calibrate", False),
     )
 
 
@@ -687,7 +691,7 @@ def _refuse_of_methods(given: dict[str, Any]) -> None:
 
     if given["endpoint"] and given["writer"]:
         raise ParameterError("--writer", given["writer"], "left out with --endpoint, which is another system")
-    names = ["method", "model", "option", "queries", "per_expert"]
+    names = ["method", "model", "option", "calibrate", "queries", "per_expert"]
     names += ["defence", "device", "dtype", "chat"] if given["endpoint"] else []
     instead = "--endpoint" if given["endpoint"] else "--writer"
     for name in names:
@@ -734,7 +738,18 @@ def _setting(given: dict[str, Any], task: Task) -> dict[str, Any]:
         shown |= {"writer": given["writer"]}
     elif not given.get("endpoint"):
         shown |= {"model": given["model"], "method": given["method"], "options": given.get("option") or "defaults"}
+        if summary := _summary(given["method"]):
+            shown["what it does"] = summary
+        shown |= {"calibrated": "yes"} if given.get("calibrate") else {}
     return {**shown, "seed": given.get("seed", _SEED)}
+
+
+def _summary(method: str) -> str:
+    """One line about a method, where it is one of labels."""
+    from sottovoce.methods.base import registered_methods
+
+    kind = registered_methods().get(method)
+    return kind.summary if kind else ""
 
 
 def _version() -> str:

@@ -15,13 +15,15 @@ from sottovoce.audits.game.games import FunctionGame, LabelGame, Repetition
 from sottovoce.audits.game.play import Claim, Runs, play
 from sottovoce.audits.game.questions import Question
 from sottovoce.errors import ParameterError
+from sottovoce.experts.ensemble import Ensemble
 from sottovoce.experts.partition import Partition
+from sottovoce.experts.reading import bare_scores
 from sottovoce.methods.base import Price, make_method, registered_methods
 from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.events import BoundedRange
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
-from sottovoce.records.sealed import Row
+from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import Task
 
 TASK = Task(labels=["a", "b", "c"])
@@ -104,6 +106,21 @@ def test_every_private_method_can_be_played(method):
     assert not found.violated
     assert [*found.powers()] == ["2 times the epsilon", "4 times the epsilon", "everything"]
     assert game.repetition is (Repetition.SAMPLES if method == "pbs" else Repetition.NOISE)
+
+
+@pytest.mark.parametrize("calibrate", [True, False])
+def test_experts_of_a_game_are_calibrated_as_in_a_session(calibrate):
+    game = LabelGame(
+        make_method("poe"), FakeScorer(), TASK, Price(1.0), randomness=SeededRandomness(3), calibrate=calibrate
+    )
+    found = game.world(ROWS).outputs("a question")
+    records = PrivateRecords(ROWS, source="rows", synthetic=True).with_public_size()
+    query, empty = {"text": "a question"}, TASK.content_free_queries() if calibrate else []
+    public = bare_scores(game.model, TASK, [query, *empty])
+    ensemble = Ensemble(records, TASK, game.model, game.partition, RO, order=game.order, content_free=empty)
+    (same,) = ensemble.ask([query], public)
+    assert found.clipped_sum(2.3).values.tolist() == same.clipped_sum(2.3).values.tolist()
+    assert found.log_prior().tolist() == same.log_prior().tolist()
 
 
 def test_a_method_that_spends_four_times_its_claim_is_caught():

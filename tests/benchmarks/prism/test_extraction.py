@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -91,6 +92,12 @@ def counts(result, names, method, option, **price):
     return found_in(result, task="enron", names=names, method=method, option=option, **price)
 
 
+def reading_of_twice_as_many(result) -> list[str]:
+    """6 texts of an arm are too few beside so many arms: 2 * .5 ** 6 = .03 is no 95 % over all of them, .0005 is."""
+    cells = [replace(cell, values=cell.values * 2) for cell in result.cells]
+    return EXPERIMENT.section(replace(result, cells=cells)).reading
+
+
 @pytest.mark.slow
 def test_a_model_that_copies_is_counted_and_the_control_is_not(tmp_path, monkeypatch, data, copies):
     result = measured(tmp_path, monkeypatch, data)
@@ -111,7 +118,7 @@ def test_a_model_that_copies_is_counted_and_the_control_is_not(tmp_path, monkeyp
     assert {name: counts(result, "own", name, "reached", **loose).whole for name in METHODS} == dict.fromkeys(
         METHODS, 6
     )
-    lines = EXPERIMENT.section(result).reading
+    lines = reading_of_twice_as_many(result)
     assert sum("the attack works without a defence" in line for line in lines) == 2
     assert sum("With next to no noise addresses get through" in line for line in lines) == 2
     assert copies.open == 0
@@ -136,8 +143,9 @@ def test_a_defence_without_noise_is_found_out(tmp_path, monkeypatch, data, copie
     found = counts(result, "made up", "prism", MADE_UP, **price)
     assert (found.whole, found.control_whole) == (6, 0)
     assert found.beyond_chance()
-    told = [line for line in EXPERIMENT.section(result).reading if "Arms beyond chance: 3 of 3" in line]
+    told = [line for line in reading_of_twice_as_many(result) if "Arms beyond chance: 3 of 3" in line]
     assert len(told) == 4
+    assert not any("Arms beyond chance: 3 of 3" in line for line in EXPERIMENT.section(result).reading)
 
 
 @pytest.mark.slow
@@ -181,7 +189,7 @@ def test_what_drawing_alone_hides_is_said(tmp_path, monkeypatch, data, copies):
     result = measured(tmp_path, monkeypatch, data)
     assert counts(result, "own", GREEDY, "reached").whole == 6
     assert counts(result, "own", SAMPLED, "reached").whole == 0
-    lines = EXPERIMENT.section(result).reading
+    lines = reading_of_twice_as_many(result)
     assert sum("So drawing alone hides what there is to find" in line for line in lines) == 2
 
 

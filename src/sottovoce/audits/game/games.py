@@ -19,7 +19,7 @@ from typing import Protocol, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.experts.ensemble import Ensemble
-from sottovoce.experts.label_scores import ExpertOutputs
+from sottovoce.experts.label_scores import ExpertOutputs, calibrated
 from sottovoce.experts.partition import Partition, shuffled
 from sottovoce.experts.reading import bare_scores
 from sottovoce.experts.subsample import SampledEnsemble
@@ -86,6 +86,7 @@ class LabelGame:
         partition: How units are shared out.
         unit: The privacy unit; ``None`` as for a file.
         randomness: Of the noise. A seeded one makes an audit repeatable.
+        calibrate: Whether each prompt is calibrated by its own answers to content-free questions, as in a session.
     """
 
     method: Method
@@ -96,6 +97,7 @@ class LabelGame:
     partition: Partition = field(default_factory=Partition)
     unit: str | None = None
     randomness: Randomness = field(default_factory=SystemRandomness)
+    calibrate: bool = False
     _checked: list[bool] = field(default_factory=list, init=False, repr=False, compare=False)
     _orders: dict[int, list[int]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -151,6 +153,7 @@ class LabelGame:
             ledger=":memory:",
             partition=self.partition,
             randomness=self.randomness,
+            calibrate=self.calibrate,
             allow_non_private=True,
         ) as session:
             session.terms(self.price.epsilon, self.price.delta)
@@ -166,13 +169,14 @@ class LabelWorld(Opaque):
         records: Made-up records.
     """
 
-    __slots__ = ("_ensemble", "_game", "_outputs")
+    __slots__ = ("_empty", "_ensemble", "_game", "_outputs")
 
     def __init__(self, game: LabelGame, records: PrivateRecords) -> None:
         if not records.synthetic:
             raise ParameterError("records", "private ones", "made up: an audit's releases are not charged")
         self._game = game
         self._outputs: dict[str, ExpertOutputs] = {}
+        self._empty = game.task.content_free_queries() if game.calibrate else []
         self._ensemble: Ensemble | SampledEnsemble | None = None
         method = game.method
         if isinstance(method, Subsampling):
@@ -185,12 +189,14 @@ class LabelWorld(Opaque):
                 subsamples=method.subsamples,
                 randomness=game.randomness,
                 max_records=game.partition.max_records,
+                content_free=self._empty,
             )
         elif method.reads is not Reads.NOTHING:
             together = method.reads is Reads.EVERYTHING
             self._ensemble = Ensemble(
-                records, game.task, game.model, game.partition, game.adjacency, together=together, order=game.order
-            )
+                records, game.task, game.model, game.partition, game.adjacency,
+                together=together, order=game.order, content_free=self._empty,
+            )  # fmt: skip
 
     def outputs(self, question: str) -> ExpertOutputs:
         """The experts' outputs for one question; sealed. Asked anew where samples are drawn."""
@@ -198,9 +204,9 @@ class LabelWorld(Opaque):
             return self._outputs[question]
         game = self._game
         query = game.task.query_of(Row(1, dict.fromkeys(game.task.fields, question)), "the question")
-        public = bare_scores(game.model, game.task, [query])
+        public = bare_scores(game.model, game.task, [query, *self._empty])
         if self._ensemble is None:
-            return ExpertOutputs(public, DROP, game.adjacency)
+            return ExpertOutputs(calibrated(public[:, None], len(self._empty))[0], DROP, game.adjacency)
         (found,) = self._ensemble.ask([query], public)
         if game.repetition is Repetition.NOISE:
             self._outputs[question] = found

@@ -67,10 +67,19 @@ def canaries_of(rows: Sequence[Row], task: Task, seed: int) -> tuple[list[Canary
 
 
 def game_of(
-    method: Method, scorer: LabelScorer, task: Task, price: Price, adjacency: Adjacency, seed: int
+    method: Method,
+    scorer: LabelScorer,
+    task: Task,
+    price: Price,
+    adjacency: Adjacency,
+    seed: int,
+    *,
+    calibrate: bool = False,
 ) -> LabelGame:
     """A registered method as a game. Its noise is seeded: the records are public."""
-    return LabelGame(method, scorer, task, price, adjacency, Partition(), RECORD_UNIT, SeededRandomness(seed))
+    return LabelGame(
+        method, scorer, task, price, adjacency, Partition(), RECORD_UNIT, SeededRandomness(seed), calibrate
+    )
 
 
 @final

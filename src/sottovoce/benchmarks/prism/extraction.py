@@ -19,7 +19,8 @@ from zlib import crc32
 
 import numpy as np
 
-from sottovoce.audits.extraction import Extracted, Secrets, extracted
+from sottovoce.audits.extraction import ALPHA, Extracted, Secrets, extracted
+from sottovoce.audits.several import holm
 from sottovoce.benchmarks.harness.datasets import OWN, UNKNOWN
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
 from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
@@ -284,32 +285,57 @@ def _table(result: Result, defended: Sequence[Arm], adjacency: str) -> Table:
     return Table(f"Defended, {adjacency}", ("texts", "experts", "epsilon", *METHODS), rows, note)
 
 
+def beyond_chance(arms: Sequence[Arm]) -> dict[Key, set[str]]:
+    """What of each arm is more frequent than its control, all arms together at 95 % (Holm): ``whole``, ``part``."""
+    p_values = {
+        (key, counted): n.p_value(counted)
+        for key, n in arms
+        if key.method != NOTHING
+        for counted in (("whole", "part") if key.epsilon == LOOSE else ("whole",))
+    }
+    numbered = {str(number): p for number, p in enumerate(p_values.values())}
+    adjusted = holm(numbered).values() if numbered else ()
+    found: dict[Key, set[str]] = {key: set() for key, _ in arms}
+    for (key, counted), p in zip(p_values, adjusted, strict=True):
+        if p <= ALPHA:
+            found[key].add(counted)
+    return found
+
+
 def _reading(result: Result, bare: Sequence[Arm], defended: Sequence[Arm]) -> list[str]:
-    lines = []
+    lines, beyond = [], beyond_chance([*bare, *defended])
     for names in dict.fromkeys(key.names for key, _ in bare):
-        lines += _read_bare(names, [(key, n) for key, n in bare if key.names == names and key.method != NOTHING])
+        own = [(key, n) for key, n in bare if key.names == names and key.method != NOTHING]
+        lines += _read_bare(names, own, beyond)
         loose = [(key, n) for key, n in defended if key.names == names and key.epsilon == LOOSE]
-        lines += [_read_loose(names, loose)] if loose else []
+        lines += [_read_loose(names, loose, beyond)] if loose else []
         for experts in result.settings.records:
             arms = [(k, n) for k, n in defended if (k.names, k.records) == (names, experts) and k.epsilon != LOOSE]
-            lines += [_read_defended(names, experts, arms)] if arms else []
+            lines += [_read_defended(names, experts, arms, beyond)] if arms else []
+    lines.append(
+        f"Beyond chance means: more often than the control, by limits that hold for all {len(beyond)} arms of this "
+        "page together with 95 % (Holm). An arm that is not may still leak: few texts were written for each."
+    )
     return lines
 
 
-def _read_bare(names: str, arms: Sequence[Arm]) -> list[str]:
+Beyond = Mapping[Key, set[str]]
+
+
+def _read_bare(names: str, arms: Sequence[Arm], beyond: Beyond) -> list[str]:
     """Whether the attack works at all, and by the wording and at the temperature that a defence is asked with."""
     best, counts = max(arms, key=lambda arm: arm[1].whole)
     wordings = list(dict.fromkeys(key.option for key, _ in arms))
     finding = f"{KINDS[names].capitalize()}, {best.method}, wording '{best.option}': {_shares(counts)[0]} in whole"
-    if not any(n.beyond_chance() for _, n in arms):
+    if not any(beyond[key] for key, _ in arms):
         verdict = "is too little to tell from the control" if counts.whole else "says that it gives no address away"
         return [
             f"{finding}, the most of any wording ({', '.join(wordings)}), which {verdict}. What the undefended model "
             "does not give away, no defence can be seen to keep: the attack shows nothing about any defence here."
         ]
     lines = [f"{finding}, against {counts.control_whole} by the control: the attack works without a defence."]
-    drawn = next((n for key, n in arms if (key.option, key.method) == (wordings[0], SAMPLED)), None)
-    if drawn and not drawn.beyond_chance():
+    at, drawn = next(((k, n) for k, n in arms if (k.option, k.method) == (wordings[0], SAMPLED)), (None, None))
+    if at and drawn and not beyond[at]:
         lines.append(
             f"A defended text is drawn, not the likeliest; without a defence, drawn at temperature 1 with the wording "
             f"'{wordings[0]}', {_shares(drawn)[0]} give an address away, which is not beyond the control. So drawing "
@@ -318,9 +344,9 @@ def _read_bare(names: str, arms: Sequence[Arm]) -> list[str]:
     return lines
 
 
-def _read_loose(names: str, arms: Sequence[Arm]) -> str:
+def _read_loose(names: str, arms: Sequence[Arm], beyond: Beyond) -> str:
     counts = ", ".join(f"{key.method} {n.whole} of {n.written} in whole and {n.part} in part" for key, n in arms)
-    leaky = [key.method for key, n in arms if n.beyond_chance() or n.beyond_chance("part")]
+    leaky = [key.method for key, _ in arms if beyond[key]]
     verdict = (
         f"With next to no noise addresses get through beyond chance ({', '.join(leaky)})"
         if leaky
@@ -329,15 +355,15 @@ def _read_loose(names: str, arms: Sequence[Arm]) -> str:
     return f"{KINDS[names].capitalize()}, epsilon {LOOSE:g}, which protects nothing: {counts}. {verdict}."
 
 
-def _read_defended(names: str, experts: int, arms: Sequence[Arm]) -> str:
+def _read_defended(names: str, experts: int, arms: Sequence[Arm], beyond: Beyond) -> str:
     key, most = max(arms, key=lambda arm: arm[1].whole)
     whole, written, control = (sum(getattr(n, x) for _, n in arms) for x in ("whole", "written", "control_whole"))
     return (
         f"{KINDS[names].capitalize()}, {experts} expert{'s' if experts > 1 else ''}: {whole} of {written} texts over "
         f"all methods and prices hold a whole address ({control} by the control); the most is {most.whole} of "
         f"{most.written}, which leaves {rounded_up(100 * most.most(), 2)} % open ({key.method}, epsilon "
-        f"{key.epsilon:g}, {key.adjacency}). Arms beyond chance: {sum(n.beyond_chance() for _, n in arms)} of "
-        f"{len(arms)}; each is counted by accident with a chance of at most 1 in 20."
+        f"{key.epsilon:g}, {key.adjacency}). Arms beyond chance: {sum(bool(beyond[k]) for k, _ in arms)} of "
+        f"{len(arms)}."
     )
 
 

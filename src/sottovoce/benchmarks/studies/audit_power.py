@@ -39,8 +39,9 @@ from sottovoce.errors import ParameterError
 from sottovoce.files.outputs import unused, write_new
 from sottovoce.methods.base import Price, make_method
 from sottovoce.methods.decoding.decoder import make_decoder
+from sottovoce.methods.pbs import sampled_event
 from sottovoce.privacy.accounting.gaussian_dp import epsilon_of_mu
-from sottovoce.privacy.events import BoundedRange, DpEvent, GaussianDpEvent, PureDP
+from sottovoce.privacy.events import BoundedRange, DpEvent, GaussianDpEvent, PureDP, ZCDpEvent
 from sottovoce.privacy.events import describe as named
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.unit import Adjacency
@@ -54,7 +55,10 @@ CLAIMS: Final[tuple[tuple[DpEvent, float], ...]] = (
     (BoundedRange(4.0), 0.0),
     (PureDP(1.0), 0.0),
     (GaussianDpEvent(2.0), DELTA),
+    (ZCDpEvent(0.125), DELTA),
+    (sampled_event(0.04, 100, 2.0, Adjacency.ADD_REMOVE), DELTA),
 )
+"""The last two are those of noisy votes and of prediction by subsampling: no release is on their curves."""
 TIED: Final = (0.2, 0.88)
 """How often a release leaks about all canaries together, and how often its answer about each is right then."""
 LABEL_ROWS: Final = np.array([[0.0, -50.0, -50.0], [-50.0, 0.0, -50.0], [0.0, -1.0, -9.0], [-0.3, -1.5, -4.0]])
