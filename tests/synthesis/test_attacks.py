@@ -272,6 +272,7 @@ def charges_of(desk):
     return len(of_kind(desk.folder / "notes.db", "reserve"))
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("method", ["invisible-ink", "choice"])
 def test_rows_that_are_finished_are_not_paid_again_where_their_folder_was_half_removed(desk, monkeypatch, method):
     words = TERMS_OF_COMMAND

@@ -298,6 +298,19 @@ def test_a_finished_run_that_is_stopped_as_its_folder_is_removed_is_no_interrupt
         resumed(tmp_path)
 
 
+def test_an_output_that_a_run_noted_is_its_own_where_it_would_be_written_otherwise_now(tmp_path, monkeypatch):
+    first = begun(tmp_path)  # another version of what writes a format, say
+    stopping(monkeypatch, "end")
+    with pytest.raises(StopError):
+        first.finish(ROWS, "{}")
+    monkeypatch.undo()
+    first.close()
+    before = first.out.read_bytes()
+    resumed(tmp_path).finish(ROWS[:1], "{ }")
+    assert first.out.read_bytes() == before
+    assert not first.folder.exists()
+
+
 def test_a_folder_that_cannot_be_removed_is_named_as_it_is_called_then(tmp_path):
     first = begun(tmp_path)
     (first.folder / "of the user").mkdir()

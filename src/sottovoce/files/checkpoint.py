@@ -252,12 +252,13 @@ class Checkpoint:
                 f"{self.folder} was moved, removed or replaced while this run was under way. What has that name now "
                 "was left as it is, and no output was written."
             )
-        for file, text in files.values():
-            if os.path.lexists(file) and _hash_of_file(file) != _hash(text):
+        for name, (file, text) in files.items():
+            own = _hash(text) == _hash_of_file(file) or _has_noted(self._run, name, file)
+            if os.path.lexists(file) and not own:
                 raise self._is_another(file)
         try:
             self._run.remove(_LAST_ROOM)
-            hashes = {name: _hash(text) for name, (_, text) in files.items()}
+            hashes = {name: _hash_of_file(file) or _hash(text) for name, (file, text) in files.items()}
             self._run.write(_FINISHED, json.dumps(hashes).encode("utf-8"))
             if note is not None:
                 note()
