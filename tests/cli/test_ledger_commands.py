@@ -8,7 +8,15 @@ import sqlite3
 import pytest
 
 from sottovoce.cli import run
+from sottovoce.models.fake import FakeScorer, FakeStepper
 from sottovoce.privacy.ledger import caps
+from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.randomness import SeededRandomness
+from sottovoce.records.sealed import PrivateRecords, Row
+from sottovoce.session import PrivateICL
+from sottovoce.synthesis.config import SynthesisConfig
+from sottovoce.synthesis.synthesizer import Synthesizer
+from sottovoce.tasks import Task
 
 LABELS = "billing,fraud,shipping"
 
@@ -271,3 +279,33 @@ def test_a_sum_that_is_no_number_is_named_by_recompute(desk, column):
     connection.close()
     code, _, err = desk.run("ledger", "recompute", desk.ledger)
     assert (code, f"{column} is 'x'" in " ".join(err.split())) == (2, True)
+
+
+def _answers(**given):
+    session = PrivateICL(task=Task(labels=LABELS.split(",")), model=FakeScorer(), **given)
+    list(session.classify(["one", "two"], epsilon=0.5))
+
+
+def _texts(**given):
+    writer = Synthesizer(
+        writing=Task(labels=LABELS.split(",")[:2]), order=SynthesisConfig(1, 4, experts=2), epsilon=1, delta=1e-7,
+        model=FakeStepper(), **given,
+    )  # fmt: skip
+    assert sum(1 for _ in writer.rounds()) == 1
+
+
+@pytest.mark.parametrize(("releases", "count"), [(_answers, 2), (_texts, 1)])
+@pytest.mark.parametrize("seeded", [False, True])
+def test_releases_with_noise_from_a_seed_are_counted_and_nothing_is_promised_of_them(desk, releases, count, seeded):
+    made_up = [Row(i, {"text": f"note {i}", "label": LABELS.split(",")[i % 2]}) for i in range(6)]
+    releases(
+        records=PrivateRecords(made_up, source="made up", synthetic=True),
+        budget=Budget(8, 1e-6),
+        ledger=desk.ledger,
+        randomness=SeededRandomness(1) if seeded else None,
+    )
+    assert (desk.show()["seeded_releases"], desk.show()["answers"]) == (count * seeded, count)
+    code, out, _ = desk.run("ledger", "show", desk.ledger)
+    said = f"without a guarantee: 0 allowed by name, 0 with isolation not verified, {count} with noise from a seed"
+    assert (code, said in out, "The budget does NOT cover" in out) == (0, seeded, seeded)
+    assert ("everything released stays within each budget" in out) is not seeded

@@ -39,6 +39,10 @@ CURRENCIES = (
     "tests/privacy/ledger/test_caps.py::test_a_cap_on_record_in_another_currency_is_noted_and_admits_nothing",
 )
 RACES = ("tests/survival/test_races.py::test_sixteen_processes_fill_a_cap_exactly",)
+_SEEDED = (
+    "tests/cli/test_ledger_commands.py::"
+    "test_releases_with_noise_from_a_seed_are_counted_and_nothing_is_promised_of_them"
+)
 
 MUTANTS = [
     Mutant(
@@ -278,5 +282,21 @@ MUTANTS = [
         '        if _budget(story, data_set).currency != self._currency[entry["data_set"]]:\n'
         '            self._wrong(entry, "gives a cap in another currency")\n',
         CURRENCIES,
+    ),
+    Mutant(
+        "seeded-answers-are-not-noted",
+        "answers with noise from a seed count as covered by the budget",
+        "session.py",
+        "        if terms.seeded:\n",
+        "        if False:\n",
+        (_SEEDED,),
+    ),
+    Mutant(
+        "seeded-releases-are-not-counted",
+        "a balance says that everything stays within the budget where noise came from a seed",
+        "privacy/ledger/ledger.py",
+        "seeded=seeded.get(row.id, 0)",
+        "seeded=0",
+        (_SEEDED,),
     ),
 ]

@@ -187,6 +187,8 @@ def _quoted(text: str) -> str:
 
 NOT_VERIFIED_NOTE: Final = "isolation not verified"
 """Stands in the note of a charge whose model was not shown to keep experts apart."""
+SEEDED_NOTE: Final = "seeded: no guarantee"
+"""Ends the note of a charge whose noise came from a seeded source, for tests on made-up records."""
 
 
 @final

@@ -33,7 +33,7 @@ from sottovoce.privacy.ledger.caps import (
 )
 from sottovoce.privacy.ledger.database import Database
 from sottovoce.privacy.ledger.file import LedgerFile
-from sottovoce.privacy.ledger.history import Entry, History, append, carry_out, read_entries, read_history
+from sottovoce.privacy.ledger.history import SEEDED_NOTE, Entry, History, append, carry_out, read_entries, read_history
 from sottovoce.privacy.ledger.identity import Identity
 from sottovoce.privacy.ledger.location import IN_MEMORY, Address
 from sottovoce.privacy.ledger.registry import first_budgets, note_first, prepare, refuse_second, remember
@@ -219,7 +219,8 @@ class Ledger:
         """The balance of every data set of this ledger, with its callers and groups."""
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(DATA_SET).order_by(DATA_SET.c.id)).all()
-            return [balance_of(row, caps=caps_within(connection, row.id)) for row in rows]
+            seeded = _seeded(connection)
+            return [balance_of(row, caps=caps_within(connection, row.id), seeded=seeded.get(row.id, 0)) for row in rows]
 
     def history(self) -> list[dict[str, Any]]:
         """Every entry, oldest first."""
@@ -390,3 +391,10 @@ def _required(budget: Budget | None, name: str) -> Budget:
             "--budget 8,1e-6."
         )
     return budget
+
+
+def _seeded(connection: sa.Connection) -> dict[int, int]:
+    """Of every data set, how many charges were noted to have noise from a seed."""
+    query = sa.select(ENTRY.c.data_set, sa.func.count()).where(ENTRY.c.kind == "reserve")
+    query = query.where(ENTRY.c.detail.contains(f', {SEEDED_NOTE}"', autoescape=True)).group_by(ENTRY.c.data_set)
+    return {int(data_set): int(count) for data_set, count in connection.execute(query)}
