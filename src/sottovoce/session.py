@@ -29,7 +29,7 @@ from sottovoce.models.registry import load_scorer
 from sottovoce.parameters import Able, Kind
 from sottovoce.planner.answering import AUTO, resolve_answering
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
-from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE, Balance
+from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE, SEEDED_NOTE, Balance
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.known_records import require_public
 from sottovoce.privacy.ledger.ledger import Account, Ledger, Reservation, require_release_id
@@ -388,6 +388,7 @@ class PrivateICL:
         note = self._note(terms)
         if terms.isolation is Isolation.NOT_VERIFIED:
             note += f", {NOT_VERIFIED_NOTE}"
+        note += f", {SEEDED_NOTE}" if terms.seeded else ""
         return [Reservation(release_id, terms.event, note) for release_id in ids]
 
     def _note(self, terms: Guarantee) -> str:

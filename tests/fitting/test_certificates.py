@@ -11,7 +11,7 @@ import pytest
 
 from fitting.worlds_of_fits import RHO, fitting, records
 from sottovoce.errors import InputError, ParameterError
-from sottovoce.fitting.certificate import FORMAT, SEEDED, FitCertificate
+from sottovoce.fitting.certificate import FORMAT, FitCertificate
 from sottovoce.methods.fitting.fitter import FitSetting, make_fitter, registered_fitters
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer
@@ -19,6 +19,7 @@ from sottovoce.parameters import Root, WorkedOut, limits_of
 from sottovoce.privacy.checks import canonical
 from sottovoce.privacy.event_json import event_to_json
 from sottovoce.privacy.events import ApproximateDP, GaussianDpEvent
+from sottovoce.privacy.ledger.history import SEEDED_NOTE
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.release import figures_of
@@ -213,7 +214,7 @@ def test_seeded_noise_has_no_guarantee_and_says_so():
     certificate = fitted.certificate
     assert "NO privacy guarantee" in certificate.statement
     assert (figures_of(certificate)["epsilon"], "no privacy guarantee" in repr(fitted)) == (None, True)
-    assert SEEDED in certificate.note
+    assert SEEDED_NOTE in certificate.note
     found = holds(certificate, (certificate, one.ledger), records=records(synthetic=True))
     assert found == [True] * 5 + [False] + [True] * 6
 

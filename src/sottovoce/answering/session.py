@@ -43,7 +43,7 @@ from sottovoce.models.text_embedding import load_embedder
 from sottovoce.parameters import Able, Kind, Number
 from sottovoce.planner.long_answers import AUTO, resolve_long_answer
 from sottovoce.privacy.ledger.account import require_release_id
-from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE, Balance
+from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE, SEEDED_NOTE, Balance
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.known_records import require_public
 from sottovoce.privacy.ledger.ledger import Account, Ledger, Reservation
@@ -625,7 +625,10 @@ class PrivateAnswers:
 
     def _note(self, plan: AnswerPlan) -> str:
         note = f"{self.method.name}, {self.writer.name}, change {plan.setting.change.name}"
-        return note if self.isolation.holds or not self.method.private else f"{note}, {NOT_VERIFIED_NOTE}"
+        if not self.method.private:
+            return note
+        note += "" if self.isolation.holds else f", {NOT_VERIFIED_NOTE}"
+        return note if self._randomness.secure else f"{note}, {SEEDED_NOTE}"
 
     def _prompts(self, setting: AnswerSetting) -> str:
         """What experts' prompts hold, in words."""

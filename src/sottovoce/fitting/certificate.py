@@ -21,7 +21,7 @@ from sottovoce.models.base import Isolation
 from sottovoce.privacy.checks import Check, asked_hash, canonical, point_of, require_same_event
 from sottovoce.privacy.event_json import event_to_json
 from sottovoce.privacy.events import DpEvent
-from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE
+from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE, SEEDED_NOTE
 from sottovoce.privacy.ledger.secret import RECORDS, data_hash, secrets_of
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.scope import OF_A_FIT, scope_of
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from sottovoce.records.sealed import PrivateRecords
 
 FORMAT: Final = 1
-SEEDED: Final = "seeded: no guarantee"
 _UNREADABLE: Final = (SottoError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 _SLACK: Final = 1 + 1e-9
 """Figures are recomputed in floating point."""
@@ -402,7 +401,7 @@ def run_of(release_id: str) -> str:
 def note_of(method: str, model: str, change: str, *, isolated: bool, seeded: bool) -> str:
     """What the ledger notes of a fit; public."""
     note = f"fit, {method}, {model}, change {change}" + ("" if isolated else f", {NOT_VERIFIED_NOTE}")
-    return note + (f", {SEEDED}" if seeded else "")
+    return note + (f", {SEEDED_NOTE}" if seeded else "")
 
 
 def statement_of(

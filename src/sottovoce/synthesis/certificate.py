@@ -37,7 +37,7 @@ from sottovoce.privacy.checks import (
 )
 from sottovoce.privacy.event_json import event_from_json, event_to_json
 from sottovoce.privacy.events import SelfComposedDpEvent
-from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE
+from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE, SEEDED_NOTE
 from sottovoce.privacy.ledger.secret import RECORDS, data_hash, secrets_of
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.scope import OF_A_FILE, scope_of
@@ -54,7 +54,6 @@ _WITHOUT_REQUEST: Final = 1
 """Format of certificates that do not say what was asked for."""
 _ID: Final = re.compile(r"(?P<run>[0-9a-f]+)-[1-9][0-9]*(?:\.[1-9][0-9]*)?")
 _OF_METHOD: Final = "method's "
-_SEEDED: Final = "seeded: no guarantee"
 _UNREADABLE: Final = (SottoError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 MIXED: Final = "mixed"
 """Said of texts that a model wrote which is not known to keep prompts apart."""
@@ -106,7 +105,7 @@ class LedgerNote:
         """For the ledger."""
         note = f"synthesis, {self.method}, {self.model}, change {self.change}, {self.tokens} tokens"
         note += "" if self.isolated else f", {NOT_VERIFIED_NOTE}"
-        return note + (f", {_SEEDED}" if self.seeded else "")
+        return note + (f", {SEEDED_NOTE}" if self.seeded else "")
 
 
 @final

@@ -11,11 +11,11 @@ from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.ledger.budget import SCALE, Budget
 from sottovoce.privacy.ledger.caps import UNNAMED, WHOLE, budget_of, cap_of
 from sottovoce.privacy.ledger.filter import FAILURE_SCALE, Cap, price
-from sottovoce.privacy.ledger.history import NOT_VERIFIED_NOTE
+from sottovoce.privacy.ledger.history import NOT_VERIFIED_NOTE, SEEDED_NOTE
 from sottovoce.privacy.numbers import float_above, float_below
 from sottovoce.privacy.unit import Adjacency
 
-__all__ = ["NOT_VERIFIED_NOTE", "Balance", "CapBalance", "balance_of"]
+__all__ = ["NOT_VERIFIED_NOTE", "SEEDED_NOTE", "Balance", "CapBalance", "balance_of"]
 
 
 @final
@@ -85,6 +85,8 @@ class Balance:
         levels: Every cap that limits whoever asked for this balance, the data set's own last.
         caps: Callers and groups within the budget, where they were asked for.
         caller_required: Whether the owner lets nobody ask who names no caller, where that was asked for.
+        seeded: Releases charged whose noise came from a seeded source; ``None`` where they were not counted, for which
+            every charge is looked at (``Ledger.balances`` does).
     """
 
     name: str
@@ -97,11 +99,12 @@ class Balance:
     levels: tuple[Cap, ...]
     caps: tuple[CapBalance, ...] = ()
     caller_required: bool = False
+    seeded: int | None = None
 
     @property
     def is_kept(self) -> bool:
-        """Whether the budget bounds everything that was released."""
-        return not self.non_private and not self.unverified
+        """Whether the budget is known to bound everything that was released."""
+        return not self.non_private and not self.unverified and self.seeded == 0
 
     @property
     def cap(self) -> float:
@@ -176,6 +179,7 @@ class Balance:
             "answers": self.answers,
             "non_private_releases": self.non_private,
             "isolation_not_verified": self.unverified,
+            **({} if self.seeded is None else {"seeded_noise": self.seeded}),
             "callers": callers,
             "groups": groups,
             "caller_required": self.caller_required,
@@ -183,7 +187,7 @@ class Balance:
         }
 
 
-def balance_of(row: Any, levels: Iterable[Cap] = (), caps: Iterable[Any] = ()) -> Balance:
+def balance_of(row: Any, levels: Iterable[Cap] = (), caps: Iterable[Any] = (), seeded: int | None = None) -> Balance:
     """The balance of a data set's row; nothing is counted, since the row holds the counters."""
     caps = list(caps)
     return Balance(
@@ -201,6 +205,7 @@ def balance_of(row: Any, levels: Iterable[Cap] = (), caps: Iterable[Any] = ()) -
             if cap.kind != UNNAMED
         ),
         caller_required=any(cap.kind == UNNAMED and cap.cap == 0 for cap in caps),
+        seeded=seeded,
     )
 
 
