@@ -391,8 +391,7 @@ class PrivateICL:
         note = self._note(terms)
         if terms.isolation is Isolation.NOT_VERIFIED:
             note += f", {NOT_VERIFIED_NOTE}"
-        if terms.seeded:
-            note += f", {SEEDED_NOTE}"
+        note += f", {SEEDED_NOTE}" if terms.seeded else ""
         return [Reservation(release_id, terms.event, note) for release_id in ids]
 
     def _note(self, terms: Guarantee) -> str:

@@ -304,7 +304,7 @@ def test_releases_with_noise_from_a_seed_are_counted_and_nothing_is_promised_of_
         ledger=desk.ledger,
         randomness=SeededRandomness(1) if seeded else None,
     )
-    assert (desk.show()["seeded_releases"], desk.show()["answers"]) == (count * seeded, count)
+    assert (desk.show()["seeded_noise"], desk.show()["answers"]) == (count * seeded, count)
     code, out, _ = desk.run("ledger", "show", desk.ledger)
     said = f"without a guarantee: 0 allowed by name, 0 with isolation not verified, {count} with noise from a seed"
     assert (code, said in out, "The budget does NOT cover" in out) == (0, seeded, seeded)

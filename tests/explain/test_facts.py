@@ -13,15 +13,17 @@ import sottovoce
 from fits import promising_nothing
 from sottovoce.audits.report import could_not_run
 from sottovoce.cli import run
-from sottovoce.errors import InputError, ParameterError
+from sottovoce.errors import InputError, ModelError, ParameterError
 from sottovoce.explain.facts.facts import ABOUT, facts_of, read_about, read_audit
 from sottovoce.explain.facts.hazards import HAZARDS
 from sottovoce.explain.facts.page import REQUIRED, html_of, registry_entry
-from sottovoce.fitting.certificate import FitCertificate
 from sottovoce.fitting.fit import fit
+from sottovoce.fitting.fitted import Fitted
 from sottovoce.intervals import proportion
 from sottovoce.models.fake import FakeScorer
+from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.randomness import SeededRandomness
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import Task
 
@@ -89,26 +91,26 @@ REGISTRY = closed(
 """Names and words that opendp/deployments-registry-data took at 3e9c812 (July 2026), restated."""
 
 
+def fitted_to(file: str, **options):
+    rows = [Row(i, {"text": f"note {i}", "label": "ab"[i % 2]}) for i in range(40)]
+    records = PrivateRecords(rows, source="notes", synthetic=True)
+    task, budget = Task(labels=["a", "b"]), Budget(8, 1e-6)
+    return fit(records, task, epsilon=4, delta=1e-6, method="class-means", model=FakeScorer(), ledger=file,
+               budget=budget, **options)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A fitted support and the ledger that it was charged to."""
     file = str(tmp_path_factory.mktemp("facts") / "t.db")
-    rows = [Row(i, {"text": f"note {i}", "label": "ab"[i % 2]}) for i in range(40)]
-    records = PrivateRecords(rows, source="notes", synthetic=True)
-    task = Task(labels=["a", "b"])
-    from sottovoce.privacy.ledger.budget import Budget
+    return fitted_to(file), Ledger(file)
 
-    fitted = fit(
-        records,
-        task,
-        epsilon=4,
-        delta=1e-6,
-        method="class-means",
-        model=FakeScorer(),
-        ledger=file,
-        budget=Budget(8, 1e-6),
-    )
-    return fitted, Ledger(file)
+
+def raising(error: Exception):
+    def fails(*given):
+        raise error
+
+    return fails
 
 
 def rows_of(facts, title):
@@ -153,15 +155,34 @@ def test_no_bound_stands_where_nothing_is_promised(made):
         facts_of(unsure, audit=told)
 
 
-def test_a_budget_does_not_bound_what_promises_nothing(made, monkeypatch):
+def test_a_budget_does_not_bound_what_promises_nothing_on_any_page_of_its_ledger(made, tmp_path, capsys):
     fitted, ledger = made
     kept = {part.title: part.words for part in facts_of(fitted, ledger=ledger).sections}
     assert kept["Other releases of the same data"] == "The budget bounds everything."
-    monkeypatch.setattr(FitCertificate, "require_charged", lambda *arguments: None)
-    seeded = replace(fitted, certificate=replace(fitted.certificate, seeded=True))
-    told = {part.title: part.words for part in facts_of(seeded, ledger=ledger).sections}
-    words = "The budget does NOT bound everything: this release has no privacy guarantee."
-    assert told["Other releases of the same data"] == words
+    file = str(tmp_path / "t.db")
+    both = fitted_to(file), fitted_to(file, randomness=SeededRandomness(1))
+    for one in both:
+        facts = facts_of(one, ledger=Ledger(file))
+        told = {part.title: part.words for part in facts.sections}
+        assert told["Other releases of the same data"] == "The budget does NOT bound everything: see above."
+        assert rows_of(facts, "Other releases of the same data")["releases with seeded noise"] == "1"
+    assert run(["ledger", "show", file]) == 0
+    shown = capsys.readouterr().out
+    assert "0 allowed by name, 0 with isolation not verified, 1 with seeded noise" in shown
+    assert "The budget does NOT cover the releases without a guarantee" in shown
+
+
+def test_nobody_is_protected_where_nothing_is_promised_and_no_audit_is_advised(made):
+    c = promising_nothing(made[0]).certificate
+    unsure = facts_of(replace(made[0], certificate=replace(c, asked={**c.asked, "isolation": c.isolation})))
+    sections = {part.title: part for part in unsure.sections}
+    assert rows_of(unsure, "Who is protected")["who"] == "none: no guarantee"
+    assert (
+        sections["Who is protected"].words
+        == "Nobody: nothing is promised. One change would be replacing any one record."
+    )
+    assert sections["Audit"].words == "An audit tests a claim, and this release claims nothing."
+    assert {part.title: part.words for part in facts_of(made[0]).sections}["Audit"].startswith("Write one with")
 
 
 def test_another_ledger_is_refused(made, tmp_path):
@@ -265,6 +286,7 @@ def test_an_audit_stands_on_the_page_of_what_it_tested_alone(made):
         ({"claim": None}, "it tested no claim, and the file is epsilon 4"),
         ({"kind": "extract", "claim": None, "subject": "a writer"}, "it tested a writer by extract"),
         ({"kind": "canary", "claim": None, "verdict": "could not run"}, "by canary"),
+        ({"subject": "dp-logistic, as fitted", "claim": None, "verdict": "could not run"}, "it tested dp-logistic"),
     ):
         with pytest.raises(InputError, match=f"not of this release: .*{words}"):
             facts_of(made[0], audit={**told, **other})
@@ -302,6 +324,12 @@ def test_the_command_writes_page_entry_and_json(tmp_path, capfd, monkeypatch):
     capfd.readouterr()
     assert run(["audit", "s.sotto", "--runs", "4", "--json"]) == 0
     Path("audit.json").write_text(capfd.readouterr().out)
+    with monkeypatch.context() as gone:
+        gone.setattr("sottovoce.audits.kinds.fitted.audit_support", raising(ModelError("The model is gone.")))
+        assert run(["audit", "s.sotto", "--json"]) == 2
+    Path("broken.json").write_text(capfd.readouterr().out)
+    shown = facts_of(Fitted.load("s.sotto"), audit=read_audit(Path("broken.json")))
+    assert rows_of(shown, "Audit")["of"] == "class-means, as fitted, by fitted"
     said = [word for name, value in SAID.items() for word in ("--about", f"{name}={value}")]
     words = (
         "report s.sotto --ledger t.db --audit audit.json --queries asked.jsonl --out f.html --registry e.yaml --json"

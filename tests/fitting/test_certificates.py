@@ -19,7 +19,7 @@ from sottovoce.parameters import Root, WorkedOut, limits_of
 from sottovoce.privacy.checks import canonical
 from sottovoce.privacy.event_json import event_to_json
 from sottovoce.privacy.events import ApproximateDP, GaussianDpEvent
-from sottovoce.privacy.ledger.balance import SEEDED_NOTE
+from sottovoce.privacy.ledger.history import SEEDED_NOTE
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.release import figures_of

@@ -465,10 +465,12 @@ def fitted(
 
     'sotto audit support.sotto' is short for it. The file's own records are not read.
     """
-    from sottovoce.audits.kinds.fitted import audit_support
+    from sottovoce.audits.kinds.fitted import as_fitted, audit_support
     from sottovoce.fitting.fitted import Fitted
 
-    return _audit(FITTED, Path(file).name, lambda: audit_support(Fitted.load(file), runs, seed), context.params, {})
+    released = Fitted.load(file)
+    subject = as_fitted(released.certificate.method)
+    return _audit(FITTED, subject, lambda: audit_support(released, runs, seed), context.params, {})
 
 
 # From options to an audit

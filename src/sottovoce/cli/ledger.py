@@ -64,8 +64,8 @@ def show(
             put_text("  whoever asks must name a caller")
         if not b.is_kept:
             put_text(
-                f"  without a guarantee: {b.non_private} allowed by name, {b.unverified} with isolation not verified"
-                + (f", {b.seeded} with noise from a seed" if b.seeded else "")
+                f"  without a guarantee: {b.non_private} allowed by name, {b.unverified} with isolation not verified, "
+                f"{b.seeded} with seeded noise"
             )
     if all(b.is_kept for b in balances):
         put_text("Whatever is asked next, everything released stays within each budget under its adjacency.")

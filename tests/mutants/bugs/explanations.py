@@ -17,9 +17,42 @@ SUBSAMPLED = (_FILE + "test_o15_prediction_by_subsampling",)
 PRICE = (_FILE + "test_a_price_sets_the_noise_to_the_safe_side",)
 DPM = (_FILE + "test_o21_dpm_splits_by_kappa_and_5_6_5_the_total",)
 
+PAGES = ("tests/explain/test_facts.py::test_a_budget_does_not_bound_what_promises_nothing_on_any_page_of_its_ledger",)
 FACTS = ("tests/explain/test_facts.py::test_a_file_that_names_a_charge_that_was_not_its_own_is_refused",)
 
 MUTANTS = [
+    Mutant(
+        "seeded-noise-within-the-budget",
+        "a budget is said to bound everything where a release was charged with seeded noise",
+        "privacy/ledger/balance.py",
+        "not self.unverified and self.seeded == 0",
+        "not self.unverified",
+        PAGES,
+    ),
+    Mutant(
+        "seeded-charges-uncounted",
+        "a charge for seeded noise is counted as any other",
+        "privacy/ledger/history.py",
+        "NOT_VERIFIED_NOTE in note, SEEDED_NOTE in note)",
+        "NOT_VERIFIED_NOTE in note, False)",
+        PAGES,
+    ),
+    Mutant(
+        "protected-without-a-guarantee",
+        "the page of a fit without a guarantee says who is protected",
+        "explain/facts/facts.py",
+        '    sentence = adjacency.sentence(c.unit)\n    if figures_of(c)["epsilon"] is None:',
+        "    sentence = adjacency.sentence(c.unit)\n    if c.epsilon is None:",
+        ("tests/explain/test_facts.py::test_nobody_is_protected_where_nothing_is_promised_and_no_audit_is_advised",),
+    ),
+    Mutant(
+        "lost-charges-from-below",
+        "with lost charges any epsilon above their price is certified",
+        "synthesis/certificate.py",
+        "math.isclose(self.epsilon, report.epsilon, rel_tol=1e-9)",
+        "self.epsilon >= report.epsilon",
+        ("tests/synthesis/test_certificates.py::test_with_a_lost_charge_the_price_is_held_from_both_sides",),
+    ),
     Mutant(
         "a-named-charge-is-enough",
         "a page confirms a cheap certificate under the number of somebody else's charge",

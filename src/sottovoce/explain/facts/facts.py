@@ -172,7 +172,7 @@ def facts_of(
             _others(c, ledger),
             _tuned(said, c),
             _utility(utility),
-            _audit(audit),
+            _audit(audit, c),
             _model(c),
             _hazards(),
         ),
@@ -240,8 +240,11 @@ def _percent(share: float) -> str:
 
 def _protected(c: Any, adjacency: Adjacency) -> Section:
     units = str(c.units) if c.units is not None else "not told"
-    rows = [("who", f"every '{c.unit}' of the private records"), ("number of units", units)]
     sentence = adjacency.sentence(c.unit)
+    if figures_of(c)["epsilon"] is None:
+        words = f"Nobody: nothing is promised. One change would be {sentence}."
+        return Section("Who is protected", [("who", _NONE), ("number of units", units)], words)
+    rows = [("who", f"every '{c.unit}' of the private records"), ("number of units", units)]
     return Section("Who is protected", rows, f"One change is {sentence}.")
 
 
@@ -285,14 +288,10 @@ def _others(c: Any, ledger: Ledger | None) -> Section:
         ("charged releases, this one among them", str(balance.answers)),
         ("releases without a guarantee", str(balance.non_private + (balance.seeded or 0))),
         ("releases of a model not shown to keep records apart", str(balance.unverified)),
+        ("releases with seeded noise", str(balance.seeded)),
         ("adjacency and unit", f"{balance.adjacency.value}, '{balance.unit}'"),
     ]
-    if figures_of(c)["epsilon"] is None:
-        words = "The budget does NOT bound everything: this release has no privacy guarantee."
-    elif balance.is_kept:
-        words = "The budget bounds everything."
-    else:
-        words = "The budget does NOT bound everything: see above."
+    words = "The budget bounds everything." if balance.is_kept else "The budget does NOT bound everything: see above."
     return Section(title, rows, words)
 
 
@@ -308,9 +307,12 @@ def _utility(utility: Mapping[str, Proportion] | None) -> Section:
     return Section("What the answers are worth", rows, words)
 
 
-def _audit(audit: Mapping[str, Any] | None) -> Section:
+def _audit(audit: Mapping[str, Any] | None, c: Any) -> Section:
     if audit is None:
-        return Section("Audit", [("audit", "none was given")], "Write one with: sotto audit FILE --json")
+        words = "Write one with: sotto audit FILE --json"
+        if figures_of(c)["epsilon"] is None:
+            words = "An audit tests a claim, and this release claims nothing."
+        return Section("Audit", [("audit", "none was given")], words)
     measured = audit["measured"] or {}
     rows = [
         ("date", str(audit["date"])),
@@ -343,12 +345,12 @@ def _require_same_claim(audit: Mapping[str, Any], c: Any) -> None:
     tested, own = audit["claim"], figures_of(c)
     if audit["kind"] != "fitted":
         found, wanted = f"{audit['subject']} by {audit['kind']}", f"audited by fitted: {as_fitted(c.method)}"
-    elif tested is None and audit["verdict"] == Verdict.COULD_NOT_RUN.value:
-        return
     elif own["epsilon"] is None:
         found, wanted = f"a claim of {audit['subject']}", "one that claims nothing: it has no privacy guarantee"
     elif audit["subject"] != as_fitted(c.method):
         found, wanted = str(audit["subject"]), as_fitted(c.method)
+    elif tested is None and audit["verdict"] == Verdict.COULD_NOT_RUN.value:
+        return
     elif tested is None:
         found, wanted = "no claim", _claim_in_words(own)
     elif any(tested[name] != value for name, value in own.items()):

@@ -85,8 +85,8 @@ class Balance:
         levels: Every cap that limits whoever asked for this balance, the data set's own last.
         caps: Callers and groups within the budget, where they were asked for.
         caller_required: Whether the owner lets nobody ask who names no caller, where that was asked for.
-        seeded: Releases charged whose noise came from a seed, of which nothing is promised; ``None`` where they were
-            not counted.
+        seeded: Releases charged whose noise came from a seeded source; ``None`` where they were not counted, for which
+            every charge is looked at (``Ledger.balances`` does).
     """
 
     name: str
@@ -103,8 +103,8 @@ class Balance:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the budget bounds everything that was released."""
-        return not self.non_private and not self.unverified and not self.seeded
+        """Whether the budget is known to bound everything that was released."""
+        return not self.non_private and not self.unverified and self.seeded == 0
 
     @property
     def cap(self) -> float:
@@ -179,7 +179,7 @@ class Balance:
             "answers": self.answers,
             "non_private_releases": self.non_private,
             "isolation_not_verified": self.unverified,
-            **({} if self.seeded is None else {"seeded_releases": self.seeded}),
+            **({} if self.seeded is None else {"seeded_noise": self.seeded}),
             "callers": callers,
             "groups": groups,
             "caller_required": self.caller_required,
@@ -188,7 +188,7 @@ class Balance:
 
 
 def balance_of(row: Any, levels: Iterable[Cap] = (), caps: Iterable[Any] = (), seeded: int | None = None) -> Balance:
-    """The balance of a data set's row; nothing is counted here, since the row holds the counters."""
+    """The balance of a data set's row; nothing is counted, since the row holds the counters."""
     caps = list(caps)
     return Balance(
         name=row.name,

@@ -188,7 +188,7 @@ def _quoted(text: str) -> str:
 NOT_VERIFIED_NOTE: Final = "isolation not verified"
 """Stands in the note of a charge whose model was not shown to keep experts apart."""
 SEEDED_NOTE: Final = "seeded: no guarantee"
-"""Ends the note of a charge whose noise came from a seeded source, for tests on made-up records."""
+"""Stands in the note of a charge whose noise came from a seeded source."""
 
 
 @final
@@ -202,6 +202,7 @@ class Charged:
         group: The caller's group, if there is one.
         failure: The failure charged, in units of 1e-18.
         unverified: Whether the model was not shown to keep experts apart.
+        seeded: Whether the noise came from a seeded source.
     """
 
     event: DpEvent
@@ -209,6 +210,7 @@ class Charged:
     group: str | None
     failure: int
     unverified: bool
+    seeded: bool
 
     @property
     def caps(self) -> list[tuple[str, str]]:
@@ -241,7 +243,8 @@ def charged(text: str) -> Charged:
     caller, group, failure = detail.get("caller"), detail.get("group"), detail.get("failure", 0)
     if type(failure) is not int or failure < 0 or not all(isinstance(n, str | None) for n in (caller, group)):
         raise ValueError("not a charge")
-    return Charged(_event_of(detail["event"]), caller, group, failure, NOT_VERIFIED_NOTE in str(detail.get("note")))
+    note = str(detail.get("note"))
+    return Charged(_event_of(detail["event"]), caller, group, failure, NOT_VERIFIED_NOTE in note, SEEDED_NOTE in note)
 
 
 @lru_cache(maxsize=65_536)

@@ -11,6 +11,7 @@ Sources     specification T14 (filters), 6.5 (what a release is charged), 6.7 (d
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import islice
@@ -33,7 +34,16 @@ from sottovoce.privacy.ledger.caps import (
 )
 from sottovoce.privacy.ledger.database import Database
 from sottovoce.privacy.ledger.file import LedgerFile
-from sottovoce.privacy.ledger.history import SEEDED_NOTE, Entry, History, append, carry_out, read_entries, read_history
+from sottovoce.privacy.ledger.history import (
+    SEEDED_NOTE,
+    Entry,
+    History,
+    append,
+    carry_out,
+    charged,
+    read_entries,
+    read_history,
+)
 from sottovoce.privacy.ledger.identity import Identity
 from sottovoce.privacy.ledger.location import IN_MEMORY, Address
 from sottovoce.privacy.ledger.registry import first_budgets, note_first, prepare, refuse_second, remember
@@ -220,7 +230,7 @@ class Ledger:
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(DATA_SET).order_by(DATA_SET.c.id)).all()
             seeded = _seeded(connection)
-            return [balance_of(row, caps=caps_within(connection, row.id), seeded=seeded.get(row.id, 0)) for row in rows]
+            return [balance_of(row, caps=caps_within(connection, row.id), seeded=seeded[row.id]) for row in rows]
 
     def history(self) -> list[dict[str, Any]]:
         """Every entry, oldest first."""
@@ -393,8 +403,9 @@ def _required(budget: Budget | None, name: str) -> Budget:
     return budget
 
 
-def _seeded(connection: sa.Connection) -> dict[int, int]:
-    """Of every data set, how many charges were noted to have noise from a seed."""
-    query = sa.select(ENTRY.c.data_set, sa.func.count()).where(ENTRY.c.kind == "reserve")
-    query = query.where(ENTRY.c.detail.contains(f', {SEEDED_NOTE}"', autoescape=True)).group_by(ENTRY.c.data_set)
-    return {int(data_set): int(count) for data_set, count in connection.execute(query)}
+def _seeded(connection: sa.Connection) -> Counter[int]:
+    """How many charges of each data set were for seeded noise."""
+    query = sa.select(ENTRY.c.data_set, ENTRY.c.detail).where(
+        ENTRY.c.kind == "reserve", ENTRY.c.detail.contains(SEEDED_NOTE, autoescape=True)
+    )
+    return Counter(data_set for data_set, detail in connection.execute(query) if charged(detail).seeded)
