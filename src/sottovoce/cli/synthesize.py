@@ -300,10 +300,10 @@ def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool
                 done = bar.tasks[0].completed + tokens
                 bar.update(doing, completed=done, rate=f"{done / (time.perf_counter() - started):.0f} tokens/s")
 
-            for finished in writer.rounds(checkpoint, on_token=advance, redraw=redraw):
-                rows += finished.rows
-                unreadable, written = unreadable + finished.unreadable, written + finished.tokens
-                if finished.again:
+            for whole in writer.rounds(checkpoint, on_token=advance, redraw=redraw):
+                rows += whole.rows
+                unreadable, written = unreadable + whole.unreadable, written + whole.tokens
+                if whole.again:
                     advance(len(writer.labels) * writer.order.tokens)
         certificate = writer.certificate(checkpoint.run_state, rows)
         checkpoint.finish(rows, certificate.text)
