@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from answering.worlds_of_answers import is_rehearsal, rows
-from sottovoce.answering.run import Charge, _Place
+from sottovoce.answering.run import _Place
 from sottovoce.answering.session import PrivateAnswers
 from sottovoce.cli import run
 from sottovoce.experts.written import WrittenEnsemble
@@ -25,6 +25,7 @@ from sottovoce.methods.answering.ksa import KSA
 from sottovoce.models.fake import FakeWriter, nearest_output
 from sottovoce.privacy.ledger import account as ledger_account
 from sottovoce.privacy.ledger.ledger import Account, Ledger
+from sottovoce.privacy.ledger.run_charges import Charge
 from survival.crashes import Fuse, OnTransaction, die, in_a_child, stops_in_the_removal
 
 QUESTIONS = 3

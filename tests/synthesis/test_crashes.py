@@ -20,7 +20,8 @@ from sottovoce.files.run_folder import RunFolder
 from sottovoce.methods.decoding.decoder import TokenSampler
 from sottovoce.privacy.ledger import account as ledger_account
 from sottovoce.privacy.ledger.ledger import Account, Ledger
-from sottovoce.synthesis.synthesizer import Synthesizer, _Charge
+from sottovoce.privacy.ledger.run_charges import Charge
+from sottovoce.synthesis.synthesizer import Synthesizer
 from survival.crashes import Fuse, OnTransaction, in_a_child
 from synthesis.worlds_of_texts import rows
 
@@ -203,9 +204,9 @@ def test_a_second_draw_under_the_same_charge_is_caught(place, monkeypatch):
 
 
 def test_a_new_id_on_every_resume_is_caught(place, monkeypatch):
-    original = _Charge.id.fget
+    original = Charge.id.fget
     assert killed("charged", place) == -signal.SIGKILL
-    monkeypatch.setattr(_Charge, "id", property(lambda one: f"{original(one)}-again"))
+    monkeypatch.setattr(Charge, "id", property(lambda one: f"{original(one)}-again"))
     assert run(command(place, "--resume")) == 0
     assert len(entries(place, "reserve")) == 2 * ROUNDS, "the mistake charges twice, and the count above shows it"
 

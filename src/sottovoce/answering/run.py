@@ -14,7 +14,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final, final
 
@@ -25,37 +25,13 @@ from sottovoce.fitting.fitted import Fitted
 from sottovoce.methods.answering.answerer import AnswerPlan
 from sottovoce.privacy.checks import asked_hash, canonical
 from sottovoce.privacy.ledger.account import Standing
+from sottovoce.privacy.ledger.run_charges import Charge, newest
 from sottovoce.release import Guarantee, Release
 from sottovoce.tasks import Query
 
 _SEAL: Final = 64
 """Characters in front of what was drawn."""
 _LOST: Final = "make room and pass --resume, which charges this answer again: it was drawn"
-
-
-@final
-@dataclass(frozen=True)
-class Charge:
-    """One charge of a run, which is drawn once. A question whose draw was lost has further ones."""
-
-    run: str
-    number: int
-    attempt: int = 1
-
-    @property
-    def name(self) -> str:
-        """Within its run."""
-        return f"{self.number}" if self.attempt == 1 else f"{self.number}.{self.attempt}"
-
-    @property
-    def id(self) -> str:
-        """In the ledger."""
-        return f"{self.run}-{self.name}"
-
-    @property
-    def again(self) -> Charge:
-        """The next one for the same question."""
-        return replace(self, attempt=self.attempt + 1)
 
 
 @final
@@ -182,8 +158,8 @@ class AnswerRun:
         """The last charge of every question, and how it stands."""
         run = checkpoint.run_state["run"]
         standings = self._standing(run)
-        newest = [_newest(standings, run, number) for number in range(1, len(self.questions) + 1)]
-        return [(charge, standings.get(charge.id)) for charge in newest]
+        last = [newest(standings, run, number) for number in range(1, len(self.questions) + 1)]
+        return [(charge, standings.get(charge.id)) for charge in last]
 
     def results(
         self, checkpoint: Checkpoint, *, redraw: bool = True, on_answer: Callable[[bool], None] | None = None
@@ -326,11 +302,3 @@ class _Place:
         """What tells a draw of this charge from any other file, under the data set's own key."""
         drawn = f"{self.charge.id} {hashlib.sha256(content).hexdigest()}"
         return self._run._hidden(hashlib.sha256(drawn.encode("ascii")).hexdigest()).encode("ascii")
-
-
-def _newest(standings: Mapping[str, Standing], run: str, number: int) -> Charge:
-    """The last charge of a question; where there is none yet, the one to come."""
-    charge = Charge(run, number)
-    while charge.again.id in standings:
-        charge = charge.again
-    return charge

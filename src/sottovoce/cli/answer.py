@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.answers import RUN, FinishedRun, Run, hash_of_questions
+from sottovoce.cli.answers import RUN, FinishedRun, Run, by_id, hash_of_questions
 from sottovoce.cli.console import left_in_words, load_writer, progress, put, say, say_table, table, used_in_words
 from sottovoce.cli.flags import flag_of_name, is_typed, running
 from sottovoce.cli.foresight import say_answering
@@ -227,28 +227,14 @@ class _Command:
 
     def questions(self) -> tuple[list[str], list[Query]]:
         """The ids of the questions, and their fields."""
-        from sottovoce.errors import RecordError
         from sottovoce.privacy.ledger.known_records import require_public
-        from sottovoce.records.sealed import is_missing
 
         rows = self._public_rows(self.given["queries"])
         selected = rows.first(self.given["limit"])
         for part in (rows, selected):  # a part can be somebody's where the whole is not
             require_public(part, f"--queries {self.given['queries']}")
-        found: dict[str, Query] = {}
-        for row in selected:
-            value = row.values.get("id")
-            row_id = str(row.line if is_missing(value) else value)
-            if row_id in found:
-                raise RecordError(
-                    "the id is that of an earlier row",
-                    file=rows.source,
-                    line=row.line,
-                    field="id",
-                    hint="Every question needs an id of its own; without the column 'id' they are numbered.",
-                )
-            found[row_id] = self.task.query_of(row, rows.source)
-        return list(found), list(found.values())
+        found = by_id(selected)
+        return list(found), [self.task.query_of(row, rows.source) for row in found.values()]
 
     def load_fitted(self, file: str) -> Fitted:
         """What an earlier choice left."""

@@ -18,21 +18,48 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from sottovoce.cli.console import put, say
-from sottovoce.errors import InputError
+from sottovoce.errors import InputError, RecordError
 from sottovoce.files.outputs import new_file, refuse_existing, target, write_new
 from sottovoce.files.partial import PartialFile, is_torn, rows_of
 from sottovoce.files.tables import cell_of, decoded, encoded, is_table
 from sottovoce.store import private_name
 from sottovoce.terminal import json_text
 
+if TYPE_CHECKING:
+    from sottovoce.records.sealed import PublicRecords, Row
+
 PARTIAL: Final = ".partial"
 RUN: Final = ".run"
 FORMAT: Final = 1
 _HEADER: Final = "sottovoce_run"
 _ANSWERS: Final = "answers"
+
+
+def by_id(questions: PublicRecords) -> dict[str, Row]:
+    """Questions by their ids, or by their lines where they have none.
+
+    Raises:
+        RecordError: Two have one id.
+    """
+    from sottovoce.records.sealed import is_missing
+
+    found: dict[str, Row] = {}
+    for row in questions:
+        value = row.values.get("id")
+        row_id = str(row.line if is_missing(value) else value)
+        if row_id in found:
+            raise RecordError(
+                "the id is that of an earlier row",
+                file=questions.source,
+                line=row.line,
+                field="id",
+                hint="Every question needs an id of its own; without the column 'id' they are numbered.",
+            )
+        found[row_id] = row
+    return found
 
 
 @final

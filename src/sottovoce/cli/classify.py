@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.answers import PARTIAL, RUN, AnswerSink, Run, begun_with, hash_of, hash_of_questions, refuse_taken
+from sottovoce.cli.answers import (
+    PARTIAL,
+    RUN,
+    AnswerSink,
+    Run,
+    begun_with,
+    by_id,
+    hash_of,
+    hash_of_questions,
+    refuse_taken,
+)
 from sottovoce.cli.console import in_percent, left_in_words, progress, put, say, say_table
 from sottovoce.cli.foresight import say_scoring
 from sottovoce.cli.outputs import NewFile
@@ -133,22 +143,9 @@ def classify(
 
 def read_questions(questions: PublicRecords, task: Task) -> tuple[dict[str, str], dict[str, Any]]:
     """Ids to labels where given, and ids to fields."""
-    from sottovoce.errors import RecordError
-    from sottovoce.records.sealed import is_missing
-
     truth: dict[str, str] = {}
     fields: dict[str, Any] = {}
-    for row in questions:
-        value = row.values.get("id")
-        row_id = str(row.line if is_missing(value) else value)
-        if row_id in fields:
-            raise RecordError(
-                "the id is that of an earlier row",
-                file=questions.source,
-                line=row.line,
-                field="id",
-                hint="Every question needs an id of its own; without the column 'id' they are numbered.",
-            )
+    for row_id, row in by_id(questions).items():
         fields[row_id] = task.query_of(row, questions.source)
         if task.has_label(row):
             truth[row_id] = task.labels[task.label_of(row, questions.source)]

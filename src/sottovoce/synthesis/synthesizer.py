@@ -45,6 +45,7 @@ from sottovoce.privacy.ledger.balance import Balance
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Account, Ledger, Reservation
 from sottovoce.privacy.ledger.opening import open_account
+from sottovoce.privacy.ledger.run_charges import Charge, attempts, newest
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records.readers import read_written
@@ -83,31 +84,6 @@ class Round:
     unreadable: int
     tokens: int
     again: bool
-
-
-@final
-@dataclass(frozen=True)
-class _Charge:
-    """One charge of a run, which is drawn once. A round that an interruption lost has further ones."""
-
-    run: str
-    number: int
-    attempt: int = 1
-
-    @property
-    def name(self) -> str:
-        """Within its run."""
-        return f"{self.number}" if self.attempt == 1 else f"{self.number}.{self.attempt}"
-
-    @property
-    def id(self) -> str:
-        """In the ledger."""
-        return f"{self.run}-{self.name}"
-
-    @property
-    def again(self) -> _Charge:
-        """The next one for the same round."""
-        return replace(self, attempt=self.attempt + 1)
 
 
 @final
@@ -241,7 +217,7 @@ class Synthesizer:
         """Raises what would be raised if the run began now; charges nothing."""
         run_state = self.new_run_state()
         self._account.check(
-            self._reservations(run_state, [_Charge(run_state["run"], number) for number in self._numbers])
+            self._reservations(run_state, [Charge(run_state["run"], number) for number in self._numbers])
         )
 
     @old_arguments(staging="checkpoint", kept="run_state")
@@ -273,21 +249,21 @@ class Synthesizer:
         """
         run_state = dict(checkpoint.run_state) if checkpoint else dict(run_state or self.new_run_state())
         standings = self._standing(run_state)
-        waiting: list[_Charge] = []
+        waiting: list[Charge] = []
         for number in self._numbers:
-            newest = _newest(standings, run_state["run"], number)
-            standing = standings.get(newest.id)
+            last = newest(standings, run_state["run"], number)
+            standing = standings.get(last.id)
             texts: Sequence[Mapping[str, Any]] | None = None
             if standing is not None and standing.left:
-                texts = checkpoint.load(newest.name, _saved_hash_of(standing.content)) if checkpoint else None
+                texts = checkpoint.load(last.name, _saved_hash_of(standing.content)) if checkpoint else None
                 if texts is None and checkpoint:
                     self._leave_out(checkpoint, number, redraw=redraw)
             elif standing is not None and standing.begun:
-                texts = self._noted(checkpoint, newest) if checkpoint else None
+                texts = self._noted(checkpoint, last) if checkpoint else None
                 if texts is None and redraw:
-                    waiting.append(newest.again)
+                    waiting.append(last.again)
             else:
-                waiting.append(newest)
+                waiting.append(last)
             if texts is not None:
                 yield from self._unfolded(number, texts, again=True)
         self._rehearse(
@@ -315,7 +291,7 @@ class Synthesizer:
         if not standings:
             raise InputError(f"Nothing was charged for the run {run!r}, so that nothing can be certified of it.")
         self._require_charged_for(run_state, standings)
-        charges = [charge for number in self._numbers for charge in _attempts(standings, run, number)]
+        charges = [charge for number in self._numbers for charge in attempts(standings, run, number)]
         return Certificate.of(
             plan_of_charges(self.plan, len(charges) - self._charges),
             labels=self.writing.labels,
@@ -433,7 +409,7 @@ class Synthesizer:
         """Tokens of all its texts at their longest."""
         return self._texts_of_a_charge * self.order.tokens
 
-    def _reservations(self, run_state: Mapping[str, str], charges: Sequence[_Charge]) -> list[Reservation]:
+    def _reservations(self, run_state: Mapping[str, str], charges: Sequence[Charge]) -> list[Reservation]:
         s, holds = self.plan.setting, self.model.isolation.holds
         note = LedgerNote(
             self.plan.decoder.name, self.model.name, s.change.name, s.tokens, not self._randomness.secure, holds
@@ -441,7 +417,7 @@ class Synthesizer:
         request_hash = asked_hash(self._request(run_state))
         return [Reservation(charge.id, self._event, note.note, request_hash) for charge in charges]
 
-    def _charge(self, run_state: Mapping[str, str], waiting: Sequence[_Charge]) -> None:
+    def _charge(self, run_state: Mapping[str, str], waiting: Sequence[Charge]) -> None:
         """Charges what is to be drawn, all of it or nothing; what is charged and did not begin is not charged again."""
         lost = sum(charge.attempt > 1 for charge in waiting)
         try:
@@ -516,7 +492,7 @@ class Synthesizer:
             )
         self.missing.append(number)
 
-    def _noted(self, checkpoint: Checkpoint, charge: _Charge) -> Sequence[Mapping[str, Any]] | None:
+    def _noted(self, checkpoint: Checkpoint, charge: Charge) -> Sequence[Mapping[str, Any]] | None:
         """A charge that is whole on the disk and was not noted: it was drawn, so it is the draw that leaves."""
         loaded = checkpoint.found(charge.name)
         rounds = 1 if self.plan.decoder.refundable else self.order.rounds
@@ -527,7 +503,7 @@ class Synthesizer:
         self._note(charge, texts, saved)
         return texts
 
-    def _note(self, charge: _Charge, texts: Sequence[Mapping[str, Any]], saved: str) -> None:
+    def _note(self, charge: Charge, texts: Sequence[Mapping[str, Any]], saved: str) -> None:
         """Notes that a charge leaves: the hash of what was saved, and of the rows that it becomes.
 
         And that the model had been seen to mix prompts when it was drawn, which a run that goes on elsewhere must know.
@@ -554,15 +530,15 @@ class Synthesizer:
         return Text(chooser, lambda tokens: self.writing.ended(self._text_of(tokens)), matcher)
 
     def _written(
-        self, checkpoint: Checkpoint | None, waiting: Sequence[_Charge]
-    ) -> Iterator[tuple[_Charge, list[dict[str, Any]]]]:
+        self, checkpoint: Checkpoint | None, waiting: Sequence[Charge]
+    ) -> Iterator[tuple[Charge, list[dict[str, Any]]]]:
         """The texts of every charge, as soon as it is whole. This is the private read.
 
         What can fail for public reasons comes before the note that a draw begins: then the charge can still be drawn.
         """
-        begun: set[_Charge] = set()
+        begun: set[Charge] = set()
 
-        def begin(charge: _Charge) -> None:
+        def begin(charge: Charge) -> None:
             if charge not in begun:
                 if checkpoint:  # whether a round can be saved must not follow from it
                     checkpoint.make_room(room_of(self.order, self.writing, self._texts_of_a_charge))
@@ -673,18 +649,6 @@ def finished(writer: Synthesizer, out: Path) -> Certificate | None:
         certificate = Certificate.read(proof)
         writer.require_own(certificate, read_written(out), str(out))
     return certificate
-
-
-def _attempts(standings: Mapping[str, Standing], run: str, number: int) -> list[_Charge]:
-    """The charges of a round, oldest first; where there is none yet, the one to come."""
-    charges = [_Charge(run, number)]
-    while charges[-1].again.id in standings:
-        charges.append(charges[-1].again)
-    return charges
-
-
-def _newest(standings: Mapping[str, Standing], run: str, number: int) -> _Charge:
-    return _attempts(standings, run, number)[-1]
 
 
 def _hash_of(texts: Sequence[Mapping[str, Any]]) -> str:

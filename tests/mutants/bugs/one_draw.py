@@ -108,8 +108,8 @@ MUTANTS = [
         "lost-draws-are-not-in-the-certificate",
         "a certificate names the newest charge of every round, at the price of the plan",
         "synthesis/synthesizer.py",
-        "charges = [charge for number in self._numbers for charge in _attempts(standings, run, number)]",
-        "charges = [_newest(standings, run, number) for number in self._numbers]",
+        "charges = [charge for number in self._numbers for charge in attempts(standings, run, number)]",
+        "charges = [newest(standings, run, number) for number in self._numbers]",
         (_ONCE + "test_the_certificate_is_for_every_charge_of_its_run",),
     ),
     Mutant(
