@@ -80,6 +80,7 @@ def test_a_fit_is_paid_once_and_answers_are_free(place, capsys):
     assert (code, out.strip()) == (0, "fraud")
 
 
+@pytest.mark.slow
 def test_a_finished_fit_of_another_caller_is_not_ones_own(place, capsys):
     fit(capsys, "--ledger", "tickets.db")
     cap = ("--caller", "ann", "--budget", "8,1e-6,failure=1e-6")

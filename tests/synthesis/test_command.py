@@ -77,6 +77,7 @@ def kept(desk):
     return {file.name: file.read_bytes() for file in desk.folder.iterdir() if file.is_file()}
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["demos.jsonl", "demos.csv"])
 def test_a_finished_run_resumes_to_nothing_to_do(desk, name):
     words = (*COMMAND[:-1], name)
