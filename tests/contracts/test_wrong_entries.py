@@ -71,6 +71,8 @@ METHODS = [
 DECODERS = [
     (decoders.HalvedSensitivity, "neighbours", NEIGHBOURS),
     (decoders.LessNoiseWhereThePublicRowIsSure, "public rows", "its scores move by more than is stated"),
+    (decoders.TogetherWhereThePublicRowIsSure, "public rows", "its scores move by more than is stated"),
+    (decoders.BoundOfTheHeardWhereThePublicRowIsSure, "public rows", "the stated sensitivity follows the data"),
     (decoders.TwiceAsMuchWhereThePublicRowIsFlat, "public rows", "its scores move by more than is stated"),
     (decoders.LoudWhereThePublicRowIsFlat, "public rows", NEIGHBOURS),
     (decoders.CheapToken, "price", "draws from mechanisms that cost"),
@@ -265,7 +267,7 @@ def test_a_wrong_method_is_noticed(wrong, contract, reason):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("right", [methods.NarrowerWhereSure, methods.ClipOfTheLead], ids=name)
+@pytest.mark.parametrize("right", [methods.NarrowerWhereSure, methods.ClipOfTheLead, methods.HeavyApprovals], ids=name)
 def test_a_bound_may_follow_the_public_row(right):
     assert check_method(right).passed
 

@@ -586,5 +586,8 @@ def test_with_a_lost_charge_the_price_is_held_from_both_sides(made):
     honest = with_a_lost_charge(made[0])
     assert honest.epsilon > 1.1 * made[0].epsilon
     assert wrong(honest.checks()) == []
+    for epsilon in (0, 0.5 * made[0].epsilon, float("nan"), float("inf"), 2**62, None, "x", []):
+        asked = replace(honest, asked={**honest.asked, "epsilon": epsilon})
+        assert REQUEST in wrong(asked.checks()), epsilon
     for epsilon in (1.001 * honest.epsilon, 500.0, 1e6):
         assert wrong(with_a_lost_charge(made[0], epsilon).checks()) == [REQUEST]

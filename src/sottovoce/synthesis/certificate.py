@@ -397,7 +397,9 @@ class Certificate:
             if more == 0:
                 expected |= {"epsilon": request["epsilon"], "delta": request["delta"]}
             else:
-                report = self._report_of(texts, more)
+                asked, report = self._report_of(texts, 0), self._report_of(texts, more)
+                if not math.isclose(asked.epsilon, request["epsilon"], rel_tol=1e-9):
+                    return Check(what, False, f"what was asked for costs epsilon {rounded_up(asked.epsilon, 6)}")
                 if not (
                     math.isclose(self.epsilon, report.epsilon, rel_tol=1e-9)
                     and math.isclose(self.delta, report.delta, rel_tol=1e-9)

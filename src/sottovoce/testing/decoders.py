@@ -37,7 +37,7 @@ from sottovoce.testing.draws import exceeds
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool, share_of
-from sottovoce.testing.public_rows import PublicRows
+from sottovoce.testing.public_rows import PublicRow
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 from sottovoce.testing.text_worlds import LABELS, DataSet, Scene
 
@@ -281,10 +281,10 @@ class _Decoder:
         null = ("N", LABELS[0])
         for name in worlds.SAYINGS:
             moves = set()
-            for rest in ((), (("X", LABELS[0]),), (("Y", LABELS[0]), ("U", LABELS[0])), (null,)):
+            for rest in worlds.BACKGROUNDS:
                 values = []
                 for unit in ((name, LABELS[0]), null):
-                    step = Scene((*rest, unit), plan.setting.adjacency, 1).step(0, ())
+                    step = Scene((*((other, LABELS[0]) for other in rest), unit), plan.setting.adjacency, 1).step(0, ())
                     chooser = worlds.chooser_of(plan, seeded(0))
                     if (public := chooser._candidates(step, None)) is None:
                         problem = "its public rule leaves no candidate where every public score is finite"
@@ -310,34 +310,35 @@ class _Decoder:
         if isinstance(plan.decoder, SelectingDecoder):
             self._scores_beside(plan, plan.decoder, pairs)
             return
-        for public in worlds.PUBLIC_ROWS:
-            laws = [self._law_beside(plan, public, name) for name in names]
+        for public, rest in itertools.product(worlds.PUBLIC_ROWS, worlds.BACKGROUNDS):
+            laws = [self._law_beside(plan, public, (*rest, name)) for name in names]
             places = [(names.index(one), names.index(other)) for one, other in pairs]
             if breach := excess(claim, np.array(laws), places):
                 problem = f"its event {claim.words} does not hold: {breach.words}"
-                world = f"{names[breach.first]} and {names[breach.second]} beside {public} ({self._setting(plan)})"
-                raise ContractError(PublicRows.CONTRACT, self.subject, problem, world)
-            self.report.kept(PublicRows.CONTRACT, len(pairs), "pairs of neighbours beside other public rows")
+                world = f"{names[breach.first]} and {names[breach.second]} with {rest} beside {public}"
+                raise ContractError(PublicRow.CONTRACT, self.subject, problem, f"{world} ({self._setting(plan)})")
+            self.report.kept(PublicRow.CONTRACT, len(pairs), "pairs of neighbours beside other public rows")
 
     def _scores_beside(self, plan: DecodingPlan, decoder: SelectingDecoder, pairs: Sequence[tuple[str, str]]) -> None:
-        def scores(public: Sequence[float], name: str) -> Scores | None:
-            step = worlds.step_beside(public, [name])
-            candidates = worlds.chooser_of(plan, seeded(0))._candidates(step, None)
-            return None if candidates is None else decoder.scores(plan, step, candidates)
+        for public in worlds.PUBLIC_ROWS:
+            row = f"{public} ({self._setting(plan)})"
+            looked = PublicRow(self.subject, self.report, row)
+            for rest in worlds.BACKGROUNDS:
+                said: dict[str, Scores] = {}
+                with must_not_raise(PublicRow.CONTRACT, self.subject, "scores", f"{rest} beside {row}"):
+                    for name in worlds.SAYINGS:
+                        step = worlds.step_beside(public, [*rest, name])
+                        candidates = worlds.chooser_of(plan, seeded(0))._candidates(step, None)
+                        if candidates is not None:
+                            said[name] = decoder.scores(plan, step, candidates)
+                if said:
+                    looked.look(str(rest), said, pairs, "N")
 
-        looked = PublicRows(self.subject, self.report)
-        for public, (one, other) in itertools.product(worlds.PUBLIC_ROWS, pairs):
-            world = f"{one} and {other} beside {public} ({self._setting(plan)})"
-            with must_not_raise(PublicRows.CONTRACT, self.subject, "scores", world):
-                first, second = scores(public, one), scores(public, other)
-            if first is not None and second is not None:
-                looked.compare(first, second, world)
-
-    def _law_beside(self, plan: DecodingPlan, public: Sequence[float], name: str) -> Any:
-        world = f"{name} beside {public} ({self._setting(plan)})"
-        with must_not_raise(PublicRows.CONTRACT, self.subject, "a token", world):
+    def _law_beside(self, plan: DecodingPlan, public: Sequence[float], names: Sequence[str]) -> Any:
+        world = f"{names} beside {public} ({self._setting(plan)})"
+        with must_not_raise(PublicRow.CONTRACT, self.subject, "a token", world):
             chooser = worlds.chooser_of(plan, seeded(0))
-            return log_law(worlds.law_of_token(plan, chooser, lambda: worlds.step_beside(public, [name])))
+            return log_law(worlds.law_of_token(plan, chooser, lambda: worlds.step_beside(public, names)))
 
     # Draws
 

@@ -226,7 +226,7 @@ class _Method:
             problem = ""
             if stated[i] != stated[j]:
                 problem = f"the stated sensitivity follows the data: {sorted((stated[i], stated[j]), key=repr)}"
-            elif range_ > most or (squared is not None and norm > squared):
+            elif range_ > most or (squared and norm > 0.999 * squared and _norm(scores, i, j) > squared):
                 problem = "its scores move by more than is stated"
             if problem:
                 raise ContractError("isolation", self.subject, problem, f"{shown(i)} and {shown(j)} ({setting})")
@@ -543,6 +543,12 @@ class _Method:
         source = worlds.seeded(seed)
         laws = [] if self._law is None else [self._log_law(experts, price, world).tolist()]
         return laws + [self._choose(experts, price, source, world) for _ in range(7)]
+
+
+def _norm(scores: Sequence[Scores], first: int, second: int) -> int:
+    """The squared distance of two worlds' scores, in whole numbers: floats round it."""
+    pairs = zip(scores[first].values.tolist(), scores[second].values.tolist(), strict=True)
+    return sum((one - other) ** 2 for one, other in pairs)
 
 
 def _stated(scores: Scores) -> tuple[Any, ...]:

@@ -1,45 +1,67 @@
-"""A decoder's scores beside other public rows: whatever the model says without records, a change of the experts moves
-the sum by no more than is stated there. The bound may follow the public row, but not an expert.
+"""A decoder's scores beside another public row: whatever the model says without records, a change of the experts moves
+the sum by no more than is stated there, and an expert adds the same whoever else speaks. The bound may follow the
+public row, but not an expert.
 """
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, final
 
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.testing.report import ContractError, Report
 
 
 @final
-class PublicRows:
-    """The contract ``public rows`` of one sum under one change.
+class PublicRow:
+    """The contract ``public rows`` beside one public row, under one plan.
 
     Args:
         subject: What is checked, for an error.
         report: To be filled.
+        row: The public row and the setting, in words.
     """
 
     CONTRACT = "public rows"
 
-    def __init__(self, subject: str, report: Report) -> None:
-        self._subject, self._report = subject, report
+    def __init__(self, subject: str, report: Report, row: str) -> None:
+        self._subject, self._report, self._row = subject, report, row
+        self._bounds: set[tuple[Any, ...]] = set()
+        self._added: dict[str, set[tuple[int, ...]]] = {}
 
-    def compare(self, first: Scores, second: Scores, world: str) -> None:
-        """Looks at the scores of two neighbours beside one public row.
+    def look(self, world: str, said: Mapping[str, Scores], pairs: Sequence[tuple[str, str]], null: str) -> None:
+        """Looks at the scores of experts of which one says this or that, and the others stay.
+
+        Args:
+            world: What the others say, in words.
+            said: Scores by what the one expert says.
+            pairs: Which of them are neighbours.
+            null: What an expert says that says nothing.
 
         Raises:
-            ContractError: They state two sensitivities, or differ by more than they state.
+            ContractError: Another bound is stated than elsewhere beside this row, scores move by more, or an expert
+                adds something else than beside other experts.
         """
-        bounds = {_stated(first), _stated(second)}
-        if len(bounds) > 1:
-            problem = f"the stated sensitivity follows the data: {sorted(bounds, key=repr)}"
-            raise ContractError(self.CONTRACT, self._subject, problem, world)
-        moved = first.values - second.values
-        squared = sum(int(step) ** 2 for step in moved)
-        too_long = first.squared_l2 is not None and squared > first.squared_l2
-        if too_long or int(moved.max()) - int(moved.min()) > first.sensitivity:
-            raise ContractError(self.CONTRACT, self._subject, "its scores move by more than is stated", world)
+        for one, other in pairs:
+            self._compare(said[one], said[other], f"{one} and {other} with {world}")
+        for name, scores in said.items():
+            added = self._added.setdefault(name, set())
+            added.add(tuple((scores.values - said[null].values).tolist()))
+            if len(added) > 1:
+                self._fail("what an expert adds to the scores depends on the other experts", f"{name} with {world}")
+
+    def _compare(self, first: Scores, second: Scores, world: str) -> None:
+        self._bounds |= {_stated(first), _stated(second)}
+        if len(self._bounds) > 1:
+            self._fail(f"the stated sensitivity follows the data: {sorted(self._bounds, key=repr)}", world)
+        moved = [one - other for one, other in zip(first.values.tolist(), second.values.tolist(), strict=True)]
+        too_long = first.squared_l2 is not None and sum(step**2 for step in moved) > first.squared_l2
+        if too_long or max(moved) - min(moved) > first.sensitivity:
+            self._fail("its scores move by more than is stated", world)
         self._report.kept(self.CONTRACT, 1, "pairs of neighbours beside other public rows")
+
+    def _fail(self, problem: str, world: str) -> NoReturn:
+        raise ContractError(self.CONTRACT, self._subject, problem, f"{world} beside {self._row}")
 
 
 def _stated(scores: Scores) -> tuple[Any, ...]:

@@ -60,6 +60,9 @@ PUBLIC_ROWS: Final[Sequence[tuple[float, ...]]] = (
 )
 """What else the model may say without records: flat, sure of the first token, sure of the end."""
 
+BACKGROUNDS: Final[Sequence[tuple[str, ...]]] = ((), ("X",), ("Y", "U"), ("N",))
+"""What other experts say, beside the one that changes."""
+
 Unit = tuple[str, str]
 """A saying, and a label."""
 DataSet = tuple[Unit, ...]

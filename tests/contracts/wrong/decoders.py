@@ -67,6 +67,40 @@ class LessNoiseWhereThePublicRowIsSure(Clipped):
 
 
 @dataclass(frozen=True)
+class TogetherWhereThePublicRowIsSure(Clipped):
+    """Where the bare model is sure, the sum counts as often as experts were heard."""
+
+    def scores(self, plan, step, public):
+        heard, right = _heard(self, plan, step, public)
+        values = right.values * (heard if _is_sure(public) else 1)
+        return Scores(values, sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class BoundOfTheHeardWhereThePublicRowIsSure(Clipped):
+    """Where the bare model is sure, the stated bound is shared by the experts that were heard."""
+
+    def scores(self, plan, step, public):
+        heard, right = _heard(self, plan, step, public)
+        bound = right.sensitivity // (heard if _is_sure(public) else 1)
+        return Scores(right.values, sensitivity=bound, adjacency=right.adjacency)
+
+
+def _heard(decoder, plan, step, public):
+    """Experts that say something, one at least, and the right scores."""
+    rows = torch.cat([torch.empty(0, len(step.public)), *(block.clone() for block in step.blocks)])
+    heard = int((~torch.isnan(rows).all(dim=1)).sum())
+    return max(1, heard), Clipped.scores(
+        decoder, plan, Step(step.text, step.public, iter([rows] if len(rows) else [])), public
+    )
+
+
+def _is_sure(public):
+    logits = sorted(public.logits.tolist())
+    return len(logits) > 1 and logits[-1] - logits[-2] > 2
+
+
+@dataclass(frozen=True)
 class TwiceAsMuchWhereThePublicRowIsFlat(Clipped):
     """Adds everything twice where the model alone prefers no token."""
 

@@ -189,6 +189,23 @@ class ClipOfTheLead(_Poe):
 
 
 @dataclass(frozen=True)
+class HeavyApprovals(_Poe):
+    """Right: labels that experts find likely, each of so many steps that floats round their squares up."""
+
+    weight: ClassVar[int] = int(1.1 * 2**32)
+
+    def scores(self, experts):
+        likely = np.nan_to_num(normalized(experts._rows, "labels"), nan=-99.0, neginf=-99.0) > -1.7
+        change, weight = experts.change, self.weight
+        return Scores(
+            likely.astype(np.int64).sum(axis=0) * weight,
+            sensitivity=change.widths * weight,
+            adjacency=experts.votes().adjacency,
+            squared_l2=change.rows**2 * experts.labels * weight**2,
+        )
+
+
+@dataclass(frozen=True)
 class QuietWhereSure(Method):
     """Votes with noise, except where the model is sure; its law is that of noise."""
 

@@ -25,8 +25,8 @@ MUTANTS = [
         "seeded-noise-within-the-budget",
         "a budget is said to bound everything where a release was charged with seeded noise",
         "privacy/ledger/balance.py",
-        "not self.unverified and self.seeded == 0",
-        "not self.unverified",
+        "if self.non_private or self.unverified or self.seeded:",
+        "if self.non_private or self.unverified:",
         PAGES,
     ),
     Mutant(

@@ -295,7 +295,7 @@ MUTANTS = [
         "seeded-releases-are-not-counted",
         "a balance says that everything stays within the budget where noise came from a seed",
         "privacy/ledger/ledger.py",
-        "seeded=seeded.get(row.id, 0)",
+        "seeded=seeded[row.id]",
         "seeded=0",
         (_SEEDED,),
     ),

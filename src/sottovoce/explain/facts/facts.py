@@ -286,7 +286,7 @@ def _others(c: Any, ledger: Ledger | None) -> Section:
         ("budget of the data set", str(balance.budget)),
         ("epsilon used in all, at the budget's delta", rounded_up(balance.epsilon_used, 6)),
         ("charged releases, this one among them", str(balance.answers)),
-        ("releases without a guarantee", str(balance.non_private + (balance.seeded or 0))),
+        ("releases of methods without a guarantee", str(balance.non_private)),
         ("releases of a model not shown to keep records apart", str(balance.unverified)),
         ("releases with seeded noise", str(balance.seeded)),
         ("adjacency and unit", f"{balance.adjacency.value}, '{balance.unit}'"),

@@ -102,9 +102,12 @@ class Balance:
     seeded: int | None = None
 
     @property
-    def is_kept(self) -> bool:
-        """Whether the budget is known to bound everything that was released."""
-        return not self.non_private and not self.unverified and self.seeded == 0
+    def is_kept(self) -> bool | None:
+        """Whether the budget bounds everything that was released; ``None`` where nothing is known against it and
+        releases with seeded noise were not counted."""
+        if self.non_private or self.unverified or self.seeded:
+            return False
+        return None if self.seeded is None else True
 
     @property
     def cap(self) -> float:
