@@ -176,8 +176,8 @@ def _written(frontier: Frontier) -> Table:
     runs = [run for run in frontier.content["runs"] if {*run.get("methods", ())} & {*frontier.writing}]
     writers = dict.fromkeys(str(run.get("writer", "embedded")) for run in runs)
     note = (
-        f"Percent right at delta {DELTA:g}, on the same seeds. One of these fits takes minutes, so that only these "
-        f"cells were measured. Model that writes (--writer): {', '.join(writers)}."
+        f"Percent right at delta {DELTA:g}, on the same seeds. These fits are slow, so that only these cells were "
+        f"measured. Model that writes (--writer): {', '.join(writers)}."
     )
     return Table("Where a model writes", columns, rows, note)
 
