@@ -50,6 +50,7 @@ PAPER = {
     "contextleak-grid": "canaries by questions: no privacy, votes, PoE; --quick",
     "contextleak-defences": "prompt defences and a judge against injection, private methods beside; utility; --quick",
     "contextleak-utility": "leakage and utility by epsilon, examples an expert, number of experts; --quick",
+    "contextleak-esa": "ESA by examples an expert, number of experts, reruns: exact leakage and quality; --quick",
     "contextleak-wordings": "a search over wordings of the attack, reported on a split of its own; --quick",
     "contextleak-copying": "a model that writes: is a canary or an address copied out of its prompt? L0 to L3; --quick",
     "contextleak-snapshots": "exact leakage beside an estimate from redrawn noise, and two published flaws; --quick",

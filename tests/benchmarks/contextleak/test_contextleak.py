@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
+from benchmarks.public_data.tiny_worlds import write_worlds
 from benchmarks.tiny_rows import reader
+from benchmarks.tiny_writer import measured
 from sottovoce.audits.exact.pair import GaussianPair, Pair
 from sottovoce.audits.game.games import Repetition
 from sottovoce.audits.game.play import Runs
 from sottovoce.benchmarks.contextleak import (
     copying,
     defences,
+    drawn_pairs,
+    esa,
     games,
     grid,
     methods,
     pairs,
     snapshots,
+    token_pairs,
     utility,
     wordings,
 )
@@ -28,7 +35,10 @@ from sottovoce.benchmarks.harness import runner
 from sottovoce.benchmarks.harness.experiment import Result
 from sottovoce.benchmarks.reporting.collect import family_of, sections
 from sottovoce.benchmarks.reporting.report import write_markdown
+from sottovoce.methods.answering.answerer import registered_answerers
 from sottovoce.methods.base import Reads, registered_methods
+from sottovoce.methods.decoding.decoder import registered_decoders
+from sottovoce.methods.fitting.fitter import registered_fitters
 from sottovoce.methods.poe import PoE
 from sottovoce.methods.rnm import RNM
 from sottovoce.models.base import LabelScorer
@@ -43,6 +53,7 @@ MODULES = {
     "grid": grid,
     "defences": defences,
     "utility": utility,
+    "esa": esa,
     "wordings": wordings,
     "copying": copying,
     "snapshots": snapshots,
@@ -73,7 +84,9 @@ def small(monkeypatch):
     monkeypatch.setattr(runner, "open_model", lambda spec, store: Embedding())
     monkeypatch.setattr(methods, "private_methods", lambda: iter([("poe", PoE()), ("rnm, gaussian", RNM("gaussian"))]))
     monkeypatch.setattr(methods, "SIZES", dict.fromkeys(Repetition, FEW))
+    monkeypatch.setattr(methods, "CALIBRATED", {"rnm, gaussian": "rnm"})
     monkeypatch.setattr(methods, "RUNS", 60)
+    monkeypatch.setattr(methods, "FEWER_RUNS", 20)
     monkeypatch.setattr(pairs, "_THRESHOLDS", 20)
     monkeypatch.setattr(wordings, "CASES", 4)
     for module in (grid, defences):
@@ -128,22 +141,52 @@ def test_what_a_writer_copies_is_counted_with_the_canary_and_without(small, monk
     assert "L0 100 (74 to 100) against 0 (0 to 26)" in section.reading[0]
 
 
+def test_reruns_of_esa_leak_by_the_root_of_their_number_and_within_what_is_charged(monkeypatch, tmp_path):
+    monkeypatch.setattr(esa, "RERUNS", (1, 4))
+    settings = replace(
+        esa.EXPERIMENT.quick, model="fake", writer="nearest", tasks=("medquad",), experts=(4,), shots=(2,)
+    )
+    result = measured(esa.EXPERIMENT, settings, write_worlds(tmp_path))
+    told = {
+        (name, reruns): esa._largest(result, "medquad", name, (8, 2), 4.0, reruns)
+        for name in (esa.REPLACED, esa.PLANTED, esa.CHARGED)
+        for reruns in esa.RERUNS
+    }
+    one = brentq(lambda mu: epsilon_of_mu(mu, 1e-5) - told[esa.PLANTED, 1], 0.01, 2.0)
+    assert told[esa.PLANTED, 4] == pytest.approx(epsilon_of_mu(2 * one, 1e-5), rel=1e-3)
+    assert told[esa.CHARGED, 1] == pytest.approx(4.0, rel=1e-3)
+    for name in (esa.REPLACED, esa.PLANTED):
+        assert all(0 < told[name, reruns] <= told[esa.CHARGED, reruns] for reruns in esa.RERUNS)
+    section = esa.section(result)
+    assert section.reading[0] == "medquad: 0 of 4 exact leakages are above what is charged."
+    assert [len(table.rows) for table in section.tables] == [1, 2]
+
+
 @pytest.mark.slow
 def test_every_claimed_adjacency_is_measured_and_shown_on_one_plot(small, tmp_path):
     result = ran("methods", tmp_path)
     rows = methods._rows(result)
-    names = {"poe", "rnm, gaussian", *pairs.OTHERS}
+    names = {"poe", "rnm, gaussian", *methods.worst_pairs()}
     assert {(row["method"], row["adjacency"]) for row in rows} == {(n, a.value) for n in names for a in Adjacency}
     assert methods.above(rows) == []
     (figure,) = methods.section(result).figures
-    assert [series.name for series in figure.series] == ["proof", "poe", "rnm, gaussian", *pairs.OTHERS]
-    assert all(high <= 4.001 for series in figure.series for high in series.high)
+    assert [series.name for series in figure.series] == ["proof", "epsilon 4"]
+    assert set(figure.series[1].x) == names
+    assert all(high <= 100.1 for series in figure.series for high in series.high)
 
 
 def test_every_private_method_of_labels_is_audited():
     named = {name.partition(",")[0] for name, _ in methods.private_methods()}
     assert named == {n for n, kind in registered_methods().items() if kind.private and kind.reads is not Reads.NOTHING}
     assert {"rnm, permute_and_flip", "rnm, gaussian"} < {name for name, _ in methods.private_methods()}
+    assert {"poe, calibrated"} < {name for name, _ in methods.private_methods()}
+
+
+def test_every_private_fit_text_and_long_answer_has_a_worst_pair():
+    answers = {n for n, kind in registered_answerers().items() if kind.private and kind.reads is not Reads.NOTHING}
+    assert {name.partition(",")[0] for name in methods.worst_pairs()} == {
+        *registered_fitters(), *registered_decoders(), *answers
+    }  # fmt: skip
 
 
 def test_what_lies_above_the_proof_is_named():
@@ -155,9 +198,12 @@ def test_what_lies_above_the_proof_is_named():
 # Worst pairs
 
 
-@pytest.mark.parametrize("name", sorted(pairs.OTHERS))
+WITH_LAW = {**{name: pair_of for name, (_, pair_of) in pairs.OTHERS.items()}, "prism": token_pairs.token_pairs("prism")}
+
+
+@pytest.mark.parametrize("name", sorted(WITH_LAW))
 def test_releases_of_a_worst_pair_follow_its_laws(name):
-    worst = pairs.OTHERS[name][1](4.0, Adjacency.REPLACE_ONE, SeededRandomness(5))
+    worst = WITH_LAW[name](4.0, Adjacency.REPLACE_ONE, SeededRandomness(5))
     draws = [np.array([draw() for _ in range(300)]) for draw in worst.draws]
     if isinstance(worst.leak, GaussianPair):
         means = [worst.leak.mu, 0.0]
@@ -178,6 +224,31 @@ def test_an_attack_on_the_worst_pair_comes_near_its_exact_leakage_and_notices_ha
 
     doubled = pairs.label_pairs(PoE(), 4.0, Adjacency.ADD_REMOVE, SeededRandomness(5))
     assert doubled.bound(1500) > 2.0  # what a release with half of its noise would show against a claim of 2
+
+
+@pytest.mark.parametrize("told", ["numbers", "things"])
+def test_an_attacker_who_knows_no_law_learns_from_other_releases_than_those_that_count(told):
+    draws = np.random.default_rng(3)
+
+    def world(rate):
+        def draw():
+            one = bool(draws.random() < rate)
+            return np.array([0.3, 5.0 * one + draws.random()]) if told == "numbers" else ("a", one)
+
+        return draw
+
+    def bound(first, second):
+        return drawn_pairs.DrawnPair(0.0, (world(first), world(second))).bound(400)
+
+    assert bound(0.5, 0.5) == 0.0
+    assert 0.8 < bound(0.2, 0.8) < math.log(4)
+
+
+@pytest.mark.parametrize("name", [*methods.DRAWN])
+def test_a_pair_without_a_law_is_drawn_by_the_method_s_own_code_and_less_noise_shows(name):
+    pair = methods.DRAWN[name](400.0, Adjacency.REPLACE_ONE, SeededRandomness(1))
+    assert pair.exact is None
+    assert pair.bound(40) > 1.0
 
 
 # Games
@@ -215,6 +286,6 @@ def test_no_measured_number_lies_above_its_proof():
     rows = methods._rows(result)
     assert methods.above(rows) == []
     assert {row["epsilon"] for row in rows} == {1.0, 2.0, 4.0, 8.0}
-    audited = {row["method"].partition(",")[0] for row in rows}
-    assert audited == {name.partition(",")[0] for name, _ in methods.private_methods()} | {*pairs.OTHERS}
+    audited = {row["method"] for row in rows}
+    assert audited == {name for name, _ in methods.private_methods()} | {*methods.worst_pairs()}
     assert result.settings.model == "embedded"

@@ -287,8 +287,8 @@ MUTANTS = [
         "seeded-answers-are-not-noted",
         "answers with noise from a seed count as covered by the budget",
         "session.py",
-        "        if terms.seeded:\n",
-        "        if False:\n",
+        'note += f", {SEEDED_NOTE}" if terms.seeded else ""',
+        'note += ""',
         (_SEEDED,),
     ),
     Mutant(

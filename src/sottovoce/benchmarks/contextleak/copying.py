@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from sottovoce.audits.extraction import extracted
+from sottovoce.audits.extraction import extracted, p_value_of_more
 from sottovoce.audits.game.canaries import Canary, Insertion, worlds_of
 from sottovoce.audits.game.defences import DEFENCES
 from sottovoce.audits.game.detectors import Detector, ExactString, RareClass
@@ -21,12 +21,13 @@ from sottovoce.audits.game.games import Game
 from sottovoce.audits.game.questions import KINDS, Question
 from sottovoce.audits.kinds.extract import QUESTIONS as ASKED_FOR_ADDRESSES
 from sottovoce.audits.kinds.extract import planted_in
+from sottovoce.audits.several import holm
 from sottovoce.benchmarks.contextleak.games import canaries_of, rows_of
 from sottovoce.benchmarks.contextleak.grid import smaller
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
 from sottovoce.benchmarks.harness.results import ReportSection, Table
 from sottovoce.benchmarks.public_data.writers import writer_of
-from sottovoce.intervals import lower_limit, proportion, upper_limit
+from sottovoce.intervals import proportion
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records.sealed import Row
 from sottovoce.tasks import Task
@@ -125,18 +126,30 @@ def _questions(result: Result, what: str) -> list[str]:
     return list(dict.fromkeys(_question(cell.key.option) for cell in result.cells if cell.key.quantity == what))
 
 
+def _beyond_chance(result: Result) -> dict[tuple[str, str, str], bool]:
+    """Whether texts hold more with the canary than without it, by thing, question and defence; all rows together."""
+    rows = [(what, q, level) for what in (SECRET, LABEL, ADDRESS) for q in _questions(result, what) for level in LEVELS]
+    p_values = {}
+    for what, question, level in rows:
+        present, absent = (_counts(result, what, level, side, question) for side in (PRESENT, ABSENT))
+        p_values[f"{what} {question} {level}"] = p_value_of_more(*present, *absent)
+    adjusted = holm(p_values)
+    return {(what, q, level): adjusted[f"{what} {q} {level}"] <= _ALPHA for what, q, level in rows}
+
+
 def _table(result: Result, what: str) -> Table:
-    rows = []
+    rows, beyond = [], _beyond_chance(result)
     for question in _questions(result, what):
         for level in LEVELS:
             present, absent = (_counts(result, what, level, side, question) for side in (PRESENT, ABSENT))
-            rows.append((level, question, _share(*present), _share(*absent), _rises(present, absent)))
+            told = "yes" if beyond[what, question, level] else "no"
+            rows.append((level, question, _share(*present), _share(*absent), told))
     control = "addresses of records that it was not shown" if what == ADDRESS else "without the canary"
     columns = ("defence", "question", "with it", control, "more, beyond chance")
     note = (
         "Percent of texts that hold it, with Clopper-Pearson intervals at 95 %, over draws of records"
         + ("" if what == ADDRESS else " and the three kinds of canaries of a draw")
-        + ". The last column: whether two limits that hold together with 95 % are apart; one row by itself."
+        + ". The last column: whether limits that hold for all rows of all tables together with 95 % are apart (Holm)."
     )
     return Table(f"Texts that hold the {what}", columns, rows, note)
 
@@ -144,11 +157,6 @@ def _table(result: Result, what: str) -> Table:
 def _share(held: int, texts: int) -> str:
     share = proportion(held, texts)
     return f"{100 * share.value:.0f} ({100 * share.low:.0f} to {100 * share.high:.0f})"
-
-
-def _rises(present: tuple[int, int], absent: tuple[int, int]) -> str:
-    apart = lower_limit(*present, _ALPHA / 2) > upper_limit(*absent, _ALPHA / 2)
-    return "yes" if apart else "no"
 
 
 def _reading(result: Result) -> list[str]:
@@ -160,9 +168,12 @@ def _reading(result: Result) -> list[str]:
             told.append(f"{level} {_share(*present)} against {_share(*absent)}")
         lines.append(f"Texts that hold the {what}, over all questions, with it and without it, in percent: "
                      f"{'; '.join(told)}.")  # fmt: skip
-    apart = [row for what in (SECRET, LABEL, ADDRESS) for row in _table(result, what).rows if row[-1] == "yes"]
-    tried = sum(len(_table(result, what).rows) for what in (SECRET, LABEL, ADDRESS))
-    lines.append(f"Of {tried} rows {len(apart)} are beyond chance, each by itself; 1 in 20 may be so by accident.")
+    beyond = _beyond_chance(result)
+    apart = [f"{what}, {question}, {level}" for (what, question, level), found in beyond.items() if found]
+    lines.append(
+        f"Of {len(beyond)} rows {len(apart)} are beyond chance, all of them together at 95 %"
+        + (f": {'; '.join(apart)}." if apart else ".")
+    )
     lines.append(
         "Questions of one draw are about the same records: the intervals over all of them are those of independent "
         "texts, and too narrow. What one model does not copy another may: a row that shows nothing clears no defence."

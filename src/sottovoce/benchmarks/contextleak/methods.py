@@ -4,27 +4,31 @@
 
 ``canary``: the game of ContextLeak on four public records, for methods that answer with labels: a canary of every kind,
 the question chosen on releases of its own. ``worst pair``: two neighbouring worlds that are made to differ, for every
-method with an exact law (``pairs``). The proof is the epsilon that one release is charged.
+method with an exact law (``pairs``, ``token_pairs``), and for those without one (``drawn_pairs``). The proof is the
+epsilon that one release is charged.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from sottovoce.audits.bounds import ALPHA, Rates, epsilon_of_rates
 from sottovoce.audits.exact.coverage import coverage
 from sottovoce.audits.game.games import Repetition
 from sottovoce.audits.game.play import Claim, Runs
 from sottovoce.audits.game.questions import KINDS
+from sottovoce.benchmarks.contextleak.drawn_pairs import clustered_pairs, dp_logistic_pairs, evolve_pairs
 from sottovoce.benchmarks.contextleak.games import attack, canaries_of, game_of, price_at, rows_of
 from sottovoce.benchmarks.contextleak.pairs import OTHERS, RUNS, label_pairs
+from sottovoce.benchmarks.contextleak.token_pairs import token_pairs
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
 from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.errors import AssignmentError
 from sottovoce.methods.base import Method, Reads, Selecting, make_method, registered_methods
+from sottovoce.methods.decoding.decoder import registered_decoders
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.numbers import rounded_down, rounded_up
 from sottovoce.privacy.unit import Adjacency
@@ -34,11 +38,46 @@ VARIANTS: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
     "rnm": ({}, {"noise": "permute_and_flip"}, {"noise": "gaussian"})
 }
 """Options under which a method draws by another law."""
+CALIBRATED: Final[Mapping[str, str]] = {"poe, calibrated": "poe"}
+"""Methods that are played with calibrated experts too: their law is that of the method."""
 CANARY, PAIR = "canary", "worst pair"
+FEWER: Final = "worst pair, fewer releases"
 _NO_PAIR: Final = "it has an exact law, and no pair of its own here yet"
 BOUND, EXACT, PROOF = "bound", "exact", "proof"
+FEWER_RUNS: Final = 600
+"""Releases of each world of a pair of tokens, or without a law."""
 SIZES: Final = {Repetition.NOISE: Runs(40, 100, 1500), Repetition.SAMPLES: Runs(10, 20, 100)}
 """Releases of each world in a game."""
+
+
+class Shown(Protocol):
+    """A pair of worlds, and what releases of it show."""
+
+    @property
+    def exact(self) -> float | None:
+        """Epsilon of the pair at the claim's delta; ``None`` without a law."""
+
+    def bound(self, runs: int) -> float:
+        """The lower bound that so many releases of each world show."""
+
+
+PairOf = Callable[[float, Adjacency, SeededRandomness], Shown]
+DRAWN: Final[Mapping[str, PairOf]] = {
+    "dp-logistic": dp_logistic_pairs,
+    "evolve": evolve_pairs,
+    "sga": clustered_pairs("sga"),
+    "augment": clustered_pairs("augment"),
+}
+"""Methods without a law."""
+
+
+def worst_pairs() -> dict[str, PairOf]:
+    """Every method that releases no single label: fits, tokens of a text, long answers."""
+    return {
+        **{name: pair_of for name, (_, pair_of) in OTHERS.items()},
+        **{name: token_pairs(name) for name in registered_decoders()},
+        **DRAWN,
+    }
 
 
 def measure(bench: Bench, piece: Piece) -> Measurements:
@@ -50,12 +89,13 @@ def measure(bench: Bench, piece: Piece) -> Measurements:
                     yield from _label(bench, piece, name, method, adjacency, epsilon)
                 except AssignmentError:  # no guarantee is claimed under this adjacency
                     continue
-    for name, (_, pair_of) in OTHERS.items():
+    for name, pair_of in worst_pairs().items():
         for adjacency in Adjacency:
             for epsilon in bench.settings.epsilons:
                 key = Key(piece.task, piece.names, name, adjacency=adjacency.value, epsilon=epsilon, option=PAIR)
                 worst = pair_of(epsilon, adjacency, SeededRandomness(piece.seed))
-                yield from _numbers(key, worst.bound(RUNS), worst.exact, epsilon)
+                runs = RUNS if name in OTHERS else FEWER_RUNS
+                yield from _numbers(key, worst.bound(runs), worst.exact, epsilon)
 
 
 def private_methods() -> Iterator[tuple[str, Method]]:
@@ -64,6 +104,8 @@ def private_methods() -> Iterator[tuple[str, Method]]:
         if kind.private and kind.reads is not Reads.NOTHING:
             for options in VARIANTS.get(name, ({},)):
                 yield ", ".join([name, *(str(value) for value in options.values())]), make_method(name, **options)
+    for name, method in CALIBRATED.items():
+        yield name, make_method(method)
 
 
 def _label(bench: Bench, piece: Piece, name: str, method: Method, adjacency: Adjacency, epsilon: float) -> Measurements:
@@ -74,7 +116,7 @@ def _label(bench: Bench, piece: Piece, name: str, method: Method, adjacency: Adj
     rows = rows_of(episode.task, episode.records[: bench.settings.records[0]])
     canaries, other = canaries_of(rows, episode.task, piece.seed)
     claim = Claim.of(price.epsilon, price.delta, adjacency, method.noise_event(price, adjacency))
-    game = game_of(method, bench.scorer, episode.task, price, adjacency, piece.seed)
+    game = game_of(method, bench.scorer, episode.task, price, adjacency, piece.seed, calibrate=name in CALIBRATED)
     questions = list(KINDS.values())
     if game.repetition is Repetition.SAMPLES:  # every release asks the model again
         canaries = canaries[:1]
@@ -90,7 +132,7 @@ def _label(bench: Bench, piece: Piece, name: str, method: Method, adjacency: Adj
         piece.task, piece.names, name, records=len(rows), adjacency=adjacency.value, epsilon=epsilon, option=CANARY
     )
     yield from _numbers(key, best.certified.bound, best.exact, charged)
-    if isinstance(method, Selecting):
+    if isinstance(method, Selecting) and name not in CALIBRATED:
         worst = label_pairs(method, epsilon, adjacency, SeededRandomness(piece.seed))
         key = Key(piece.task, piece.names, name, adjacency=adjacency.value, epsilon=epsilon, option=PAIR)
         yield from _numbers(key, worst.bound(RUNS), worst.exact, charged)
@@ -105,12 +147,12 @@ def _numbers(key: Key, bound: float, exact: float | None, proof: float) -> Measu
 
 def whole(bench: Bench, pieces: Sequence[Piece]) -> dict[str, Any]:
     """Which registered methods are not audited here, and why."""
-    audited = {name.partition(",")[0] for name, _ in private_methods()} | {*OTHERS}
-    left = [row for row in coverage() if row.kind != "token" and row.name not in audited]
+    audited = {name.partition(",")[0] for name in (*dict(private_methods()), *worst_pairs())}
+    left = [row for row in coverage() if row.name not in audited]
     return {
         "without": [{"name": row.name, "kind": row.kind, "reason": row.reason or _NO_PAIR} for row in left],
         "ceiling": {kind.name: epsilon_of_rates(Rates(0, n.certifying, 0, n.certifying)) for kind, n in SIZES.items()}
-        | {PAIR: epsilon_of_rates(Rates(0, RUNS, 0, RUNS))},
+        | {what: epsilon_of_rates(Rates(0, runs, 0, runs)) for what, runs in ((PAIR, RUNS), (FEWER, FEWER_RUNS))},
     }
 
 
@@ -122,7 +164,7 @@ def section(result: Result) -> ReportSection:
         "Not audited here",
         ("method", "answers with", "why"),
         [(row["name"], row["kind"], row["reason"]) for row in result.extra["without"]],
-        "Fits without an exact law are audited by many canaries in one run, in what fits release, audited.",
+        "What fits release is audited by many canaries in one run too: What fits release, audited.",
     )
     return ReportSection(
         result.experiment, EXPERIMENT.title, EXPERIMENT.source, _reading(result, rows), [*tables, without],
@@ -157,7 +199,8 @@ def _reading(result: Result, rows: Sequence[Row]) -> list[str]:
     exact = max((row for row in rows if EXACT in row), key=lambda row: row[EXACT] / row[PROOF])
     past = [row for row in rows if EXACT in row and row[BOUND] > row[EXACT] * (1 + 1e-3)]
     limits = result.extra["ceiling"]
-    silent = dict.fromkeys(row["method"] for row in rows if EXACT not in row and row[BOUND] == 0)
+    silent = [row for row in rows if EXACT not in row and row[BOUND] == 0 and row["option"] == CANARY]
+    names = dict.fromkeys(row["method"] for row in silent)
     return [
         f"Of {len(rows)} audits, each of a method, adjacency, price and kind of pair, {len(beyond)} show more than the "
         "proof allows"
@@ -166,11 +209,13 @@ def _reading(result: Result, rows: Sequence[Row]) -> list[str]:
         f"The exact leakage that does: {_named(exact)}, {rounded_up(exact[EXACT], 3)}.",
         f"Bounds above the exact leakage of their own pair: {len(past)} of "
         f"{sum(EXACT in row for row in rows)}; each bound may exceed it with a chance of 5 %.",
-        f"Methods that sample records show nothing here: {', '.join(silent) or 'none'}. A canary is seldom in a "
-        "sample, and their releases are few, since each of them asks the model again.",
+        f"Methods that sample records show nothing here: {', '.join(names) or 'none'}. A canary is seldom in a "
+        "sample, their releases are few, since each of them asks the model again, and a label tells little of them: "
+        "'sotto audit plan' states how little.",
         f"So many releases cannot show more than epsilon {rounded_down(limits[Repetition.NOISE.name], 2)} in a game, "
         f"{rounded_down(limits[Repetition.SAMPLES.name], 2)} where records are sampled, and "
-        f"{rounded_down(limits[PAIR], 2)} on a worst pair: at epsilon 8 the exact leakage says more than any of them.",
+        f"{rounded_down(limits[PAIR], 2)} on a worst pair, {rounded_down(limits[FEWER], 2)} on one of tokens or "
+        "without a law: at epsilon 8 the exact leakage says more than any of them.",
     ]
 
 
@@ -199,7 +244,9 @@ def _table(result: Result, rows: Sequence[Row], option: str) -> Table:
             f"{RUNS:,} releases of each world by the method's own code, scored by an attacker who knows both laws. The "
             "pair is the one on which that attack shows most, not the one with the largest loss, which may be that of "
             "an answer that hardly ever comes. Of Gaussian noise an (epsilon, delta) bound from rates shows little: "
-            "its exact leakage says more."
+            "its exact leakage says more. Of methods that write token by token it is the first token, and "
+            f"{FEWER_RUNS} releases. Without a law ({', '.join(DRAWN)}) there is no exact figure: as many "
+            "releases, and the attacker learns on a quarter as many before."
         )
     return Table(f"Leakage of one release, {option}", columns, lines, note)
 
@@ -209,27 +256,27 @@ def _cell(value: float | None) -> str:
 
 
 def _figure(result: Result, rows: Sequence[Row]) -> Figure:
-    """Bars of measured bounds, ticks up to the exact leakage, and the proof: the worst of adjacencies and pairs."""
-    groups = [f"epsilon {x:g}" for x in result.settings.epsilons]
-    series = [Series("proof", groups, list(result.settings.epsilons), reference=True)]
-    for method in dict.fromkeys(row["method"] for row in rows):
-        bounds: list[float] = []
-        exact: list[float] = []
-        for x in result.settings.epsilons:
+    """Bars of measured bounds by method, lines up to the exact leakage: the worst of adjacencies and pairs."""
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    series = [Series("proof", methods, [100.0] * len(methods), reference=True)]
+    for x in result.settings.epsilons:
+        shares = []
+        for method in methods:
             own = [row for row in rows if (row["method"], row["epsilon"]) == (method, x)]
-            bounds.append(max((float(row[BOUND]) for row in own), default=math.nan))
-            exact.append(max((float(row[EXACT if EXACT in row else BOUND]) for row in own), default=math.nan))
-        tops = [max(pair) for pair in zip(bounds, exact, strict=True)]
-        series.append(Series(method, groups, bounds, bounds, tops))
+            bound = max((100 * row[BOUND] / row[PROOF] for row in own), default=math.nan)
+            exact = max((100 * row.get(EXACT, 0.0) / row[PROOF] for row in own), default=math.nan)
+            shares.append((bound, max(bound, exact)))
+        bounds = [bound for bound, _ in shares]
+        series.append(Series(f"epsilon {x:g}", methods, bounds, bounds, [top for _, top in shares]))
     return Figure(
         "proof",
-        "Measured lower bound, exact leakage and proof",
-        "claimed epsilon of one release",
-        "epsilon shown",
+        "Measured lower bound and exact leakage of one release, in percent of the proof",
+        "method",
+        "percent of the epsilon that is proved",
         series,
         kind="bars",
         note="Bars: the largest 95 % lower bound over adjacencies and pairs. Line above a bar: up to the largest exact "
-        "leakage of a pair. Grey: what is proved. Nothing stands above it.",
+        "leakage of a pair, where there is a law. Grey: what is proved. Nothing stands above it.",
     )
 
 

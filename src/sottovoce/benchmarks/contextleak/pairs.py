@@ -60,6 +60,7 @@ RUNS: Final = 4000
 """Releases of each world."""
 _TEXTS: Final = 2
 _THRESHOLDS: Final = 100
+_LAST_BITS: Final = 1e-9
 W = TypeVar("W")
 L = TypeVar("L", bound=Leak)
 
@@ -96,7 +97,7 @@ class WorstPair:
     def _threshold(self, runs: int) -> float:
         """Where the bound would be largest if every count were its mean."""
         tried = _rates_of(self.leak)
-        return max(tried, key=lambda threshold: _expected(tried[threshold], runs, self.delta))
+        return max(tried, key=lambda threshold: expected(tried[threshold], runs, self.delta))
 
 
 def label_pairs(method: Selecting, epsilon: float, adjacency: Adjacency, randomness: Randomness) -> WorstPair:
@@ -118,27 +119,33 @@ def label_pairs(method: Selecting, epsilon: float, adjacency: Adjacency, randomn
     return WorstPair(change, leak, price.delta, (drawn(world), drawn(other)))
 
 
-def choice_pairs(epsilon: float, adjacency: Adjacency, randomness: Randomness) -> WorstPair:
+def choice_pairs(epsilon: float, adjacency: Adjacency, randomness: Randomness, world: Units = UNITS) -> WorstPair:
     """Of one public text for each of two labels."""
-    setting, price = _fit_setting(adjacency, labels=2, candidates=len(CANDIDATES)), Price(epsilon, e.DELTA)
+    setting, price = fit_setting(adjacency, labels=2, candidates=len(CANDIDATES)), Price(epsilon, e.DELTA)
     plan = Choice(k=1).plan(price, setting)
     fitter: Any = plan.fitter
-    change, other, leak = _worst(
-        UNITS.neighbours(adjacency), lambda other: choice_pair(plan, CANDIDATES, UNITS, other), price.delta
+    change, other, leak = worst(
+        world.neighbours(adjacency), lambda other: choice_pair(plan, CANDIDATES, world, other), price.delta
     )
     rule = Likeness(setting.labels, CANDIDATES, fitter.floor, fitter.ceiling, None)
-    sums = [rule.add_up(units.block()) for units in (UNITS, other)]
+    sums = [rule.add_up(units.block()) for units in (world, other)]
     tables = [fitter.law(each, rule, setting) for each in sums]
-    shown = Pair.of_tables(*tables).losses  # of lists for every label, those that the change leaves alone too
+    # Of lists for every label, those that the change leaves alone too; sums of the same losses differ in last bits.
+    shown = Pair.of_tables(*tables).losses + _LAST_BITS
     losses = dict(zip(dict.fromkeys([*tables[0], *tables[1]]), shown.tolist(), strict=True))
     first, second = (lambda own=own: float(losses[fitter.select(own, rule, setting, randomness)]) for own in sums)
     return WorstPair(change, leak, price.delta, (first, second))
 
 
+def pairs_of_answers_pairs(epsilon: float, adjacency: Adjacency, randomness: Randomness) -> WorstPair:
+    """Of one public pair of input and answer: all records have the first label, as in ``methods.answering.pairs``."""
+    return choice_pairs(epsilon, adjacency, randomness, Units(UNITS.vectors, np.zeros_like(UNITS.labels)))
+
+
 def label_public_pairs(epsilon: float, adjacency: Adjacency, randomness: Randomness) -> WorstPair:
     """Of private labels of two public texts to which the experts say the same."""
     labels = LABEL_ROWS.shape[1]
-    setting, price = _fit_setting(adjacency, labels=labels, candidates=_TEXTS), Price(epsilon, e.DELTA)
+    setting, price = fit_setting(adjacency, labels=labels, candidates=_TEXTS), Price(epsilon, e.DELTA)
     plan = LabelPublic(texts=_TEXTS).plan(price, setting)
     fitter, event = plan.fitter, plan.event
     assert isinstance(fitter, LabelPublic)
@@ -166,12 +173,12 @@ def label_public_pairs(epsilon: float, adjacency: Adjacency, randomness: Randomn
 
 def class_means_pairs(epsilon: float, adjacency: Adjacency, randomness: Randomness) -> WorstPair:
     """Of noisy sums and counts of four unit vectors; the noisy number of units is left out, which leaks beside them."""
-    setting, price = _fit_setting(adjacency, labels=2), Price(epsilon, e.DELTA)
+    setting, price = fit_setting(adjacency, labels=2), Price(epsilon, e.DELTA)
     plan = ClassMeans().plan(price, setting)
     fitter = plan.fitter
     assert isinstance(fitter, ClassMeans)
     shown = replace(plan, setting=replace(setting, units=len(UNITS.labels)))
-    change, other, leak = _worst(
+    change, other, leak = worst(
         UNITS.neighbours(adjacency), lambda other: class_means_pair(shown, UNITS, other), price.delta
     )
     divisor = DIVISOR if is_drop(setting.change) else 1
@@ -182,7 +189,7 @@ def class_means_pairs(epsilon: float, adjacency: Adjacency, randomness: Randomne
     means = [rule.add_up(units.block()) / LIMIT for units in (UNITS, other)]
 
     def drawn(own: Units) -> Callable[[], float]:
-        side = _Sums(own)
+        side = UnitSums(own)
         return lambda: _projected(
             noisy_sum(rule, rule.squared_l2(setting.change), mechanism, setting, side, randomness), means, leak
         )
@@ -193,9 +200,7 @@ def class_means_pairs(epsilon: float, adjacency: Adjacency, randomness: Randomne
 def esa_pairs(epsilon: float, adjacency: Adjacency, randomness: Randomness) -> WorstPair:
     """Of the noisy mean of four embeddings."""
     plan = ESA().plan(Price(epsilon, e.DELTA), _answer_setting(adjacency))
-    change, other, leak = _worst(
-        WRITTEN.neighbours(adjacency), lambda other: answer_pair(plan, WRITTEN, other), e.DELTA
-    )
+    change, other, leak = worst(WRITTEN.neighbours(adjacency), lambda other: answer_pair(plan, WRITTEN, other), e.DELTA)
     assert isinstance(leak, GaussianPair)
     gaussian = leak
     base: Any = plan.base
@@ -216,7 +221,7 @@ def ksa_pairs(epsilon: float, adjacency: Adjacency, randomness: Randomness) -> W
     plan = KSA(selection="joint", k=2).plan(price, _answer_setting(adjacency))
     answerer = plan.answerer
     assert isinstance(answerer, KSA)
-    change, other, leak = _worst(
+    change, other, leak = worst(
         WRITTEN.neighbours(adjacency), lambda other: answer_pair(plan, WRITTEN, other, UNIVERSE), 0.0
     )
     assert isinstance(leak, Pair)
@@ -230,6 +235,7 @@ def ksa_pairs(epsilon: float, adjacency: Adjacency, randomness: Randomness) -> W
 
 OTHERS: Final[Mapping[str, tuple[str, Callable[[float, Adjacency, Randomness], WorstPair]]]] = {
     "choice": ("fit", choice_pairs),
+    "choice, pairs": ("answer", pairs_of_answers_pairs),
     "class-means": ("fit", class_means_pairs),
     "label-public": ("fit", label_public_pairs),
     "esa": ("answer", esa_pairs),
@@ -239,7 +245,7 @@ OTHERS: Final[Mapping[str, tuple[str, Callable[[float, Adjacency, Randomness], W
 
 
 @final
-class _Sums:
+class UnitSums:
     """Units as the private side of a fit."""
 
     def __init__(self, units: Units) -> None:
@@ -264,11 +270,11 @@ def _worst_label(
         for world in worlds
         for change, other in world.neighbours(adjacency)
     )
-    change, both, leak = _worst(pairs, lambda one: leak_of(*one), delta)
+    change, both, leak = worst(pairs, lambda one: leak_of(*one), delta)
     return both, leak, change
 
 
-def _worst(neighbours: Iterable[tuple[str, W]], leak_of: Callable[[W], L], delta: float) -> tuple[str, W, L]:
+def worst(neighbours: Iterable[tuple[str, W]], leak_of: Callable[[W], L], delta: float) -> tuple[str, W, L]:
     """The change whose pair shows the largest bound, of equal ones the one with the largest total variation."""
     pairs = ((change, other, leak_of(other)) for change, other in neighbours)
     return max(pairs, key=lambda one: (_shown(one[2], delta), one[2].total_variation))
@@ -276,10 +282,10 @@ def _worst(neighbours: Iterable[tuple[str, W]], leak_of: Callable[[W], L], delta
 
 def _shown(leak: Leak, delta: float) -> float:
     """The bound of the best threshold, if every count were its mean."""
-    return max(_expected(rates, RUNS, delta) for rates in _rates_of(leak).values())
+    return max(expected(rates, RUNS, delta) for rates in _rates_of(leak).values())
 
 
-def _expected(rates: tuple[float, float], runs: int, delta: float) -> float:
+def expected(rates: tuple[float, float], runs: int, delta: float) -> float:
     counts = [round(runs * min(1.0, max(0.0, rate))) for rate in rates]
     return epsilon_of_rates(Rates(counts[0], runs, counts[1], runs), delta)
 
@@ -303,7 +309,7 @@ def _projected(released: FloatArray, means: Sequence[FloatArray], leak: Gaussian
     return float((released - means[1]) @ between / (between @ between) * leak.mu)
 
 
-def _fit_setting(adjacency: Adjacency, labels: int, candidates: int = 0) -> FitSetting:
+def fit_setting(adjacency: Adjacency, labels: int, candidates: int = 0) -> FitSetting:
     change = change_type(Assignment.OWN_SLOT, adjacency)
     units = len(UNITS.labels) if adjacency.size_is_public else None
     return FitSetting(labels, UNITS.vectors.shape[1], units, adjacency, change, candidates)

@@ -64,6 +64,7 @@ MODULES: Final = {
     "contextleak-grid": "contextleak.grid",
     "contextleak-defences": "contextleak.defences",
     "contextleak-utility": "contextleak.utility",
+    "contextleak-esa": "contextleak.esa",
     "contextleak-wordings": "contextleak.wordings",
     "contextleak-copying": "contextleak.copying",
     "contextleak-snapshots": "contextleak.snapshots",
