@@ -489,6 +489,13 @@ def test_answers_that_were_drawn_whole_are_placed_as_they_are(place, monkeypatch
     assert "Nothing to do" in capfd.readouterr().err
 
 
+def test_a_name_that_is_too_long_for_what_goes_beside_it_is_refused_before_the_charge(place, capfd):
+    words = [word if word != "answers.jsonl" else f"{'a' * 236}.jsonl" for word in command()]
+    assert run(words) == 2
+    assert "cannot be written (File name too long). Nothing was charged" in capfd.readouterr().err
+    assert names("reserve") == set()
+
+
 def test_a_resume_of_records_without_a_ledger_settles_no_budget(place, capfd):
     assert run(command("--resume")) == 2
     assert "There is nothing to resume: these records have no ledger there yet" in capfd.readouterr().err

@@ -381,6 +381,74 @@ def test_a_second_folder_that_is_over_gets_another_name(tmp_path):
     assert [file.name for file in (tmp_path / "demos.jsonl.ended").iterdir()] == ["kept"]
 
 
+def test_every_folder_that_is_over_is_named(tmp_path):
+    for end in ("", "2", "11", "x"):
+        (tmp_path / f"demos.jsonl.ended{end}").mkdir()
+    with pytest.raises(InputError) as error:
+        resumed(tmp_path)
+    for told in (str(error.value), beside_finished(tmp_path / "demos.jsonl")):
+        for end in ("", "2", "11"):
+            assert f"demos.jsonl.ended{end} is left of a run that is over" in told
+        assert "endedx" not in told
+
+
+def renamed_as_another_came(tmp_path, monkeypatch, after=lambda: None):
+    """The last step of a run, as another paid run gets the name of its folder."""
+    first, second = of_another_run(tmp_path)
+    second.close()
+    second.folder.rename(tmp_path / "second")
+    (tmp_path / "moved").rename(first.folder)
+    rename, seen = os.rename, []
+
+    def late(before, after_):
+        if not seen:
+            seen.append(1)
+            rename(first.folder, tmp_path / "moved")
+            rename(tmp_path / "second", first.folder)
+            rename(before, after_)
+            after()
+        else:
+            rename(before, after_)
+
+    monkeypatch.setattr(os, "rename", late)
+    return first
+
+
+def test_a_folder_that_is_replaced_as_it_is_renamed_is_given_its_name_back(tmp_path, monkeypatch):
+    first = renamed_as_another_came(tmp_path, monkeypatch)
+    with pytest.raises(InputError, match=r"is written, and its folder .* was moved, removed or replaced meanwhile"):
+        first.finish(ROWS)
+    assert "was moved or removed while it was under way" in charged(first)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["demos.jsonl", "demos.jsonl.partial", "moved"]
+    first.out.unlink()
+    first.close()
+    assert resumed(tmp_path).found(1)[0] == ROWS[:1], "the other run goes on"
+
+
+def test_a_folder_that_cannot_have_its_name_back_is_named(tmp_path, monkeypatch):
+    folder = tmp_path / "demos.jsonl.partial"
+    first = renamed_as_another_came(tmp_path, monkeypatch, lambda: (folder.mkdir(), (folder / "x").touch()))
+    with pytest.raises(InputError, match=r"is called .*demos\.jsonl\.ended now .* rename it back"):
+        first.finish(ROWS)
+    assert (tmp_path / "demos.jsonl.ended" / "round-1").exists()
+
+
+def test_the_header_is_closed_before_it_is_removed(tmp_path, monkeypatch):
+    # On some network disks a file that is removed while it is open stays under another name.
+    first, unlink = begun(tmp_path), os.unlink
+    header = first._run._header
+
+    def closed(name, **given):
+        if first._run.ended is not None:
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                os.fstat(header)
+        unlink(name, **given)
+
+    monkeypatch.setattr(os, "unlink", closed)
+    first.finish(ROWS)
+    assert not first.folder.exists()
+
+
 @pytest.mark.parametrize("name", ["demos.jsonl", "demos.jsonl.certificate.json"])
 def test_an_output_that_the_run_did_not_note_is_refused_before_anything_is_drawn(tmp_path, name):
     begun(tmp_path).save(1, ROWS)

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from sottovoce.errors import InputError
-from sottovoce.files.run_folder import HEADER, RunFolder, ended_names, no_run
+from sottovoce.files.run_folder import HEADER, RunFolder, ended_beside, no_run
 from sottovoce.files.tables import ENDINGS, encoded, require_ending
 
 CERTIFICATE: Final = ".certificate.json"
@@ -96,11 +96,8 @@ class Checkpoint:
                 )
             if not there and resume:
                 is_out = f"; {out} is there, and has no folder beside it" if os.path.lexists(out) else ""
-                left = next(ended_names(out))
-                told = f" {_as_private(left)}" if os.path.lexists(left) else ""
-                raise InputError(
-                    f"There is nothing to resume: {self.folder.name} does not exist{is_out}. Nothing was charged.{told}"
-                )
+                told = [f"There is nothing to resume: {self.folder.name} does not exist{is_out}. Nothing was charged."]
+                raise InputError(" ".join([*told, *map(_as_private, ended_beside(out))]))
             self.run_state = self._opened(terms, new_run_state) if resume else self._begun(terms, new_run_state)
         except OSError as error:
             self.close()
@@ -155,9 +152,8 @@ class Checkpoint:
             Words that are true of what is on the disk now; empty where nothing is left of the run.
         """
         if self._run.is_over:
-            left = self._run.ended
-            told = f"{self.out} is whole, and the run is over: nothing is left to resume."
-            return f"{told} {_as_private(left)}" if left is not None and os.path.lexists(left) else told
+            told = [f"{self.out} is whole, and the run is over: nothing is left to resume."]
+            return " ".join([*told, *map(_as_private, ended_beside(self.out))])
         if not charged:
             self.abandon()
             return ""
@@ -379,7 +375,7 @@ class Checkpoint:
     def abandon(self) -> None:
         """Removes the folder of a new run that was never charged, while it is locked; no other folder."""
         if not self._resumed and not self._run.is_over:
-            with suppress(OSError):
+            with suppress(OSError, InputError):
                 self._run.end(self.out)
         self.close()
 
@@ -455,9 +451,7 @@ def beside_finished(out: Path) -> str:
             f"{folder} is there beside {out}. It was neither read nor changed. If an earlier run left it, it is as "
             f"private as the records: remove it. If it holds another paid run, move {out} away and pass --resume."
         )
-    if os.path.lexists(left := next(ended_names(out))):
-        told.append(_as_private(left))
-    return " ".join(told)
+    return " ".join([*told, *map(_as_private, ended_beside(out))])
 
 
 @contextmanager

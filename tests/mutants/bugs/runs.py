@@ -21,10 +21,18 @@ MUTANTS = [
         ),
     ),
     Mutant(
+        "renamed-by-name-and-not-looked-at",
+        "another paid run that takes the folder's name at the last step is called over",
+        "files/run_folder.py",
+        "        if not self._is_at(name):  #",
+        "        if False:  #",
+        (_FOLDER + "test_a_folder_that_is_replaced_as_it_is_renamed_is_given_its_name_back",),
+    ),
+    Mutant(
         "removed-after-its-lock",
         "the folder of an uncharged run is removed when another process may have paid in it",
         "files/checkpoint.py",
-        "            with suppress(OSError):\n                self._run.end(self.out)\n",
+        "            with suppress(OSError, InputError):\n                self._run.end(self.out)\n",
         "            self.close()\n            __import__('shutil').rmtree(self.folder, ignore_errors=True)\n",
         (_FOLDER + "test_a_new_run_that_is_not_charged_is_removed_while_it_is_locked",),
     ),
@@ -136,6 +144,14 @@ MUTANTS = [
         (_FOLDER + "test_no_other_certificate_is_made_beside_rows_that_a_run_wrote",),
     ),
     Mutant(
+        "too-long-a-name-found-out-late",
+        "a run of answers is paid for under a name that what goes beside them cannot be written under",
+        "cli/answers.py",
+        "        require_name(self._header)\n",
+        "",
+        (_ANSWERS + "test_a_name_that_is_too_long_for_what_goes_beside_it_is_refused_before_the_charge",),
+    ),
+    Mutant(
         "changed-draw-taken-for-whole",
         "a draw that was changed in the folder is charged again, and neither named nor priced before",
         "answering/run.py",
@@ -163,7 +179,7 @@ MUTANTS = [
         (_ANSWERS + "test_answers_that_left_and_are_not_whole_in_the_folder_are_not_charged_again_without_a_word",),
     ),
     Mutant(
-        "resume-settles-a-budget",
+        "resumed-answers-settle-a-budget",
         "a resume of records that no ledger knows settles a budget for them",
         "cli/answer.py",
         "        answers.require_known()\n",
