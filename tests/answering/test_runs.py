@@ -6,6 +6,7 @@ How often something was drawn is counted outside the ledger.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -489,8 +490,9 @@ def test_answers_that_were_drawn_whole_are_placed_as_they_are(place, monkeypatch
     assert "Nothing to do" in capfd.readouterr().err
 
 
-def test_a_name_that_is_too_long_for_what_goes_beside_it_is_refused_before_the_charge(place, capfd):
-    words = [word if word != "answers.jsonl" else f"{'a' * 236}.jsonl" for word in command()]
+def test_a_name_that_is_too_long_for_what_goes_beside_it_is_refused_before_the_charge(place, monkeypatch, capfd):
+    monkeypatch.setattr(os, "getpid", lambda: 4_194_303)
+    words = [word if word != "answers.jsonl" else f"{'a' * 232}.jsonl" for word in command()]
     assert run(words) == 2
     assert "cannot be written (File name too long). Nothing was charged" in capfd.readouterr().err
     assert names("reserve") == set()
