@@ -6,6 +6,7 @@ How often something was drawn is counted outside the ledger.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -189,12 +190,18 @@ def test_what_was_whole_on_the_disk_is_what_leaves(point, place, monkeypatch):
     assert happened(place, "draw") == QUESTIONS
 
 
-def test_an_answer_that_was_kept_is_not_made_again(place, monkeypatch):
+@pytest.mark.parametrize("changed", [False, True])
+def test_an_answer_that_was_kept_is_not_made_again_unless_it_was_changed(place, monkeypatch, changed):
     assert killed("the answer is kept") == -signal.SIGKILL
-    kept = (place / "answers.jsonl.partial" / "round-1-answer").read_text()
-    (place / "answers.jsonl.partial" / "round-1-answer").write_text(kept + ", as it was said first")
+    file, made, finish = place / "answers.jsonl.partial" / "round-1-answer", [], PrivateAnswers.finish
+    kept = file.read_bytes()
+    if changed:
+        file.write_bytes(kept + b"\xff")
+    monkeypatch.setattr(PrivateAnswers, "finish", lambda *given: made.append(1) or finish(*given))
     assert run(command("--resume")) == 0
-    assert answers(place)[0]["value"] == kept + ", as it was said first"
+    assert answers(place)[0]["value"] == kept[64:].decode()
+    assert len(made) == QUESTIONS - (not changed)
+    assert names("reserve") == {"1", "2", "3"}
 
 
 def test_the_public_side_that_a_draw_refers_to_is_the_one_of_the_draw(place, monkeypatch):
@@ -427,15 +434,76 @@ def test_a_file_that_takes_the_place_of_the_note_meanwhile_is_left_alone(place, 
     assert names("reserve") == {"1", "2", "3"}
 
 
-def test_answers_that_left_and_are_gone_from_the_folder_are_not_charged_again_without_a_word(place, monkeypatch, capfd):
+@pytest.mark.parametrize("how", ["gone", "changed", "not as it was noted"])
+def test_answers_that_left_and_are_not_whole_in_the_folder_are_not_charged_again_without_a_word(
+    place, monkeypatch, capfd, how
+):
     with monkeypatch.context() as stopped:
         stopped_as_it_answers(stopped, count=2)
         assert run(command()) == 130
-    (place / "answers.jsonl.partial" / "round-1").unlink()
+    file = place / "answers.jsonl.partial" / "round-1"
+    if how == "gone":
+        file.unlink()
+    elif how == "changed":
+        file.write_bytes(file.read_bytes()[:-5])
+    else:  # sealed, and not what the ledger noted
+        seal, first = _Place._seal, file.read_bytes()[:64]
+        monkeypatch.setattr(_Place, "_seal", lambda one, name, what: first if name == "1" else seal(one, name, what))
+        file.write_bytes(file.read_bytes() + b" ")
     capfd.readouterr()
     assert run(command("--resume")) == 0
     assert "1 of these answers began to be drawn before, and answers.jsonl.partial does not" in capfd.readouterr().err
     assert names("reserve") == {"1", "1.2", "2", "3"}
+
+
+def test_a_draw_that_was_changed_is_priced_before_anything_is_charged(place, monkeypatch, capfd):
+    words = [word if word != "40,1e-5" else "3.5" for word in command()]
+    with monkeypatch.context() as stopped:
+        stopped_as_it_answers(stopped, count=2)
+        assert run(words) == 130
+    file = place / "answers.jsonl.partial" / "round-1"
+    content = file.read_bytes()
+    file.write_bytes(content[:-5])
+    capfd.readouterr()
+    assert run([*words, "--resume"]) == 3
+    assert "1 of its answers began to be drawn and left nothing whole" in capfd.readouterr().err
+    assert names("reserve") == {"1", "2"}, "what fits is not charged where not all of it does"
+    file.write_bytes(content)
+    assert run([*words, "--resume"]) == 0
+    assert names("reserve") == {"1", "2", "3"}
+
+
+def test_answers_that_were_drawn_whole_are_placed_as_they_are(place, monkeypatch, capfd):
+    def full(folder, name, file):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(RunFolder, "place", full)
+        assert run(command()) == 2
+    assert "All of it was drawn, and nothing is charged again" in capfd.readouterr().err
+    (place / "answers.jsonl.partial" / "round-1").unlink()
+    (place / "answers.jsonl.run").unlink()
+    assert run(command("--resume")) == 0
+    assert names("reserve") == {"1", "2", "3"}
+    assert len(answers(place)) == QUESTIONS
+    assert run(command("--resume")) == 0
+    assert "Nothing to do" in capfd.readouterr().err
+
+
+def test_a_name_that_is_too_long_for_what_goes_beside_it_is_refused_before_the_charge(place, monkeypatch, capfd):
+    monkeypatch.setattr(os, "getpid", lambda: 4_194_303)
+    words = [word if word != "answers.jsonl" else f"{'a' * 232}.jsonl" for word in command()]
+    assert run(words) == 2
+    assert "cannot be written (File name too long). Nothing was charged" in capfd.readouterr().err
+    assert names("reserve") == set()
+
+
+def test_a_resume_of_records_without_a_ledger_settles_no_budget(place, capfd):
+    assert run(command("--resume")) == 2
+    assert "There is nothing to resume: these records have no ledger there yet" in capfd.readouterr().err
+    assert not (place / "notes.db").exists()
+    other = [word if word != "40,1e-5" else "50,1e-5" for word in command("--limit", "1")]
+    assert run(other) == 0, "the first run settles its own budget"
 
 
 @pytest.mark.slow

@@ -286,32 +286,55 @@ def test_rows_that_are_finished_are_not_paid_again_where_their_folder_was_half_r
     assert (code, "the run is over" in err, "--resume" in err) == (130, True, False), err
     before, charged = (desk.folder / "demos.jsonl").read_bytes(), charges_of(desk)
     code, err = desk(*words, "--resume")
-    assert (code, "There is nothing to resume" in err, "demos.jsonl.ended is left" in err) == (2, True, True), err
+    assert (code, "Nothing to do" in err, "demos.jsonl.ended is left" in err) == (0, True, True), err
     assert ((desk.folder / "demos.jsonl").read_bytes(), charges_of(desk)) == (before, charged)
 
 
-def test_a_round_that_was_released_and_is_missing_is_left_out_when_that_is_said_alone(desk, monkeypatch):
+@pytest.mark.cases(1)
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_round_that_was_released_and_is_missing_is_left_out_when_that_is_said_alone(desk, monkeypatch, is_written):
+    proof = desk.folder / "demos.jsonl.certificate.json"
     with monkeypatch.context() as stopped:
-        stopped.setattr(Checkpoint, "finish", stop)
+        stopped.setattr(*((RunFolder, "end") if is_written else (Checkpoint, "finish")), stop)
         assert desk(*TERMS_OF_COMMAND)[0] == 70
+    proof.unlink(missing_ok=True)
     (desk.folder / "demos.jsonl.partial" / "round-2").unlink()
     code, err = desk(*TERMS_OF_COMMAND, "--resume")
     assert (code, "Round 2 was released, and is missing from demos.jsonl.partial" in err) == (2, True), err
-    assert not (desk.folder / "demos.jsonl").exists()
+    assert ((desk.folder / "demos.jsonl").exists(), proof.exists()) == (is_written, False)
+    if is_written:
+        code, err = desk(*TERMS_OF_COMMAND, "--resume", "--without-lost")
+        assert (code, "another one would be made now" in err, charges_of(desk)) == (2, True, 3), err
+        return
     code, err = desk(*TERMS_OF_COMMAND, "--resume", "--without-lost")
     assert (code, "Round 2 was released and is missing from" in err, charges_of(desk)) == (0, True, 3), err
 
 
-def test_what_was_left_out_is_not_charged_once_the_rows_are_written(desk, monkeypatch):
+@pytest.mark.cases(1)
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_was_left_out_is_not_charged_once_the_run_noted_its_output(desk, monkeypatch, kept):
+    rows, proof = desk.folder / "demos.jsonl", desk.folder / "demos.jsonl.certificate.json"
     with monkeypatch.context() as stopped:
         stopped.setattr(Checkpoint, "save", stop)
         assert desk(*TERMS_OF_COMMAND)[0] == 70
+    place = RunFolder.place
+
+    def full(folder, name, file):
+        if file.name == rows.name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        place(folder, name, file)
+
     with monkeypatch.context() as stopped:
-        stopped.setattr(RunFolder, "end", stop)
-        assert desk(*TERMS_OF_COMMAND, "--resume", "--without-lost")[0] == 70
-    before = (desk.folder / "demos.jsonl").read_bytes()
+        stopped.setattr(RunFolder, "place", full)
+        code, err = desk(*TERMS_OF_COMMAND, "--resume", "--without-lost")
+    assert (code, "All of it was drawn, and nothing is charged again" in err) == (2, True), err
+    assert (proof.exists(), rows.exists()) == (True, False)
+    if not kept:
+        (desk.folder / "demos.jsonl.partial" / "whole-out").unlink()
     assert desk(*TERMS_OF_COMMAND, "--resume")[0] == 0
-    assert ((desk.folder / "demos.jsonl").read_bytes(), charges_of(desk)) == (before, 3)
+    written = rows.read_text("utf-8").splitlines()
+    assert (charges_of(desk), json.loads(proof.read_text("utf-8"))["rows"]) == (3, len(written))
+    assert len(json.loads(proof.read_text("utf-8"))["ledger"]) == 3
     assert not (desk.folder / "demos.jsonl.partial").exists()
 
 

@@ -34,10 +34,12 @@ def test_a_round_that_was_saved_is_found_again_by_its_hash(tmp_path):
 
 
 @pytest.mark.parametrize("known", [None, "0" * 64])
-def test_a_round_that_the_ledger_does_not_know_is_thrown_away(tmp_path, known):
-    content = begun(tmp_path).save(1, ROWS)
-    assert resumed(tmp_path).load(1, known) is None
-    assert resumed(tmp_path).load(1, content) is None, "a draw that never left must not come back later"
+def test_a_round_that_the_ledger_does_not_know_is_not_handed_over_and_is_left_as_it_is(tmp_path, known):
+    checkpoint = begun(tmp_path)
+    checkpoint.save(1, ROWS)
+    before = contents(checkpoint.folder)
+    assert checkpoint.load(1, known) is None
+    assert contents(checkpoint.folder) == before, "what is to be restored is compared with it"
 
 
 def test_a_changed_round_is_not_handed_over(tmp_path):
@@ -247,7 +249,7 @@ def charged(checkpoint):
 
 @pytest.mark.parametrize(
     ("name", "count", "is_there"),
-    [("write", 1, []), ("place", 1, []), ("place", 2, [".certificate.json"]), ("end", 1, [".certificate.json", ""])],
+    [("write", 3, []), ("place", 1, []), ("place", 2, [".certificate.json"]), ("end", 1, [".certificate.json", ""])],
 )
 def test_before_the_last_step_a_run_is_resumed_and_finished_by_what_it_noted(
     tmp_path, monkeypatch, name, count, is_there
@@ -262,7 +264,7 @@ def test_before_the_last_step_a_run_is_resumed_and_finished_by_what_it_noted(
     assert "kept in" in charged(first)
     first.close()
     again = resumed(tmp_path)
-    assert again.is_written is ("" in is_there)
+    assert again.is_finished is again.complete() is (name != "write")
     again.finish(ROWS, "{}")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["demos.jsonl", "demos.jsonl.certificate.json"]
 
@@ -311,6 +313,58 @@ def test_an_output_that_a_run_noted_is_its_own_where_it_would_be_written_otherwi
     assert not first.folder.exists()
 
 
+def stopped_between_its_files(tmp_path, monkeypatch, out=True):
+    """A run that noted its output and placed its certificate, or its output alone."""
+    first = begun(tmp_path)
+    with monkeypatch.context() as stopped:
+        stopping(stopped, "end" if out else "place", 1 if out else 2)
+        with pytest.raises(StopError):
+            first.finish(ROWS, "{}")
+    first.close()
+    if out:
+        first.proof.unlink()
+    return resumed(tmp_path)
+
+
+def test_a_certificate_goes_with_rows_of_its_own_where_others_are_written_now(tmp_path, monkeypatch):
+    again = stopped_between_its_files(tmp_path, monkeypatch, out=False)
+    assert again.proof.read_text("utf-8") == "{}"
+    again.finish(ROWS[:1], "{ }")
+    assert again.proof.read_text("utf-8") == "{ }"
+    assert len(again.out.read_text("utf-8").splitlines()) == 1
+    assert not again.folder.exists()
+
+
+def test_no_other_certificate_is_made_beside_rows_that_a_run_wrote(tmp_path, monkeypatch):
+    again = stopped_between_its_files(tmp_path, monkeypatch)
+    before = contents(again.folder)
+    with pytest.raises(InputError, match=r"its certificate is gone, and another one would be made now\. Restore"):
+        again.finish(ROWS[:1], "{ }")
+    assert not again.proof.exists()
+    assert contents(again.folder) == before
+    again.finish(ROWS, "{}")
+    assert again.proof.read_text("utf-8") == "{}"
+
+
+def test_what_was_kept_is_placed_only_as_it_was_noted(tmp_path, monkeypatch):
+    again = stopped_between_its_files(tmp_path, monkeypatch, out=False)
+    kept = again.folder / "whole-out"
+    content = kept.read_bytes()
+    kept.write_bytes(b"changed")
+    assert not again.complete()
+    assert not again.out.exists()
+    kept.write_bytes(content)
+    noted = []
+    assert again.complete(noted.append)
+    assert noted == [content] == [again.out.read_bytes()]
+
+
+def test_a_note_that_is_nested_too_deep_is_none(tmp_path):
+    checkpoint = begun(tmp_path)
+    (checkpoint.folder / "finished.json").write_text("[" * 200_000, "utf-8")
+    assert not checkpoint.is_finished
+
+
 def test_a_folder_that_cannot_be_removed_is_named_as_it_is_called_then(tmp_path):
     first = begun(tmp_path)
     (first.folder / "of the user").mkdir()
@@ -325,6 +379,74 @@ def test_a_second_folder_that_is_over_gets_another_name(tmp_path):
     begun(tmp_path).finish(ROWS)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["demos.jsonl", "demos.jsonl.ended"]
     assert [file.name for file in (tmp_path / "demos.jsonl.ended").iterdir()] == ["kept"]
+
+
+def test_every_folder_that_is_over_is_named(tmp_path):
+    for end in ("", "2", "11", "x"):
+        (tmp_path / f"demos.jsonl.ended{end}").mkdir()
+    with pytest.raises(InputError) as error:
+        resumed(tmp_path)
+    for told in (str(error.value), beside_finished(tmp_path / "demos.jsonl")):
+        for end in ("", "2", "11"):
+            assert f"demos.jsonl.ended{end} is left of a run that is over" in told
+        assert "endedx" not in told
+
+
+def renamed_as_another_came(tmp_path, monkeypatch, after=lambda: None):
+    """The last step of a run, as another paid run gets the name of its folder."""
+    first, second = of_another_run(tmp_path)
+    second.close()
+    second.folder.rename(tmp_path / "second")
+    (tmp_path / "moved").rename(first.folder)
+    rename, seen = os.rename, []
+
+    def late(before, after_):
+        if not seen:
+            seen.append(1)
+            rename(first.folder, tmp_path / "moved")
+            rename(tmp_path / "second", first.folder)
+            rename(before, after_)
+            after()
+        else:
+            rename(before, after_)
+
+    monkeypatch.setattr(os, "rename", late)
+    return first
+
+
+def test_a_folder_that_is_replaced_as_it_is_renamed_is_given_its_name_back(tmp_path, monkeypatch):
+    first = renamed_as_another_came(tmp_path, monkeypatch)
+    with pytest.raises(InputError, match=r"is written, and its folder .* was moved, removed or replaced meanwhile"):
+        first.finish(ROWS)
+    assert "was moved or removed while it was under way" in charged(first)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["demos.jsonl", "demos.jsonl.partial", "moved"]
+    first.out.unlink()
+    first.close()
+    assert resumed(tmp_path).found(1)[0] == ROWS[:1], "the other run goes on"
+
+
+def test_a_folder_that_cannot_have_its_name_back_is_named(tmp_path, monkeypatch):
+    folder = tmp_path / "demos.jsonl.partial"
+    first = renamed_as_another_came(tmp_path, monkeypatch, lambda: (folder.mkdir(), (folder / "x").touch()))
+    with pytest.raises(InputError, match=r"is called .*demos\.jsonl\.ended now .* rename it back"):
+        first.finish(ROWS)
+    assert (tmp_path / "demos.jsonl.ended" / "round-1").exists()
+
+
+def test_the_header_is_closed_before_it_is_removed(tmp_path, monkeypatch):
+    # On some network disks a file that is removed while it is open stays under another name.
+    first, unlink = begun(tmp_path), os.unlink
+    header = first._run._header
+
+    def closed(name, **given):
+        if first._run.ended is not None:
+            with pytest.raises(OSError, match="Bad file descriptor"):
+                os.fstat(header)
+        unlink(name, **given)
+
+    monkeypatch.setattr(os, "unlink", closed)
+    first.finish(ROWS)
+    assert not first.folder.exists()
 
 
 @pytest.mark.parametrize("name", ["demos.jsonl", "demos.jsonl.certificate.json"])

@@ -115,8 +115,8 @@ class AnswerRun:
         lost = set() if redraw else set(self.lost_draws(checkpoint))
         return [
             index
-            for index, (charge, _) in enumerate(self._charges(checkpoint))
-            if checkpoint.found_bytes(charge.name) is None and index not in lost
+            for index, (charge, standing) in enumerate(self._charges(checkpoint))
+            if index not in lost and _Place(self, checkpoint, charge).whole(standing) is None
         ]
 
     def lost_draws(self, checkpoint: Checkpoint) -> list[int]:
@@ -124,7 +124,9 @@ class AnswerRun:
         return [
             index
             for index, (charge, standing) in enumerate(self._charges(checkpoint))
-            if standing is not None and standing.begun and checkpoint.found_bytes(charge.name) is None
+            if standing is not None
+            and (standing.begun or standing.left)
+            and _Place(self, checkpoint, charge).whole(standing) is None
         ]
 
     def next_plan(self, left: Sequence[int]) -> AnswerPlan | None:
@@ -266,39 +268,57 @@ class _Place:
         """Saves what was drawn, and returns its hash."""
         values = {**drawn.to_json(), "release_id": self.release_id}
         content = json.dumps(values, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-        self._checkpoint.save_bytes(self.charge.name, self._seal(content) + content, _LOST)
+        self._checkpoint.save_bytes(self.charge.name, self._seal(self.charge.name, content) + content, _LOST)
         return hashlib.sha256(content).hexdigest()
+
+    def whole(self, standing: Standing | None) -> bytes | None:
+        """What was drawn under this charge, where it is whole on the disk: under its seal, and as the ledger noted it.
+
+        The one place that says so: what is not whole is charged again, and is named and priced before.
+        """
+        if self._run.answers.charges and (standing is None or not standing.begun):
+            return None
+        content = self._unsealed(self.charge.name)
+        if content is None:
+            return None
+        if standing is not None and standing.left and standing.content != hashlib.sha256(content).hexdigest():
+            return None
+        return content
 
     def found(self, standing: Standing | None) -> dict[str, Any] | None:
         """What was drawn under this charge and is whole on the disk; that it leaves is noted where it was not."""
-        account = self._run.answers.account
-        if self._run.answers.charges and (standing is None or not standing.begun):
-            return None
-        whole = self._checkpoint.found_bytes(self.charge.name) or b""
-        seal, content = whole[:_SEAL], whole[_SEAL:]
-        if not hmac.compare_digest(seal, self._seal(content)):
-            return None
-        digest = hashlib.sha256(content).hexdigest()
-        if standing is not None and standing.left and standing.content != digest:
+        content, account = self.whole(standing), self._run.answers.account
+        if content is None:
             return None
         if standing is not None and not standing.left and account is not None:
-            account.mark_released([self.charge.id], {self.charge.id: digest})
+            account.mark_released([self.charge.id], {self.charge.id: hashlib.sha256(content).hexdigest()})
         saved: dict[str, Any] = json.loads(content)
         self.release_id = saved["release_id"]
         return saved
 
     def answer(self) -> str | None:
-        """The answer that was made before."""
-        saved = self._checkpoint.found_bytes(f"{self.charge.name}-answer")
+        """The answer that was made before, where it is whole on the disk."""
+        saved = self._unsealed(self._answer)
         return None if saved is None else saved.decode("utf-8")
 
     def keep_answer(self, value: str) -> None:
         """Saves the answer; made anew, it could be another one."""
+        content = value.encode("utf-8", "replace")
         self._checkpoint.save_bytes(
-            f"{self.charge.name}-answer", value.encode("utf-8", "replace"), "make room and pass --resume"
+            self._answer, self._seal(self._answer, content) + content, "make room and pass --resume"
         )
 
-    def _seal(self, content: bytes) -> bytes:
-        """What tells a draw of this charge from any other file, under the data set's own key."""
-        drawn = f"{self.charge.id} {hashlib.sha256(content).hexdigest()}"
+    @property
+    def _answer(self) -> str:
+        return f"{self.charge.name}-answer"
+
+    def _unsealed(self, name: str) -> bytes | None:
+        """What is saved under a name, where it is under its seal."""
+        saved = self._checkpoint.found_bytes(name) or b""
+        seal, content = saved[:_SEAL], saved[_SEAL:]
+        return content if hmac.compare_digest(seal, self._seal(name, content)) else None
+
+    def _seal(self, name: str, content: bytes) -> bytes:
+        """What tells a file that this run saved under a name from any other, under the data set's own key."""
+        drawn = f"{self.charge.run}-{name} {hashlib.sha256(content).hexdigest()}"
         return self._run._hidden(hashlib.sha256(drawn.encode("ascii")).hexdigest()).encode("ascii")

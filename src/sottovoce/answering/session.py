@@ -48,7 +48,7 @@ from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE, SEEDED_NOTE, Bal
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.known_records import require_public
 from sottovoce.privacy.ledger.ledger import Account, Ledger, Reservation
-from sottovoce.privacy.ledger.opening import known_budget, open_account
+from sottovoce.privacy.ledger.opening import known_budget, open_account, require_known
 from sottovoce.privacy.numbers import rounded_down
 from sottovoce.privacy.scope import OF_A_TEXT
 from sottovoce.privacy.unit import Adjacency
@@ -237,6 +237,17 @@ class PrivateAnswers:
         if self._records is None:
             return None
         return open_account(self._records, self.adjacency, *self._opening)
+
+    def require_known(self) -> None:
+        """Refuses to resume a run of records that the ledger does not know: no budget is settled for them then.
+
+        Raises:
+            InputError: There is no such ledger.
+            BudgetError: It does not fit these records, or cannot be used.
+        """
+        if self._records is not None:
+            _, ledger, caller = self._opening
+            require_known(self._records, self.adjacency, ledger, caller)
 
     @property
     def balance(self) -> Balance | None:

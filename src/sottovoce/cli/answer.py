@@ -181,6 +181,8 @@ def answer(
     if dry_run:
         _say_price(answers, questions, price, slack, as_json=as_json)
         return
+    if resume:
+        answers.require_known()
     run = _run_of(answers, questions, price, slack, command.fitted)
     o.warn_of(command.setup.ledger if answers.charges else None, answers.conflicting_ledger)
     started = time.perf_counter()
@@ -303,7 +305,8 @@ class _Command:
             with naming_folder(place):
                 fitted = self.load_fitted(str(place))
                 fitting.require_own(fitted, str(place))
-            _say_what_is_left(place)
+            if not self.given["dry_run"]:
+                _say_what_is_left(place)
             return fitted
         if self.given["dry_run"]:
             say_price(fitting, as_json=self.given["as_json"])
@@ -557,6 +560,12 @@ def _to_file(
     checkpoint = Checkpoint(out, run.terms, run.new_run_state(), resume=resume)
     rows: list[dict[str, Any]] = []
     try:
+        if checkpoint.complete(finished.note):
+            rows = finished.rows()
+            checkpoint.end()
+            run.lost = len(ids) - len(rows)
+            say(f"{out} was drawn whole before, and is in its place now. Nothing was charged.")
+            return rows
         if not resume:
             finished.begin()
         else:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from sottovoce.cli.console import put, say
 from sottovoce.errors import InputError, RecordError
-from sottovoce.files.outputs import new_file, refuse_existing, target, write_new
+from sottovoce.files.outputs import new_file, refuse_existing, require_name, target, write_new
 from sottovoce.files.partial import PartialFile, is_torn, rows_of
 from sottovoce.files.tables import cell_of, decoded, encoded, is_table
 from sottovoce.store import private_name
@@ -365,6 +365,7 @@ class FinishedRun:
         self._path, self._run = target(out), run
         self._header = self._path.with_name(self._path.name + RUN)
         run.text()
+        require_name(self._header)
         refuse_existing(self._header, _is_run)
         if resume and os.path.lexists(self._header) and not self._path.exists() and not self._is_same(self._header):
             raise InputError(

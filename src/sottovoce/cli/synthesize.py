@@ -295,6 +295,11 @@ def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool
     unreadable = written = 0
     total = writer.order.rounds * len(writer.labels) * writer.order.tokens
     try:
+        if checkpoint.complete() and (done := finished(writer, out)) is not None:
+            checkpoint.end()
+            say(f"{out} was drawn whole before, and is in its place now. Nothing was charged.")
+            _report(writer, out, done, None, 0.0, as_json=as_json)
+            return
         with progress() as bar:
             doing = bar.add_task("writing", total=total, rate="")
 
@@ -302,8 +307,7 @@ def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool
                 done = bar.tasks[0].completed + tokens
                 bar.update(doing, completed=done, rate=f"{done / (time.perf_counter() - started):.0f} tokens/s")
 
-            again = redraw and not checkpoint.is_written  # what was left out stays so once the rows are there
-            for ended in writer.rounds(checkpoint, on_token=advance, redraw=again):
+            for ended in writer.rounds(checkpoint, on_token=advance, redraw=redraw):
                 rows += ended.rows
                 unreadable, written = unreadable + ended.unreadable, written + ended.tokens
                 if ended.again:

@@ -8,9 +8,10 @@ file that was not noted yet, once it is: it was drawn under the charge, somebody
 would be one too many. A round that never was whole on the disk is drawn anew under another charge. One process at a
 time works in a folder, and a run reads, writes and removes no folder but the one that it opened (``RunFolder``).
 
-A run ends in this order: what its output will hold is noted in the folder by its hash, the output is written, and the
-folder gets a name that nothing resumes. Before the last step a resume finds the run, and the output that it noted;
-after it there is no run to be found.
+A run ends in this order: its output and its certificate are kept whole in the folder and noted there by their hashes,
+they are moved to their places, and the folder gets a name that nothing resumes. Once they are noted nothing is drawn
+again: a resume before the last step moves what was kept, and after it there is no run to be found. A certificate and an
+output that are there together are of one set of rows.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from sottovoce.errors import InputError
-from sottovoce.files.run_folder import HEADER, RunFolder, ended_names, no_run
+from sottovoce.files.run_folder import HEADER, RunFolder, ended_beside, no_run
 from sottovoce.files.tables import ENDINGS, encoded, require_ending
 
 CERTIFICATE: Final = ".certificate.json"
@@ -34,7 +35,6 @@ CERTIFICATE: Final = ".certificate.json"
 
 _FINISHED: Final = "finished.json"
 """What the output and its certificate hold, by their hashes; there once the run has drawn everything."""
-_WHOLE: Final = "out"
 _UNSPOKEN: Final = "records and ledger"
 """A term whose value follows from the records: that it differs is said, and nothing else."""
 _HASHED: Final = ("question texts", "public texts")
@@ -43,6 +43,8 @@ _RUN_STATE: Final = {"run": re.compile(r"[0-9a-f]{1,32}"), "version": re.compile
 """Form of what a run remembers."""
 _OUT: Final = "out"
 _PROOF: Final = "certificate"
+_KEPT: Final = {_PROOF: "whole-certificate", _OUT: "whole-out"}
+"""Files of the folder that are moved to their places when both are whole."""
 _ROOM: Final = "room"
 _LAST_ROOM: Final = "room-out"
 """Takes up room for the output, which is written while the last round still stands."""
@@ -94,11 +96,8 @@ class Checkpoint:
                 )
             if not there and resume:
                 is_out = f"; {out} is there, and has no folder beside it" if os.path.lexists(out) else ""
-                left = next(ended_names(out))
-                told = f" {_as_private(left)}" if os.path.lexists(left) else ""
-                raise InputError(
-                    f"There is nothing to resume: {self.folder.name} does not exist{is_out}. Nothing was charged.{told}"
-                )
+                told = [f"There is nothing to resume: {self.folder.name} does not exist{is_out}. Nothing was charged."]
+                raise InputError(" ".join([*told, *map(_as_private, ended_beside(out))]))
             self.run_state = self._opened(terms, new_run_state) if resume else self._begun(terms, new_run_state)
         except OSError as error:
             self.close()
@@ -116,9 +115,31 @@ class Checkpoint:
             self._held.close()
 
     @property
-    def is_written(self) -> bool:
-        """Whether the output is there already, whole, so that nothing is left to be drawn."""
-        return _has_noted(self._run, _OUT, self.out)
+    def is_finished(self) -> bool:
+        """Whether the run noted what its output holds, so that nothing is drawn again."""
+        return _OUT in _noted(self._run)
+
+    def complete(self, note: Callable[[bytes], None] | None = None) -> bool:
+        """Moves to their places the output and the certificate that the run kept whole; the run does not end yet.
+
+        Args:
+            note: As for ``finish_bytes``; it gets the output.
+
+        Returns:
+            Whether all that the run noted is in its place; ``False`` where something is to be made again, and then
+            nothing was changed.
+
+        Raises:
+            InputError: They cannot be written, or another file has taken their place.
+        """
+        if not self._is_kept:
+            return False
+        self._require_name()
+        with self._writing():
+            if note is not None:
+                note(self.out.read_bytes() if self.out.exists() else self._run.read(_KEPT[_OUT]) or b"")
+            self._place({name: file for name, file in self._places if name in _noted(self._run)})
+        return True
 
     def stopped(self, *, charged: bool, lost: str) -> str:
         """What to tell the user when the run ends before its time. A new run that was not charged is removed.
@@ -131,9 +152,8 @@ class Checkpoint:
             Words that are true of what is on the disk now; empty where nothing is left of the run.
         """
         if self._run.is_over:
-            left = self._run.ended
-            told = f"{self.out} is whole, and the run is over: nothing is left to resume."
-            return f"{told} {_as_private(left)}" if left is not None and os.path.lexists(left) else told
+            told = [f"{self.out} is whole, and the run is over: nothing is left to resume."]
+            return " ".join([*told, *map(_as_private, ended_beside(self.out))])
         if not charged:
             self.abandon()
             return ""
@@ -143,6 +163,8 @@ class Checkpoint:
                 "was moved, what was drawn is in it: move it back, once that name is free, and repeat the command "
                 f"with --resume to go on. {lost}"
             )
+        if self._is_kept:
+            lost = "All of it was drawn, and nothing is charged again."
         return f"The run is charged and kept in {self.folder}; repeat the command with --resume to go on. {lost}"
 
     def make_room(self, size: int, last: int = 0) -> None:
@@ -201,15 +223,9 @@ class Checkpoint:
         return hashlib.sha256(content).hexdigest()
 
     def load(self, name: str | int, content: str | None) -> list[dict[str, Any]] | None:
-        """A round that was saved, if it has this hash; else it is thrown away."""
+        """A round that was saved, if it has this hash; another file is left as it is."""
         saved = self.found(name)
-        if saved is None:
-            return None
-        rows, digest = saved
-        if digest != content:
-            self._run.remove(_file(name))
-            return None
-        return rows
+        return saved[0] if saved is not None and saved[1] == content else None
 
     def found(self, name: str | int) -> tuple[list[dict[str, Any]], str] | None:
         """A round that was saved, whatever the ledger knows of it, and its hash."""
@@ -245,27 +261,81 @@ class Checkpoint:
         Raises:
             InputError: It cannot be written, another file has taken its place, or the folder its name.
         """
-        files = {_PROOF: (self.proof, certificate.encode("utf-8"))} if certificate else {}
-        files[_OUT] = self.out, content
+        texts = {_PROOF: certificate.encode("utf-8")} if certificate else {}
+        texts[_OUT] = content
+        files = {name: file for name, file in self._places if name in texts}
+        self._require_name()
+        hashes = self._settled(files, {name: _hash(text) for name, text in texts.items()})
+        with self._writing():
+            self._run.remove(_LAST_ROOM)
+            for name, file in files.items():
+                if os.path.lexists(file) and _hash_of_file(file) != hashes[name]:
+                    file.unlink()  # a certificate that this run wrote, of rows that are not there
+            for name, file in files.items():
+                if not os.path.lexists(file):
+                    self._run.write(_KEPT[name], texts[name])
+            self._run.write(_FINISHED, json.dumps(hashes).encode("utf-8"))
+            if note is not None:
+                note()
+            self._place(files)
+        self.end()
+
+    def _settled(self, files: Mapping[str, Path], given: Mapping[str, str]) -> Mapping[str, str]:
+        """Hashes of what is to be in its place at the end: what is given, or what was noted where the output is there.
+
+        Raises:
+            InputError: What is there is another file, or its certificate is gone and cannot be made again.
+        """
+        there = {name: _hash_of_file(file) for name, file in files.items() if os.path.lexists(file)}
+        if there.items() <= given.items():
+            return given
+        noted = _noted(self._run)
+        for name, hash_ in there.items():
+            if noted.get(name) != hash_:
+                raise self._is_another(files[name])
+        if _OUT not in there:
+            return given
+        if any(given[name] != noted.get(name) for name in files if name not in there):
+            raise InputError(
+                f"{self.out} was written by this run, its certificate is gone, and another one would be made now. "
+                f"Restore {self.proof}, or move {self.out} away, and pass --resume. Nothing more was charged."
+            )
+        return {name: noted[name] for name in files}
+
+    def _require_name(self) -> None:
         if not self._run.has_name():
             raise InputError(
                 f"{self.folder} was moved, removed or replaced while this run was under way. What has that name now "
                 "was left as it is, and no output was written."
             )
-        for name, (file, text) in files.items():
-            own = _hash(text) == _hash_of_file(file) or _has_noted(self._run, name, file)
-            if os.path.lexists(file) and not own:
-                raise self._is_another(file)
+
+    @property
+    def _places(self) -> tuple[tuple[str, Path], ...]:
+        return (_PROOF, self.proof), (_OUT, self.out)
+
+    @property
+    def _is_kept(self) -> bool:
+        """Whether all that the run noted is in its place or whole in the folder."""
+        noted = _noted(self._run)
+        return _OUT in noted and all(
+            (_hash_of_file(file) if os.path.lexists(file) else self._hash_of_kept(name)) == noted[name]
+            for name, file in self._places
+            if name in noted
+        )
+
+    def _hash_of_kept(self, name: str) -> str | None:
+        kept = self._run.read(_KEPT[name])
+        return None if kept is None else _hash(kept)
+
+    def _place(self, files: Mapping[str, Path]) -> None:
+        for name, file in files.items():
+            if not os.path.lexists(file):
+                self._run.place(_KEPT[name], file)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
         try:
-            self._run.remove(_LAST_ROOM)
-            hashes = {name: _hash_of_file(file) or _hash(text) for name, (file, text) in files.items()}
-            self._run.write(_FINISHED, json.dumps(hashes).encode("utf-8"))
-            if note is not None:
-                note()
-            for file, text in files.values():
-                if not os.path.lexists(file):
-                    self._run.write(_WHOLE, text)
-                    self._run.place(_WHOLE, file)
+            yield
         except FileExistsError as error:
             raise self._is_another(error.filename2 or error.filename) from None
         except OSError as error:
@@ -273,9 +343,13 @@ class Checkpoint:
                 f"{self.out} cannot be written ({error.strerror}). What was drawn is paid and in {self.folder}; make "
                 "room and pass --resume."
             ) from None
-        self._end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Ends the run, whose output is in its place.
+
+        Raises:
+            InputError: Its folder was moved, or cannot be removed.
+        """
         try:
             self._run.end(self.out)
         except FileNotFoundError:
@@ -301,7 +375,7 @@ class Checkpoint:
     def abandon(self) -> None:
         """Removes the folder of a new run that was never charged, while it is locked; no other folder."""
         if not self._resumed and not self._run.is_over:
-            with suppress(OSError):
+            with suppress(OSError, InputError):
                 self._run.end(self.out)
         self.close()
 
@@ -330,7 +404,7 @@ class Checkpoint:
             raise InputError(
                 f"The interrupted run in {self.folder.name} has {differs}. Repeat its command, or move the folder away."
             )
-        for name, file in ((_PROOF, self.proof), (_OUT, self.out)):
+        for name, file in self._places:
             if os.path.lexists(file) and not _has_noted(self._run, name, file):
                 raise InputError(
                     f"{file} is there, and the run in {self.folder.name} did not note it as its own. If it is the "
@@ -377,9 +451,7 @@ def beside_finished(out: Path) -> str:
             f"{folder} is there beside {out}. It was neither read nor changed. If an earlier run left it, it is as "
             f"private as the records: remove it. If it holds another paid run, move {out} away and pass --resume."
         )
-    if os.path.lexists(left := next(ended_names(out))):
-        told.append(_as_private(left))
-    return " ".join(told)
+    return " ".join([*told, *map(_as_private, ended_beside(out))])
 
 
 @contextmanager
@@ -437,13 +509,19 @@ def _file(name: str | int) -> str:
     return f"round-{name}"
 
 
+def _noted(run: RunFolder) -> dict[str, str]:
+    """Hashes of the output and the certificate that a run noted before it wrote them; empty where it did not."""
+    try:
+        values = dict(json.loads(run.read(_FINISHED) or b"{}"))
+    except (ValueError, TypeError, RecursionError):
+        return {}
+    return {name: value for name, value in values.items() if name in _KEPT and isinstance(value, str)}
+
+
 def _has_noted(run: RunFolder, name: str, file: Path) -> bool:
     """Whether a run noted that this is its output, or the certificate, before it wrote it."""
-    try:
-        noted = json.loads(run.read(_FINISHED) or b"{}")[name]
-    except (ValueError, KeyError, TypeError):
-        return False
-    return isinstance(noted, str) and noted == _hash_of_file(file)
+    noted = _noted(run).get(name)
+    return noted is not None and noted == _hash_of_file(file)
 
 
 def _hash(content: bytes) -> str:

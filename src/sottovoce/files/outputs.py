@@ -129,6 +129,19 @@ def require_folder(file: str | os.PathLike[str]) -> None:
         )
 
 
+def require_name(file: Path) -> None:
+    """Refuses a name that ``new_file`` could not write, since it is too long with what is appended until it is whole.
+
+    Raises:
+        InputError: It is so.
+    """
+    try:
+        with suppress(FileNotFoundError):
+            _part(target(file), 0).lstat()
+    except OSError as error:
+        raise InputError(f"{file} cannot be written ({error.strerror}). Nothing was charged.") from None
+
+
 @contextmanager
 def new_file(file: Path, *, replaces: Callable[[Path], bool] | None = None) -> Iterator[IO[bytes]]:
     """Opens a file that appears under its name when it is whole, and not at all if the block fails.
@@ -209,11 +222,15 @@ def _fresh(path: Path) -> tuple[Path, int]:
     """A new file beside another, under a name that nothing has."""
     number = 0
     while True:
-        part = path.with_name(f"{path.name}.{os.getpid()}-{number}.part")
+        part = _part(path, number)
         try:
             return part, os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
         except FileExistsError:
             number += 1
+
+
+def _part(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{os.getpid()}-{number}.part")
 
 
 def _same(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:

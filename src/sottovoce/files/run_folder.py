@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import re
 import stat
 import weakref
 from collections.abc import Iterator
@@ -189,6 +190,7 @@ class RunFolder:
 
         Raises:
             FileNotFoundError: It was moved, removed or replaced. Nothing was changed.
+            InputError: It was replaced as it was renamed, and what had taken its name cannot have it again.
             OSError: It cannot be renamed, or not be removed whole.
         """
         if not self.has_name():
@@ -201,10 +203,26 @@ class RunFolder:
             except OSError as error:
                 if error.errno not in _IS_TAKEN:
                     raise
+        if not self._is_at(name):  # a rename goes by names, and another folder had taken this one's
+            self._give_back(name)
+            raise FileNotFoundError(errno.ENOENT, "it was moved, removed or replaced")
         _sync(beside.parent)
+        self._held.remove(self._header)
+        os.close(self._header)  # a file that is removed while it is open keeps its folder on some network disks
         self._empty()
         with suppress(FileNotFoundError):
             os.rmdir(name)
+
+    def _give_back(self, name: Path) -> None:
+        """Gives another run's folder, which was renamed in the place of this one, its name again."""
+        self.ended = None
+        try:
+            os.rename(name, self.path)
+        except OSError as error:
+            raise InputError(
+                f"Another folder had taken the name {self.path} and is called {name} now ({error.strerror}). It may "
+                "hold a paid run: rename it back once that name is free, and pass --resume."
+            ) from None
 
     def _kept(self, descriptor: int) -> int:
         self._held.append(descriptor)
@@ -278,6 +296,15 @@ def ended_names(beside: Path) -> Iterator[Path]:
     yield beside.with_name(beside.name + _ENDED)
     for number in itertools.count(2):
         yield beside.with_name(f"{beside.name}{_ENDED}{number}")
+
+
+def ended_beside(out: Path) -> list[Path]:
+    """What is there under one of these names, beside an output."""
+    name = re.compile(re.escape(out.name + _ENDED) + r"([2-9]|[1-9]\d+)?")
+    try:
+        return sorted(out.with_name(one) for one in os.listdir(out.parent) if name.fullmatch(one))
+    except OSError:
+        return []
 
 
 def no_run(path: Path) -> InputError:

@@ -237,7 +237,8 @@ class Synthesizer:
             on_token: Called with the progress since the last call, in tokens of texts at their longest, each time that
                 the texts of a charge were released, and not before.
             redraw: Whether rounds that were cut off while they were drawn are charged again and drawn anew; else they
-                are left out, and so are those that were released and are missing from the folder.
+                are left out, and so are those that were released and are missing from the folder. Once the run noted
+                what its output holds, what was left out stays so.
 
         Raises:
             BudgetExhaustedError: The run cannot be paid for, or what an interruption lost cannot be charged again;
@@ -250,6 +251,7 @@ class Synthesizer:
         run_state = dict(checkpoint.run_state) if checkpoint else dict(run_state or self.new_run_state())
         standings = self._standing(run_state)
         waiting: list[Charge] = []
+        is_finished = checkpoint is not None and checkpoint.is_finished
         for number in self._numbers:
             last = newest(standings, run_state["run"], number)
             standing = standings.get(last.id)
@@ -260,7 +262,7 @@ class Synthesizer:
                     self._leave_out(checkpoint, number, redraw=redraw)
             elif standing is not None and standing.begun:
                 texts = self._noted(checkpoint, last) if checkpoint else None
-                if texts is None and redraw:
+                if texts is None and redraw and not is_finished:
                     waiting.append(last.again)
             else:
                 waiting.append(last)

@@ -96,7 +96,8 @@ MUTANTS = [
         "an answer that was whole on the disk and not noted is drawn again",
         "answering/run.py",
         "        if standing is not None and not standing.left and account is not None:\n"
-        "            account.mark_released([self.charge.id], {self.charge.id: digest})\n",
+        "            account.mark_released([self.charge.id], "
+        "{self.charge.id: hashlib.sha256(content).hexdigest()})\n",
         "        if standing is not None and not standing.left and account is not None:\n            return None\n",
         (_RUNS + "test_what_was_whole_on_the_disk_is_what_leaves",),
     ),
@@ -112,8 +113,8 @@ MUTANTS = [
         "any-file-is-a-draw",
         "a file that was planted in the folder of a run is taken for what was drawn",
         "answering/run.py",
-        "        if not hmac.compare_digest(seal, self._seal(content)):\n            return None\n",
-        "",
+        "return content if hmac.compare_digest(seal, self._seal(name, content)) else None",
+        "return content or None",
         (_RUNS + "test_a_file_that_this_run_did_not_seal_is_no_draw",),
     ),
     Mutant(
@@ -152,7 +153,7 @@ MUTANTS = [
         "any-choice-is-resumed",
         "a resumed run takes whatever was chosen from other records, at another price, for its own",
         "cli/answer.py",
-        "            fitting.require_own(fitted, str(place))\n",
+        "                fitting.require_own(fitted, str(place))\n",
         "",
         ("tests/cli/test_answer.py::test_a_choice_of_other_records_or_settings_is_not_taken_for_ones_own",),
     ),
