@@ -53,7 +53,9 @@ def knows_its_own(task, context, query):
 def test_the_delta_of_several_answers_is_not_rounded_below_what_they_spend():
     # 5 * 1e-6 is 4.9999999999999996e-06 in floating point, at which five answers of delta 1e-6 have no epsilon.
     event = ApproximateDP(1.0, 1e-6)
-    claim = claim_of_answers(SimpleNamespace(event=event, noise_event=event, price=Price(1.0, 1e-6), adjacency=Adjacency.REPLACE_ONE), 5)
+    claim = claim_of_answers(
+        SimpleNamespace(event=event, noise_event=event, price=Price(1.0, 1e-6), adjacency=Adjacency.REPLACE_ONE), 5
+    )
     assert claim.delta == 5e-6
     assert claim.epsilon == pytest.approx(5.0)
 

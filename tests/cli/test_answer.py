@@ -591,17 +591,18 @@ def test_nothing_that_a_run_leaves_behind_shows_a_record(desk, monkeypatch, capf
 # What a budget buys
 
 
-def test_plan_says_what_a_budget_buys_and_compares_nothing_that_was_not_measured(desk, capfd):
+def test_plan_says_what_a_budget_buys_and_names_the_free_answer_to_compare_with(desk, capfd):
     assert run(["plan", "--records", "400", "--questions", "3", "--task", "summarize", "--json"]) == 0
     values = json.loads(capfd.readouterr().out)
     by_method = {row["method"]: row for row in values["options"]}
     assert by_method["choice"] == {"method": "choice", "paid": "once", "epsilon": 8.0}
     assert 1 < by_method["ksa"]["epsilon"] < 8
     assert "full-context" not in by_method
-    assert values["measured_on"] == []
+    assert values["measured_on"] == ["medquad", "samsum"]
     assert run(["plan", "--records", "400", "--questions", "500", "--task", "summarize"]) == 0
     told = capfd.readouterr().out
-    assert "was not measured" in told
+    assert "Compare it with 'public-consensus' first, which is free: on medquad and samsum" in " ".join(told.split())
+    assert "--method public-consensus --out free.jsonl" in " ".join(told.split())
     assert "choice: paid once for 500 questions" in told
     assert run(["plan", "--records", "9", "--questions", "3", "--task", "summarize", "--labels", "3"]) == 2
     assert "--labels is" in capfd.readouterr().err

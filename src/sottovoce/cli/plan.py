@@ -131,9 +131,10 @@ def _plan_answers(task: str, records: int, questions: int, budget: Budget, adjac
         for row in rows
         if row.method == chosen.method and row.epsilon is not None
     ]
+    free = f"sotto answer --public FILE --queries FILE --task {quote(task)} --method {rule.free} --out free.jsonl"
     if as_json:
         options = [{"method": row.method, "paid": row.paid, "epsilon": row.epsilon} for row in rows]
-        advised = {"method": chosen.method, "why": chosen.why, "commands": commands}
+        advised = {"method": chosen.method, "why": chosen.why, "commands": commands, "free": free}
         put({"task": task, "options": options, "measured_on": list(rule.measured_on), "advised": advised})
         return
     table(
@@ -147,6 +148,12 @@ def _plan_answers(task: str, records: int, questions: int, budget: Budget, adjac
     put_text(f"{chosen}.")
     for command in commands:
         put_text(f"    {command}")
+    if rule.measured_on:
+        put_text(
+            f"Compare it with {rule.free!r} first, which is free: on {' and '.join(rule.measured_on)}, with a small "
+            "model, no private method was shown to answer better."
+        )
+        put_text(f"    {free}")
 
 
 def _label_count(labels: str | None, task: str | None) -> int | None:

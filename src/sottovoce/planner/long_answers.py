@@ -46,19 +46,22 @@ class LongAnswerRule:
         few_questions: Up to so many are paid for one by one.
         few: The method for them, with public examples and without.
         many: What is used beyond, where there are public examples.
-        measured_on: Public sets that this rests on; empty where nothing was measured.
+        free: The free method to be compared with first, which needs public examples; empty where there is none.
+        measured_on: Public sets on which no other method was shown better, and no private one better than the free
+            one; empty where nothing was measured.
     """
 
     few_questions: int
     few: Mapping[str, str]
     many: str
+    free: str = ""
     measured_on: Sequence[str] = ()
 
     @property
     def source(self) -> str:
         """What the rule rests on, in words."""
         if self.measured_on:
-            return f"measured on {', '.join(self.measured_on)}"
+            return f"no other was shown better on {' or '.join(self.measured_on)}"
         return "by price alone; quality was not compared"
 
 
