@@ -481,8 +481,11 @@ def test_answers_that_were_drawn_whole_are_placed_as_they_are(place, monkeypatch
         stopped.setattr(RunFolder, "place", full)
         assert run(command()) == 2
     assert "All of it was drawn, and nothing is charged again" in capfd.readouterr().err
+    asked = (place / "queries.jsonl").read_text("utf-8")
+    (place / "queries.jsonl").write_text(asked.replace("q1", "other"), "utf-8")
+    assert run(command("--resume")) == 2, "under other ids it is another file"
+    (place / "queries.jsonl").write_text(asked, "utf-8")
     (place / "answers.jsonl.partial" / "round-1").unlink()
-    (place / "answers.jsonl.run").unlink()
     assert run(command("--resume")) == 0
     assert names("reserve") == {"1", "2", "3"}
     assert len(answers(place)) == QUESTIONS

@@ -560,7 +560,7 @@ def _to_file(
     checkpoint = Checkpoint(out, run.terms, run.new_run_state(), resume=resume)
     rows: list[dict[str, Any]] = []
     try:
-        if checkpoint.complete(finished.note):
+        if finished.is_noted and checkpoint.complete(finished.note):  # else ids may be others than in what was kept
             rows = finished.rows()
             checkpoint.end()
             run.lost = len(ids) - len(rows)

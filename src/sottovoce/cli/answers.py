@@ -395,6 +395,11 @@ class FinishedRun:
                 "and kept: move that file away, or make room, and pass --resume."
             ) from None
 
+    @property
+    def is_noted(self) -> bool:
+        """Whether a run of this very request, ids of questions included, noted its answers here."""
+        return self._is_same(self._header)
+
     def _is_same(self, file: Path) -> bool:
         try:
             _require_same(file, self._run.text(), file, but=(_ANSWERS,))
