@@ -47,8 +47,8 @@ class LongAnswerRule:
         few: The method for them, with public examples and without.
         many: What is used beyond, where there are public examples.
         free: The free method to be compared with first, which needs public examples; empty where there is none.
-        measured_on: Public sets on which no other method was shown better, and no private one better than the free
-            one; empty where nothing was measured.
+        measured_on: Public sets that this rests on, on which no private method was shown better than the free one;
+            empty where nothing was measured.
     """
 
     few_questions: int
@@ -61,7 +61,7 @@ class LongAnswerRule:
     def source(self) -> str:
         """What the rule rests on, in words."""
         if self.measured_on:
-            return f"no other was shown better on {' or '.join(self.measured_on)}"
+            return f"measured on {', '.join(self.measured_on)}"
         return "by price alone; quality was not compared"
 
 
