@@ -155,9 +155,11 @@ class _Decoder:
         if not self.exact:
             self._texts_by_draws(plan, claim)
             return
-        self._isolation(plan)
         self._texts(plan, claim, 4 if self.full else 2 if self.must_run and plan.setting.tokens == 1 else 1)
-        self._public_rows(plan, claim)
+        short = plan if plan.setting.tokens == 1 else self._plan(plan.setting.adjacency, price, 1)
+        if short is not None:
+            self._isolation(short)
+            self._public_rows(short, claim if short is plan else self._claim(short, price))
 
     def _plan(
         self,
@@ -276,7 +278,7 @@ class _Decoder:
     def _isolation(self, plan: DecodingPlan) -> None:
         """A summand is a function of its expert's row."""
         decoder = plan.decoder
-        if not isinstance(decoder, SelectingDecoder) or plan.setting.tokens > 1:
+        if not isinstance(decoder, SelectingDecoder):
             return
         null = ("N", LABELS[0])
         for name in worlds.SAYINGS:
@@ -298,25 +300,27 @@ class _Decoder:
             self.report.kept("isolation", 1, "summands that are functions of one expert")
 
     def _public_rows(self, plan: DecodingPlan, claim: Claim) -> None:
-        """The first token beside other public rows: where it is one selection the scores, elsewhere its law."""
-        if plan.setting.tokens > 1:
-            return
+        """The first and only token beside other public rows: its law, and where it is one selection its scores."""
         names = list(worlds.SAYINGS)
-        pairs = (
-            list(itertools.combinations(names, 2))
-            if plan.setting.change is SWAP
-            else [(name, "N") for name in names if name != "N"]
-        )
+        swaps, drops = itertools.combinations(names, 2), ((name, "N") for name in names if name != "N")
+        pairs = list(swaps if plan.setting.change is SWAP else drops)
         if isinstance(plan.decoder, SelectingDecoder):
             self._scores_beside(plan, plan.decoder, pairs)
-            return
+        null, comes = names.index("N"), plan.setting.adjacency is Adjacency.ADD_REMOVE
         for public, rest in itertools.product(worlds.PUBLIC_ROWS, worlds.BACKGROUNDS):
             laws = [self._law_beside(plan, public, (*rest, name)) for name in names]
             places = [(names.index(one), names.index(other)) for one, other in pairs]
+            beside = f"with {rest} beside {public} ({self._setting(plan)})"
+            if comes:
+                alone = self._law_beside(plan, public, rest)
+                if not np.allclose(np.exp(alone), np.exp(laws[null]), rtol=0, atol=1e-12):
+                    problem = "an expert that says nothing changes its law"
+                    raise ContractError("null expert", self.subject, problem, f"an expert or none {beside}")
+                self.report.kept("null expert", 1, "pairs of laws beside other public rows")
             if breach := excess(claim, np.array(laws), places):
                 problem = f"its event {claim.words} does not hold: {breach.words}"
-                world = f"{names[breach.first]} and {names[breach.second]} with {rest} beside {public}"
-                raise ContractError(PublicRow.CONTRACT, self.subject, problem, f"{world} ({self._setting(plan)})")
+                world = f"{names[breach.first]} and {names[breach.second]} {beside}"
+                raise ContractError(PublicRow.CONTRACT, self.subject, problem, world)
             self.report.kept(PublicRow.CONTRACT, len(pairs), "pairs of neighbours beside other public rows")
 
     def _scores_beside(self, plan: DecodingPlan, decoder: SelectingDecoder, pairs: Sequence[tuple[str, str]]) -> None:

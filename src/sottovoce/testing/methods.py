@@ -33,6 +33,7 @@ from sottovoce.testing.draws import departs, exceeds, mixture
 from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
+from sottovoce.testing.public_rows import squared_distance
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(1.0, 1e-6), Price(4.0, 1e-3), Price(0.1, 0.1))
@@ -221,12 +222,13 @@ class _Method:
         moved = values[both[:, 0]] - values[both[:, 1]]
         ranges, norms = np.ptp(moved, axis=1), (moved.astype(np.float64) ** 2).sum(axis=1)
         stated = [_stated(its) for its in scores]
-        for (i, j), range_, norm in zip(pairs, ranges.tolist(), norms.tolist(), strict=True):
+        for place, ((i, j), range_, norm) in enumerate(zip(pairs, ranges.tolist(), norms.tolist(), strict=True)):
             most, squared, _ = stated[i]
+            far = squared is not None and norm > 0.999 * squared  # floats round, and nearly all pairs are nearer
             problem = ""
             if stated[i] != stated[j]:
                 problem = f"the stated sensitivity follows the data: {sorted((stated[i], stated[j]), key=repr)}"
-            elif range_ > most or (squared and norm > 0.999 * squared and _norm(scores, i, j) > squared):
+            elif range_ > most or (far and squared_distance(moved[place].tolist()) > squared):
                 problem = "its scores move by more than is stated"
             if problem:
                 raise ContractError("isolation", self.subject, problem, f"{shown(i)} and {shown(j)} ({setting})")
@@ -543,12 +545,6 @@ class _Method:
         source = worlds.seeded(seed)
         laws = [] if self._law is None else [self._log_law(experts, price, world).tolist()]
         return laws + [self._choose(experts, price, source, world) for _ in range(7)]
-
-
-def _norm(scores: Sequence[Scores], first: int, second: int) -> int:
-    """The squared distance of two worlds' scores, in whole numbers: floats round it."""
-    pairs = zip(scores[first].values.tolist(), scores[second].values.tolist(), strict=True)
-    return sum((one - other) ** 2 for one, other in pairs)
 
 
 def _stated(scores: Scores) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ public row, but not an expert.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any, NoReturn, final
 
 from sottovoce.privacy.aggregates import Scores
@@ -55,13 +56,23 @@ class PublicRow:
         if len(self._bounds) > 1:
             self._fail(f"the stated sensitivity follows the data: {sorted(self._bounds, key=repr)}", world)
         moved = [one - other for one, other in zip(first.values.tolist(), second.values.tolist(), strict=True)]
-        too_long = first.squared_l2 is not None and sum(step**2 for step in moved) > first.squared_l2
+        too_long = first.squared_l2 is not None and squared_distance(moved) > first.squared_l2
         if too_long or max(moved) - min(moved) > first.sensitivity:
             self._fail("its scores move by more than is stated", world)
         self._report.kept(self.CONTRACT, 1, "pairs of neighbours beside other public rows")
 
     def _fail(self, problem: str, world: str) -> NoReturn:
         raise ContractError(self.CONTRACT, self._subject, problem, f"{world} beside {self._row}")
+
+
+def squared_distance(moved: Sequence[int]) -> Fraction:
+    """The squared norm of a movement of scores without what they move in common, which no selection sees.
+
+    Example:
+        >>> squared_distance([3, 0, 0])
+        Fraction(6, 1)
+    """
+    return sum(step**2 for step in moved) - Fraction(sum(moved) ** 2, len(moved))
 
 
 def _stated(scores: Scores) -> tuple[Any, ...]:

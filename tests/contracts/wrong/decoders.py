@@ -86,9 +86,49 @@ class BoundOfTheHeardWhereThePublicRowIsSure(Clipped):
         return Scores(right.values, sensitivity=bound, adjacency=right.adjacency)
 
 
+@dataclass(frozen=True)
+class CountsNullsWhereThePublicRowIsSure(Clipped):
+    """Where the bare model is sure, a prompt counts for the first candidate, whatever the model says to it."""
+
+    def scores(self, plan, step, public):
+        rows = _rows_of(step)
+        right = Clipped.scores(self, plan, _with_rows(step, rows), public)
+        values = right.values.copy()
+        values[0] += 100 * self.rule.width * len(rows) * _is_sure(public)
+        return Scores(values, sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class TenfoldSamplesWhereThePublicRowIsSure(Clipped):
+    """Where the bare model is sure, every expert is in the sample ten times."""
+
+    def subsample(self, plan, step, randomness):
+        logits = sorted(step.public[:-1].tolist())
+        rows = _rows_of(step)
+        return _with_rows(step, torch.cat([rows] * (10 if logits[-1] - logits[-2] > 2 else 1)))
+
+
+@dataclass(frozen=True)
+class LoudGaussian(Tang):
+    """Gaussian noise, and ten times the sum where the bare model is sure."""
+
+    def scores(self, plan, step, public):
+        right = super().scores(plan, step, public)
+        values = right.values * (10 if _is_sure(public) else 1)
+        return Scores(values, sensitivity=right.sensitivity, adjacency=right.adjacency, squared_l2=right.squared_l2)
+
+
+def _rows_of(step):
+    return torch.cat([torch.empty(0, len(step.public)), *(block.clone() for block in step.blocks)])
+
+
+def _with_rows(step, rows):
+    return Step(step.text, step.public, iter([rows] if len(rows) else []))
+
+
 def _heard(decoder, plan, step, public):
     """Experts that say something, one at least, and the right scores."""
-    rows = torch.cat([torch.empty(0, len(step.public)), *(block.clone() for block in step.blocks)])
+    rows = _rows_of(step)
     heard = int((~torch.isnan(rows).all(dim=1)).sum())
     return max(1, heard), Clipped.scores(
         decoder, plan, Step(step.text, step.public, iter([rows] if len(rows) else [])), public

@@ -55,7 +55,7 @@ MUTANTS = [
         "norms-unseen",
         "the contract holds the movement of scores against their range alone",
         "testing/methods.py",
-        "elif range_ > most or (squared and norm > 0.999 * squared and _norm(scores, i, j) > squared):",
+        "elif range_ > most or (far and squared_distance(moved[place].tolist()) > squared):",
         "elif range_ > most:",
         WRONG,
     ),
