@@ -251,6 +251,18 @@ def test_every_draw_that_is_cut_off_costs_a_charge_until_the_budget_refuses(plac
     assert names("release") == set()
 
 
+def test_what_was_left_out_of_answers_that_are_kept_is_not_charged_later(place, monkeypatch):
+    assert killed("drawn, not saved") == -signal.SIGKILL
+    with monkeypatch.context() as stopped:
+        stopped.setattr(Checkpoint, "_place", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        assert run(command("--resume", "--without-lost")) == 130
+    before = names("reserve")
+    (place / "answers.jsonl.run").unlink()  # so that the answers are made again, of the draws that are kept
+    assert run(command("--resume")) == 0
+    assert names("reserve") == before
+    assert len(answers(place)) == QUESTIONS - 1
+
+
 def test_all_is_priced_before_one_is_charged(place, capfd):
     words = [word if word != "40,1e-5" else "2.6" for word in command()]
     assert run(words) == 3

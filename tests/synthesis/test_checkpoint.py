@@ -335,6 +335,26 @@ def test_a_certificate_goes_with_rows_of_its_own_where_others_are_written_now(tm
     assert not again.folder.exists()
 
 
+@pytest.mark.parametrize("name", ["demos.jsonl", "demos.jsonl.certificate.json"])
+def test_a_file_that_comes_up_as_the_output_is_placed_is_left_and_the_rows_stay_kept(tmp_path, monkeypatch, name):
+    run = begun(tmp_path)
+    removed = RunFolder.remove
+
+    def comes_up(folder, file):
+        removed(folder, file)
+        (tmp_path / name).write_text("somebody else's", "utf-8")
+
+    with monkeypatch.context() as raced:
+        raced.setattr(RunFolder, "remove", comes_up)
+        with pytest.raises(InputError, match="came up meanwhile and is another file"):
+            run.finish(ROWS, "{}")
+    assert (tmp_path / name).read_text("utf-8") == "somebody else's"
+    (tmp_path / name).unlink()
+    run.close()
+    resumed(tmp_path).finish(ROWS, "{}")
+    assert (run.proof.read_text("utf-8"), run.folder.exists()) == ("{}", False)
+
+
 def test_no_other_certificate_is_made_beside_rows_that_a_run_wrote(tmp_path, monkeypatch):
     again = stopped_between_its_files(tmp_path, monkeypatch)
     before = contents(again.folder)

@@ -112,6 +112,7 @@ class AnswerRun:
         """
         if checkpoint is None:
             return list(range(len(self.questions)))
+        redraw = redraw and not checkpoint.is_finished  # what was left out of answers that are kept stays so
         lost = set() if redraw else set(self.lost_draws(checkpoint))
         return [
             index
@@ -177,6 +178,7 @@ class AnswerRun:
             BudgetExhaustedError: The next one cannot be paid for; what was answered is in the folder.
             ModelError: A model failed; what was charged stands, and the run can be resumed.
         """
+        redraw = redraw and not checkpoint.is_finished
         for number, (query, (charge, standing)) in enumerate(
             zip(self.questions, self._charges(checkpoint), strict=True), 1
         ):

@@ -138,7 +138,8 @@ class Checkpoint:
         with self._writing():
             if note is not None:
                 note(self.out.read_bytes() if self.out.exists() else self._run.read(_KEPT[_OUT]) or b"")
-            self._place({name: file for name, file in self._places if name in _noted(self._run)})
+            noted = _noted(self._run)
+            self._place({name: file for name, file in self._places if name in noted}, noted)
         return True
 
     def stopped(self, *, charged: bool, lost: str) -> str:
@@ -268,17 +269,24 @@ class Checkpoint:
         hashes = self._settled(files, {name: _hash(text) for name, text in texts.items()})
         with self._writing():
             self._run.remove(_LAST_ROOM)
-            for name, file in files.items():
-                if os.path.lexists(file) and _hash_of_file(file) != hashes[name]:
-                    file.unlink()  # a certificate that this run wrote, of rows that are not there
+            self._remove_old_proof(files, hashes)
             for name, file in files.items():
                 if not os.path.lexists(file):
                     self._run.write(_KEPT[name], texts[name])
             self._run.write(_FINISHED, json.dumps(hashes).encode("utf-8"))
             if note is not None:
                 note()
-            self._place(files)
+            self._place(files, hashes)
         self.end()
+
+    def _remove_old_proof(self, files: Mapping[str, Path], hashes: Mapping[str, str]) -> None:
+        """Removes a certificate that this run noted and wrote, of rows that are not there."""
+        if _PROOF in files and os.path.lexists(self.proof):
+            seen = _hash_of_file(self.proof)
+            if seen not in (hashes[_PROOF], _noted(self._run).get(_PROOF)):
+                raise self._is_another(self.proof)
+            if seen != hashes[_PROOF]:
+                self.proof.unlink()
 
     def _settled(self, files: Mapping[str, Path], given: Mapping[str, str]) -> Mapping[str, str]:
         """Hashes of what is to be in its place at the end: what is given, or what was noted where the output is there.
@@ -327,10 +335,13 @@ class Checkpoint:
         kept = self._run.read(_KEPT[name])
         return None if kept is None else _hash(kept)
 
-    def _place(self, files: Mapping[str, Path]) -> None:
+    def _place(self, files: Mapping[str, Path], hashes: Mapping[str, str]) -> None:
+        """Moves what is kept to its place, unless it is there; another file is refused, and what is kept stays."""
         for name, file in files.items():
             if not os.path.lexists(file):
                 self._run.place(_KEPT[name], file)
+            elif _hash_of_file(file) != hashes[name]:
+                raise self._is_another(file)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -171,6 +171,14 @@ MUTANTS = [
         (_ANSWERS + "test_a_draw_that_was_changed_is_priced_before_anything_is_charged",),
     ),
     Mutant(
+        "left-out-and-charged-later",
+        "an answer that was left out is drawn under a new charge although the answers are kept",
+        "answering/run.py",
+        "        redraw = redraw and not checkpoint.is_finished\n        for number,",
+        "        for number,",
+        (_ANSWERS + "test_what_was_left_out_of_answers_that_are_kept_is_not_charged_later",),
+    ),
+    Mutant(
         "another-draw-than-the-ledger-noted",
         "a draw that is not the one that the ledger noted leaves under its charge",
         "answering/run.py",
