@@ -438,7 +438,7 @@ def test_a_folder_that_is_replaced_as_it_is_renamed_is_given_its_name_back(tmp_p
     first = renamed_as_another_came(tmp_path, monkeypatch)
     with pytest.raises(InputError, match=r"is written, and its folder .* was moved, removed or replaced meanwhile"):
         first.finish(ROWS)
-    assert "was moved or removed while it was under way" in charged(first)
+    assert charged(first) == "", "the error says it"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["demos.jsonl", "demos.jsonl.partial", "moved"]
     first.out.unlink()
     first.close()
@@ -473,12 +473,41 @@ def test_the_header_is_closed_before_it_is_removed(tmp_path, monkeypatch):
 def test_an_output_that_the_run_did_not_note_is_refused_before_anything_is_drawn(tmp_path, name):
     begun(tmp_path).save(1, ROWS)
     (tmp_path / name).write_text("of another run", "utf-8")
-    with pytest.raises(InputError, match=r"did not note it as its own\. .* Nothing was charged"):
+    with pytest.raises(InputError, match=r"did not note it as its own\. .* Nothing was charged") as refused:
         resumed(tmp_path)
+    assert ("nothing is left to resume" in str(refused.value)) is (name == "demos.jsonl"), "its rows are in the folder"
     (tmp_path / name).unlink()
     (tmp_path / name).symlink_to("nothing")  # no hash, and none noted
     with pytest.raises(InputError, match="did not note it as its own"):
         resumed(tmp_path)
+
+
+def test_what_cost_nothing_is_kept_once_all_of_it_is_there(tmp_path, monkeypatch):
+    run = begun(tmp_path)
+    with monkeypatch.context() as full:
+        full.setattr(RunFolder, "place", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        with pytest.raises(InputError, match=r"kept in .*demos\.jsonl\.partial; make room and pass --resume"):
+            run.finish(ROWS)
+    assert run.stopped(charged=False, lost="").startswith(f"The run is kept in {run.folder}; repeat the command")
+    run.close()
+    again = resumed(tmp_path)
+    assert again.complete()
+    again.end()
+    assert len(run.out.read_text("utf-8").splitlines()) == len(ROWS)
+
+
+def test_of_a_folder_that_was_moved_once_the_output_was_there_one_thing_is_said(tmp_path, monkeypatch):
+    run = begun(tmp_path)
+    ended = Checkpoint.end
+
+    def moved(checkpoint):
+        checkpoint.folder.rename(tmp_path / "elsewhere")
+        ended(checkpoint)
+
+    monkeypatch.setattr(Checkpoint, "end", moved)
+    with pytest.raises(InputError, match="is written, and its folder"):
+        run.finish(ROWS)
+    assert charged(run) == ""
 
 
 def test_beside_a_finished_output_only_the_folder_that_wrote_it_is_ended(tmp_path, monkeypatch):

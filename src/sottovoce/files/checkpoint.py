@@ -155,10 +155,12 @@ class Checkpoint:
         if self._run.is_over:
             told = [f"{self.out} is whole, and the run is over: nothing is left to resume."]
             return " ".join([*told, *map(_as_private, ended_beside(self.out))])
-        if not charged:
+        if not charged and not self.is_finished:
             self.abandon()
             return ""
         if not self._run.has_name():
+            if _has_noted(self._run, _OUT, self.out):
+                return ""  # the output is in its place, and the error says what became of the folder
             return (
                 f"The run is charged, and its folder {self.folder} was moved or removed while it was under way. If it "
                 "was moved, what was drawn is in it: move it back, once that name is free, and repeat the command "
@@ -166,7 +168,8 @@ class Checkpoint:
             )
         if self._is_kept:
             lost = "All of it was drawn, and nothing is charged again."
-        return f"The run is charged and kept in {self.folder}; repeat the command with --resume to go on. {lost}"
+        paid = "charged and " * charged
+        return f"The run is {paid}kept in {self.folder}; repeat the command with --resume to go on. {lost}"
 
     def make_room(self, size: int, last: int = 0) -> None:
         """Takes up so many bytes of the disk, which the next ``save`` gives back for the round that it writes.
@@ -351,7 +354,7 @@ class Checkpoint:
             raise self._is_another(error.filename2 or error.filename) from None
         except OSError as error:
             raise InputError(
-                f"{self.out} cannot be written ({error.strerror}). What was drawn is paid and in {self.folder}; make "
+                f"{self.out} cannot be written ({error.strerror}). What was drawn is kept in {self.folder}; make "
                 "room and pass --resume."
             ) from None
 
@@ -379,7 +382,7 @@ class Checkpoint:
 
     def _is_another(self, file: object) -> InputError:
         return InputError(
-            f"{file} came up meanwhile and is another file. What was drawn is paid and in {self.folder}; move the file "
+            f"{file} came up meanwhile and is another file. What was drawn is kept in {self.folder}; move the file "
             f"away, with {self.out.name}.run where that is beside it, and pass --resume."
         )
 
@@ -417,9 +420,13 @@ class Checkpoint:
             )
         for name, file in self._places:
             if os.path.lexists(file) and not _has_noted(self._run, name, file):
+                whole = (
+                    " If it is the output of this very run, nothing is left to resume: move the folder away. If not, "
+                    "move"
+                )
+                told = whole if os.path.lexists(self.out) else " Move"
                 raise InputError(
-                    f"{file} is there, and the run in {self.folder.name} did not note it as its own. If it is the "
-                    "output of this very run, nothing is left to resume: move the folder away. If not, move the file "
+                    f"{file} is there, and the run in {self.folder.name} did not note it as its own.{told} the file "
                     "away and pass --resume. Nothing was charged."
                 )
         return run_state
