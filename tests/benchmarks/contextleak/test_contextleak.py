@@ -244,6 +244,7 @@ def test_an_attacker_who_knows_no_law_learns_from_other_releases_than_those_that
     assert 0.8 < bound(0.2, 0.8) < math.log(4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*methods.DRAWN])
 def test_a_pair_without_a_law_is_drawn_by_the_method_s_own_code_and_less_noise_shows(name):
     pair = methods.DRAWN[name](400.0, Adjacency.REPLACE_ONE, SeededRandomness(1))

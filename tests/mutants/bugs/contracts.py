@@ -63,8 +63,8 @@ MUTANTS = [
         "one-public-row-for-decoders",
         "the contract looks at decoders beside one public row alone",
         "testing/decoders.py",
-        "        self._public_rows(plan, claim)\n",
-        "",
+        "            self._public_rows(short, claim if short is plan else self._claim(short, price))\n",
+        "            pass\n",
         WRONG,
     ),
     Mutant(

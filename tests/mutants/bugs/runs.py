@@ -131,8 +131,8 @@ MUTANTS = [
         "certificate-of-other-rows",
         "a certificate of fewer rows, at a lower price, stays beside the rows that are written",
         "files/checkpoint.py",
-        "if os.path.lexists(file) and _hash_of_file(file) != hashes[name]:",
-        "if False:",
+        "            self._remove_old_proof(files, hashes)\n",
+        "",
         (_FOLDER + "test_a_certificate_goes_with_rows_of_its_own_where_others_are_written_now",),
     ),
     Mutant(
