@@ -155,10 +155,11 @@ class _Decoder:
         if not self.exact:
             self._texts_by_draws(plan, claim)
             return
-        self._texts(plan, claim, 4 if self.full else 2 if self.must_run and plan.setting.tokens == 1 else 1)
         short = plan if plan.setting.tokens == 1 else self._plan(plan.setting.adjacency, price, 1)
         if short is not None:
             self._isolation(short)
+        self._texts(plan, claim, 4 if self.full else 2 if self.must_run and plan.setting.tokens == 1 else 1)
+        if short is not None:
             self._public_rows(short, claim if short is plan else self._claim(short, price))
 
     def _plan(
