@@ -27,7 +27,7 @@ from sottovoce.benchmarks.contextleak.games import (
     references,
     rows_of,
 )
-from sottovoce.benchmarks.contextleak.grid import REPLACE, SMALL_MODEL, smaller, systems
+from sottovoce.benchmarks.contextleak.grid import REPLACE, said_of, smaller, systems
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.datasets import Episode
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
@@ -169,7 +169,7 @@ def _reading(result: Result) -> list[str]:
         "Utility, in percent right: "
         + ", ".join(f"{name} {_mean(result, name, None, RIGHT, ''):.1f}" for name in (*LEVELS, e.ZERO_SHOT, e.FULL))
         + ".",
-        SMALL_MODEL,
+        *said_of(result.settings.model),
     ]
 
 

@@ -40,6 +40,13 @@ SMALL_MODEL: Final = (
     "other. It cannot show what instructions, prompt defences or copying do in a model that follows them. What it "
     "does show is that a canary moves an answer through likeness alone, and that the proofs hold."
 )
+
+
+def said_of(model: str) -> list[str]:
+    """What a reader has to know of the model that was attacked."""
+    return [SMALL_MODEL] if model == "embedded" else []
+
+
 _NOISY, _REPEATING = Runs(20, 40, 600), Runs(2, 4, 150)
 
 
@@ -160,7 +167,7 @@ def _reading(result: Result) -> list[str]:
         f"{len(bare)} cells in more than 75 %; at epsilon {min(result.settings.epsilons):g} no cell of a private "
         f"method exceeds {max(c.mean for c in tightest):.0f} %.",
         f"Cells of private methods whose bound or exact leakage exceeds their epsilon: {len(beyond)}.",
-        SMALL_MODEL,
+        *said_of(result.settings.model),
     ]
 
 

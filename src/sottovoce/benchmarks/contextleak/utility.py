@@ -23,7 +23,7 @@ from sottovoce.benchmarks.contextleak.games import (
     references,
     rows_of,
 )
-from sottovoce.benchmarks.contextleak.grid import REPLACE, SMALL_MODEL, smaller
+from sottovoce.benchmarks.contextleak.grid import REPLACE, said_of, smaller
 from sottovoce.benchmarks.frontier.measure import price_of_one
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
@@ -183,7 +183,7 @@ def _reading(result: Result) -> list[str]:
         "The exact leakage need not fall with the number of experts: it is a ratio of chances, and counts a label that "
         "hardly ever comes as much as any other. Releases show such a label too seldom for a bound."
     )
-    return [*lines, SMALL_MODEL]
+    return [*lines, *said_of(result.settings.model)]
 
 
 def _figure(result: Result, quantity: str) -> Figure:

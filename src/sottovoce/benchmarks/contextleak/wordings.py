@@ -24,7 +24,7 @@ from sottovoce.audits.game.questions import KINDS, Question
 from sottovoce.audits.game.rewriting import is_installed, rewritten
 from sottovoce.audits.game.wordings import PARTS, Tried, Wordings
 from sottovoce.benchmarks.contextleak.games import attack, canaries_of, game_of, law_pair, price_at, rows_of
-from sottovoce.benchmarks.contextleak.grid import REPLACE, SMALL_MODEL, smaller
+from sottovoce.benchmarks.contextleak.grid import REPLACE, said_of, smaller
 from sottovoce.benchmarks.harness import evaluation as e
 from sottovoce.benchmarks.harness.datasets import MOST_RECORDS
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings, about
@@ -208,7 +208,7 @@ def _reading(result: Result) -> list[str]:
         f"at most by {most:.1f} points ({cell.key.method}, epsilon {cell.key.epsilon:g}: {cell.mean:.1f} against "
         f"{best.mean:.1f} of {best.key.option}).",
         f"Bounds above epsilon: {len(beyond)}. No wording gets round a proof: it holds for every question.",
-        SMALL_MODEL,
+        *said_of(result.settings.model),
     ]
 
 
