@@ -464,7 +464,7 @@ def test_texts_with_other_line_separators_are_found_again_after_a_crash(tmp_path
         ("--temperature", "1e-300"), ("--top-k", "0"), ("--top-k", "-1"), ("--adjacency", "none"), ("--unit", "no"),
         ("--method", ""), ("--method", "amin", "--delta", "0"), ("--method", "tang", "--delta", "0"),
         ("--model", ""), ("--labels", "billing"), ("--labels", ""), ("--out", ""), ("--out", "x" * 250 + ".jsonl"),
-        ("--out", "demos.csv"), ("--out", "demos"), ("--out", "demos.jsonl.gz"), ("--out", "absent/demos.jsonl"),
+        ("--out", "demos.xlsx"), ("--out", "demos"), ("--out", "demos.jsonl.gz"), ("--out", "absent/demos.jsonl"),
         ("--schema", "absent.json"), ("--caller", "nobody"), ("--budget", "x"), ("--max-characters", "0"),
         ("--private", "absent.jsonl"), ("--out", "/dev/null"), ("--device", "cpu:"), ("--task", "agnews"),
     ],

@@ -71,7 +71,7 @@ def methods(result) -> set[str]:
 def test_every_table_has_the_references_and_one_private_choice(data):
     result = run("answers-methods", data, seeds=2, queries=2, tasks=("medquad",), epsilons=(8.0,))
     assert methods(result) == {
-        table.ZERO, table.SHOTS, table.FULL, table.MEAN, table.ONE, table.ALL, *table.PRIVATE,
+        table.ZERO, table.SHOTS, table.CONSENSUS, table.FULL, table.MEAN, table.ONE, table.ALL, *table.PRIVATE,
     }  # fmt: skip
     assert {cell.key.quantity for cell in result.cells} == set(SCORES)
     assert {cell.key.option for cell in result.cells if cell.key.method == "ksa"} == set(table.POOLS)
@@ -83,7 +83,7 @@ def test_every_table_has_the_references_and_one_private_choice(data):
     assert "no guarantee" in printed
     assert "none (100)" in printed
     assert {row[0] for row in section.tables[1].rows} == set(table.ASKED)
-    assert section.reading[0].startswith("medquad: 36 comparisons; ")
+    assert section.reading[0].startswith("medquad: 40 comparisons; ")
 
 
 def test_a_method_that_is_refused_at_a_price_has_no_row(data):
@@ -150,7 +150,7 @@ def test_answers_from_documents_state_what_they_give_away(tmp_path, monkeypatch)
     section = load_experiment("answers-documents").section(result)
     assert section.reading == ["receipts: 0 of 8 exact leakages are above epsilon."]
     assert [row[0] for row in section.tables[0].rows] == [
-        table.ZERO, table.SHOTS, table.FULL, table.MEAN, "esa", "esa", table.ONE, table.ONE,
+        table.ZERO, table.SHOTS, table.CONSENSUS, table.FULL, table.MEAN, "esa", "esa", table.ONE, table.ONE,
     ]  # fmt: skip
     more = replace(result, cells=[replace(c, values=tuple(9 * value for value in c.values)) for c in result.cells])
     assert load_experiment("answers-documents").section(more).reading != section.reading

@@ -19,11 +19,11 @@ from zlib import crc32
 
 import numpy as np
 
-from sottovoce.audits.exact.answers import AnswerWorld, answer_pair
 from sottovoce.audits.exact.pair import GaussianPair, exact_epsilon
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings
 from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.benchmarks.public_data.episode import ADJACENCY, DELTA, Episode, Size
+from sottovoce.benchmarks.public_data.leakage import furthest_pair
 from sottovoce.benchmarks.public_data.scoring import MAIN, cell_of, difference, measured_with, scored, shown
 from sottovoce.benchmarks.public_data.table import MEAN, ZERO
 from sottovoce.benchmarks.public_data.worlds import IN, world_of
@@ -68,8 +68,8 @@ def _of_size(episode: Episode, settings: Settings) -> Measurements:
     for epsilon in settings.epsilons:
         key = replace(base, method=ESA, adjacency=ADJACENCY.value, epsilon=epsilon)
         plans = [episode.plan(make_answerer(ESA), side, epsilon) for side in sides]
-        replaced = max(_largest_mu(plan, one, one) for plan, one in zip(plans, said, strict=True))
-        planted = _largest_mu(plans[0], episode.outputs(question), with_it.outputs(question))
+        replaced = max(furthest_pair(plan, one, one).mu for plan, one in zip(plans, said, strict=True))
+        planted = furthest_pair(plans[0], episode.outputs(question), with_it.outputs(question)).mu
         for reruns in RERUNS:
             again = replace(key, option=f"{reruns} reruns")
             for name, mu in ((REPLACED, replaced), (PLANTED, planted)):
@@ -96,20 +96,6 @@ def _shared(plan: AnswerPlan, outputs: Any, side: Any, reruns: int, words: str) 
     own: EmbeddingMeans = replace(answerer, sigma=answerer.sigma * math.sqrt(reruns))
     noise = SeededRandomness(crc32(f"{words} {reruns}".encode()))
     return [own.finish(own.draw(plan.setting, outputs, side, noise), side) for _ in range(reruns)]
-
-
-def _largest_mu(plan: AnswerPlan, outputs: Any, others: Any) -> float:
-    """The largest distance in deviations where an expert says what one of some others says."""
-    texts, vectors = tuple(outputs.texts_without_noise()), outputs.vectors_without_noise()
-    said, new = others.texts_without_noise(), others.vectors_without_noise()
-    distances = np.linalg.norm(vectors[:, None] - new[None], axis=2)
-    own, other = np.unravel_index(int(np.nanargmax(distances)), distances.shape)
-    changed = np.array(vectors)
-    changed[own] = new[other]
-    worlds = AnswerWorld(texts, vectors), AnswerWorld((*texts[:own], said[other], *texts[own + 1 :]), changed)
-    leak = answer_pair(plan, *worlds)
-    assert isinstance(leak, GaussianPair)
-    return leak.mu
 
 
 def section(result: Result) -> ReportSection:

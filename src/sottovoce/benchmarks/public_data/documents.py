@@ -17,18 +17,17 @@ from typing import Final
 
 import numpy as np
 
-from sottovoce.audits.exact.answers import AnswerWorld, answer_pair
 from sottovoce.audits.exact.pair import exact_epsilon
 from sottovoce.benchmarks.harness.experiment import Bench, Experiment, Key, Measurements, Piece, Result, Settings
 from sottovoce.benchmarks.harness.results import Figure, ReportSection, Series, Table
 from sottovoce.benchmarks.public_data.episode import ADJACENCY, DELTA, Episode, Size
+from sottovoce.benchmarks.public_data.leakage import furthest_pair
 from sottovoce.benchmarks.public_data.scoring import MAIN, SCORES, cell_of, estimate, measured_with, scored, shown
 from sottovoce.benchmarks.public_data.table import CONSENSUS, FULL, MEAN, ONE, SHOTS, ZERO, chosen_pairs
 from sottovoce.benchmarks.public_data.worlds import IN, RECEIPTS, Pair, world_of
 from sottovoce.benchmarks.public_data.writers import KeptWriter, embedder_of, writer_of
 from sottovoce.experts.written import WrittenOutputs
 from sottovoce.methods.answering.answerer import AnswerPlan, make_answerer
-from sottovoce.models.base import FloatArray
 
 SIZE: Final = Size(pool=32, public=8, public_shots=1, context=3, fresh=False)
 ESA: Final = make_answerer("esa")
@@ -92,20 +91,7 @@ def _worst_planted(episode: Episode, plan: AnswerPlan, pair: Pair) -> float:
 
 
 def _worst(plan: AnswerPlan, outputs: WrittenOutputs, others: WrittenOutputs) -> float:
-    """Exact epsilon where an expert says what one of some others says: the two whose vectors lie furthest apart, since
-    the leakage of Gaussian noise grows with how far the sum moves."""
-    texts, vectors = tuple(outputs.texts_without_noise()), outputs.vectors_without_noise()
-    said, new = others.texts_without_noise(), others.vectors_without_noise()
-    distances = np.linalg.norm(vectors[:, None] - new[None], axis=2)
-    own, other = np.unravel_index(int(np.nanargmax(distances)), distances.shape)
-    changed = AnswerWorld((*texts[:own], said[other], *texts[own + 1 :]), _with_row(vectors, int(own), new[other]))
-    return exact_epsilon(answer_pair(plan, AnswerWorld(texts, vectors), changed), DELTA)
-
-
-def _with_row(vectors: FloatArray, place: int, row: FloatArray) -> FloatArray:
-    changed = np.array(vectors)
-    changed[place] = row
-    return changed
+    return exact_epsilon(furthest_pair(plan, outputs, others), DELTA)
 
 
 _ONE_EXPERT: Final = replace(SIZE, records=1, experts=1)
