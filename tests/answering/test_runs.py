@@ -395,7 +395,7 @@ def test_a_run_that_another_one_finished_before_is_refused_and_leaves_what_says_
     assert "If it holds another paid run, move answers.jsonl away and pass --resume" in capfd.readouterr().err
     (place / "answers.jsonl").rename(place / "other.jsonl")  # half of what was said
     assert run(command("--resume")) == 2
-    assert "answers.jsonl.run belongs to the answers of another run" in capfd.readouterr().err
+    assert "If the answers of another run were here, move answers.jsonl.run to them" in capfd.readouterr().err
     assert (note.read_bytes(), len(Ledger("notes.db").history())) == (before, charges)
     note.rename(place / "other.jsonl.run")
     assert run(command("--resume")) == 0
@@ -442,6 +442,28 @@ def test_a_file_that_takes_the_place_of_the_note_meanwhile_is_left_alone(place, 
     assert note.read_text() == "mine"
     assert not (place / "answers.jsonl").exists()
     note.unlink()
+    assert run(command("--resume")) == 0
+    assert names("reserve") == {"1", "2", "3"}
+
+
+def stopped_by_hand(*given):
+    raise KeyboardInterrupt
+
+
+def test_what_is_mistyped_beside_a_note_is_told_from_the_note_of_another_run(place, monkeypatch, capfd):
+    with monkeypatch.context() as stopped:
+        stopped.setattr(RunFolder, "place", stopped_by_hand)
+        assert run(command()) == 130
+    assert (place / "answers.jsonl.run").exists()
+    capfd.readouterr()
+    assert run(command("--resume", "--epsilon", "2")) == 2
+    assert "has epsilon 1.0, not 2.0. Repeat its command" in capfd.readouterr().err
+    asked = (place / "queries.jsonl").read_text()
+    (place / "queries.jsonl").write_text(asked.replace('"q1"', '"other"'))
+    assert run(command("--resume")) == 2
+    told = capfd.readouterr().err
+    assert "If the questions of this run had other ids, give those" in told
+    (place / "queries.jsonl").write_text(asked)
     assert run(command("--resume")) == 0
     assert names("reserve") == {"1", "2", "3"}
 

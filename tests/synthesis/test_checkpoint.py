@@ -379,6 +379,22 @@ def test_what_was_kept_is_placed_only_as_it_was_noted(tmp_path, monkeypatch):
     assert noted == [content] == [again.out.read_bytes()]
 
 
+def test_what_was_kept_for_another_format_is_written_anew(tmp_path, monkeypatch):
+    first = begun(tmp_path)
+    with monkeypatch.context() as stopped:
+        stopping(stopped, "place")
+        with pytest.raises(StopError):
+            first.finish(ROWS, "{}")
+    first.close()
+    first.folder.rename(tmp_path / "demos.csv.partial")
+    again = Checkpoint(tmp_path / "demos.csv", TERMS, {"run": "another"}, resume=True)
+    assert again.is_finished
+    assert not again.complete()
+    again.finish(ROWS, "{}")
+    assert again.out.read_text("utf-8").splitlines()[0] == "text,label"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["demos.csv", "demos.csv.certificate.json"]
+
+
 def test_a_note_that_is_nested_too_deep_is_none(tmp_path):
     checkpoint = begun(tmp_path)
     (checkpoint.folder / "finished.json").write_text("[" * 200_000, "utf-8")

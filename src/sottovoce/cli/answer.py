@@ -189,7 +189,7 @@ def answer(
     if out is None:
         rows = _to_stdout(run, ids, price, slack, command, hold=as_json)
     else:
-        finished = _finished_run(out, run, ids, resume=resume)
+        finished = _finished_run(out, run, ids)
         if resume and out.exists():
             with naming_folder(out):
                 rows = finished.rows()
@@ -474,11 +474,11 @@ def _run_of(
     return AnswerRun(answers, questions, epsilon=price, delta=delta, fitted=fitted)
 
 
-def _finished_run(out: Path, run: AnswerRun, ids: Sequence[str], *, resume: bool) -> FinishedRun:
+def _finished_run(out: Path, run: AnswerRun, ids: Sequence[str]) -> FinishedRun:
     terms = run.terms
     hidden = {name: str(terms.pop(name)) for name in _HIDDEN if name in terms}
     hidden["question texts"] = hash_of_questions(dict(zip(ids, run.questions, strict=True)))
-    return FinishedRun(out, Run(terms, hidden), resume=resume)
+    return FinishedRun(out, Run(terms, hidden))
 
 
 def _announce(run: AnswerRun, left: Sequence[int], command: _Command, checkpoint: Checkpoint | None = None) -> None:
@@ -560,6 +560,8 @@ def _to_file(
     checkpoint = Checkpoint(out, run.terms, run.new_run_state(), resume=resume)
     rows: list[dict[str, Any]] = []
     try:
+        if resume:
+            finished.require_own()
         if finished.is_noted and checkpoint.complete(finished.note):  # else ids may be others than in what was kept
             rows = finished.rows()
             checkpoint.end()

@@ -354,23 +354,29 @@ class FinishedRun:
     Args:
         out: The file.
         run: What is asked now.
-        resume: Whether a run that was interrupted goes on.
 
     Raises:
-        InputError: The trusted store cannot be used, or the file beside is another one, or of a run that was finished
-            while this one was interrupted. Nothing was charged.
+        InputError: The trusted store cannot be used, or the file beside is another one. Nothing was charged.
     """
 
-    def __init__(self, out: Path, run: Run, *, resume: bool) -> None:
+    def __init__(self, out: Path, run: Run) -> None:
         self._path, self._run = target(out), run
         self._header = self._path.with_name(self._path.name + RUN)
         run.text()
         require_name(self._header)
         refuse_existing(self._header, _is_run)
-        if resume and os.path.lexists(self._header) and not self._path.exists() and not self._is_same(self._header):
+
+    def require_own(self) -> None:
+        """Refuses to go on beside what another request noted, whose answers are gone; called once a run is resumed.
+
+        Raises:
+            InputError: It is so.
+        """
+        if os.path.lexists(self._header) and not self._path.exists() and not self._is_same(self._header):
             raise InputError(
-                f"{self._header.name} belongs to the answers of another run, which came up meanwhile and are gone from "
-                "here. Move it to them and pass --resume. Nothing was charged."
+                f"{self._header.name} was noted for other answers. If the questions of this run had other ids, give "
+                f"those. If the answers of another run were here, move {self._header.name} to them. Then pass "
+                "--resume. Nothing was charged."
             )
 
     def begin(self) -> None:

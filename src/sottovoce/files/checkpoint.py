@@ -45,6 +45,8 @@ _OUT: Final = "out"
 _PROOF: Final = "certificate"
 _KEPT: Final = {_PROOF: "whole-certificate", _OUT: "whole-out"}
 """Files of the folder that are moved to their places when both are whole."""
+_ENDING: Final = "ending"
+"""What the output's name ended in when it was kept, and so the format that it is in."""
 _ROOM: Final = "room"
 _LAST_ROOM: Final = "room-out"
 """Takes up room for the output, which is written while the last round still stands."""
@@ -276,7 +278,7 @@ class Checkpoint:
             for name, file in files.items():
                 if not os.path.lexists(file):
                     self._run.write(_KEPT[name], texts[name])
-            self._run.write(_FINISHED, json.dumps(hashes).encode("utf-8"))
+            self._run.write(_FINISHED, json.dumps({**hashes, _ENDING: self._ending}).encode("utf-8"))
             if note is not None:
                 note()
             self._place(files, hashes)
@@ -321,14 +323,18 @@ class Checkpoint:
             )
 
     @property
+    def _ending(self) -> str:
+        return self.out.suffix.lower()
+
+    @property
     def _places(self) -> tuple[tuple[str, Path], ...]:
         return (_PROOF, self.proof), (_OUT, self.out)
 
     @property
     def _is_kept(self) -> bool:
-        """Whether all that the run noted is in its place or whole in the folder."""
+        """Whether all that the run noted is in its place or whole in the folder, in the output's format."""
         noted = _noted(self._run)
-        return _OUT in noted and all(
+        return (_OUT in noted and noted.get(_ENDING) == self._ending) and all(
             (_hash_of_file(file) if os.path.lexists(file) else self._hash_of_kept(name)) == noted[name]
             for name, file in self._places
             if name in noted
@@ -528,12 +534,14 @@ def _file(name: str | int) -> str:
 
 
 def _noted(run: RunFolder) -> dict[str, str]:
-    """Hashes of the output and the certificate that a run noted before it wrote them; empty where it did not."""
+    """Hashes of the output and the certificate that a run noted before it wrote them, and the output's ending; empty
+    where it noted nothing.
+    """
     try:
         values = dict(json.loads(run.read(_FINISHED) or b"{}"))
     except (ValueError, TypeError, RecursionError):
         return {}
-    return {name: value for name, value in values.items() if name in _KEPT and isinstance(value, str)}
+    return {name: value for name, value in values.items() if name in (*_KEPT, _ENDING) and isinstance(value, str)}
 
 
 def _has_noted(run: RunFolder, name: str, file: Path) -> bool:
