@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from answering.worlds_of_answers import is_rehearsal, rows
 from sottovoce.answering.run import _Place
 from sottovoce.answering.session import PrivateAnswers
 from sottovoce.cli import run
+from sottovoce.cli.answers import FinishedRun
 from sottovoce.experts.written import WrittenEnsemble
 from sottovoce.files import run_folder
 from sottovoce.files.checkpoint import Checkpoint
@@ -74,7 +76,7 @@ POINTS = {
     "the second is charged": lambda: Fuse(Account, "reserve", after=True, count=2),
     "the second is drawn, not saved": lambda: Fuse(_Place, "save", after=False, count=2),
     "the third is saved, not noted": lambda: Fuse(_Place, "save", after=True, count=3),
-    "before the rows are whole": lambda: Fuse(Checkpoint, "finish_bytes", after=False),
+    "before the rows are whole": lambda: Fuse(Checkpoint, "_write", after=False),
     "the rows are whole, the folder is there": lambda: Fuse(RunFolder, "end", after=False),
 }
 LOSING = {"begun, nothing drawn", "drawn, not saved", "half saved", "the second is drawn, not saved"}
@@ -257,7 +259,7 @@ def test_what_was_left_out_of_answers_that_are_kept_is_not_charged_later(place, 
         stopped.setattr(Checkpoint, "_place", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
         assert run(command("--resume", "--without-lost")) == 130
     before = names("reserve")
-    (place / "answers.jsonl.run").unlink()  # so that the answers are made again, of the draws that are kept
+    (place / "answers.jsonl.partial" / "whole-out").unlink()  # the answers are made again, of the draws
     assert run(command("--resume")) == 0
     assert names("reserve") == before
     assert len(answers(place)) == QUESTIONS - 1
@@ -395,7 +397,7 @@ def test_a_run_that_another_one_finished_before_is_refused_and_leaves_what_says_
     assert "If it holds another paid run, move answers.jsonl away and pass --resume" in capfd.readouterr().err
     (place / "answers.jsonl").rename(place / "other.jsonl")  # half of what was said
     assert run(command("--resume")) == 2
-    assert "If the answers of another run were here, move answers.jsonl.run to them" in capfd.readouterr().err
+    assert "answers.jsonl.run belongs to the answers of another run" in capfd.readouterr().err
     assert (note.read_bytes(), len(Ledger("notes.db").history())) == (before, charges)
     note.rename(place / "other.jsonl.run")
     assert run(command("--resume")) == 0
@@ -435,8 +437,8 @@ def test_what_says_of_which_run_answers_are_is_not_written_for_a_run_whose_folde
 def test_a_file_that_takes_the_place_of_the_note_meanwhile_is_left_alone(place, monkeypatch, capfd):
     note = place / "answers.jsonl.run"
     with monkeypatch.context() as late:
-        original = Checkpoint.finish_bytes
-        late.setattr(Checkpoint, "finish_bytes", lambda *a, **o: (note.write_text("mine"), original(*a, **o)))
+        original = Checkpoint._write
+        late.setattr(Checkpoint, "_write", lambda *a, **o: (note.write_text("mine"), original(*a, **o)))
         assert run(command()) == 2
     assert "What was drawn is paid and kept: move that file away" in capfd.readouterr().err
     assert note.read_text() == "mine"
@@ -461,11 +463,65 @@ def test_what_is_mistyped_beside_a_note_is_told_from_the_note_of_another_run(pla
     asked = (place / "queries.jsonl").read_text()
     (place / "queries.jsonl").write_text(asked.replace('"q1"', '"other"'))
     assert run(command("--resume")) == 2
-    told = capfd.readouterr().err
-    assert "If the questions of this run had other ids, give those" in told
+    assert "has other question ids. Repeat its command" in capfd.readouterr().err
     (place / "queries.jsonl").write_text(asked)
     assert run(command("--resume")) == 0
     assert names("reserve") == {"1", "2", "3"}
+
+
+def kept_whole(place, monkeypatch, owner=RunFolder, name="place"):
+    """A run that noted its answers and was stopped before they were in their place."""
+    with monkeypatch.context() as stopped:
+        stopped.setattr(owner, name, stopped_by_hand)
+        assert run(command()) == 130
+    return place / "answers.jsonl.partial"
+
+
+def test_answers_that_are_kept_whole_are_placed_whatever_became_of_a_draw_and_of_the_note_beside(place, monkeypatch):
+    folder = kept_whole(place, monkeypatch, FinishedRun, "note")
+    assert not (place / "answers.jsonl.run").exists()
+    kept = (folder / "whole-out").read_bytes()
+    draw = folder / "round-2"
+    draw.write_bytes(draw.read_bytes()[:-1])
+    assert run(command("--resume")) == 0
+    assert (place / "answers.jsonl").read_bytes() == kept
+    assert len(kept.splitlines()) == QUESTIONS
+    assert run(command("--resume")) == 0
+    assert names("reserve") == {"1", "2", "3"}
+
+
+def test_an_answer_that_the_noted_output_holds_is_left_out_when_that_is_said_alone(place, monkeypatch, capfd):
+    folder = kept_whole(place, monkeypatch)
+    for name in ("whole-out", "round-2"):
+        (folder / name).write_bytes(b"changed")
+    capfd.readouterr()
+    assert run(command("--resume")) == 2
+    told = capfd.readouterr().err
+    assert "Answer 2 is in the output that this run noted, and is missing from answers.jsonl.partial" in told
+    assert "charged again" not in told
+    assert not (place / "answers.jsonl").exists()
+    assert run(command("--resume", "--without-lost")) == 0
+    assert "2, 1 lost" in capfd.readouterr().err
+    assert len((place / "answers.jsonl").read_text().splitlines()) == QUESTIONS - 1
+    assert names("reserve") == {"1", "2", "3"}
+
+
+def test_what_a_folder_holds_whole_leaves_also_where_a_copy_of_it_was_charged_for_more(place, monkeypatch, capfd):
+    assert killed("the second is drawn, not saved") == -signal.SIGKILL
+    shutil.copytree(place / "answers.jsonl.partial", place / "copy.jsonl.partial")
+    with monkeypatch.context() as stopped:
+        stopped_as_it_answers(stopped)
+        assert run(command("--resume")) == 130
+    assert (names("reserve"), names("release")) == ({"1", "2", "2.2"}, {"1", "2.2"})
+    assert run(command("--resume", "--out", "copy.jsonl")) == 0
+    assert names("reserve") == {"1", "2", "2.2", "2.3", "3"}
+    before = happened(place, "draw")
+    capfd.readouterr()
+    assert run(command("--resume")) == 0
+    assert "1 of these answers began to be drawn before" in capfd.readouterr().err, "the third, which the copy drew"
+    assert names("reserve") == {"1", "2", "2.2", "2.3", "3", "3.2"}
+    assert happened(place, "draw") == before + 1
+    assert [len((place / name).read_text().splitlines()) for name in ("answers.jsonl", "copy.jsonl")] == [3, 3]
 
 
 @pytest.mark.parametrize("how", ["gone", "changed", "not as it was noted"])
@@ -575,7 +631,7 @@ def test_a_second_draw_under_the_same_charge_is_caught(place, monkeypatch):
 
 
 def test_a_second_draw_of_what_was_whole_on_the_disk_is_caught(place, monkeypatch):
-    monkeypatch.setattr(_Place, "found", lambda self, standing: None)
+    monkeypatch.setattr(_Place, "whole", lambda self, standing: None)
     with pytest.raises(AssertionError):
         survives("saved, not noted", place)
 

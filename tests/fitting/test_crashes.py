@@ -51,7 +51,7 @@ POINTS = {
     "saved": lambda: Fuse(Checkpoint, "save_bytes", after=True),
     "its note is not committed": lambda: OnTransaction("not committed", 4),
     "noted": lambda: Fuse(Account, "mark_released", after=True),
-    "before the file is whole": lambda: Fuse(Checkpoint, "finish_bytes", after=False),
+    "before the file is whole": lambda: Fuse(Checkpoint, "_write", after=False),
     "before the rename": lambda: Fuse(os, "replace", after=False, count=3),
     "the file is whole, the folder is there": lambda: Fuse(RunFolder, "end", after=False),
 }
@@ -140,7 +140,7 @@ class _StopError(BaseException):
         (ClassMeans, "fit", True, False),
         (Checkpoint, "save_bytes", True, False),
         (Account, "mark_released", True, True),
-        (Checkpoint, "finish_bytes", True, True),
+        (Checkpoint, "_write", True, True),
     ],
     ids=lambda value: getattr(value, "__name__", value) if not isinstance(value, bool) else "",
 )
@@ -175,8 +175,23 @@ def stopped(place, owner=Account, name="mark_released"):
             fit_at(place)
 
 
+@pytest.mark.parametrize("harm", ["gone", "cut off"])
+def test_a_fit_that_was_kept_whole_is_placed_whatever_became_of_its_draw(place, harm):
+    stopped(place, RunFolder, "place")
+    file = place / "support.sotto.partial" / "round-fit"
+    kept = (place / "support.sotto.partial" / "whole-out").read_bytes()
+    if harm == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:100])
+    assert fit_at(place, resume=True).method == "class-means"
+    assert (place / "support.sotto").read_bytes() == kept
+    assert not (place / "support.sotto.partial").exists()
+    assert (noted(place), draws(place)) == (["reserve", "draw", "release"], 1)
+
+
 def test_what_was_saved_and_is_damaged_is_neither_taken_nor_drawn_again(place):
-    stopped(place, Checkpoint, "finish_bytes")
+    stopped(place, Checkpoint, "_write")
     file = place / "support.sotto.partial" / "round-fit"
     content = file.read_bytes()
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))

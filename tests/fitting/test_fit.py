@@ -77,12 +77,12 @@ def test_the_order_is_rehearse_charge_read_begin_draw_save_note(tmp_path, monkey
     for owner, name in (
         (Fitting, "_rehearsed"), (Account, "reserve"), (EncodedRecords, "read"), (Checkpoint, "make_room"),
         (Account, "begin"), (EncodedRecords, "sum_of"), (ClassMeans, "fit"), (EncodedRecords, "close"),
-        (Checkpoint, "save_bytes"), (Account, "mark_released"), (Checkpoint, "finish_bytes"),
+        (Checkpoint, "save_bytes"), (Account, "mark_released"), (Checkpoint, "_write"),
     ):  # fmt: skip
         watch(owner, name)
     fit(out=tmp_path / "a.sotto", ledger=str(tmp_path / "a.db"))
     assert seen == ["_rehearsed", "reserve", "read", "make_room", "begin", "fit", "sum_of", "close", "save_bytes",
-                    "mark_released", "finish_bytes"]  # fmt: skip
+                    "mark_released", "_write"]  # fmt: skip
 
 
 def test_the_charge_is_one_point_of_the_profile_or_the_event():

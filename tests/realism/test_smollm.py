@@ -19,7 +19,7 @@ pytest.importorskip("transformers")
 
 from sottovoce.cli import run  # noqa: E402
 from sottovoce.errors import ModelError  # noqa: E402
-from sottovoce.files.checkpoint import Checkpoint  # noqa: E402
+from sottovoce.files.checkpoint import Checkpoint, Output  # noqa: E402
 from sottovoce.methods.decoding.decoder import registered_decoders  # noqa: E402
 from sottovoce.models.base import Isolation, WritingRequest  # noqa: E402
 from sottovoce.models.gguf.file import GGUFFile  # noqa: E402
@@ -135,7 +135,7 @@ def test_every_method_writes(stepper, tmp_path, method):
     finished = list(writer.rounds(checkpoint))
     rows = [row for each in finished for row in each.rows]
     certificate = writer.certificate(checkpoint.run_state, rows)
-    checkpoint.finish(rows, certificate.text)
+    checkpoint.carry_out(lambda: (None, Output.of_rows(rows, checkpoint.out, certificate.text)))
     checkpoint.close()
     assert sum(each.tokens for each in finished) > 0
     assert certificate.epsilon <= 20

@@ -15,7 +15,7 @@ import pytest
 from sottovoce.cli import run
 from sottovoce.errors import InputError, ModelError, ParameterError
 from sottovoce.files import run_folder
-from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.files.checkpoint import Checkpoint, Output
 from sottovoce.files.run_folder import RunFolder
 from sottovoce.methods.decoding.decoder import make_decoder
 from sottovoce.models.fake import FakeDecoding, FakeStepper
@@ -190,7 +190,7 @@ def test_a_planted_round_of_a_run_that_was_never_charged_does_not_leave(tmp_path
 
 
 def test_a_resume_under_another_ledger_is_refused_and_destroys_nothing(desk, monkeypatch):
-    monkeypatch.setattr(Checkpoint, "finish", stop)
+    monkeypatch.setattr(Checkpoint, "_write", stop)
     assert desk(*TERMS_OF_COMMAND)[0] == 70
     monkeypatch.undo()
     monkeypatch.setenv("SOTTOVOCE_HOME", str(desk.folder / "home"))
@@ -234,6 +234,37 @@ def test_two_processes_do_not_write_into_one_folder(tmp_path):
     staged(tmp_path, icl, resume=True)
 
 
+def test_a_round_that_is_whole_leaves_also_where_a_copy_of_the_folder_was_charged_for_more(tmp_path, monkeypatch):
+    icl = writer(tmp_path / "a.db")
+    mine, save = staged(tmp_path, icl), Checkpoint.save
+    with monkeypatch.context() as lost:
+        lost.setattr(Checkpoint, "save", lambda one, name, rows: save(one, name, rows) if name == "1" else stop())
+        with pytest.raises(Stop):
+            list(icl.rounds(mine))
+    mine.close()
+    shutil.copytree(mine.folder, tmp_path / "copy.jsonl.partial")
+    again = writer(tmp_path / "a.db")
+    mine = staged(tmp_path, again, resume=True)
+    with monkeypatch.context() as stopped:
+        stopped.setattr(Synthesizer, "_note", stop)  # drawn and whole, and the ledger does not know it yet
+        with pytest.raises(Stop):
+            list(again.rounds(mine))
+    mine.close()
+    third = writer(tmp_path / "a.db")
+    assert len(list(third.rounds(staged(tmp_path, third, resume=True, out="copy.jsonl")))) == 3
+    last = writer(tmp_path / "a.db")
+    mine = staged(tmp_path, last, resume=True)
+    rows = [row for one in last.rounds(mine, redraw=False) for row in one.rows]
+    assert last.left_out == [3], "the copy drew it"
+    assert [charge["release_id"].partition("-")[2] for charge in of_kind(last.ledger, "release")] == [
+        "1",
+        "2.3",
+        "3",
+        "2.2",
+    ]
+    assert last.certificate(mine.run_state, rows).broken(rows, last.ledger, last._records) == []
+
+
 def test_a_folder_that_is_copied_back_after_the_run_gives_the_same_texts_and_no_others(tmp_path):
     icl = writer(tmp_path / "a.db")
     checkpoint = staged(tmp_path, icl)
@@ -243,13 +274,13 @@ def test_a_folder_that_is_copied_back_after_the_run_gives_the_same_texts_and_no_
     again = writer(tmp_path / "a.db")
     mine = staged(tmp_path, again, resume=True)
     found = [dict(row) for one in again.rounds(mine) for row in one.rows]
-    mine.finish(found)
+    mine.carry_out(lambda: (None, Output.of_rows(found, mine.out)))
     third = writer(tmp_path / "a.db")
     copy = staged(tmp_path, third, resume=True, out="copy.jsonl")
     with pytest.raises(InputError, match=r"Round 2 was released, and is missing from .*copy\.jsonl\.partial"):
         list(third.rounds(copy))
     copied = list(third.rounds(copy, redraw=False))
-    assert third.missing == [2, 3]
+    assert third.left_out == [2, 3]
     assert [one.rows for one in copied] == [first.rows]
     assert len(of_kind(third.ledger, "release")) == 3
 
@@ -295,19 +326,24 @@ def test_rows_that_are_finished_are_not_paid_again_where_their_folder_was_half_r
 def test_a_round_that_was_released_and_is_missing_is_left_out_when_that_is_said_alone(desk, monkeypatch, is_written):
     proof = desk.folder / "demos.jsonl.certificate.json"
     with monkeypatch.context() as stopped:
-        stopped.setattr(*((RunFolder, "end") if is_written else (Checkpoint, "finish")), stop)
+        stopped.setattr(*((RunFolder, "end") if is_written else (Checkpoint, "_write")), stop)
         assert desk(*TERMS_OF_COMMAND)[0] == 70
     proof.unlink(missing_ok=True)
     (desk.folder / "demos.jsonl.partial" / "round-2").unlink()
     code, err = desk(*TERMS_OF_COMMAND, "--resume")
-    assert (code, "Round 2 was released, and is missing from demos.jsonl.partial" in err) == (2, True), err
+    why = "is in the output that this run noted, and" if is_written else "was released, and"
+    assert (code, f"Round 2 {why} is missing from demos.jsonl.partial" in err) == (2, True), err
     assert ((desk.folder / "demos.jsonl").exists(), proof.exists()) == (is_written, False)
     if is_written:
         code, err = desk(*TERMS_OF_COMMAND, "--resume", "--without-lost")
         assert (code, "another one would be made now" in err, charges_of(desk)) == (2, True, 3), err
         return
     code, err = desk(*TERMS_OF_COMMAND, "--resume", "--without-lost")
-    assert (code, "Round 2 was released and is missing from" in err, charges_of(desk)) == (0, True, 3), err
+    assert (
+        code,
+        "Round 2 is not whole in demos.jsonl.partial: its rows are left out, and paid" in err,
+        charges_of(desk),
+    ) == (0, True, 3), err
 
 
 @pytest.mark.cases(1)
@@ -340,18 +376,18 @@ def test_what_was_left_out_is_not_charged_once_the_run_noted_its_output(desk, mo
 
 @pytest.mark.parametrize("file", ["demos.jsonl", "demos.jsonl.certificate.json"])
 def test_a_file_that_came_up_meanwhile_is_left_alone(desk, monkeypatch, file):
-    finish = Checkpoint.finish
+    write = Checkpoint._write
 
     def late(checkpoint, *arguments):
         (desk.folder / file).write_text("mine", "utf-8")
-        return finish(checkpoint, *arguments)
+        return write(checkpoint, *arguments)
 
-    monkeypatch.setattr(Checkpoint, "finish", late)
+    monkeypatch.setattr(Checkpoint, "_write", late)
     code, err = desk(*TERMS_OF_COMMAND)
     assert code == 2
     assert "--resume" in err
     assert (desk.folder / file).read_text("utf-8") == "mine"
-    monkeypatch.setattr(Checkpoint, "finish", finish)
+    monkeypatch.setattr(Checkpoint, "_write", write)
     (desk.folder / file).unlink()
     assert desk(*TERMS_OF_COMMAND, "--resume")[0] == 0
     assert desk("verify", "certificate", "demos.jsonl.certificate.json", "--ledger", "notes.db")[0] == 0

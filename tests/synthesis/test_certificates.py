@@ -13,7 +13,7 @@ from fractions import Fraction
 import pytest
 
 from sottovoce.errors import InputError
-from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.files.checkpoint import Checkpoint, Output
 from sottovoce.methods.decoding.decoder import make_decoder
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeStepper
@@ -302,7 +302,7 @@ def test_a_finished_run_is_known_again_by_what_its_rehearsal_finds(tmp_path):
     icl, checkpoint = resumed(tmp_path, Isolation.NOT_VERIFIED)
     written = [row for one in icl.rounds(checkpoint) for row in one.rows]
     made = icl.certificate(checkpoint.run_state, written)
-    checkpoint.finish(written, made.text)
+    checkpoint.carry_out(lambda: (None, Output.of_rows(written, checkpoint.out, made.text)))
     again = writer(tmp_path / "a.db", model=Finds(Isolation.NOT_VERIFIED))
     assert finished(again, tmp_path / "a.jsonl") == made
     with pytest.raises(InputError, match=r"differs from what this command writes in: isolation\."):

@@ -10,7 +10,7 @@ import stat
 import pytest
 
 from sottovoce.errors import InputError
-from sottovoce.files.checkpoint import Checkpoint, beside_finished
+from sottovoce.files.checkpoint import Checkpoint, Output, beside_finished
 from sottovoce.files.run_folder import RunFolder
 
 ROWS = [{"text": "The fee is wrong.", "label": "billing"}, {"text": "Ça va 漢字", "label": "fraud"}]
@@ -23,6 +23,11 @@ def begun(tmp_path, **changed):
 
 def resumed(tmp_path, **changed):
     return Checkpoint(tmp_path / "demos.jsonl", {**TERMS, **changed}, {"run": "another"}, resume=True)
+
+
+def finish(checkpoint, rows, certificate="", note=None):
+    """What was drawn; ``None`` where it was kept before."""
+    return checkpoint.carry_out(lambda: (rows, Output.of_rows(rows, checkpoint.out, certificate)), note)
 
 
 def test_a_round_that_was_saved_is_found_again_by_its_hash(tmp_path):
@@ -96,7 +101,7 @@ def test_the_output_appears_whole_and_the_folder_goes(tmp_path):
     checkpoint = begun(tmp_path)
     checkpoint.save(1, ROWS)
     assert not checkpoint.out.exists()
-    checkpoint.finish(ROWS)
+    finish(checkpoint, ROWS)
     assert [json.loads(line) for line in checkpoint.out.read_text("utf-8").splitlines()] == ROWS
     assert not checkpoint.folder.exists()
 
@@ -132,7 +137,7 @@ def test_nothing_is_overwritten(tmp_path, name):
     checkpoint = begun(tmp_path)
     (tmp_path / name).write_text("mine", "utf-8")
     with pytest.raises(InputError, match="another file"):
-        checkpoint.finish(ROWS, "{}")
+        finish(checkpoint, ROWS, "{}")
     assert (tmp_path / name).read_text("utf-8") == "mine"
     assert checkpoint.folder.exists()
 
@@ -175,19 +180,19 @@ def test_a_run_whose_folder_was_moved_goes_on_in_it_and_leaves_the_one_that_took
     assert first.found(1) is not None
     assert first.load(2, saved) == ROWS
     with pytest.raises(InputError, match="was moved, removed or replaced while this run was under way"):
-        first.finish(ROWS)
+        finish(first, ROWS)
     told = first.stopped(charged=True, lost="Nothing is lost.")
     assert "was moved or removed while it was under way. If it was moved, what was drawn is in it: move it back" in told
     first.abandon()
     assert contents(second.folder) == before
     assert not first.out.exists()
-    second.finish(ROWS[:1])
+    finish(second, ROWS[:1])
     assert not second.folder.exists()
     first.out.unlink()
     (tmp_path / "moved").rename(first.folder)  # as the words say
     again = resumed(tmp_path)
     assert again.load(2, saved) == ROWS
-    again.finish(ROWS)
+    finish(again, ROWS)
     assert [file.name for file in tmp_path.iterdir()] == ["demos.jsonl"]
 
 
@@ -202,7 +207,7 @@ def test_a_folder_that_is_replaced_as_the_output_is_written_is_not_removed(tmp_p
 
     monkeypatch.setattr(RunFolder, "place", placed)
     with pytest.raises(InputError, match=r"demos\.jsonl is written, and its folder .* was moved"):
-        first.finish(ROWS)
+        finish(first, ROWS)
     assert (first.folder / "round-1").read_text("utf-8") == "paid"
 
 
@@ -234,11 +239,11 @@ def stopping(monkeypatch, name, count=1):
     """Stops the run the n-th time that something of its folder is called."""
     real, seen = getattr(RunFolder, name), []
 
-    def stops(folder, *given):
+    def stops(folder, *given, **named):
         seen.append(name)
         if len(seen) == count:
             raise StopError
-        return real(folder, *given)
+        return real(folder, *given, **named)
 
     monkeypatch.setattr(RunFolder, name, stops)
 
@@ -258,14 +263,14 @@ def test_before_the_last_step_a_run_is_resumed_and_finished_by_what_it_noted(
     first.save(1, ROWS)
     stopping(monkeypatch, name, count)
     with pytest.raises(StopError):
-        first.finish(ROWS, "{}")
+        finish(first, ROWS, "{}")
     monkeypatch.undo()
     assert [end for end in (".certificate.json", "") if (tmp_path / f"demos.jsonl{end}").exists()] == is_there
-    assert "kept in" in charged(first)
+    assert ("kept in" if "" not in is_there else "removes what is left of its run") in charged(first)
     first.close()
     again = resumed(tmp_path)
-    assert again.is_finished is again.complete() is (name != "write")
-    again.finish(ROWS, "{}")
+    assert again.is_finished is (name != "write")
+    assert (finish(again, ROWS, "{}") is None) is (name != "write"), "what was kept whole is not drawn again"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["demos.jsonl", "demos.jsonl.certificate.json"]
 
 
@@ -287,9 +292,9 @@ def test_a_finished_run_that_is_stopped_as_its_folder_is_removed_is_no_interrupt
         stopped.setattr(os, "unlink", stops)
         if removed < 3:
             with pytest.raises(StopError):
-                first.finish(ROWS)
+                finish(first, ROWS)
         else:
-            first.finish(ROWS)
+            finish(first, ROWS)
     told = charged(first)
     first.abandon()
     assert "--resume" not in told
@@ -304,11 +309,11 @@ def test_an_output_that_a_run_noted_is_its_own_where_it_would_be_written_otherwi
     first = begun(tmp_path)  # another version of what writes a format, say
     stopping(monkeypatch, "end")
     with pytest.raises(StopError):
-        first.finish(ROWS, "{}")
+        finish(first, ROWS, "{}")
     monkeypatch.undo()
     first.close()
     before = first.out.read_bytes()
-    resumed(tmp_path).finish(ROWS[:1], "{ }")
+    finish(resumed(tmp_path), ROWS[:1], "{ }")
     assert first.out.read_bytes() == before
     assert not first.folder.exists()
 
@@ -319,7 +324,7 @@ def stopped_between_its_files(tmp_path, monkeypatch, out=True):
     with monkeypatch.context() as stopped:
         stopping(stopped, "end" if out else "place", 1 if out else 2)
         with pytest.raises(StopError):
-            first.finish(ROWS, "{}")
+            finish(first, ROWS, "{}")
     first.close()
     if out:
         first.proof.unlink()
@@ -329,7 +334,8 @@ def stopped_between_its_files(tmp_path, monkeypatch, out=True):
 def test_a_certificate_goes_with_rows_of_its_own_where_others_are_written_now(tmp_path, monkeypatch):
     again = stopped_between_its_files(tmp_path, monkeypatch, out=False)
     assert again.proof.read_text("utf-8") == "{}"
-    again.finish(ROWS[:1], "{ }")
+    (again.folder / "whole-out").unlink()
+    finish(again, ROWS[:1], "{ }")
     assert again.proof.read_text("utf-8") == "{ }"
     assert len(again.out.read_text("utf-8").splitlines()) == 1
     assert not again.folder.exists()
@@ -347,11 +353,11 @@ def test_a_file_that_comes_up_as_the_output_is_placed_is_left_and_the_rows_stay_
     with monkeypatch.context() as raced:
         raced.setattr(RunFolder, "remove", comes_up)
         with pytest.raises(InputError, match="came up meanwhile and is another file"):
-            run.finish(ROWS, "{}")
+            finish(run, ROWS, "{}")
     assert (tmp_path / name).read_text("utf-8") == "somebody else's"
     (tmp_path / name).unlink()
     run.close()
-    resumed(tmp_path).finish(ROWS, "{}")
+    finish(resumed(tmp_path), ROWS, "{}")
     assert (run.proof.read_text("utf-8"), run.folder.exists()) == ("{}", False)
 
 
@@ -359,24 +365,39 @@ def test_no_other_certificate_is_made_beside_rows_that_a_run_wrote(tmp_path, mon
     again = stopped_between_its_files(tmp_path, monkeypatch)
     before = contents(again.folder)
     with pytest.raises(InputError, match=r"its certificate is gone, and another one would be made now\. Restore"):
-        again.finish(ROWS[:1], "{ }")
+        finish(again, ROWS[:1], "{ }")
     assert not again.proof.exists()
     assert contents(again.folder) == before
-    again.finish(ROWS, "{}")
+    finish(again, ROWS, "{}")
     assert again.proof.read_text("utf-8") == "{}"
 
 
-def test_what_was_kept_is_placed_only_as_it_was_noted(tmp_path, monkeypatch):
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_what_was_kept_is_placed_only_as_it_was_noted(tmp_path, monkeypatch, is_whole):
     again = stopped_between_its_files(tmp_path, monkeypatch, out=False)
-    kept = again.folder / "whole-out"
+    kept, noted = again.folder / "whole-out", []
     content = kept.read_bytes()
-    kept.write_bytes(b"changed")
-    assert not again.complete()
-    assert not again.out.exists()
-    kept.write_bytes(content)
-    noted = []
-    assert again.complete(noted.append)
+    if not is_whole:
+        kept.write_bytes(b"changed")
+    assert finish(again, ROWS, "{}", noted.append) == (None if is_whole else ROWS)
     assert noted == [content] == [again.out.read_bytes()]
+
+
+def test_what_the_noted_output_holds_is_left_out_when_that_is_said_alone(tmp_path, monkeypatch):
+    run = begun(tmp_path)
+    assert not run.is_left_out(1, "Round", said=False), "nothing is noted yet"
+    with monkeypatch.context() as stopped:
+        stopping(stopped, "place")
+        with pytest.raises(StopError):
+            run.carry_out(lambda: (None, Output.of_rows(ROWS, run.out, left_out=[2])))
+    run.close()
+    again = resumed(tmp_path)
+    assert again.is_left_out(2, "Round", said=False)
+    assert again.is_left_out(1, "Round", said=True)
+    with pytest.raises(
+        InputError, match=r"Round 1 is in the output that this run noted, and is missing from .*partial"
+    ):
+        again.is_left_out(1, "Round", said=False)
 
 
 def test_what_was_kept_for_another_format_is_written_anew(tmp_path, monkeypatch):
@@ -384,13 +405,12 @@ def test_what_was_kept_for_another_format_is_written_anew(tmp_path, monkeypatch)
     with monkeypatch.context() as stopped:
         stopping(stopped, "place")
         with pytest.raises(StopError):
-            first.finish(ROWS, "{}")
+            finish(first, ROWS, "{}")
     first.close()
     first.folder.rename(tmp_path / "demos.csv.partial")
     again = Checkpoint(tmp_path / "demos.csv", TERMS, {"run": "another"}, resume=True)
     assert again.is_finished
-    assert not again.complete()
-    again.finish(ROWS, "{}")
+    assert finish(again, ROWS, "{}") == ROWS
     assert again.out.read_text("utf-8").splitlines()[0] == "text,label"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["demos.csv", "demos.csv.certificate.json"]
 
@@ -405,14 +425,14 @@ def test_a_folder_that_cannot_be_removed_is_named_as_it_is_called_then(tmp_path)
     first = begun(tmp_path)
     (first.folder / "of the user").mkdir()
     with pytest.raises(InputError, match=r"is written, and its folder .*demos\.jsonl\.ended cannot be removed \(Is a"):
-        first.finish(ROWS)
+        finish(first, ROWS)
     assert (tmp_path / "demos.jsonl").exists()
 
 
 def test_a_second_folder_that_is_over_gets_another_name(tmp_path):
     (tmp_path / "demos.jsonl.ended").mkdir()
     (tmp_path / "demos.jsonl.ended" / "kept").touch()
-    begun(tmp_path).finish(ROWS)
+    finish(begun(tmp_path), ROWS)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["demos.jsonl", "demos.jsonl.ended"]
     assert [file.name for file in (tmp_path / "demos.jsonl.ended").iterdir()] == ["kept"]
 
@@ -453,7 +473,7 @@ def renamed_as_another_came(tmp_path, monkeypatch, after=lambda: None):
 def test_a_folder_that_is_replaced_as_it_is_renamed_is_given_its_name_back(tmp_path, monkeypatch):
     first = renamed_as_another_came(tmp_path, monkeypatch)
     with pytest.raises(InputError, match=r"is written, and its folder .* was moved, removed or replaced meanwhile"):
-        first.finish(ROWS)
+        finish(first, ROWS)
     assert charged(first) == "", "the error says it"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["demos.jsonl", "demos.jsonl.partial", "moved"]
     first.out.unlink()
@@ -465,7 +485,7 @@ def test_a_folder_that_cannot_have_its_name_back_is_named(tmp_path, monkeypatch)
     folder = tmp_path / "demos.jsonl.partial"
     first = renamed_as_another_came(tmp_path, monkeypatch, lambda: (folder.mkdir(), (folder / "x").touch()))
     with pytest.raises(InputError, match=r"is called .*demos\.jsonl\.ended now .* rename it back"):
-        first.finish(ROWS)
+        finish(first, ROWS)
     assert (tmp_path / "demos.jsonl.ended" / "round-1").exists()
 
 
@@ -481,8 +501,46 @@ def test_the_header_is_closed_before_it_is_removed(tmp_path, monkeypatch):
         unlink(name, **given)
 
     monkeypatch.setattr(os, "unlink", closed)
-    first.finish(ROWS)
+    finish(first, ROWS)
     assert not first.folder.exists()
+
+
+def test_of_a_folder_that_cannot_be_renamed_at_the_end_one_thing_is_said(tmp_path, monkeypatch):
+    run, rename = begun(tmp_path), os.rename
+
+    def busy(before, after, **given):
+        if str(after).endswith(".ended"):
+            raise OSError(16, "Device or resource busy")
+        rename(before, after, **given)
+
+    with monkeypatch.context() as held:
+        held.setattr(os, "rename", busy)
+        with pytest.raises(InputError, match=r"demos\.jsonl is written, and its folder .* cannot be removed"):
+            finish(run, ROWS)
+    assert charged(run) == f"{run.out} is whole, and --resume charges nothing and removes what is left of its run."
+    run.close()
+    assert beside_finished(run.out) == ""
+    assert not run.folder.exists()
+
+
+def test_of_a_noted_output_that_is_damaged_nothing_is_said_that_is_not_so(tmp_path, monkeypatch):
+    run = begun(tmp_path)
+    stopping(monkeypatch, "place")
+    with pytest.raises(StopError):
+        finish(run, ROWS)
+    assert charged(run).endswith("All of it was drawn, and nothing is charged again.")
+    (run.folder / "whole-out").write_bytes(b"changed")
+    assert charged(run).endswith("repeat the command with --resume to go on.")
+
+
+def test_who_may_read_an_output_follows_from_the_mask_of_the_process(tmp_path):
+    before = os.umask(0o027)
+    try:
+        run = begun(tmp_path)
+        finish(run, ROWS, "{}")
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(file.stat().st_mode) for file in (run.out, run.proof)] == [0o640, 0o640]
 
 
 @pytest.mark.parametrize("name", ["demos.jsonl", "demos.jsonl.certificate.json"])
@@ -503,26 +561,25 @@ def test_what_cost_nothing_is_kept_once_all_of_it_is_there(tmp_path, monkeypatch
     with monkeypatch.context() as full:
         full.setattr(RunFolder, "place", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
         with pytest.raises(InputError, match=r"kept in .*demos\.jsonl\.partial; make room and pass --resume"):
-            run.finish(ROWS)
+            finish(run, ROWS)
     assert run.stopped(charged=False, lost="").startswith(f"The run is kept in {run.folder}; repeat the command")
     run.close()
     again = resumed(tmp_path)
-    assert again.complete()
-    again.end()
+    assert finish(again, []) is None
     assert len(run.out.read_text("utf-8").splitlines()) == len(ROWS)
 
 
 def test_of_a_folder_that_was_moved_once_the_output_was_there_one_thing_is_said(tmp_path, monkeypatch):
     run = begun(tmp_path)
-    ended = Checkpoint.end
+    ended = Checkpoint._end
 
     def moved(checkpoint):
         checkpoint.folder.rename(tmp_path / "elsewhere")
         ended(checkpoint)
 
-    monkeypatch.setattr(Checkpoint, "end", moved)
+    monkeypatch.setattr(Checkpoint, "_end", moved)
     with pytest.raises(InputError, match="is written, and its folder"):
-        run.finish(ROWS)
+        finish(run, ROWS)
     assert charged(run) == ""
 
 
@@ -530,7 +587,7 @@ def test_beside_a_finished_output_only_the_folder_that_wrote_it_is_ended(tmp_pat
     first = begun(tmp_path)
     stopping(monkeypatch, "end")
     with pytest.raises(StopError):
-        first.finish(ROWS)
+        finish(first, ROWS)
     monkeypatch.undo()
     assert "was neither read nor changed" in beside_finished(first.out), "another process has it"
     first.close()
@@ -594,7 +651,7 @@ def test_a_run_that_another_one_came_before_leaves_it_alone(tmp_path, monkeypatc
     with pytest.raises(InputError, match=r"demos\.jsonl\.partial came up meanwhile"):
         begun(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["demos.jsonl.partial"]
-    others[1].finish(ROWS)
+    finish(others[1], ROWS)
 
 
 @pytest.mark.parametrize("at_fault", ["another header", "another folder"])

@@ -14,7 +14,7 @@ import pytest
 
 from sottovoce.errors import BudgetExhaustedError, LedgerMismatchError, ModelError
 from sottovoce.experts.token_scores import candidates_of, log_prior_of
-from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.files.checkpoint import Checkpoint, Output
 from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.decoding.decoder import make_decoder, registered_decoders
 from sottovoce.methods.poe import PoE
@@ -205,7 +205,7 @@ def test_a_tokenizer_that_cannot_say_a_text_leaves_it_unreadable(tmp_path, decod
     checkpoint = Checkpoint(tmp_path / "rows.jsonl", icl.terms, icl.new_run_state(), resume=False)
     (only,) = icl.rounds(checkpoint)
     assert len(only.rows) + only.unreadable == 1
-    checkpoint.finish(only.rows)
+    checkpoint.carry_out(lambda: (None, Output.of_rows(only.rows, checkpoint.out)))
 
 
 def test_what_can_be_seen_from_public_prompts_alone_is_refused_before_the_charge():

@@ -219,7 +219,7 @@ def test_a_round_that_left_and_is_gone_is_not_drawn_again(tmp_path):
     with pytest.raises(InputError, match=r"Round 1 was released, and is missing .* Nothing more was charged"):
         list(again.rounds(resumed))
     assert [one.number for one in again.rounds(resumed, redraw=False)] == [2, 3]
-    assert again.missing == [1]
+    assert again.left_out == [1]
     assert kinds(again.ledger).count("release") == 3
 
 

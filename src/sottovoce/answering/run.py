@@ -25,7 +25,7 @@ from sottovoce.fitting.fitted import Fitted
 from sottovoce.methods.answering.answerer import AnswerPlan
 from sottovoce.privacy.checks import asked_hash, canonical
 from sottovoce.privacy.ledger.account import Standing
-from sottovoce.privacy.ledger.run_charges import Charge, newest
+from sottovoce.privacy.ledger.run_charges import Charge, newest_whole
 from sottovoce.release import Guarantee, Release
 from sottovoce.tasks import Query
 
@@ -60,9 +60,10 @@ class AnswerRun:
         epsilon: Price of each answer.
         delta: Of each answer; by default the budget's.
         fitted: The file whose examples free answers follow, and whose certificate they are told under.
+        ids: Of the questions, where output rows name them; a resumed run must have the same.
 
     Attributes:
-        lost: Questions whose draw was lost and that were left out.
+        left_out: Numbers of the questions whose draw was lost and that were left out.
         last_terms: The guarantee of the last answer that left.
     """
 
@@ -74,10 +75,11 @@ class AnswerRun:
         epsilon: float,
         delta: float | None = None,
         fitted: Fitted | None = None,
+        ids: Sequence[str] = (),
     ) -> None:
         self.answers, self.questions, self._fitted = answers, list(questions), fitted
-        self._epsilon, self._delta = epsilon, delta
-        self.lost = 0
+        self._epsilon, self._delta, self._ids = epsilon, delta, list(ids)
+        self.left_out: list[int] = []
         self.last_terms: Guarantee | None = None
 
     @property
@@ -91,6 +93,7 @@ class AnswerRun:
         for name, texts in (
             ("public texts", self.answers.public_texts),
             ("question texts", [dict(question) for question in self.questions]),
+            ("question ids", self._ids),
         ):
             terms[name] = self._hidden(hashlib.sha256(canonical(texts).encode("utf-8")).hexdigest())
         return terms
@@ -112,22 +115,21 @@ class AnswerRun:
         """
         if checkpoint is None:
             return list(range(len(self.questions)))
-        redraw = redraw and not checkpoint.is_finished  # what was left out of answers that are kept stays so
-        lost = set() if redraw else set(self.lost_draws(checkpoint))
+        if self._is_noted(checkpoint):
+            return []
+        found = self._found(checkpoint)
         return [
             index
-            for index, (charge, standing) in enumerate(self._charges(checkpoint))
-            if index not in lost and _Place(self, checkpoint, charge).whole(standing) is None
+            for index, (_, standing, whole) in enumerate(found)
+            if whole is None and (redraw or not _is_drawn(standing))
         ]
 
     def lost_draws(self, checkpoint: Checkpoint) -> list[int]:
         """Indices of the questions whose draw began and left nothing whole."""
         return [
             index
-            for index, (charge, standing) in enumerate(self._charges(checkpoint))
-            if standing is not None
-            and (standing.begun or standing.left)
-            and _Place(self, checkpoint, charge).whole(standing) is None
+            for index, (_, standing, whole) in enumerate(self._found(checkpoint))
+            if whole is None and _is_drawn(standing)
         ]
 
     def next_plan(self, left: Sequence[int]) -> AnswerPlan | None:
@@ -140,7 +142,7 @@ class AnswerRun:
         """Raises what would be raised if all that are left were charged now; charges nothing."""
         charged = 0
         if checkpoint is not None:
-            standings = [standing for _, standing in self._charges(checkpoint)]
+            standings = [standing for _, standing, _ in self._found(checkpoint)]
             charged = sum(standings[index] is not None and not standings[index].begun for index in left)  # type: ignore[union-attr]
         lost = 0 if checkpoint is None else len(set(self.lost_draws(checkpoint)) & set(left))
         try:
@@ -157,12 +159,23 @@ class AnswerRun:
                 limit=error.limit,
             ) from None
 
-    def _charges(self, checkpoint: Checkpoint) -> list[tuple[Charge, Standing | None]]:
-        """The last charge of every question, and how it stands."""
+    def _found(self, checkpoint: Checkpoint) -> list[tuple[Charge, Standing | None, bytes | None]]:
+        """For every question its newest charge whose draw is whole in the folder, how it stands, and the draw; where
+        none is whole, its newest charge.
+        """
         run = checkpoint.run_state["run"]
         standings = self._standing(run)
-        last = [newest(standings, run, number) for number in range(1, len(self.questions) + 1)]
-        return [(charge, standings.get(charge.id)) for charge in last]
+        found = []
+        for number in range(1, len(self.questions) + 1):
+            charge, whole = newest_whole(
+                standings, run, number, lambda one: _Place(self, checkpoint, one).whole(standings.get(one.id))
+            )
+            found.append((charge, standings.get(charge.id), whole))
+        return found
+
+    def _is_noted(self, checkpoint: Checkpoint) -> bool:
+        """Whether the run noted what its output holds, so that nothing that costs is drawn again."""
+        return self.answers.charges and checkpoint.is_finished
 
     def results(
         self, checkpoint: Checkpoint, *, redraw: bool = True, on_answer: Callable[[bool], None] | None = None
@@ -171,22 +184,24 @@ class AnswerRun:
 
         Args:
             checkpoint: Where they are saved.
-            redraw: Whether an answer that was cut off while it was drawn is charged again; else it is left out.
+            redraw: Whether an answer that was cut off while it was drawn is charged again; else it is left out. Once
+                the run noted its output, whether one that is missing since is refused.
             on_answer: Told of each answer when it is there, and whether it was drawn before.
 
         Raises:
             BudgetExhaustedError: The next one cannot be paid for; what was answered is in the folder.
             ModelError: A model failed; what was charged stands, and the run can be resumed.
+            InputError: An answer of the output that was noted is missing since. Nothing was charged.
         """
-        redraw = redraw and not checkpoint.is_finished
-        for number, (query, (charge, standing)) in enumerate(
-            zip(self.questions, self._charges(checkpoint), strict=True), 1
+        is_noted = self._is_noted(checkpoint)
+        for number, (query, (charge, standing, whole)) in enumerate(
+            zip(self.questions, self._found(checkpoint), strict=True), 1
         ):
             place = _Place(self, checkpoint, charge)
-            saved = place.found(standing)
-            if saved is None and standing is not None and (standing.begun or standing.left):
-                if not redraw:
-                    self.lost += 1
+            saved = None if whole is None else place.released(whole, standing)
+            if saved is None and (is_noted or _is_drawn(standing)):
+                if (is_noted and checkpoint.is_left_out(number, "Answer", said=not redraw)) or not redraw:
+                    self.left_out.append(number)
                     yield Answered(number, None, again=True)
                     continue
                 place = _Place(self, checkpoint, charge.again)
@@ -287,11 +302,9 @@ class _Place:
             return None
         return content
 
-    def found(self, standing: Standing | None) -> dict[str, Any] | None:
-        """What was drawn under this charge and is whole on the disk; that it leaves is noted where it was not."""
-        content, account = self.whole(standing), self._run.answers.account
-        if content is None:
-            return None
+    def released(self, content: bytes, standing: Standing | None) -> dict[str, Any]:
+        """What was drawn under this charge and is whole; that it leaves is noted where it was not."""
+        account = self._run.answers.account
         if standing is not None and not standing.left and account is not None:
             account.mark_released([self.charge.id], {self.charge.id: hashlib.sha256(content).hexdigest()})
         saved: dict[str, Any] = json.loads(content)
@@ -324,3 +337,8 @@ class _Place:
         """What tells a file that this run saved under a name from any other, under the data set's own key."""
         drawn = f"{self.charge.run}-{name} {hashlib.sha256(content).hexdigest()}"
         return self._run._hidden(hashlib.sha256(drawn.encode("ascii")).hexdigest()).encode("ascii")
+
+
+def _is_drawn(standing: Standing | None) -> bool:
+    """Whether a charge was drawn from, and may not be again."""
+    return standing is not None and (standing.begun or standing.left)

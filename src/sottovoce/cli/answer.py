@@ -19,7 +19,7 @@ from sottovoce.cli.flags import flag_of_name, is_typed, running
 from sottovoce.cli.foresight import say_answering
 from sottovoce.cli.outputs import NewFile
 from sottovoce.errors import GIVEN, ParameterError
-from sottovoce.files.checkpoint import Checkpoint, beside_finished, folder_of, naming_folder, require_place
+from sottovoce.files.checkpoint import Checkpoint, Output, beside_finished, folder_of, naming_folder, require_place
 from sottovoce.files.tables import encoded
 from sottovoce.privacy.numbers import rounded_up
 
@@ -183,7 +183,7 @@ def answer(
         return
     if resume:
         answers.require_known()
-    run = _run_of(answers, questions, price, slack, command.fitted)
+    run = _run_of(answers, questions, ids, price, slack, command.fitted)
     o.warn_of(command.setup.ledger if answers.charges else None, answers.conflicting_ledger)
     started = time.perf_counter()
     if out is None:
@@ -193,7 +193,6 @@ def answer(
         if resume and out.exists():
             with naming_folder(out):
                 rows = finished.rows()
-            run.lost = len(ids) - len(rows)
             say(f"Nothing to do: {out} holds all answers of this run. Nothing was charged.")
             _say_what_is_left(out)
         else:
@@ -467,15 +466,21 @@ def _require_used(method: Answerer) -> None:
 
 
 def _run_of(
-    answers: PrivateAnswers, questions: Sequence[Query], price: float, delta: float | None, fitted: Fitted | None
+    answers: PrivateAnswers,
+    questions: Sequence[Query],
+    ids: Sequence[str],
+    price: float,
+    delta: float | None,
+    fitted: Fitted | None,
 ) -> AnswerRun:
     from sottovoce.answering.run import AnswerRun
 
-    return AnswerRun(answers, questions, epsilon=price, delta=delta, fitted=fitted)
+    return AnswerRun(answers, questions, epsilon=price, delta=delta, fitted=fitted, ids=ids)
 
 
 def _finished_run(out: Path, run: AnswerRun, ids: Sequence[str]) -> FinishedRun:
     terms = run.terms
+    del terms["question ids"]  # with the texts, below
     hidden = {name: str(terms.pop(name)) for name in _HIDDEN if name in terms}
     hidden["question texts"] = hash_of_questions(dict(zip(ids, run.questions, strict=True)))
     return FinishedRun(out, Run(terms, hidden))
@@ -558,27 +563,14 @@ def _to_file(
     if not resume:
         _announce(run, run.left(), command)
     checkpoint = Checkpoint(out, run.terms, run.new_run_state(), resume=resume)
-    rows: list[dict[str, Any]] = []
     try:
         if resume:
             finished.require_own()
-        if finished.is_noted and checkpoint.complete(finished.note):  # else ids may be others than in what was kept
-            rows = finished.rows()
-            checkpoint.end()
-            run.lost = len(ids) - len(rows)
-            say(f"{out} was drawn whole before, and is in its place now. Nothing was charged.")
-            return rows
-        if not resume:
-            finished.begin()
         else:
-            _announce(run, run.left(checkpoint, redraw=redraw), command, checkpoint)
-        with progress() as bar:
-            doing = bar.add_task("answering", total=len(ids), rate="")
-            for answered in run.results(checkpoint, redraw=redraw, on_answer=lambda _: bar.advance(doing)):
-                if answered.release is not None:
-                    rows.append(_row_of(answered.release, ids[answered.number - 1], command))
-        content = encoded(rows, out, shown=True)
-        checkpoint.finish_bytes(content, note=lambda: finished.note(content))
+            finished.begin()
+        rows = checkpoint.carry_out(
+            lambda: _drawn(run, ids, command, checkpoint, resume=resume, redraw=redraw), finished.note
+        )
     except BaseException:
         charged = run.answers.charges and run.was_charged(checkpoint.run_state)
         if told := checkpoint.stopped(charged=charged, lost="An answer that was being drawn is then charged again."):
@@ -586,7 +578,25 @@ def _to_file(
         raise
     finally:
         checkpoint.close()  # an error keeps it alive, and its lock would keep a resume out
+    if rows is None:
+        say(f"{out} was drawn whole before, and is in its place now. Nothing was charged.")
+        rows = finished.rows()
     return rows
+
+
+def _drawn(
+    run: AnswerRun, ids: Sequence[str], command: _Command, checkpoint: Checkpoint, *, resume: bool, redraw: bool
+) -> tuple[list[dict[str, Any]], Output]:
+    """The rows of all answers, drawn where they were not before."""
+    if resume:
+        _announce(run, run.left(checkpoint, redraw=redraw), command, checkpoint)
+    rows = []
+    with progress() as bar:
+        doing = bar.add_task("answering", total=len(ids), rate="")
+        for answered in run.results(checkpoint, redraw=redraw, on_answer=lambda _: bar.advance(doing)):
+            if answered.release is not None:
+                rows.append(_row_of(answered.release, ids[answered.number - 1], command))
+    return rows, Output(encoded(rows, checkpoint.out, shown=True), left_out=run.left_out)
 
 
 def _row_of(release: Release, row_id: str, command: _Command) -> dict[str, Any]:
@@ -609,7 +619,7 @@ def _report(
 ) -> None:
     from sottovoce.cli.predict import rests_on
 
-    answers = run.answers
+    answers, lost = run.answers, len(run.questions) - len(rows)
     terms, balance = run.last_terms, answers.balance
     if command.fitted is not None:
         rests = rests_on(command.fitted, command.fitted_file)
@@ -617,7 +627,7 @@ def _report(
         return
     summary = {
         "answers": len(rows),
-        "lost": run.lost,
+        "lost": lost,
         "spent": {f"{name}_each": rows[0][name] for name in ("epsilon", "delta")} if rows else None,
         "remaining": balance.as_dict() if balance else None,
         "method": answers.method.name,
@@ -631,7 +641,7 @@ def _report(
     if as_json:
         put({**summary, "rows": list(rows)} if shown else summary)
         return
-    table_rows = [["answers", str(len(rows)) + (f", {run.lost} lost" if run.lost else "")]]
+    table_rows = [["answers", str(len(rows)) + (f", {lost} lost" if lost else "")]]
     table_rows += [["method", answers.method.name], ["model", answers.writer.name]]
     if balance is not None:
         table_rows.append(["ledger", used_in_words(balance) if answers.charges else "no guarantee; noted"])

@@ -374,9 +374,8 @@ class FinishedRun:
         """
         if os.path.lexists(self._header) and not self._path.exists() and not self._is_same(self._header):
             raise InputError(
-                f"{self._header.name} was noted for other answers. If the questions of this run had other ids, give "
-                f"those. If the answers of another run were here, move {self._header.name} to them. Then pass "
-                "--resume. Nothing was charged."
+                f"{self._header.name} belongs to the answers of another run, which came up meanwhile and are gone from "
+                "here. Move it to them and pass --resume. Nothing was charged."
             )
 
     def begin(self) -> None:
@@ -400,11 +399,6 @@ class FinishedRun:
                 f"{self._header} came up meanwhile and is another file, or cannot be written. What was drawn is paid "
                 "and kept: move that file away, or make room, and pass --resume."
             ) from None
-
-    @property
-    def is_noted(self) -> bool:
-        """Whether a run of this very request, ids of questions included, noted its answers here."""
-        return self._is_same(self._header)
 
     def _is_same(self, file: Path) -> bool:
         try:

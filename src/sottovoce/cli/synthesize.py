@@ -19,6 +19,7 @@ from sottovoce.files.tables import ENDINGS, LINES
 from sottovoce.privacy.numbers import rounded_up
 
 if TYPE_CHECKING:
+    from sottovoce.files.checkpoint import Checkpoint, Output
     from sottovoce.fitting.fit import Fitting
     from sottovoce.fitting.fitted import Fitted
     from sottovoce.generation import GenerationTemplate
@@ -291,33 +292,8 @@ def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool
         writer.affords()
     say_writing(writer)
     checkpoint = Checkpoint(out, writer.terms, writer.new_run_state(), resume=resume, endings=endings)
-    rows: list[Any] = []
-    unreadable = written = 0
-    total = writer.order.rounds * len(writer.labels) * writer.order.tokens
     try:
-        if checkpoint.complete() and (done := finished(writer, out)) is not None:
-            checkpoint.end()
-            say(f"{out} was drawn whole before, and is in its place now. Nothing was charged.")
-            _report(writer, out, done, None, 0.0, as_json=as_json)
-            return
-        with progress() as bar:
-            doing = bar.add_task("writing", total=total, rate="")
-
-            def advance(tokens: int) -> None:
-                done = bar.tasks[0].completed + tokens
-                bar.update(doing, completed=done, rate=f"{done / (time.perf_counter() - started):.0f} tokens/s")
-
-            for ended in writer.rounds(checkpoint, on_token=advance, redraw=redraw):
-                rows += ended.rows
-                unreadable, written = unreadable + ended.unreadable, written + ended.tokens
-                if ended.again:
-                    advance(len(writer.labels) * writer.order.tokens)
-        for number in writer.missing:
-            say(
-                f"Round {number} was released and is missing from {checkpoint.folder}: its rows are left out, and paid."
-            )
-        certificate = writer.certificate(checkpoint.run_state, rows)
-        checkpoint.finish(rows, certificate.text)
+        made = checkpoint.carry_out(lambda: _drawn(writer, checkpoint, redraw=redraw))
     except BaseException:
         lost = "A round that was being drawn is then charged again."
         if told := checkpoint.stopped(charged=writer.was_charged(checkpoint.run_state), lost=lost):
@@ -325,7 +301,41 @@ def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool
         raise
     finally:
         checkpoint.close()  # an error keeps it alive, and its lock would keep a resume out
-    _report(writer, out, certificate, (unreadable, written), time.perf_counter() - started, as_json=as_json)
+    if made is not None:
+        certificate, counted = made
+        _report(writer, out, certificate, counted, time.perf_counter() - started, as_json=as_json)
+    elif (done := finished(writer, out)) is not None:
+        say(f"{out} was drawn whole before, and is in its place now. Nothing was charged.")
+        _report(writer, out, done, None, 0.0, as_json=as_json)
+
+
+def _drawn(
+    writer: Synthesizer, checkpoint: Checkpoint, *, redraw: bool
+) -> tuple[tuple[Certificate, tuple[int, int]], Output]:
+    """The certificate, how many texts were no rows, how many tokens were written, and the output."""
+    from sottovoce.files.checkpoint import Output
+
+    started = time.perf_counter()
+    rows: list[Any] = []
+    unreadable = written = 0
+    with progress() as bar:
+        total = writer.order.rounds * len(writer.labels) * writer.order.tokens
+        doing = bar.add_task("writing", total=total, rate="")
+
+        def advance(tokens: int) -> None:
+            done = bar.tasks[0].completed + tokens
+            bar.update(doing, completed=done, rate=f"{done / (time.perf_counter() - started):.0f} tokens/s")
+
+        for ended in writer.rounds(checkpoint, on_token=advance, redraw=redraw):
+            rows += ended.rows
+            unreadable, written = unreadable + ended.unreadable, written + ended.tokens
+            if ended.again:
+                advance(len(writer.labels) * writer.order.tokens)
+    for number in writer.left_out:
+        say(f"Round {number} is not whole in {checkpoint.folder}: its rows are left out, and paid.")
+    certificate = writer.certificate(checkpoint.run_state, rows)
+    output = Output.of_rows(rows, checkpoint.out, certificate.text, writer.left_out)
+    return (certificate, (unreadable, written)), output
 
 
 def _report(

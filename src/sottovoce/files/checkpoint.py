@@ -8,10 +8,10 @@ file that was not noted yet, once it is: it was drawn under the charge, somebody
 would be one too many. A round that never was whole on the disk is drawn anew under another charge. One process at a
 time works in a folder, and a run reads, writes and removes no folder but the one that it opened (``RunFolder``).
 
-A run ends in this order: its output and its certificate are kept whole in the folder and noted there by their hashes,
-they are moved to their places, and the folder gets a name that nothing resumes. Once they are noted nothing is drawn
-again: a resume before the last step moves what was kept, and after it there is no run to be found. A certificate and an
-output that are there together are of one set of rows.
+``carry_out`` is the one way in which a run ends, for every command: its output and its certificate are kept whole in
+the folder and noted there by their hashes, they are moved to their places, and the folder gets a name that nothing
+resumes. Once they are noted nothing is drawn again: a resume before the last step moves what was kept, and after it
+there is no run to be found. A certificate and an output that are there together are of one set of rows.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 from sottovoce.errors import InputError
 from sottovoce.files.run_folder import HEADER, RunFolder, ended_beside, no_run
@@ -37,7 +38,7 @@ _FINISHED: Final = "finished.json"
 """What the output and its certificate hold, by their hashes; there once the run has drawn everything."""
 _UNSPOKEN: Final = "records and ledger"
 """A term whose value follows from the records: that it differs is said, and nothing else."""
-_HASHED: Final = ("question texts", "public texts")
+_HASHED: Final = ("question texts", "question ids", "public texts")
 """Terms that are kept as hashes, which would tell nobody anything."""
 _RUN_STATE: Final = {"run": re.compile(r"[0-9a-f]{1,32}"), "version": re.compile(r"\d[0-9A-Za-z.+!-]{0,63}")}
 """Form of what a run remembers."""
@@ -47,9 +48,38 @@ _KEPT: Final = {_PROOF: "whole-certificate", _OUT: "whole-out"}
 """Files of the folder that are moved to their places when both are whole."""
 _ENDING: Final = "ending"
 """What the output's name ended in when it was kept, and so the format that it is in."""
+_LEFT_OUT: Final = "left out"
+"""Numbers of what was lost and is not in the output."""
+_SHARED: Final = 0o666
+"""Mode of what is moved out of the folder, less what the process masks, as for every other output."""
 _ROOM: Final = "room"
 _LAST_ROOM: Final = "room-out"
 """Takes up room for the output, which is written while the last round still stands."""
+
+T = TypeVar("T")
+
+
+@final
+@dataclass(frozen=True)
+class Output:
+    """What a run writes at its end.
+
+    Attributes:
+        content: Of the file.
+        certificate: What goes beside it; empty where the file holds its own.
+        left_out: Numbers of the rounds or questions whose draw was lost, and that are not in it.
+    """
+
+    content: bytes
+    certificate: str = ""
+    left_out: Collection[int] = ()
+
+    @classmethod
+    def of_rows(
+        cls, rows: Sequence[Mapping[str, Any]], out: Path, certificate: str = "", left_out: Collection[int] = ()
+    ) -> Output:
+        """Rows in the format that the output's name asks for."""
+        return cls(encoded(rows, out), certificate, left_out)
 
 
 @final
@@ -119,30 +149,57 @@ class Checkpoint:
     @property
     def is_finished(self) -> bool:
         """Whether the run noted what its output holds, so that nothing is drawn again."""
-        return _OUT in _noted(self._run)
+        return _OUT in self._noted.hashes
 
-    def complete(self, note: Callable[[bytes], None] | None = None) -> bool:
-        """Moves to their places the output and the certificate that the run kept whole; the run does not end yet.
+    def is_left_out(self, number: int, what: str, *, said: bool) -> bool:
+        """Whether something that is not whole in the folder is not in the output either.
 
         Args:
-            note: As for ``finish_bytes``; it gets the output.
+            number: Of the round or the question.
+            what: What it is called in the error.
+            said: Whether the user said to leave out what was lost.
 
         Returns:
-            Whether all that the run noted is in its place; ``False`` where something is to be made again, and then
-            nothing was changed.
+            ``False`` where the run has not noted its output yet, and it may be drawn.
 
         Raises:
-            InputError: They cannot be written, or another file has taken their place.
+            InputError: The output that was noted holds it, and the user did not say so. Nothing was charged.
         """
-        if not self._is_kept:
+        noted = self._noted
+        if _OUT not in noted.hashes:
             return False
-        self._require_name()
-        with self._writing():
-            if note is not None:
-                note(self.out.read_bytes() if self.out.exists() else self._run.read(_KEPT[_OUT]) or b"")
-            noted = _noted(self._run)
-            self._place({name: file for name, file in self._places if name in noted}, noted)
+        if not said and number not in noted.left_out:
+            raise InputError(
+                f"{what} {number} is in the output that this run noted, and is missing from {self.folder} or was "
+                "changed in it. It is paid and is not drawn again: restore it from a copy of the folder, or pass "
+                "--without-lost, which leaves it out. Nothing more was charged."
+            )
         return True
+
+    def carry_out(self, draw: Callable[[], tuple[T, Output]], note: Callable[[bytes], None] | None = None) -> T | None:
+        """Draws what is to be drawn, writes the output whole, its certificate before it, and ends the run.
+
+        Where a run that is resumed kept both whole before, nothing is drawn: they are moved to their places.
+
+        Args:
+            draw: Draws, and returns what the caller needs of it and the output.
+            note: Writes what else goes beside the output, once the places were looked at and before the output is
+                there; it gets the output's content.
+
+        Returns:
+            What ``draw`` returned; ``None`` where what was kept before is in its place now.
+
+        Raises:
+            InputError: It cannot be written, another file has taken its place, or the folder its name.
+        """
+        if self._is_kept:
+            self._complete(note)
+            value = None
+        else:
+            value, output = draw()
+            self._write(output, note)
+        self._end()
+        return value
 
     def stopped(self, *, charged: bool, lost: str) -> str:
         """What to tell the user when the run ends before its time. A new run that was not charged is removed.
@@ -168,10 +225,12 @@ class Checkpoint:
                 "was moved, what was drawn is in it: move it back, once that name is free, and repeat the command "
                 f"with --resume to go on. {lost}"
             )
-        if self._is_kept:
-            lost = "All of it was drawn, and nothing is charged again."
+        if self._is_placed:
+            return f"{self.out} is whole, and --resume charges nothing and removes what is left of its run."
+        if self.is_finished:
+            lost = "All of it was drawn, and nothing is charged again." * self._is_kept
         paid = "charged and " * charged
-        return f"The run is {paid}kept in {self.folder}; repeat the command with --resume to go on. {lost}"
+        return f"The run is {paid}kept in {self.folder}; repeat the command with --resume to go on. {lost}".rstrip()
 
     def make_room(self, size: int, last: int = 0) -> None:
         """Takes up so many bytes of the disk, which the next ``save`` gives back for the round that it writes.
@@ -248,27 +307,19 @@ class Checkpoint:
         """What ``save_bytes`` saved, whatever the ledger knows of it; it is whole, since it is renamed when it is."""
         return self._run.read(_file(name))
 
-    def finish(self, rows: Sequence[Mapping[str, Any]], certificate: str = "") -> None:
-        """Writes the output whole, its certificate before it, and ends the run.
+    def _complete(self, note: Callable[[bytes], None] | None) -> None:
+        """Moves to their places the output and the certificate that the run kept whole."""
+        self._require_name()
+        noted = self._noted.hashes
+        with self._writing():
+            if note is not None:
+                note(self.out.read_bytes() if self.out.exists() else self._run.read(_KEPT[_OUT]) or b"")
+            self._place({name: file for name, file in self._places if name in noted}, noted)
 
-        Raises:
-            InputError: They cannot be written, or another file has taken their place.
-        """
-        self.finish_bytes(encoded(rows, self.out), certificate)
-
-    def finish_bytes(self, content: bytes, certificate: str = "", note: Callable[[], None] | None = None) -> None:
-        """Writes the output whole, its certificate before it where it has one beside it, and ends the run.
-
-        Args:
-            content: The output.
-            certificate: What goes beside it.
-            note: Writes what else goes beside it, once the places were looked at and before the output is there.
-
-        Raises:
-            InputError: It cannot be written, another file has taken its place, or the folder its name.
-        """
-        texts = {_PROOF: certificate.encode("utf-8")} if certificate else {}
-        texts[_OUT] = content
+    def _write(self, output: Output, note: Callable[[bytes], None] | None) -> None:
+        """Keeps the output and its certificate whole, notes them, and moves them to their places."""
+        texts = {_PROOF: output.certificate.encode("utf-8")} if output.certificate else {}
+        texts[_OUT] = output.content
         files = {name: file for name, file in self._places if name in texts}
         self._require_name()
         hashes = self._settled(files, {name: _hash(text) for name, text in texts.items()})
@@ -277,18 +328,18 @@ class Checkpoint:
             self._remove_old_proof(files, hashes)
             for name, file in files.items():
                 if not os.path.lexists(file):
-                    self._run.write(_KEPT[name], texts[name])
-            self._run.write(_FINISHED, json.dumps({**hashes, _ENDING: self._ending}).encode("utf-8"))
+                    self._run.write(_KEPT[name], texts[name], mode=_SHARED)
+            finished = {**hashes, _ENDING: self._ending, _LEFT_OUT: sorted(output.left_out)}
+            self._run.write(_FINISHED, json.dumps(finished).encode("utf-8"))
             if note is not None:
-                note()
+                note(output.content)
             self._place(files, hashes)
-        self.end()
 
     def _remove_old_proof(self, files: Mapping[str, Path], hashes: Mapping[str, str]) -> None:
         """Removes a certificate that this run noted and wrote, of rows that are not there."""
         if _PROOF in files and os.path.lexists(self.proof):
             seen = _hash_of_file(self.proof)
-            if seen not in (hashes[_PROOF], _noted(self._run).get(_PROOF)):
+            if seen not in (hashes[_PROOF], self._noted.hashes.get(_PROOF)):
                 raise self._is_another(self.proof)
             if seen != hashes[_PROOF]:
                 self.proof.unlink()
@@ -302,7 +353,7 @@ class Checkpoint:
         there = {name: _hash_of_file(file) for name, file in files.items() if os.path.lexists(file)}
         if there.items() <= given.items():
             return given
-        noted = _noted(self._run)
+        noted = self._noted.hashes
         for name, hash_ in there.items():
             if noted.get(name) != hash_:
                 raise self._is_another(files[name])
@@ -331,13 +382,25 @@ class Checkpoint:
         return (_PROOF, self.proof), (_OUT, self.out)
 
     @property
+    def _noted(self) -> _Noted:
+        return _noted(self._run)
+
+    @property
     def _is_kept(self) -> bool:
         """Whether all that the run noted is in its place or whole in the folder, in the output's format."""
-        noted = _noted(self._run)
-        return (_OUT in noted and noted.get(_ENDING) == self._ending) and all(
-            (_hash_of_file(file) if os.path.lexists(file) else self._hash_of_kept(name)) == noted[name]
+        noted = self._noted
+        return (_OUT in noted.hashes and noted.ending == self._ending) and all(
+            (_hash_of_file(file) if os.path.lexists(file) else self._hash_of_kept(name)) == noted.hashes[name]
             for name, file in self._places
-            if name in noted
+            if name in noted.hashes
+        )
+
+    @property
+    def _is_placed(self) -> bool:
+        """Whether all that the run noted is in its place."""
+        hashes = self._noted.hashes
+        return _OUT in hashes and all(
+            _hash_of_file(file) == hashes.get(name) for name, file in self._places if name in hashes
         )
 
     def _hash_of_kept(self, name: str) -> str | None:
@@ -364,7 +427,7 @@ class Checkpoint:
                 "room and pass --resume."
             ) from None
 
-    def end(self) -> None:
+    def _end(self) -> None:
         """Ends the run, whose output is in its place.
 
         Raises:
@@ -533,20 +596,33 @@ def _file(name: str | int) -> str:
     return f"round-{name}"
 
 
-def _noted(run: RunFolder) -> dict[str, str]:
-    """Hashes of the output and the certificate that a run noted before it wrote them, and the output's ending; empty
-    where it noted nothing.
+@dataclass(frozen=True)
+class _Noted:
+    """What a run noted of its output before it was in its place.
+
+    Attributes:
+        hashes: Of the output and its certificate; empty where nothing was noted.
+        ending: Of the output's name then.
+        left_out: Numbers of what was lost and is not in it.
     """
+
+    hashes: Mapping[str, str]
+    ending: str
+    left_out: frozenset[int]
+
+
+def _noted(run: RunFolder) -> _Noted:
     try:
         values = dict(json.loads(run.read(_FINISHED) or b"{}"))
+        hashes = {name: values[name] for name in _KEPT if isinstance(values.get(name), str)}
+        return _Noted(hashes, str(values.get(_ENDING)), frozenset(map(int, values.get(_LEFT_OUT, ()))))
     except (ValueError, TypeError, RecursionError):
-        return {}
-    return {name: value for name, value in values.items() if name in (*_KEPT, _ENDING) and isinstance(value, str)}
+        return _Noted({}, "", frozenset())
 
 
 def _has_noted(run: RunFolder, name: str, file: Path) -> bool:
     """Whether a run noted that this is its output, or the certificate, before it wrote it."""
-    noted = _noted(run).get(name)
+    noted = _noted(run).hashes.get(name)
     return noted is not None and noted == _hash_of_file(file)
 
 

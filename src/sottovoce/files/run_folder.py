@@ -37,6 +37,7 @@ _ENDED: Final = ".ended"
 _FOLLOW_NOTHING: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _IS_TAKEN: Final = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR)
 _PIECE: Final = 1 << 20
+_PRIVATE: Final = 0o600
 
 
 @final
@@ -142,14 +143,19 @@ class RunFolder:
                 f"{name} in {self.path} cannot be read ({error.strerror}). Restore it and pass --resume."
             ) from None
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes, *, mode: int = _PRIVATE) -> None:
         """Writes a file whole, and makes sure that it is on the disk.
+
+        Args:
+            name: Of the file.
+            content: What is in it.
+            mode: Who may open it, less what the process masks; as long as it is here, the folder keeps others out.
 
         Raises:
             OSError: It cannot be written.
         """
         part = name + ".part"
-        with self._new(part) as stream:
+        with self._new(part, mode) as stream:
             stream.write(content)
         os.replace(part, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         os.fsync(self._folder)
@@ -269,19 +275,19 @@ class RunFolder:
         except OSError:
             return False
 
-    def _file(self, name: str, flags: int) -> int:
+    def _file(self, name: str, flags: int, mode: int = _PRIVATE) -> int:
         """A regular file of the folder, opened."""
-        descriptor = os.open(name, flags | _FOLLOW_NOTHING, 0o600, dir_fd=self._folder)
+        descriptor = os.open(name, flags | _FOLLOW_NOTHING, mode, dir_fd=self._folder)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise OSError(errno.EINVAL, "it is no regular file")
         return descriptor
 
     @contextmanager
-    def _new(self, name: str) -> Iterator[IO[bytes]]:
+    def _new(self, name: str, mode: int = _PRIVATE) -> Iterator[IO[bytes]]:
         """A new file in the place of one of this name, synced when it is whole."""
         self.remove(name)
-        with os.fdopen(self._file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as stream:
+        with os.fdopen(self._file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())

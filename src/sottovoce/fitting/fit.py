@@ -34,7 +34,7 @@ from sottovoce.experts.partition import Partition
 from sottovoce.experts.ray_engine import RayEngine
 from sottovoce.experts.reading import bare_scores, of_shape
 from sottovoce.experts.unit_sums import SumRule
-from sottovoce.files.checkpoint import Checkpoint, beside_finished, naming_folder, require_place
+from sottovoce.files.checkpoint import Checkpoint, Output, beside_finished, naming_folder, require_place
 from sottovoce.files.tables import ENDINGS
 from sottovoce.fitting.auto import AUTO, resolve
 from sottovoce.fitting.certificate import FitCertificate, note_of
@@ -727,15 +727,21 @@ def begun(fitting: Fitting, out: Path, *, resume: bool) -> Iterator[Checkpoint]:
 
 
 def finish(fitting: Fitting, checkpoint: Checkpoint, *, on_units: Callable[[int], None] | None = None) -> Fitted:
-    """Makes the fit and writes its file."""
-    fitted = fitting.run(checkpoint, on_units=on_units)
-    if fitting.leaves_rows:
-        checkpoint.finish_bytes(
-            content_of(fitted, checkpoint.out), RowsCertificate(fitted.certificate, fitted.task).text
-        )
-    else:
-        checkpoint.finish_bytes(fitted.to_bytes())
-    return fitted
+    """Makes the fit and writes its file, or finds the one that was kept whole."""
+
+    def draw() -> tuple[Fitted, Output]:
+        fitted = fitting.run(checkpoint, on_units=on_units)
+        if not fitting.leaves_rows:
+            return fitted, Output(fitted.to_bytes())
+        certificate = RowsCertificate(fitted.certificate, fitted.task)
+        return fitted, Output(content_of(fitted, checkpoint.out), certificate.text)
+
+    made = checkpoint.carry_out(draw)
+    if made is None:
+        made = finished(fitting, checkpoint.out)
+    if made is None:
+        raise InputError(f"{checkpoint.out} was removed as it was written. Nothing more was charged.")
+    return made
 
 
 def _made(name: str, options: Mapping[str, Any], model: LabelScorer) -> Fitter:

@@ -45,7 +45,7 @@ from sottovoce.privacy.ledger.balance import Balance
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Account, Ledger, Reservation
 from sottovoce.privacy.ledger.opening import open_account
-from sottovoce.privacy.ledger.run_charges import Charge, attempts, newest
+from sottovoce.privacy.ledger.run_charges import Charge, attempts, newest_whole
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records.readers import read_written
@@ -107,7 +107,7 @@ class Synthesizer:
     Attributes:
         plan: What the run costs, by batch; settled here, before anything is read.
         labels: For each text of a round the index of its label.
-        missing: Numbers of rounds that were released before, are not in the folder, and were left out.
+        left_out: Numbers of rounds whose draw was lost, or is not whole in the folder any more, and that were left out.
 
     Raises:
         InputError: Something given is not usable; nothing was charged.
@@ -156,7 +156,7 @@ class Synthesizer:
             order,
             writing if isinstance(writing, GenerationTemplate) else GenerationTemplate.of(writing),
         )
-        self.missing: list[int] = []
+        self.left_out: list[int] = []
         self._randomness = randomness or SystemRandomness()
         require_secure(self._randomness, synthetic=records.synthetic)
         self._records = records.with_public_size() if self.adjacency.size_is_public else records
@@ -251,23 +251,24 @@ class Synthesizer:
         run_state = dict(checkpoint.run_state) if checkpoint else dict(run_state or self.new_run_state())
         standings = self._standing(run_state)
         waiting: list[Charge] = []
-        is_finished = checkpoint is not None and checkpoint.is_finished
         for number in self._numbers:
-            last = newest(standings, run_state["run"], number)
+            last, texts = newest_whole(
+                standings, run_state["run"], number, lambda one: self._found(checkpoint, one, standings.get(one.id))
+            )
             standing = standings.get(last.id)
-            texts: Sequence[Mapping[str, Any]] | None = None
-            if standing is not None and standing.left:
-                texts = checkpoint.load(last.name, _saved_hash_of(standing.content)) if checkpoint else None
-                if texts is None and checkpoint:
-                    self._leave_out(checkpoint, number, redraw=redraw)
-            elif standing is not None and standing.begun:
-                texts = self._noted(checkpoint, last) if checkpoint else None
-                if texts is None and redraw and not is_finished:
-                    waiting.append(last.again)
-            else:
-                waiting.append(last)
             if texts is not None:
                 yield from self._unfolded(number, texts, again=True)
+            elif checkpoint is not None and checkpoint.is_left_out(number, "Round", said=not redraw):
+                self.left_out.append(number)
+            elif standing is not None and standing.left:
+                if checkpoint is not None:
+                    self._leave_out(checkpoint, number, redraw=redraw)
+            elif standing is None or not standing.begun:
+                waiting.append(last)
+            elif redraw:
+                waiting.append(last.again)
+            else:
+                self.left_out.append(number)
         self._rehearse(
             "Nothing more was charged." if standings else "Nothing was charged."
         )  # also where nothing is left to draw: what the model keeps apart here is settled by it
@@ -492,7 +493,17 @@ class Synthesizer:
                 "paid and is not drawn again: restore it from a copy of the folder, or pass --without-lost, which "
                 "leaves it out. Nothing more was charged."
             )
-        self.missing.append(number)
+        self.left_out.append(number)
+
+    def _found(
+        self, checkpoint: Checkpoint | None, charge: Charge, standing: Standing | None
+    ) -> Sequence[Mapping[str, Any]] | None:
+        """The texts of a charge, where they are whole in the folder and as the ledger noted them."""
+        if checkpoint is None or standing is None:
+            return None
+        if standing.left:
+            return checkpoint.load(charge.name, _saved_hash_of(standing.content))
+        return self._noted(checkpoint, charge) if standing.begun else None
 
     def _noted(self, checkpoint: Checkpoint, charge: Charge) -> Sequence[Mapping[str, Any]] | None:
         """A charge that is whole on the disk and was not noted: it was drawn, so it is the draw that leaves."""

@@ -133,9 +133,8 @@ MUTANTS = [
         "lost-round-drawn-again",
         "a round that left and whose file is gone is drawn anew",
         "synthesis/synthesizer.py",
-        "texts = checkpoint.load(last.name, _saved_hash_of(standing.content)) if checkpoint else None",
-        "texts = checkpoint.load(last.name, _saved_hash_of(standing.content)) if checkpoint else None\n"
-        "                waiting += [last.again] * (texts is None)",
+        "            elif standing is not None and standing.left:\n",
+        "            elif standing is not None and standing.left:\n                waiting.append(last.again)\n",
         (_RUNS + "test_a_round_that_left_and_is_gone_is_not_drawn_again",),
     ),
     Mutant(

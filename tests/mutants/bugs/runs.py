@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _FOLDER = "tests/synthesis/test_checkpoint.py::"
+_FITS = "tests/fitting/test_crashes.py::"
 _ANSWERS = "tests/answering/test_runs.py::"
 _ROWS = "tests/synthesis/test_attacks.py::"
 
@@ -56,8 +57,8 @@ MUTANTS = [
         "written-by-the-name-of-a-folder",
         "what was drawn goes to whatever has the name of the folder by then",
         "files/run_folder.py",
-        "os.open(name, flags | _FOLLOW_NOTHING, 0o600, dir_fd=self._folder)",
-        "os.open(self.path / name, flags | _FOLLOW_NOTHING, 0o600)",
+        "os.open(name, flags | _FOLLOW_NOTHING, mode, dir_fd=self._folder)",
+        "os.open(self.path / name, flags | _FOLLOW_NOTHING, mode)",
         (
             "tests/fitting/test_crashes.py::test_a_fit_whose_folder_is_moved_as_it_is_drawn_is_kept_in_it",
             _FOLDER + "test_a_run_whose_folder_was_moved_goes_on_in_it_and_leaves_the_one_that_took_its_name",
@@ -106,25 +107,25 @@ MUTANTS = [
     Mutant(
         "noted-before-it-has-its-folder",
         "FILE.run is written for a run whose folder was moved, and which writes no answers",
-        "cli/answer.py",
-        "        checkpoint.finish_bytes(content, note=lambda: finished.note(content))\n",
-        "        finished.note(content)\n        checkpoint.finish_bytes(content)\n",
+        "files/checkpoint.py",
+        "        self._require_name()\n        hashes = ",
+        "        if note is not None:\n            note(output.content)\n        self._require_name()\n        hashes = ",
         (_ANSWERS + "test_what_says_of_which_run_answers_are_is_not_written_for_a_run_whose_folder_was_moved",),
     ),
     Mutant(
         "missing-round-without-a-word",
         "a round that was released and is missing is left out of the rows, and nobody is told",
         "synthesis/synthesizer.py",
-        "                if texts is None and checkpoint:\n",
-        "                if False:\n",
+        "                if checkpoint is not None:\n                    self._leave_out(",
+        "                if False:\n                    self._leave_out(",
         (_ROWS + "test_a_round_that_was_released_and_is_missing_is_left_out_when_that_is_said_alone",),
     ),
     Mutant(
         "left-out-and-charged-when-it-is-over",
         "a round that was left out is charged again although the output without it was noted",
         "synthesis/synthesizer.py",
-        "if texts is None and redraw and not is_finished:",
-        "if texts is None and redraw:",
+        "elif checkpoint is not None and checkpoint.is_left_out(",
+        "elif False and checkpoint.is_left_out(",
         (_ROWS + "test_what_was_left_out_is_not_charged_once_the_run_noted_its_output",),
     ),
     Mutant(
@@ -155,8 +156,8 @@ MUTANTS = [
         "changed-draw-taken-for-whole",
         "a draw that was changed in the folder is charged again, and neither named nor priced before",
         "answering/run.py",
-        "            and _Place(self, checkpoint, charge).whole(standing) is None\n",
-        "            and checkpoint.found_bytes(charge.name) is None\n",
+        "            if whole is None and _is_drawn(standing)\n",
+        "            if checkpoint.found_bytes(f'{index + 1}') is None and _is_drawn(standing)\n",
         (
             _ANSWERS + "test_a_draw_that_was_changed_is_priced_before_anything_is_charged",
             _ANSWERS + "test_answers_that_left_and_are_not_whole_in_the_folder_are_not_charged_again_without_a_word",
@@ -166,16 +167,16 @@ MUTANTS = [
         "changed-draw-not-priced",
         "a draw that was changed in the folder is not among those that the budget is looked at for",
         "answering/run.py",
-        "if index not in lost and _Place(self, checkpoint, charge).whole(standing) is None",
-        "if index not in lost and checkpoint.found_bytes(charge.name) is None",
+        "            if whole is None and (redraw",
+        "            if checkpoint.found_bytes(f'{index + 1}') is None and (redraw",
         (_ANSWERS + "test_a_draw_that_was_changed_is_priced_before_anything_is_charged",),
     ),
     Mutant(
         "left-out-and-charged-later",
         "an answer that was left out is drawn under a new charge although the answers are kept",
         "answering/run.py",
-        "        redraw = redraw and not checkpoint.is_finished\n        for number,",
-        "        for number,",
+        "        is_noted = self._is_noted(checkpoint)\n",
+        "        is_noted = False\n",
         (_ANSWERS + "test_what_was_left_out_of_answers_that_are_kept_is_not_charged_later",),
     ),
     Mutant(
@@ -185,6 +186,33 @@ MUTANTS = [
         "standing.left and standing.content != hashlib.sha256(content).hexdigest()",
         "False",
         (_ANSWERS + "test_answers_that_left_and_are_not_whole_in_the_folder_are_not_charged_again_without_a_word",),
+    ),
+    Mutant(
+        "kept-and-not-placed",
+        "a run whose output is kept whole asks for its draw again, and is lost where that is damaged",
+        "files/checkpoint.py",
+        "        if self._is_kept:\n",
+        "        if False:\n",
+        (_FITS + "test_a_fit_that_was_kept_whole_is_placed_whatever_became_of_its_draw",),
+    ),
+    Mutant(
+        "whatever-is-missing-was-left-out",
+        "a paid answer that the noted output holds is left out, and nobody is told",
+        "files/checkpoint.py",
+        "        if not said and number not in noted.left_out:\n",
+        "        if False:\n",
+        (_ANSWERS + "test_an_answer_that_the_noted_output_holds_is_left_out_when_that_is_said_alone",),
+    ),
+    Mutant(
+        "the-newest-charge-alone",
+        "a draw that is whole in the folder is charged again since a copy of the folder was charged for more",
+        "privacy/ledger/run_charges.py",
+        "    for charge in reversed(charges):\n",
+        "    for charge in charges[-1:]:\n",
+        (
+            _ANSWERS + "test_what_a_folder_holds_whole_leaves_also_where_a_copy_of_it_was_charged_for_more",
+            _ROWS + "test_a_round_that_is_whole_leaves_also_where_a_copy_of_the_folder_was_charged_for_more",
+        ),
     ),
     Mutant(
         "resumed-answers-settle-a-budget",

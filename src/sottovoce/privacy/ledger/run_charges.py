@@ -6,11 +6,13 @@ Sources     Decision 0012 (one draw a charge).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import final
+from typing import TypeVar, final
 
 from sottovoce.privacy.ledger.account import Standing
+
+T = TypeVar("T")
 
 
 @final
@@ -62,6 +64,21 @@ def attempts(standings: Mapping[str, Standing], run: str, number: int) -> list[C
     return charges
 
 
-def newest(standings: Mapping[str, Standing], run: str, number: int) -> Charge:
-    """The last of them; see ``attempts``."""
-    return attempts(standings, run, number)[-1]
+def newest_whole(
+    standings: Mapping[str, Standing], run: str, number: int, whole: Callable[[Charge], T | None]
+) -> tuple[Charge, T | None]:
+    """The newest charge of a number whose draw is whole, and its draw; the newest of all where none is.
+
+    In a copy of a run's folder a later charge may have been drawn, whose draw is not in this one.
+
+    Args:
+        standings: Charges of the run by their ids.
+        run: Id of the run.
+        number: Of the round or the question.
+        whole: The draw of a charge where it is whole here.
+    """
+    charges = attempts(standings, run, number)
+    for charge in reversed(charges):
+        if (draw := whole(charge)) is not None:
+            return charge, draw
+    return charges[-1], None
