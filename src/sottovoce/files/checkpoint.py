@@ -615,7 +615,8 @@ def _noted(run: RunFolder) -> _Noted:
     try:
         values = dict(json.loads(run.read(_FINISHED) or b"{}"))
         hashes = {name: values[name] for name in _KEPT if isinstance(values.get(name), str)}
-        return _Noted(hashes, str(values.get(_ENDING)), frozenset(map(int, values.get(_LEFT_OUT, ()))))
+        left_out = frozenset(number for number in values.get(_LEFT_OUT, ()) if isinstance(number, int))
+        return _Noted(hashes, str(values.get(_ENDING)), left_out)
     except (ValueError, TypeError, RecursionError):
         return _Noted({}, "", frozenset())
 
