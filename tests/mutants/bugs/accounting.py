@@ -13,6 +13,7 @@ SAMPLED = (
 )
 GROUPS = ("tests/privacy/accounting/test_groups.py",)
 CALIBRATION = ("tests/privacy/accounting/test_calibration.py",)
+EXTREMES = ("tests/privacy/accounting/test_extremes.py",)
 HOLES = ("tests/mutants/test_holes.py",)
 GOLDEN = ("tests/privacy/accounting/test_golden.py",)
 
@@ -128,6 +129,14 @@ MUTANTS = [
         "return bulk.plus(self.times(rest, delta)) if rest and bulk.floor <= delta else bulk",
         "return bulk",
         PROFILES,
+    ),
+    Mutant(
+        "exponents-cut-off-in-the-read-out",
+        "of composed losses above 700 the exponent is cut off, so that their deltas come out too small",
+        "privacy/accounting/loss_distribution.py",
+        "slopes = lfilter([1.0], [1.0, -math.exp(-step)], mass[::-1])[::-1] * _margin(mass.size)",
+        "slopes = np.cumsum((mass * np.exp(-losses))[::-1])[::-1] * np.exp(np.minimum(losses, 700.0))",
+        EXTREMES,
     ),
     Mutant(
         "one-direction-only",

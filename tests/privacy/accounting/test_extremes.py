@@ -62,6 +62,49 @@ def test_a_sample_of_a_dear_generation_costs_nearly_what_the_generation_costs(et
     assert three.epsilon >= 2 * (whole - math.log(2))
 
 
+def delta_of_responses(epsilon, first, second, steps):
+    """The exact delta of so many independent answers with these probabilities of yes, in both directions."""
+    found = []
+    for p, q in ((first, second), (second, first)):
+        yes, no = mpmath.log(p / q), mpmath.log((1 - p) / (1 - q))
+        losses = [(k, k * yes + (steps - k) * no) for k in range(steps + 1)]
+        found.append(
+            mpmath.fsum(
+                mpmath.binomial(steps, k) * p**k * (1 - p) ** (steps - k) * -mpmath.expm1(epsilon - loss)
+                for k, loss in losses
+                if loss > epsilon
+            )
+        )
+    return max(found)
+
+
+@pytest.mark.parametrize("adjacency", [AR, RO])
+@pytest.mark.parametrize(
+    ("steps", "epsilon", "rate", "delta"),
+    [
+        (20, 40.0, 0.5, 2.5e-5),
+        (10, 80.0, 0.5, 1.4e-3),
+        (40, 20.0, 0.8, 0.01),
+        (20, 36.0, 1.0, 1e-6),
+        (25, 80.0, 0.7, 0.1),
+    ],
+)
+def test_the_read_out_is_above_the_exact_law_where_exponentials_overflow(steps, epsilon, rate, delta, adjacency):
+    # Exponents were cut off at 700: between 690 and 730 the cell was one too late, and 711.5 was reported for 718.8.
+    base = PureDP(epsilon)
+    event = SelfComposedDpEvent(base if rate == 1 else PoissonSampledDpEvent(rate, base), steps)
+    with mpmath.workdps(60):
+        absent = mpmath.exp(-epsilon) / (1 + mpmath.exp(-epsilon))
+        present = rate * (1 - absent) + (1 - rate) * absent
+        found = epsilon_of_plan([event], delta, adjacency)
+        assert 650 < found < steps * epsilon
+        assert delta_of_responses(found, present, absent, steps) <= delta
+        for at in (0.97 * found, found):
+            exact = delta_of_responses(at, present, absent, steps)
+            assert exact <= delta_of_plan([event], at, adjacency) <= 30 * max(exact, delta)
+        assert delta_of_plan([event], found, adjacency) <= delta < delta_of_plan([event], 0.99 * found, adjacency)
+
+
 def test_the_profile_of_a_dear_generation_does_not_end_where_exponentials_overflow():
     profile = profile_of(SelfComposedDpEvent(BoundedRange(400.0), 2), RO)
     deltas = profile(np.array([700.0, 705.0, 712.0, 740.0, 790.0, 800.0]))

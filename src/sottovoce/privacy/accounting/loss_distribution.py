@@ -3,7 +3,8 @@
 The distributions are ``dp_accounting``'s, made by connecting the dots of a profile. Read-out is vectorised here.
 
 Guarantee   Deltas and epsilons are upper bounds: the dots are connected pessimistically, and what the transforms may
-            lose (``slack``) is added to every delta.
+            lose (``slack``) is added to every delta. The read-out has no exponent above 0 and adds positive terms
+            only, so that nothing overflows at any epsilon and its relative rounding stays below ``_margin``.
 Assumes     The rounding of a transform of N points is at most 10 u log2(N) in the Euclidean norm, u = 2^-53; errors of
             well-made transforms are a tenth of it (Higham 2002, 24.1). A power multiplies it by the number of steps.
 Sources     Doroshenko et al. (2022, arXiv:2207.04380) for the dots; specification 6.1.
@@ -27,8 +28,8 @@ Profile = Callable[[FloatArray], FloatArray]
 _ROUNDING: Final = 10 * 2.0**-53
 _TAIL: Final = 1e-16
 _AT_ONCE: Final = 2048
-_LARGEST: Final = 700.0
-"""Exponents above this are cut off, which only enlarges a delta."""
+_LOWERED: Final = 1 - 2.0**-48
+"""Epsilons are lowered by more than the rounding of the losses that they are compared with."""
 
 
 @final
@@ -88,37 +89,53 @@ class LossDistribution:
 
     def delta(self, epsilons: FloatArray) -> FloatArray:
         """Deltas at epsilons of 0 or more."""
-        losses, above, weighted = self._tails
-        first = np.searchsorted(losses, epsilons, side="right")
-        raw = above[first] - np.exp(np.minimum(epsilons, _LARGEST)) * weighted[first]
-        return np.asarray(np.clip(self.floor + np.maximum(raw, 0.0), 0.0, 1.0))
+        losses, at_losses, slopes = self._tails
+        inner = np.zeros(np.shape(epsilons))
+        if len(losses):
+            at = np.minimum(epsilons * _LOWERED, losses[-1])
+            cell = np.searchsorted(losses, at)  # the loss at or above each epsilon
+            inner = at_losses[cell] - slopes[cell] * np.expm1(at - losses[cell])
+        return np.asarray(np.clip(np.nan_to_num(self.floor + inner, nan=1.0), 0.0, 1.0))
 
     def epsilon(self, delta: float) -> float:
-        """The least epsilon of 0 or more whose delta is at most ``delta``; infinite if there is none."""
-        losses, above, weighted = self._tails
+        """The least epsilon of 0 or more whose delta is at most ``delta``; infinite if there is none.
+
+        The answer is in the cell whose upper end is the first loss that meets ``delta``. It is never below the lower
+        end, where delta is larger than asked.
+        """
+        losses, at_losses, slopes = self._tails
         target = delta - self.slack - self.pmf._infinity_mass
-        if target < 0:
+        if target < 0 or np.isnan(at_losses).any():
             return math.inf
         if not len(losses):
             return 0.0
-        at_knots = above[1:] - np.exp(np.minimum(losses, _LARGEST)) * weighted[1:]
-        if np.isnan(at_knots).any():
-            return math.inf
-        index = int(np.argmax(at_knots <= target))
-        excess = above[index] - target
-        if excess > 0 and weighted[index] == 0:
-            return float(losses[index])
-        return max(0.0, math.log(excess) - math.log(weighted[index])) * (1 + FLOAT_MARGIN) if excess > 0 else 0.0
+        index = int(np.argmax(at_losses <= target))  # the last of them is 0
+        lower = losses[index - 1] if index else 0.0
+        room = target - at_losses[index]
+        solved = losses[index] + math.log1p(-room / slopes[index]) if room < slopes[index] else lower
+        return float(max(lower, solved)) * (1 + FLOAT_MARGIN)
 
     @cached_property
     def _tails(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Positive losses; the mass, and the mass times e^-loss, from each upwards (and one more entry: nothing)."""
-        start = max(0, 1 - self.pmf._lower_loss)
-        losses = (np.arange(start, self.pmf.size) + self.pmf._lower_loss) * self.pmf._discretization
+        """Positive losses; the delta at each, without the floor; and the slope s at each.
+
+        The slope at a loss L is the sum of mass e^(L - loss) over the losses from L upwards. In the cell below L, delta
+        at an epsilon is delta(L) + s (1 - e^(epsilon - L)). One grid step h further down, delta is larger by
+        s (1 - e^-h), and the slope is the mass there + e^-h s.
+        """
+        from scipy.signal import lfilter
+
+        start, step = max(0, 1 - self.pmf._lower_loss), self.pmf._discretization
+        losses = (np.arange(start, self.pmf.size) + self.pmf._lower_loss) * step
         mass = np.maximum(self.pmf._probs[start:], 0.0)
-        above = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
-        weighted = np.append(np.cumsum((mass * np.exp(-losses))[::-1])[::-1], 0.0)
-        return losses, above, weighted
+        slopes = lfilter([1.0], [1.0, -math.exp(-step)], mass[::-1])[::-1] * _margin(mass.size)
+        grown = np.cumsum(slopes[::-1])[::-1] * -math.expm1(-step) * _margin(mass.size)
+        return losses, np.append(grown[1:], 0.0), slopes
+
+
+def _margin(points: int) -> float:
+    """More than the rounding of a sum over so many points, each with a product."""
+    return 1 + 8 * 2.0**-53 * (points + 8)
 
 
 def _l1_error(points: int) -> float:
