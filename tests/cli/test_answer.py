@@ -439,6 +439,10 @@ def test_what_is_resumed_was_begun(desk, flags, words):
         ("zero-shot", ["--experts", "3"], "reads no private record; it is used by"),
         ("zero-shot", ["--shots", "3"], "shows no groups of examples"),
         ("zero-shot", ["--public", "public.jsonl"], "shows no public example"),
+        ("zero-shot", ["--public-experts", "3"], "compares no public answers; it is used by augment, esa, ksa"),
+        ("public-shots", ["--public-experts", "3"], "compares no public answers; it is used by"),
+        ("coreset", ["--public-experts", "3"], "compares no public answers; it is used by"),
+        ("full-context", ["--public-experts", "3"], "nearest-to-mean, public-consensus, sga"),
         ("full-context", ["--sampling", "categorical"], "puts every record into one prompt"),
     ],
 )
@@ -447,6 +451,40 @@ def test_an_option_that_the_method_does_not_use_is_refused(desk, method, flag, w
     message = desk.refuses(*flag, method=method, **given)
     assert words in message
     assert message.startswith(f"ParameterError: {flag[0]} is")
+
+
+CONSENSUS = {
+    "method": "public-consensus", "private": None, "option": None, "ledger": None, "embedder": "fake",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("flags", "groups"), [([], 8), (["--public-experts", "3"], 3)])
+def test_the_free_consensus_compares_the_answers_of_all_public_groups(desk, monkeypatch, flags, groups):
+    desk.write("public.jsonl", [row.values for row in rows(24, "public")])
+    asked = []
+
+    def write(request):
+        asked.append(request)
+        shown = [question.split()[-1] for question, _ in request.shots]
+        return f"desk {' '.join(shown)} answers {len(shown)}"
+
+    monkeypatch.setattr(FakeWriter.__init__, "__defaults__", (write,))
+    code, out, err = desk.run(*flags, limit="1", shots="2", **CONSENSUS)
+    assert code == 0, err
+    assert [len(request.shots) for request in asked] == [0, *[2] * groups]
+    assert json.loads(out)["value"] in [write(request) for request in list(asked)]
+    assert (json.loads(out)["epsilon"], desk.entries()) == (0.0, [])
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--shots", "4"], "--public is 6; it must be at least 8 examples, or fewer shots"),
+        (["--shots", "1", "--public-experts", "1"], "--public-experts is 1; it must be at least 2"),
+    ],
+)
+def test_a_consensus_of_fewer_than_three_answers_is_refused(desk, flags, words):
+    assert words in desk.refuses(*flags, shots=None, **CONSENSUS)
 
 
 def test_a_delta_is_refused_where_nothing_spends_one(desk):
@@ -604,6 +642,7 @@ def test_plan_says_what_a_budget_buys_and_names_the_free_answer_to_compare_with(
     assert "Compare it with 'public-consensus' first, which is free: on medquad and samsum" in " ".join(told.split())
     assert "--method public-consensus --out free.jsonl" in " ".join(told.split())
     assert "choice: paid once for 500 questions" in told
+    assert "quality, compared on medquad and samsum, did not choose it" in " ".join(told.split())
     assert run(["plan", "--records", "9", "--questions", "3", "--task", "summarize", "--labels", "3"]) == 2
     assert "--labels is" in capfd.readouterr().err
 
@@ -614,3 +653,4 @@ def test_methods_lists_what_answers_with_texts(capfd):
     assert listed["esa"]["guarantee"]
     assert listed["esa"]["needs"] == ["Embedder", "pool"]
     assert not listed["full-context"]["guarantee"]
+    assert [listed[name]["least_candidates"] for name in ("esa", "public-consensus", "public-shots")] == [1, 3, 0]

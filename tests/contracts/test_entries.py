@@ -38,8 +38,8 @@ def _enough_of_a_fitter(kept):
 
 def _enough_of_an_answerer(kept):
     if {"free", "consent"} & kept.keys():
-        return min(kept.values()) >= 20
-    needed = {"price", "post-processing", "sensitivity", "order", "state", "draws", "sampler", "road"}
+        return kept["candidates"] >= 2 and min(kept.get(name, 20) for name in ("free", "consent")) >= 20
+    needed = {"candidates", "price", "post-processing", "sensitivity", "order", "state", "draws", "sampler", "road"}
     return needed <= kept.keys() and kept["sensitivity"] > 200 and kept["composition"] > 200
 
 

@@ -166,6 +166,8 @@ ANSWERERS = [
     (answerers.Unclipped, "sensitivity", "its sum moves by"),
     (answerers.QuietNoise, "composition", "costs epsilon"),
     (answerers.NeedsArguments, "drive", "without arguments"),
+    (answerers.ComparesUnsaid, "candidates", "they change its answer"),
+    (answerers.UniverseUnsaid, "candidates", "they change its answer"),
 ]
 FITTERS = [
     (fitters.HalvedSensitivity, "sensitivity", "2 times the norm"),

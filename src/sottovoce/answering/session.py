@@ -299,9 +299,15 @@ class PrivateAnswers:
 
     @property
     def _public_texts_an_answer(self) -> int:
-        if not self._public or self.method.reads is Reads.NOTHING:
-            return 1 + bool(self._public)
-        return 1 + min(self.public_experts, max(1, len(self._public) // self.sampling.shots))
+        return 1 + self._public_groups
+
+    @property
+    def _public_groups(self) -> int:
+        """Groups of public examples that an answer is written after: one each, or one in all where the method compares
+        none of them."""
+        if not self._public or not self.method.least_candidates:
+            return min(1, len(self._public))
+        return min(self.public_experts, max(1, len(self._public) // self.sampling.shots))
 
     @property
     def reads_by_coins(self) -> bool:
@@ -431,11 +437,15 @@ class PrivateAnswers:
                 query,
                 write=self._write,
                 pool=[self.task.shot(example) for example in self._public],
-                answers=1 if self.method.reads is Reads.NOTHING else self.public_experts,
+                answers=max(1, self._public_groups),
                 shots=self.sampling.shots,
                 embedder=self.embedder,
             )
             if self._ensemble is None and not side.candidates:
+                if side.zero_shot and self.embedder is not None:
+                    raise ModelError(
+                        f"The model {self.embedder.name} embedded no public answer to a question. Use another embedder."
+                    )
                 self._refuse_silence()
             if side.zero_shot is None and self._ensemble is not None:
                 raise ModelError(
@@ -704,6 +714,14 @@ class PrivateAnswers:
             raise ParameterError("public", None, limit)
         rows = [{**example.fields, self.task.output_field: example.answer} for example in self._public]
         require_public(rows, "the public examples", beside=self._records)
+        least, shots = self.method.least_candidates, self.sampling.shots
+        if self._public_texts_an_answer >= least or not self._public:
+            return
+        compared = f"the method {self.method.name!r} compares {least} answers or more, one of them without examples"
+        if self.public_experts < least - 1:
+            raise ParameterError("public_experts", self.public_experts, f"at least {least - 1}: {compared}")
+        limit = f"at least {(least - 1) * shots} examples, or fewer shots: {compared}, the others after {shots} each"
+        raise ParameterError("public", len(self._public), limit)
 
     def _embedder(self, embedder: Embedder | str | None) -> Embedder | None:
         if "Embedder" not in self.method.needs:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sottovoce.release import Release
     from sottovoce.tasks import AnswerExample, AnswerTask, Query
 
-_OF_EXPERTS = ("experts", "sampling", "sampling_probability", "public_experts")
+_OF_EXPERTS = ("experts", "sampling", "sampling_probability")
 """Parameters that say nothing to a method that reads no private record, beside ``options.OF_RECORDS``."""
 
 _HIDDEN = ("records and ledger", "public texts", "question texts")
@@ -457,6 +457,10 @@ def _require_used(method: Answerer) -> None:
         raise ParameterError(
             flag_of_name(name), GIVEN, f"left out: --method {method.name} {why}; it is used by {using}"
         )
+    if is_typed("public_experts") and not method.least_candidates:
+        using = ", ".join(kind for kind, cls in kinds.items() if cls.least_candidates)
+        limit = f"left out: --method {method.name} compares no public answers; it is used by {using}"
+        raise ParameterError("--public-experts", GIVEN, limit)
     if is_typed("delta") and method.private and not method.needs_delta:
         using = ", ".join(kind for kind, cls in kinds.items() if cls.needs_delta is True)
         limit = f"left out: --method {method.name} has no delta of its own; it is used by {using}"

@@ -46,7 +46,13 @@ def methods(as_json: o.AsJson = False) -> None:
         registered_fitters(), registered_decoders(), registered_cost_models()
     ))  # fmt: skip
     answering = [
-        {**_row(name, cls), "guarantee": cls.private, "reads": cls.reads.value, "needs": sorted(cls.needs)}
+        {
+            **_row(name, cls),
+            "guarantee": cls.private,
+            "reads": cls.reads.value,
+            "needs": sorted(cls.needs),
+            "least_candidates": cls.least_candidates,
+        }
         for name, cls in registered_answerers().items()
     ]
     if as_json:
@@ -70,7 +76,8 @@ def methods(as_json: o.AsJson = False) -> None:
         _show(row, f"one answer at epsilon 1: {event}")
     put_text("For sotto answer: texts for answers; every answer is paid; options with -o NAME=VALUE:")
     for row in answering:
-        _show(row, "" if row["guarantee"] else "NO GUARANTEE")
+        compares = "looks at public answers, see --public-experts" if row["least_candidates"] else ""
+        _show(row, "; ".join(filter(None, ["" if row["guarantee"] else "NO GUARANTEE", compares])))
     put_text("For sotto synthesize:")
     for row in writing:
         _show(row)

@@ -1,9 +1,10 @@
 """``auto`` for answers that are texts: the method, from public numbers alone.
 
 The rule is a table, ``data/plan/long_answers.json``, which experiments may replace: up to how many questions each
-answer is paid for by itself, by which method, and what is used beyond. ``measured_on`` names the public sets that the
-table rests on; where it is empty the rule is the arithmetic of prices alone, and says so. What a budget buys is
-arithmetic too: how good answers of a method are is not said where it was not measured.
+answer is paid for by itself, by which method, and what is used beyond. The table follows from prices and from what
+each method needs. ``measured_on`` names the public sets on which methods were compared; that comparison did not choose
+the rule, and the rule says so. What a budget buys is arithmetic too: how good answers of a method are is not said where
+it was not measured.
 
 Sources     specification 6 (composition): N answers at a price cost N times that, and one choice costs the price once.
 """
@@ -47,8 +48,8 @@ class LongAnswerRule:
         few: The method for them, with public examples and without.
         many: What is used beyond, where there are public examples.
         free: The free method to be compared with first, which needs public examples; empty where there is none.
-        measured_on: Public sets that this rests on, on which no private method was shown better than the free one;
-            empty where nothing was measured.
+        measured_on: Public sets on which methods were compared, and no private one was shown better than the free
+            one; empty where nothing was measured. They did not choose the rule.
     """
 
     few_questions: int
@@ -60,9 +61,8 @@ class LongAnswerRule:
     @property
     def source(self) -> str:
         """What the rule rests on, in words."""
-        if self.measured_on:
-            return f"measured on {', '.join(self.measured_on)}"
-        return "by price alone; quality was not compared"
+        compared = f"compared on {' and '.join(self.measured_on)}, did not choose it" if self.measured_on else ""
+        return f"by price and needs; quality{', ' + compared if compared else ' was not compared'}"
 
 
 @cache

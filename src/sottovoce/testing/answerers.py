@@ -32,6 +32,7 @@ from sottovoce.privacy.numbers import rounded_down, rounded_up
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import answer_worlds as worlds
+from sottovoce.testing.answer_candidates import candidates
 from sottovoce.testing.answer_road import road
 from sottovoce.testing.answer_worlds import RELATIONS, Relation, World, Writing
 from sottovoce.testing.claims import FloatArray, claim_of, excess, is_empty
@@ -119,6 +120,8 @@ class _Answerer:
     def check(self) -> bool:
         """Every contract; whether anything was drawn or is free."""
         before = repr(self.answerer)
+        if self.first:
+            candidates(self.answerer, self.subject, self.report)
         if not self.answerer.private or self.answerer.reads is Reads.NOTHING:
             self._reference()
             return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from sottovoce.benchmarks.harness.runner import load_experiment
 from sottovoce.benchmarks.harness.tables import text_tables
 from sottovoce.benchmarks.public_data import documents, repeat, shots, table, time
 from sottovoce.benchmarks.public_data.accounting import DELTA, RATE, added, poisson, solved
+from sottovoce.benchmarks.public_data.episode import Episode
 from sottovoce.benchmarks.public_data.pools import CORESET, WRONG, with_wrong
 from sottovoce.benchmarks.public_data.scoring import COSINE, SCORES, difference, scored, shown, verdict
 from sottovoce.benchmarks.public_data.worlds import (
@@ -36,7 +38,9 @@ from sottovoce.benchmarks.public_data.writers import (
     repeated_context,
     writer_of,
 )
+from sottovoce.cli import run as run_command
 from sottovoce.errors import InputError
+from sottovoce.methods.answering.answerer import make_answerer
 from sottovoce.models.base import WritingRequest
 from sottovoce.models.fake import FakeScorer, FakeWriter
 
@@ -154,6 +158,31 @@ def test_answers_from_documents_state_what_they_give_away(tmp_path, monkeypatch)
     ]  # fmt: skip
     more = replace(result, cells=[replace(c, values=tuple(9 * value for value in c.values)) for c in result.cells])
     assert load_experiment("answers-documents").section(more).reading != section.reading
+
+
+def test_the_free_consensus_of_the_tables_is_that_of_the_command(data, tmp_path, monkeypatch, capfd):
+    world, size = world_of(data, "medquad"), table.SIZE
+    pools = {kind: world.pool(kind, size.pool) for kind in (IN, OUT)}
+    episodes = [Episode(world, seed, size, KeptWriter(FakeWriter()), FakeScorer(), pools) for seed in range(10)]
+    questions = [episode.questions(1)[0][0] for episode in episodes]
+    (asked,), given = world.task.fields, world.task.output_field
+    (tmp_path / "queries.jsonl").write_text("".join(json.dumps({asked: text}) + "\n" for text in questions))
+    monkeypatch.setenv("SOTTOVOCE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    for kind, pairs in pools.items():
+        rows = [json.dumps({asked: shown, given: answer}) + "\n" for shown, answer in pairs]
+        (tmp_path / "public.jsonl").write_text("".join(rows))
+        command = ["answer", "--public", "public.jsonl", "--queries", "queries.jsonl", "--task", "question"]
+        command += ["--method", table.CONSENSUS, "--model", "fake", "--embedder", "fake", "--tokens", str(size.tokens)]
+        command += ["--shots", str(size.public_shots), "--public-experts", str(size.public)]
+        assert run_command(command) == 0
+        told = [json.loads(line)["value"] for line in capfd.readouterr().out.splitlines()]
+        method = make_answerer(table.CONSENSUS)
+        measured = [episode.answer(method, text, kind, None) for episode, text in zip(episodes, questions, strict=True)]
+        assert told == measured
+        sides = [episode.side(text, kind) for episode, text in zip(episodes, questions, strict=True)]
+        assert min(len(side.candidates) for side in sides) > 3
+        assert any(text not in side.candidates[:2] for text, side in zip(told, sides, strict=True))
 
 
 def test_a_record_of_the_receipts_is_a_receipt_with_one_question(tmp_path):

@@ -12,6 +12,8 @@ from sottovoce.experts.keywords import keywords_of, universe_of
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.methods.answering.answerer import Answerer, Outcome
+from sottovoce.methods.answering.references import _Reference
+from sottovoce.methods.base import Reads
 from sottovoce.parameters import Number, Positive
 from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.aggregates import Scores, VectorSum
@@ -46,6 +48,29 @@ class OneKeyword(Answerer):
 
     def finish(self, outcome, public):
         return public.written(f"Use the word {outcome.values['word']}.")
+
+
+@dataclass(frozen=True)
+class ComparesUnsaid(_Reference):
+    """Compares public answers and says that it looks at none, so that a session has one of them written."""
+
+    name = "compares-unsaid"
+    reads = Reads.NOTHING
+    needs = frozenset({"Embedder", "pool"})
+    least_candidates = 0
+
+    def draw(self, setting, experts, public, randomness):
+        return Outcome(self.name, {})
+
+    def finish(self, outcome, public):
+        return max(public.candidates, key=len)
+
+
+@dataclass(frozen=True)
+class UniverseUnsaid(OneKeyword):
+    """Takes its universe from public answers and says that it looks at none."""
+
+    least_candidates = 0
 
 
 @dataclass(frozen=True)

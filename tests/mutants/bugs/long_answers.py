@@ -5,11 +5,47 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _DOOR = "tests/answering/test_session.py::"
+_CANDIDATES = "tests/answering/test_candidates.py::"
 _RUNS = "tests/answering/test_runs.py::"
 _ORDER = (_DOOR + "test_an_answer_is_worked_out_charged_read_noted_drawn_and_finished_in_this_order",)
 _KILLED = (_RUNS + "test_a_run_that_is_killed_goes_on_and_no_charge_is_drawn_twice",)
 
 MUTANTS = [
+    Mutant(
+        "free-methods-compare-nothing",
+        "a method that reads no record is given one answer after public examples, though it compares them",
+        "answering/session.py",
+        "        if not self._public or not self.method.least_candidates:\n",
+        "        if not self._public or self.method.reads is Reads.NOTHING:\n",
+        (
+            _CANDIDATES + "test_the_consensus_compares_an_answer_after_every_group_and_the_one_without",
+            "tests/contracts/test_entries.py::test_it_keeps_its_contract[answerer public-consensus]",
+        ),
+    ),
+    Mutant(
+        "public-experts-refused-for-the-consensus",
+        "the command refuses the number of public experts for a free method that compares their answers",
+        "cli/answer.py",
+        '    if is_typed("public_experts") and not method.least_candidates:\n',
+        '    if is_typed("public_experts") and method.reads is Reads.NOTHING:\n',
+        ("tests/cli/test_answer.py::test_the_free_consensus_compares_the_answers_of_all_public_groups",),
+    ),
+    Mutant(
+        "consensus-of-two-answers",
+        "two answers are compared, of which none is more like the others",
+        "answering/session.py",
+        "        if self._public_texts_an_answer >= least or not self._public:\n",
+        "        if self._public_texts_an_answer >= min(least, 1) or not self._public:\n",
+        (_CANDIDATES + "test_a_comparison_of_fewer_than_three_answers_is_refused_before_the_writer_is_asked",),
+    ),
+    Mutant(
+        "contract-without-candidates",
+        "the contract does not look at what an answerer says of public answers",
+        "testing/answerers.py",
+        "            candidates(self.answerer, self.subject, self.report)\n",
+        "            pass\n",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed",),
+    ),
     Mutant(
         "free-answers-of-any-fitted-file",
         "a run of free answers is resumed with another fitted file, and told under that file's certificate",

@@ -208,6 +208,9 @@ class Answerer(CheckedFloats, ABC):
     """Which private records prompts hold."""
     needs: ClassVar[frozenset[str]] = frozenset()
     """Of ``Embedder`` and ``pool`` (public examples or answers) those that it cannot do without."""
+    least_candidates: ClassVar[int] = 1
+    """Fewest public answers that a session asks the writer for, the one without examples counted; the user's number of
+    public experts is the most. 0 where ``PublicSide.fallback`` is all that it takes of them."""
     needs_delta: ClassVar[bool] = False
     """Whether its noise has no pure guarantee."""
     calibrated_parameters: ClassVar[tuple[str, ...]] = ()

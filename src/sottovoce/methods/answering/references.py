@@ -9,7 +9,7 @@ Sources     Public-data-assisted ICL; specification 5.7.2 (a coreset by k-means 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, final
+from typing import Any, ClassVar, Final, Self, final
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from sottovoce.methods.base import Price, Reads
 from sottovoce.models.base import FloatArray
 from sottovoce.privacy.events import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 from sottovoce.randomness import Randomness
+
+ROUNDING: Final = 1e-6
+"""Likenesses of unit vectors that differ by no more than this are equal: embedders compute in single precision."""
 
 
 class _Reference(Answerer):
@@ -41,6 +44,7 @@ class ZeroShotAnswer(_Reference):
     """The writer without any example."""
 
     reads: ClassVar[Reads] = Reads.NOTHING
+    least_candidates: ClassVar[int] = 0
 
     def draw(
         self, setting: AnswerSetting, experts: WrittenOutputs | None, public: PublicSide, randomness: Randomness
@@ -59,6 +63,7 @@ class PublicShots(_Reference):
 
     reads: ClassVar[Reads] = Reads.NOTHING
     needs: ClassVar[frozenset[str]] = frozenset({"pool"})
+    least_candidates: ClassVar[int] = 0
 
     def draw(
         self, setting: AnswerSetting, experts: WrittenOutputs | None, public: PublicSide, randomness: Randomness
@@ -71,15 +76,19 @@ class PublicShots(_Reference):
 
 @final
 @register_answerer(
-    "public-consensus", summary="the public answer nearest to the mean of all of them, free", source="reference"
+    "public-consensus", summary="the public answer nearest to the mean of all different ones, free", source="reference"
 )
 @dataclass(frozen=True)
 class PublicConsensus(_Reference):
     """The public answer that is most like the others: what ``esa`` gives where the experts' mean is that of the public
-    answers. It tells what private records add to agreement among answers."""
+    answers. It tells what private records add to agreement among answers.
+
+    Equal answers count once. Of answers that are equally near, such as any two, it is the last: one after examples.
+    """
 
     reads: ClassVar[Reads] = Reads.NOTHING
     needs: ClassVar[frozenset[str]] = frozenset({"Embedder", "pool"})
+    least_candidates: ClassVar[int] = 3
 
     def draw(
         self, setting: AnswerSetting, experts: WrittenOutputs | None, public: PublicSide, randomness: Randomness
@@ -87,8 +96,9 @@ class PublicConsensus(_Reference):
         return Outcome(self.name, {})
 
     def finish(self, outcome: Outcome, public: PublicSide) -> str:
-        chosen = int(np.argmax(public.vectors @ public.vectors.sum(axis=0)))
-        return public.candidates[chosen]
+        likeness = public.vectors @ public.vectors.sum(axis=0)
+        nearest = np.flatnonzero(likeness >= likeness.max() - ROUNDING)
+        return public.candidates[int(nearest[-1])]
 
 
 class _NonPrivate(_Reference):
@@ -104,6 +114,7 @@ class FullContextAnswer(_NonPrivate):
     """The undefended prompt: every private record before the question."""
 
     reads: ClassVar[Reads] = Reads.EVERYTHING
+    least_candidates: ClassVar[int] = 0
 
     def draw(
         self, setting: AnswerSetting, experts: WrittenOutputs | None, public: PublicSide, randomness: Randomness
@@ -145,6 +156,7 @@ class Coreset(_NonPrivate):
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({"Embedder"})
+    least_candidates: ClassVar[int] = 0
     k: int = 4
     rounds: int = 10
 

@@ -1,0 +1,123 @@
+"""The public answers that a session gives an answerer, held against what the answerer says that it compares.
+
+Guarantee   An answerer with ``least_candidates`` above 0 is given an answer without examples and one after each group
+            of public examples, up to the number of public experts. One with 0 gives the same answer whatever further
+            public answers there are, so that a session need not ask for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sottovoce.answering.session import PrivateAnswers
+from sottovoce.errors import InputError
+from sottovoce.methods.answering.answerer import Answerer, PublicSide
+from sottovoce.methods.answering.public import ANSWERS, public_side
+from sottovoce.methods.base import Price, Reads
+from sottovoce.models.base import WritingRequest
+from sottovoce.models.fake import FakeScorer, FakeWriter
+from sottovoce.records.sealed import PrivateRecords, Row
+from sottovoce.tasks import AnswerExample, load_answer_task
+from sottovoce.testing import answer_worlds as worlds
+from sottovoce.testing.answer_worlds import Relation, Writing
+from sottovoce.testing.draw_tape import Tape, running
+from sottovoce.testing.label_worlds import seeded
+from sottovoce.testing.report import ContractError, Report, must_not_raise
+
+PRICE: Final = Price(8.0, 1e-6)
+QUERY: Final = {"question": "what of the card?"}
+EXAMPLES: Final = [
+    AnswerExample({"question": f"what of number {number}?"}, f"Ask desk {number}.") for number in range(ANSWERS + 4)
+]
+"""Public examples: more than the public experts of a session that names no number of them."""
+
+
+def candidates(answerer: Answerer, subject: str, report: Report) -> None:
+    """What the answerer says of public answers is true, and the session goes by it.
+
+    Raises:
+        ContractError: It is not.
+    """
+    if answerer.least_candidates:
+        for number in (ANSWERS, max(2, answerer.least_candidates - 1)):
+            _given(answerer, number, subject)
+            report.kept("candidates", 1, "sessions that ask for every public answer that is compared")
+        return
+    for relation in worlds.RELATIONS[:3]:
+        if _unseen(answerer, relation, subject):
+            report.kept("candidates", 1, "answers that no further public answer changes")
+
+
+def _given(answerer: Answerer, number: int, subject: str) -> None:
+    """A session with so many public experts asks for their answers, and answers by all of them."""
+    writer, where = FakeWriter(_text), f"{number} public experts"
+    rows = [Row(at + 1, {"question": f"whose is {at}?", "answer": f"It is {at}."}) for at in range(worlds.MANY)]
+    embedder = FakeScorer() if "Embedder" in answerer.needs else None
+    free = answerer.reads is Reads.NOTHING
+    with must_not_raise("candidates", subject, "a session", where):
+        session = PrivateAnswers(
+            records=None if free else PrivateRecords(rows, source="a world", synthetic=True),
+            task=load_answer_task("question"),
+            public=EXAMPLES,
+            method=answerer,
+            writer=writer,
+            embedder=embedder,
+            ledger=":memory:",
+            shots=1,
+            public_experts=number,
+            randomness=seeded(13),
+            allow_non_private=True,
+        )
+        side = session.public_side(QUERY)
+    if writer.calls != 1 + number:
+        problem = f"it compares public answers, and the writer was asked for {writer.calls} in place of {1 + number}"
+        raise ContractError("candidates", subject, problem, where)
+    whole = _whole(number, embedder)
+    if list(side.candidates) != list(whole.candidates):
+        raise ContractError("candidates", subject, "it is given other public answers than were written", where)
+    if free:
+        with must_not_raise("candidates", subject, "an answer", where):
+            plan = session.plan(PRICE.epsilon, PRICE.delta, side)
+            outcome = answerer.draw(plan.setting, None, whole, seeded(7))
+            same = session.ask(QUERY, epsilon=PRICE.epsilon).value == answerer.finish(outcome, whole)
+        if not same:
+            raise ContractError("candidates", subject, "a session's answer is not the one of all public answers", where)
+
+
+def _whole(number: int, embedder: FakeScorer | None) -> PublicSide:
+    """The public side with an answer after each of so many groups."""
+    task = load_answer_task("question")
+    pool = [task.shot(example) for example in EXAMPLES]
+    return public_side(task, QUERY, write=_texts, pool=pool, answers=number, shots=1, embedder=embedder)
+
+
+def _text(request: WritingRequest) -> str:
+    return f"the card is at {request.shots[0][1]}" if request.shots else "no card"
+
+
+def _texts(requests: Sequence[WritingRequest]) -> list[str | None]:
+    return [_text(request) for request in requests]
+
+
+def _unseen(answerer: Answerer, relation: Relation, subject: str) -> bool:
+    """Further public answers change nothing; whether the answerer plans in this relation."""
+    setting = relation.setting(worlds.MANY, 1, 1)
+    try:
+        plan = answerer.plan(PRICE, setting)
+    except InputError:
+        return False
+    experts = None
+    if answerer.reads is not Reads.NOTHING:
+        experts = relation.outputs(worlds.neighbourhoods(relation, worlds.MANY)[0][0], setting)
+    made = []
+    for count in (1, len(worlds.POOL)):
+        public, tape = worlds.public_side(count, Writing()), Tape(seeded(7))
+        with must_not_raise("candidates", subject, "its draw", f"{count} public answers"), running(tape):
+            outcome = plan.answerer.draw(setting, experts, public, tape.randomness)
+            sums = [draw.aggregate.values.tolist() for draw in tape.draws]
+            made.append((sums, worlds.marks(outcome), plan.answerer.finish(outcome, public)))
+    if made[0] != made[1]:
+        problem = "it says that it compares no public answers (least_candidates 0), and they change its answer"
+        raise ContractError("candidates", subject, problem, str(relation))
+    return True
