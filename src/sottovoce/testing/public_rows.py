@@ -7,10 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NoReturn, final
+from typing import Any, Final, NoReturn, final
 
-from sottovoce.privacy.aggregates import Scores
+import numpy as np
+
+from sottovoce.privacy.aggregates import IntArray, Scores
 from sottovoce.testing.report import ContractError, Report
+
+NOT_ADDITIVE: Final = (
+    "what an expert adds to the scores depends on the other experts, and not in common for all candidates (experts must "
+    "add up here; by itself this is no proof that the guarantee fails: a method or decoder whose scores are no sum is "
+    "compared by its law alone where it is no Selecting and no SelectingDecoder)"
+)
+"""The finding, and what it says: the suite asks more of a method made of sums than the guarantee does."""
 
 
 @final
@@ -47,9 +56,9 @@ class PublicRow:
             self._compare(said[one], said[other], f"{one} and {other} with {world}")
         for name, scores in said.items():
             added = self._added.setdefault(name, set())
-            added.add(tuple((scores.values - said[null].values).tolist()))
+            added.add(moved(scores.values, said[null].values))
             if len(added) > 1:
-                self._fail("what an expert adds to the scores depends on the other experts", f"{name} with {world}")
+                self._fail(f"{NOT_ADDITIVE}: {sorted(added)}", f"{name} with {world}")
 
     def _compare(self, first: Scores, second: Scores, world: str) -> None:
         self._bounds |= {_stated(first), _stated(second)}
@@ -63,6 +72,17 @@ class PublicRow:
 
     def _fail(self, problem: str, world: str) -> NoReturn:
         raise ContractError(self.CONTRACT, self._subject, problem, f"{world} beside {self._row}")
+
+
+def moved(values: IntArray, without: IntArray) -> tuple[int, ...]:
+    """What an expert adds to scores, without what it adds to all of them, which no selection sees.
+
+    Example:
+        >>> moved(np.array([-3, 0, -3]), np.array([0, 0, 0]))
+        (0, 3, 0)
+    """
+    added = values - without
+    return tuple((added - added.min()).tolist())
 
 
 def squared_distance(moved: Sequence[int]) -> Fraction:
