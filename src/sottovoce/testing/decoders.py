@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, final
 
@@ -68,7 +68,7 @@ ASKED: Final[Sequence[Beside[tuple[float, ...]]]] = (
     ((0.0, -6.3, -7.7), (0.0, -6.300004, -7.7), 1e-3),
 )
 """Public rows of which no other check asks, each with one that is nearly equal, and how far laws may differ by that."""
-OPPOSITE: Final = (("X",) * 24, ("Y",) * 24)
+OPPOSITE: Final = (("X",) * 22 + ("Y",) * 2, ("Y",) * 22 + ("X",) * 2)
 """What experts say in the two worlds that are asked in both orders."""
 POOLED: Final = (
     (PRICES[1], 1, 3),
@@ -351,17 +351,30 @@ class _Decoder:
         for public, text in rows:
             row = f"{public}, text {text} ({self._setting(plan)})"
             looked = PublicRow(self.subject, self.report, row)
-            rests = [*worlds.BACKGROUNDS, worlds.CROWD] if public == worlds.PUBLIC_ROWS[0] else worlds.BACKGROUNDS
-            for rest in rests:
-                said: dict[str, Scores] = {}
-                with must_not_raise(PublicRow.CONTRACT, self.subject, "scores", f"{rest} beside {row}"):
-                    for name in worlds.SAYINGS:
-                        step = worlds.step_beside(public, [*rest, name], text)
-                        candidates = worlds.chooser_of(plan, seeded(0))._candidates(step, None)
-                        if candidates is not None:
-                            said[name] = decoder.scores(plan, step, candidates)
+
+            def scores(experts: Sequence[str], public: Any = public, text: int = text, row: str = row) -> Scores | None:
+                with must_not_raise(PublicRow.CONTRACT, self.subject, "scores", f"{experts} beside {row}"):
+                    step = worlds.step_beside(public, experts, text)
+                    candidates = worlds.chooser_of(plan, seeded(0))._candidates(step, None)
+                    return None if candidates is None else decoder.scores(plan, step, candidates)
+
+            for rest in (*worlds.BACKGROUNDS, *([worlds.CROWD] if (public, text) == rows[0] else [])):
+                said = {name: its for name in worlds.SAYINGS if (its := scores((*rest, name))) is not None}
                 if said:
-                    looked.look(str(rest), said, pairs, "N")
+                    looked.look(str(rest), said, pairs, "N", adds=rest is not worlds.CROWD)
+                if rest is worlds.CROWD:
+                    self._in_any_order(said, scores, f"{rest} beside {row}")
+
+    def _in_any_order(
+        self, last: Mapping[str, Scores], scores: Callable[[Sequence[str]], Scores | None], world: str
+    ) -> None:
+        """The first expert of a crowd is heard as the last one is."""
+        for name, its in last.items():
+            first = scores((name, *worlds.CROWD))
+            if first is None or any(moved(its.values, first.values)):
+                problem = "the order of the experts changes the scores"
+                raise ContractError("order", self.subject, problem, f"{name} first or last of {world}")
+            self.report.kept("order", 1, "crowds whose scores do not follow the order of experts")
 
     def _law_beside(self, plan: DecodingPlan, public: Sequence[float], names: Sequence[str], text: int = 0) -> Any:
         world = f"{names} beside {public}, text {text} ({self._setting(plan)})"

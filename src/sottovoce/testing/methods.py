@@ -547,15 +547,16 @@ class _Method:
                 raise ContractError("state", self.subject, problem, scene[0])
         key = next(iter(claims)) if self._law is not None else (next(iter(claims))[0], DRAWN_PRICES[0])
         if problem := follows_the_order(lambda public, world: self._beside(public, world, *key), ASKED):
-            raise ContractError("state", self.subject, problem, f"nine experts of one opinion, {key[1]}")
+            raise ContractError("state", self.subject, problem, f"eight of ten experts of one opinion, {key[1]}")
         if held_by(self.method) != held or (is_dataclass(self.method) and self.method != pristine):
             raise ContractError("state", self.subject, "its attributes changed while it answered")
         self.report.kept("state", len(scenes) + 4 * len(ASKED), "questions answered alike before and after others")
 
     def _beside(self, public: tuple[float, ...], world: int, adjacency: Adjacency, price: Price) -> Asked:
-        """The law beside a public row where all experts are sure of one label, or where none is known some draws."""
+        """The law beside a public row where most experts are sure of one label, or where none is known some draws."""
         change = next(change for change in CHANGES if change.adjacency is adjacency)
-        rows = (worlds.ROWS[2][world],) * getattr(self.method, "subsamples", 9)
+        sure, other = worlds.ROWS[2][world], worlds.ROWS[2][1 - world]
+        rows = ((sure,) * 8 + (other,) * 2)[: getattr(self.method, "subsamples", 10)]
         experts, where = outputs(rows, 2, change, public), worlds.shown_rows(rows, public)
         if self._law is not None:
             return np.exp(self._log_law(experts, price, where))

@@ -15,11 +15,11 @@ from sottovoce.privacy.aggregates import IntArray, Scores
 from sottovoce.testing.report import ContractError, Report
 
 NOT_ADDITIVE: Final = (
-    "what an expert adds to the scores depends on the other experts, and not in common for all candidates (experts must "
-    "add up here; by itself this is no proof that the guarantee fails: a method or decoder whose scores are no sum is "
-    "compared by its law alone where it is no Selecting and no SelectingDecoder)"
+    "what an expert adds to the scores depends on the other experts. A Selecting method or decoder must add its experts "
+    "up; this alone does not prove that the guarantee fails. Scores that are no sum belong in a Method or Decoder with "
+    "a law of its own"
 )
-"""The finding, and what it says: the suite asks more of a method made of sums than the guarantee does."""
+"""The finding, and what it is: a requirement of this package's own kind of method, more than the guarantee asks."""
 
 
 @final
@@ -39,7 +39,9 @@ class PublicRow:
         self._bounds: set[tuple[Any, ...]] = set()
         self._added: dict[str, set[tuple[int, ...]]] = {}
 
-    def look(self, world: str, said: Mapping[str, Scores], pairs: Sequence[tuple[str, str]], null: str) -> None:
+    def look(
+        self, world: str, said: Mapping[str, Scores], pairs: Sequence[tuple[str, str]], null: str, *, adds: bool = True
+    ) -> None:
         """Looks at the scores of experts of which one says this or that, and the others stay.
 
         Args:
@@ -47,6 +49,7 @@ class PublicRow:
             said: Scores by what the one expert says.
             pairs: Which of them are neighbours.
             null: What an expert says that says nothing.
+            adds: Whether an expert must add what it adds elsewhere.
 
         Raises:
             ContractError: Another bound is stated than elsewhere beside this row, scores move by more, or an expert
@@ -54,7 +57,7 @@ class PublicRow:
         """
         for one, other in pairs:
             self._compare(said[one], said[other], f"{one} and {other} with {world}")
-        for name, scores in said.items():
+        for name, scores in said.items() if adds else ():
             added = self._added.setdefault(name, set())
             added.add(moved(scores.values, said[null].values))
             if len(added) > 1:
