@@ -151,8 +151,12 @@ class Writing:
         return [None if self.silent else f"written: {request.instruction}" for request in requests]
 
 
-def public_side(candidates: int, write: Callable[[Sequence[WritingRequest]], Sequence[str | None]]) -> PublicSide:
-    """The public side, with so many public answers."""
+def public_side(
+    candidates: int,
+    write: Callable[[Sequence[WritingRequest]], Sequence[str | None]],
+    shot: str = "a public question",
+) -> PublicSide:
+    """The public side, with so many public answers, and a public example with this question."""
     answers = list(POOL)[:candidates]
     vectors: FloatArray = np.array([POOL[text] for text in answers], dtype=np.float64).reshape(-1, DIMENSION)
 
@@ -165,7 +169,7 @@ def public_side(candidates: int, write: Callable[[Sequence[WritingRequest]], Seq
         candidates=answers,
         vectors=vectors,
         universe=universe_of(answers),
-        shots=[("a public question", "a public answer")],
+        shots=[(shot, "a public answer")],
         write=write,
     )
 

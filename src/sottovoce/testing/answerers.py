@@ -35,6 +35,7 @@ from sottovoce.testing import answer_worlds as worlds
 from sottovoce.testing.answer_candidates import candidates
 from sottovoce.testing.answer_road import road
 from sottovoce.testing.answer_worlds import RELATIONS, Relation, World, Writing
+from sottovoce.testing.asked_first import Beside, follows_the_order
 from sottovoce.testing.claims import FloatArray, claim_of, excess, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, loss_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, running
@@ -54,6 +55,8 @@ MOST_LEAVES: Final = 400
 """Joint laws with more outcomes are not written out."""
 SMALL_NUMBER: Final = 2
 """Larger whole options, such as how many keywords are released, are tried at this too: laws can be written out then."""
+ASKED: Final[Sequence[Beside[str]]] = (("household", "customer", 0.0),)
+"""Units of which no other check speaks, which the public example names too: nothing in what is drawn follows them."""
 SLACK: Final = 1e-9
 """Rounding of figures in floating point."""
 
@@ -399,7 +402,20 @@ class _Answerer:
         used = [told(plan.answerer, world) for world in reversed(data)]
         if new != used[::-1]:
             raise ContractError("state", self.subject, "it keeps state between answers", worlds.shown(data[0]))
-        self.report.kept("state", len(data), "answers of the same coins by a new answerer and by one that drew before")
+
+        released: list[Any] = []
+        opposite = [(*(text,) * (experts - 1), other) for text, other in (worlds.SMALL[:2], worlds.SMALL[1::-1])]
+
+        def drawn_from(unit: str, number: int) -> FloatArray:
+            asked = replace(plan, setting=replace(plan.setting, unit=unit))
+            told = self._replay(released, worlds.shown(opposite[number])) if released else None
+            tape, _ = self._draw(asked, relation, opposite[number], told, shot=f"of a {unit}")
+            released[:] = [draw.outcome for draw in tape.draws]
+            return np.concatenate([np.asarray(d.aggregate.values, dtype=np.float64).ravel() for d in tape.draws])
+
+        if problem := follows_the_order(drawn_from, ASKED):
+            raise ContractError("state", self.subject, problem, f"{worlds.shown(opposite[0])}, {relation}")
+        self.report.kept("state", len(data) + 4 * len(ASKED), "answers that do not follow what was answered before")
 
     def _whatever_is_drawn(self, plan: AnswerPlan, relation: Relation, experts: int) -> None:
         """Extreme releases, and a writer that says nothing any more, lead to an answer."""
@@ -462,10 +478,11 @@ class _Answerer:
         world: World,
         told: Teller | None = None,
         randomness: Randomness | None = None,
+        shot: str = "a public question",
     ) -> tuple[Tape, Outcome]:
         """One answer, and what was drawn for it."""
         tape, write = Tape(randomness or seeded(7), told), Writing()
-        public = worlds.public_side(plan.setting.candidates, write)
+        public = worlds.public_side(plan.setting.candidates, write, shot)
         where = f"{worlds.shown(world)}, {relation}"
         with running(tape):
             try:

@@ -1,9 +1,10 @@
 """The contract of a method that writes texts, put to any ``Decoder``.
 
-Guarantee   Where every token is one selection by a mechanism with exact probabilities: the exact law of whole texts of
-            one and two tokens, in both batches that a change can touch, against the event that is charged, and draws
-            against that law. Elsewhere (noise on a fine grid, tests between tokens, coins for experts): draws in sharp
-            worlds, which found every planted decoder that doubles the privacy loss of a token; less is not found.
+Guarantee   Where every token is one selection whose law is known: the exact law of whole texts of one and two tokens,
+            in both batches that a change can touch, against the event that is charged, and draws against that law.
+            Elsewhere (noise on a fine grid, tests between tokens, coins for experts): draws in sharp worlds, which
+            found every planted decoder that doubles the privacy loss of a token; less is not found. The draws of texts
+            at their longest are compared with the charge (``text_prices``).
 Assumes     Worlds are small: two tokens and an end, and a few experts.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, final
 
@@ -27,18 +28,21 @@ from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
 from sottovoce.methods.decoding.selecting import SelectingDecoder
 from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.aggregates import Scores
+from sottovoce.models.stepper import Step
 from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from sottovoce.testing import text_sessions as sessions
 from sottovoce.testing import text_worlds as worlds
+from sottovoce.testing.asked_first import DRAWS, Asked, Beside, follows_the_order, held_by
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draws import exceeds
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool, share_of
-from sottovoce.testing.public_rows import PublicRow
+from sottovoce.testing.public_rows import NOT_ADDITIVE, PublicRow, moved
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
+from sottovoce.testing.text_prices import SEEDS, price_of_drawn_texts
 from sottovoce.testing.text_worlds import LABELS, DataSet, Scene
 
 PRICES: Final = (Price(2.0, 0.0), Price(2.0, 1e-3))
@@ -57,7 +61,15 @@ OTHERS: Final = (
 )
 """Prices, divisors, texts and units at which laws of one token are compared, for the first setting."""
 LONGER: Final = ((3, 1, EXPERTS), (50, 4, OTHER_EXPERTS))
-"""Tokens, texts and public divisor at which events alone are compared."""
+"""Tokens, texts and public divisor at which the event is compared with its steps, and with what a text draws."""
+ASKED: Final[Sequence[Beside[tuple[float, ...]]]] = (
+    ((-0.25, 0.0, -0.5), (-0.250002, 0.0, -0.5), 1e-3),
+    ((-1.31, 0.0, -1.9), (-1.312, 0.0, -1.9), 0.02),
+    ((0.0, -6.3, -7.7), (0.0, -6.300004, -7.7), 1e-3),
+)
+"""Public rows of which no other check asks, each with one that is nearly equal, and how far laws may differ by that."""
+OPPOSITE: Final = (("X",) * 22 + ("Y",) * 2, ("Y",) * 22 + ("X",) * 2)
+"""What experts say in the two worlds that are asked in both orders."""
 POOLED: Final = (
     (PRICES[1], 1, 3),
     (PRICES[0], 6, EXPERTS),
@@ -109,6 +121,7 @@ class _Decoder:
         self.full, self.exact = effort is Effort.FULL, False
         self.draws = 20_000 if self.full else 4_000
         self._charged: list[tuple[Price, DecodingPlan]] = []
+        self._drawn: list[tuple[DecodingPlan, int]] = []
 
     def check(self) -> None:
         """Every contract that applies."""
@@ -125,7 +138,8 @@ class _Decoder:
             if not plans:
                 self.report.refused.append(f"{self.subject} under {adjacency.value}")
             for price, plan in plans:
-                self._check(plan, price, first=accepted == 0)
+                self._check(plan, price, accepted)
+                self._drawn.append((plan, SEEDS))
                 if self.exact:
                     self._charged.append((price, plan))
                 accepted += 1
@@ -138,6 +152,9 @@ class _Decoder:
                 self._sampler()
             every = self.must_run or self.full
             sessions.writes(self.decoder, self.subject, self.report, exact=self.exact, every=every)
+            for plan, texts in self._drawn:
+                compared = price_of_drawn_texts(plan, self.subject, self._setting(plan), texts=texts)
+                self.report.kept("price", compared, "plans within the price, and texts that draw what is charged")
         if not accepted and self.must_run:
             raise ContractError("drive", self.subject, "it accepts no adjacency at any price that was tried")
 
@@ -147,9 +164,9 @@ class _Decoder:
             return list(itertools.product(PRICES, (1, 2)))
         return [(PRICES[0], 1), (PRICES[1], 2 if self.must_run else 1)]
 
-    def _check(self, plan: DecodingPlan, price: Price, *, first: bool) -> None:
+    def _check(self, plan: DecodingPlan, price: Price, number: int) -> None:
         claim = self._claim(plan, price)
-        if self.full or first:
+        if self.full or number == 0:
             self._state(plan)
         self.exact = exact_law(plan)
         if not self.exact:
@@ -158,7 +175,8 @@ class _Decoder:
         short = plan if plan.setting.tokens == 1 else self._plan(plan.setting.adjacency, price, 1)
         if short is not None:
             self._isolation(short)
-        self._texts(plan, claim, 4 if self.full else 2 if self.must_run and plan.setting.tokens == 1 else 1)
+        most = 4 if self.full else 2 if self.must_run and plan.setting.tokens == 1 else 1
+        self._texts(plan, claim, most, number % len(LABELS))
         if short is not None:
             self._public_rows(short, claim if short is plan else self._claim(short, price))
 
@@ -199,7 +217,7 @@ class _Decoder:
         return claim
 
     def _longer_texts(self, adjacency: Adjacency) -> None:
-        """Events alone: further tokens, further texts and another divisor cost what their steps cost."""
+        """Further tokens, further texts and another divisor cost what their steps cost; what they draw is drawn last."""
         for tokens, texts, experts in LONGER:
             plan = self._plan(adjacency, PRICES[1], tokens, experts, texts)
             if plan is None:
@@ -219,6 +237,7 @@ class _Decoder:
             if charged < least * (1 - 1e-9):
                 problem = f"its event {plan.event} costs {charged:.6g}, and what it covers costs at least {least:.6g}"
                 raise ContractError("price", self.subject, problem, self._setting(plan))
+            self._drawn.append((plan, 1))
 
     # Exact laws
 
@@ -228,9 +247,9 @@ class _Decoder:
         for adjacency, (price, experts, texts, unit) in itertools.product(relations, OTHERS):
             plan = self._plan(adjacency, price, 1, experts, texts, unit)
             if plan is not None and exact_law(plan):
-                self._texts(plan, self._claim(plan, price), 1)
+                self._texts(plan, self._claim(plan, price), 1, 0)
 
-    def _texts(self, plan: DecodingPlan, claim: Claim, most: int) -> None:
+    def _texts(self, plan: DecodingPlan, claim: Claim, most: int, home: int) -> None:
         """Data sets a change apart: the joint law of all texts of both batches, which are drawn independently."""
         setting, seen = plan.setting, dict[DataSet, Any]()
         possible = worlds.every_text(setting.tokens)
@@ -249,7 +268,7 @@ class _Decoder:
                     raise ContractError("neighbours", self.subject, "its law does not sum to 1", worlds.shown(data))
             return seen[data]
 
-        for group, pairs in worlds.data_sets(setting.adjacency, most):
+        for group, pairs in worlds.data_sets(setting.adjacency, most, home):
             breach = excess(claim, np.array([of(data) for data in group]), pairs)
             self.report.kept("neighbours", len(pairs), "pairs of exact laws of texts within the event")
             if breach:
@@ -294,26 +313,28 @@ class _Decoder:
                         raise ContractError("isolation", self.subject, problem, f"{name} ({self._setting(plan)})")
                     scores = decoder.scores(plan, step, public)
                     values.append(scores.values)
-                moves.add(tuple((values[0] - values[1]).tolist()))
+                moves.add(moved(values[0], values[1]))
             if len(moves) > 1:
-                problem = f"what an expert adds to the scores depends on the other experts: {sorted(moves)}"
+                problem = f"{NOT_ADDITIVE}: {sorted(moves)}"
                 raise ContractError("isolation", self.subject, problem, f"{name} ({self._setting(plan)})")
             self.report.kept("isolation", 1, "summands that are functions of one expert")
 
     def _public_rows(self, plan: DecodingPlan, claim: Claim) -> None:
-        """The first and only token beside other public rows: its law, and where it is one selection its scores."""
+        """The first and only token beside other public rows, and of later texts: its law, and if selected its scores."""
         names = list(worlds.SAYINGS)
         swaps, drops = itertools.combinations(names, 2), ((name, "N") for name in names if name != "N")
         pairs = list(swaps if plan.setting.change is SWAP else drops)
         if isinstance(plan.decoder, SelectingDecoder):
             self._scores_beside(plan, plan.decoder, pairs)
         null, comes = names.index("N"), plan.setting.adjacency is Adjacency.ADD_REMOVE
-        for public, rest in itertools.product(worlds.PUBLIC_ROWS, worlds.BACKGROUNDS):
-            laws = [self._law_beside(plan, public, (*rest, name)) for name in names]
+        rows = [(public, 0, rest) for public in worlds.PUBLIC_ROWS for rest in worlds.BACKGROUNDS]
+        rows += [(worlds.PUBLIC, text, worlds.BACKGROUNDS[1]) for text in worlds.LATER_TEXTS]
+        for public, text, rest in rows:
+            laws = [self._law_beside(plan, public, (*rest, name), text) for name in names]
             places = [(names.index(one), names.index(other)) for one, other in pairs]
-            beside = f"with {rest} beside {public} ({self._setting(plan)})"
+            beside = f"with {rest} beside {public}, text {text} ({self._setting(plan)})"
             if comes:
-                alone = self._law_beside(plan, public, rest)
+                alone = self._law_beside(plan, public, rest, text)
                 if not np.allclose(np.exp(alone), np.exp(laws[null]), rtol=0, atol=1e-12):
                     problem = "an expert that says nothing changes its law"
                     raise ContractError("null expert", self.subject, problem, f"an expert or none {beside}")
@@ -325,25 +346,41 @@ class _Decoder:
             self.report.kept(PublicRow.CONTRACT, len(pairs), "pairs of neighbours beside other public rows")
 
     def _scores_beside(self, plan: DecodingPlan, decoder: SelectingDecoder, pairs: Sequence[tuple[str, str]]) -> None:
-        for public in worlds.PUBLIC_ROWS:
-            row = f"{public} ({self._setting(plan)})"
+        """Scores beside other public rows and of later texts, with few other experts and with a crowd."""
+        rows = [(public, 0) for public in worlds.PUBLIC_ROWS] + [(worlds.PUBLIC, text) for text in worlds.LATER_TEXTS]
+        for public, text in rows:
+            row = f"{public}, text {text} ({self._setting(plan)})"
             looked = PublicRow(self.subject, self.report, row)
-            for rest in worlds.BACKGROUNDS:
-                said: dict[str, Scores] = {}
-                with must_not_raise(PublicRow.CONTRACT, self.subject, "scores", f"{rest} beside {row}"):
-                    for name in worlds.SAYINGS:
-                        step = worlds.step_beside(public, [*rest, name])
-                        candidates = worlds.chooser_of(plan, seeded(0))._candidates(step, None)
-                        if candidates is not None:
-                            said[name] = decoder.scores(plan, step, candidates)
-                if said:
-                    looked.look(str(rest), said, pairs, "N")
 
-    def _law_beside(self, plan: DecodingPlan, public: Sequence[float], names: Sequence[str]) -> Any:
-        world = f"{names} beside {public} ({self._setting(plan)})"
+            def scores(experts: Sequence[str], public: Any = public, text: int = text, row: str = row) -> Scores | None:
+                with must_not_raise(PublicRow.CONTRACT, self.subject, "scores", f"{experts} beside {row}"):
+                    step = worlds.step_beside(public, experts, text)
+                    candidates = worlds.chooser_of(plan, seeded(0))._candidates(step, None)
+                    return None if candidates is None else decoder.scores(plan, step, candidates)
+
+            for rest in (*worlds.BACKGROUNDS, *([worlds.CROWD] if (public, text) == rows[0] else [])):
+                said = {name: its for name in worlds.SAYINGS if (its := scores((*rest, name))) is not None}
+                if said:
+                    looked.look(str(rest), said, pairs, "N", adds=rest is not worlds.CROWD)
+                if rest is worlds.CROWD:
+                    self._in_any_order(said, scores, f"{rest} beside {row}")
+
+    def _in_any_order(
+        self, last: Mapping[str, Scores], scores: Callable[[Sequence[str]], Scores | None], world: str
+    ) -> None:
+        """The first expert of a crowd is heard as the last one is."""
+        for name, its in last.items():
+            first = scores((name, *worlds.CROWD))
+            if first is None or any(moved(its.values, first.values)):
+                problem = "the order of the experts changes the scores"
+                raise ContractError("order", self.subject, problem, f"{name} first or last of {world}")
+            self.report.kept("order", 1, "crowds whose scores do not follow the order of experts")
+
+    def _law_beside(self, plan: DecodingPlan, public: Sequence[float], names: Sequence[str], text: int = 0) -> Any:
+        world = f"{names} beside {public}, text {text} ({self._setting(plan)})"
         with must_not_raise(PublicRow.CONTRACT, self.subject, "a token", world):
             chooser = worlds.chooser_of(plan, seeded(0))
-            return log_law(worlds.law_of_token(plan, chooser, lambda: worlds.step_beside(public, names)))
+            return log_law(worlds.law_of_token(plan, chooser, lambda: worlds.step_beside(public, names, text)))
 
     # Draws
 
@@ -359,17 +396,20 @@ class _Decoder:
             plans = [(price, plan) for price, plan in runs if plan is not None and exact_law(plan)]
         for number in range((3_000 if self.full else 300) // (1 if self.must_run else 5) if plans else 0):
             price, plan = plans[number % len(plans)]
-            self._draw_tokens(plan, price, dice, source, pool)
+            self._draw_tokens(plan, price, number, dice, source, pool)
         problem, world = pool.departs()
         if problem:
             raise ContractError("sampler", self.subject, f"its draws do not follow its law: {problem}", world)
         self.report.kept("sampler", pool.draws, "tokens drawn that follow the law")
 
-    def _draw_tokens(self, plan: DecodingPlan, price: Price, dice: Randomness, source: Randomness, pool: Pool) -> None:
+    def _draw_tokens(
+        self, plan: DecodingPlan, price: Price, number: int, dice: Randomness, source: Randomness, pool: Pool
+    ) -> None:
         """Two tokens behind the same random text."""
+        text = (0, *worlds.LATER_TEXTS)[number % (1 + len(worlds.LATER_TEXTS))]
         most = 4 if samples(plan.decoder) else 12
         before = [dice.below(worlds.WORDS - 2) for _ in range(dice.below(plan.setting.tokens))]
-        steps = [worlds.random_step(dice, most) for _ in range(len(before) + 1)]
+        steps = [worlds.random_step(dice, most, text) for _ in range(len(before) + 1)]
         chooser = worlds.random_text(plan, steps, before, source)
         if chooser is None:
             return
@@ -410,7 +450,7 @@ class _Decoder:
 
     def _state(self, plan: DecodingPlan) -> None:
         """The same batch has the same texts under the same noise, whatever was written before."""
-        pristine = copy.deepcopy(plan.decoder)
+        pristine, held = copy.deepcopy(plan.decoder), held_by(plan.decoder)
         scenes = [
             Scene(data, plan.setting.adjacency, plan.setting.tokens)
             for data in ((("X", LABELS[0]),), (("Y", LABELS[0]), ("U", LABELS[1])))
@@ -426,7 +466,24 @@ class _Decoder:
         if [texts(scene) for scene in scenes[::-1]][::-1] != before or plan.decoder != pristine:
             problem = "its texts follow what was written before: it keeps state between texts"
             raise ContractError("state", self.subject, problem, self._setting(plan))
-        self.report.kept("state", len(scenes), "batches written alike before and after others")
+        if problem := follows_the_order(lambda public, world: self._first(plan, public, OPPOSITE[world]), ASKED):
+            raise ContractError("state", self.subject, problem, self._setting(plan))
+        if held_by(plan.decoder) != held:
+            raise ContractError("state", self.subject, "its attributes changed while it wrote", self._setting(plan))
+        self.report.kept("state", len(scenes) + 4 * len(ASKED), "batches written alike before and after others")
+
+    def _first(self, plan: DecodingPlan, public: Sequence[float], names: Sequence[str]) -> Asked:
+        """The law of a first token, or where none is known some draws."""
+
+        def step() -> Step:
+            return worlds.step_beside(public, names)
+
+        with must_not_raise("state", self.subject, "a token", f"{len(names)} experts beside {public}"):
+            selects = isinstance(plan.decoder, SelectingDecoder)
+            if exact_law(plan) and not samples(plan.decoder) if selects else _states_a_law(plan):
+                return worlds.law_of_token(plan, worlds.chooser_of(plan, seeded(0)), step)
+            source = seeded(4)
+            return [worlds.chooser_of(plan, source).next(step()) for _ in range(DRAWS)]
 
     @staticmethod
     def _setting(plan: DecodingPlan) -> str:
@@ -436,10 +493,13 @@ class _Decoder:
 
 
 def exact_law(plan: DecodingPlan) -> bool:
-    """Whether the law of every token can be worked out: one selection by a mechanism whose law is known."""
+    """Whether the law of every token can be worked out: each is one selection whose law is known, or it is the first.
+
+    A sampler whose law of a first token is its ``law`` draws one selection a token, the later ones by ``law`` as well.
+    """
     decoder = plan.decoder
     if not isinstance(decoder, SelectingDecoder):
-        return plan.setting.tokens == 1 and _states_a_law(plan)
+        return _states_a_law(plan) and (plan.setting.tokens == 1 or _selects_once(plan))
     known = Exponential | PermuteAndFlip | GaussianNoisyMax
     return isinstance(decoder.mechanism(plan), known)
 
@@ -450,5 +510,14 @@ def samples(decoder: Decoder) -> bool:
 
 
 def _states_a_law(plan: DecodingPlan) -> bool:
-    step = Scene((("X", LABELS[0]),), plan.setting.adjacency, 1).step(0, ())
-    return worlds.chooser_of(plan, seeded(0)).law_of_first(step) is not None
+    return worlds.chooser_of(plan, seeded(0)).law_of_first(worlds.step_beside(worlds.PUBLIC, ["X"])) is not None
+
+
+def _selects_once(plan: DecodingPlan) -> bool:
+    """Whether the law of a first token is that of one selection, sharp experts or none."""
+    for names in (["X"], ["Y", "Y"], ["N"]):
+        chooser = worlds.chooser_of(plan, seeded(0))
+        first, law = (of(worlds.step_beside(worlds.PUBLIC, names)) for of in (chooser.law_of_first, chooser.law))
+        if first is None or not np.array_equal(first, law):
+            return False
+    return True

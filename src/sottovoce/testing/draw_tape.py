@@ -67,6 +67,7 @@ class Tape:
         trace: Everything that may depend on earlier releases and public inputs alone: what was asked for, which
             mechanisms drew, and their bounds.
         rules: Rules of the sums that were asked for.
+        others: Mechanisms that drew from something else than an aggregate, such as a run of threshold tests.
     """
 
     def __init__(self, randomness: Randomness, told: Teller | None = None) -> None:
@@ -74,6 +75,7 @@ class Tape:
         self.draws: list[Draw] = []
         self.trace: list[tuple[str, Any]] = []
         self.rules: list[Any] = []
+        self.others: list[Any] = []
 
     def asked(self, what: str, content: Any) -> None:
         """Notes that the private side was asked."""
@@ -83,7 +85,7 @@ class Tape:
 
     def draw(self, real: Callable[..., Any], mechanism: Any, aggregate: Any, *given: Any) -> Any:
         """One release, noted."""
-        if self._inside or not isinstance(aggregate, AGGREGATES):
+        if self._inside:
             return real(mechanism, aggregate, *given)
         if not any(part is self.randomness for part in given):
             raise WrongDrawError(f"{mechanism!r} draws from another source of noise than the one that is given")
@@ -116,14 +118,16 @@ def running(tape: Tape) -> Iterator[None]:
 
 @cache
 def _releases() -> Sequence[tuple[type[Mechanism], str]]:
-    """The registered mechanisms, each with the method that draws from an aggregate."""
-    found = [(cls, *release_of(cls)) for cls, _ in registered().values()]
-    return [(cls, name) for cls, name, takes in found if takes in AGGREGATES]
+    """The registered mechanisms, each with the method that draws."""
+    return [(cls, name) for cls, _ in registered().values() if (name := release_of(cls)[0])]
 
 
 def _through(tape: Tape, method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def noted(mechanism: Any, aggregate: Any, *given: Any, **named: Any) -> Any:
+        if not isinstance(aggregate, AGGREGATES):
+            tape.others.append(mechanism)
+            return method(mechanism, aggregate, *given, **named)
         return tape.draw(method, mechanism, aggregate, *given, *named.values())
 
     return noted

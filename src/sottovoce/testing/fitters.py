@@ -30,6 +30,7 @@ from sottovoce.privacy.aggregates import Scores, VectorSum
 from sottovoce.privacy.events import ApproximateDP
 from sottovoce.testing import fit_sessions as sessions
 from sottovoce.testing import fit_worlds as worlds
+from sottovoce.testing.asked_first import Beside, follows_the_order
 from sottovoce.testing.claims import FloatArray, claim_of, excess, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, loss_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, running
@@ -47,6 +48,10 @@ MOST_LEAVES: Final = 150
 """Joint laws of selections with more outcomes are not written out."""
 SLACK: Final = 1 + 1e-9
 """Figures are worked out in floating point."""
+ASKED: Final[Sequence[Beside[str]]] = (("household", "customer", 0.0),)
+"""Units of which no other check speaks: nothing in what is drawn follows the name."""
+OPPOSITE: Final[tuple[World, World]] = ((worlds.EAST,) * 5 + (worlds.SLANT,), ((("west", 1),),) * 5 + (worlds.EAST,))
+"""The two worlds that are fitted in both orders."""
 DRAWN_WORLD: Final[World] = (worlds.EAST, worlds.SLANT, worlds.WEST, worlds.FAR, (("west", 0), ("west", 1)))
 
 
@@ -99,6 +104,7 @@ class _Fitter:
             self._prices(relation)
         for relation, adds in itertools.product(RELATIONS if self.first or self.full else RELATIONS[:2], LEDGERS):
             self._neighbours(relation, adds_epsilons=adds)
+        self._alone(RELATIONS[0])
         for relation, adds in itertools.product(RELATIONS[:3], LEDGERS):
             self._whatever_is_drawn(relation, replace(self.usual, adds_epsilons=adds))
             self._sampler(relation, replace(self.usual, adds_epsilons=adds))
@@ -334,7 +340,25 @@ class _Fitter:
                 return None
         return law
 
-    # Whatever is drawn
+    # Whatever was fitted before, and whatever is drawn
+
+    def _alone(self, relation: Relation) -> None:
+        """What a fit draws from follows from its own records: nothing is kept from an earlier one, in another world."""
+        released: list[Any] = []
+
+        def drawn_from(unit: str, number: int) -> FloatArray:
+            plan, world = self._plan(relation, 6, PRICES[0], replace(self.usual, unit=unit)), OPPOSITE[number]
+            if plan is None:
+                return np.arange(2.0 * number)  # it is refused, and worlds that are not fitted are not alike
+            told = self._replay(released, world) if released else None
+            tape, _ = self._fit(plan, relation, world, told)
+            released[:] = [draw.outcome for draw in tape.draws]
+            given = [draw.aggregate.values for draw in tape.draws if hasattr(draw.aggregate, "values")]
+            return np.concatenate([np.asarray(values, dtype=np.float64).ravel() for values in given])
+
+        if problem := follows_the_order(drawn_from, ASKED):
+            raise ContractError("state", self.subject, problem, f"{' and '.join(map(worlds.shown, OPPOSITE))}, {relation}")
+        self.report.kept("state", 4 * len(ASKED), "fits whose sums do not follow what was fitted before")
 
     def _whatever_is_drawn(self, relation: Relation, case: Case) -> None:
         """Extreme releases lead to a support of the same shape, by as many draws, and to finite answers."""

@@ -28,20 +28,29 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import label_sessions as sessions
 from sottovoce.testing import label_worlds as worlds
+from sottovoce.testing.asked_first import DRAWS, Asked, Beside, follows_the_order, held_by
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draws import departs, exceeds, mixture
 from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
-from sottovoce.testing.public_rows import squared_distance
+from sottovoce.testing.public_rows import NOT_ADDITIVE, moved, squared_distance
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(1.0, 1e-6), Price(4.0, 1e-3), Price(0.1, 0.1))
 """One as in use; one at which laws are lopsided; one at which too little Gaussian noise shows in a single answer."""
+SAME_LAW: Final = 1e-12
+"""Probabilities that differ by less are the same: a law may be added up in floating point."""
 LARGE_PRICES: Final = (Price(16.0, 1e-6), Price(100.0, 1e-6))
 """Prices beyond those in use, in the smallest worlds: where a charge that stops growing shows."""
 DRAWN_PRICES: Final = (Price(2.0, 1e-3), Price(4.0, 1e-3), Price(0.1, 0.1))
 """For methods without a law: prices at which twice the loss, or the loss of twice the price, shows in few draws."""
+ASKED: Final[Sequence[Beside[tuple[float, ...]]]] = (
+    ((-0.77, -0.98), (-0.770000001, -0.98), 1e-6),
+    ((-0.28, -1.63), (-0.281, -1.63), 0.02),
+    ((-6.4, -0.0017), (-6.400000001, -0.0017), 1e-6),
+)
+"""Public rows of which no other check asks, each with one that is nearly equal, and how far laws may differ by that."""
 SAMPLES: Final = ((0.5, 1), (0.5, 2))
 """Sampling probability and number of samples at which methods with samples are driven: few enough to add up."""
 
@@ -219,8 +228,8 @@ class _Method:
         """Scores of neighbours are no further apart than is stated, and no world states another bound."""
         both = np.array(pairs)
         values = np.array([its.values for its in scores])
-        moved = values[both[:, 0]] - values[both[:, 1]]
-        ranges, norms = np.ptp(moved, axis=1), (moved.astype(np.float64) ** 2).sum(axis=1)
+        moves = values[both[:, 0]] - values[both[:, 1]]
+        ranges, norms = np.ptp(moves, axis=1), (moves.astype(np.float64) ** 2).sum(axis=1)
         stated = [_stated(its) for its in scores]
         for place, ((i, j), range_, norm) in enumerate(zip(pairs, ranges.tolist(), norms.tolist(), strict=True)):
             most, squared, _ = stated[i]
@@ -228,7 +237,7 @@ class _Method:
             problem = ""
             if stated[i] != stated[j]:
                 problem = f"the stated sensitivity follows the data: {sorted((stated[i], stated[j]), key=repr)}"
-            elif range_ > most or (far and squared_distance(moved[place].tolist()) > squared):
+            elif range_ > most or (far and squared_distance(moves[place].tolist()) > squared):
                 problem = "its scores move by more than is stated"
             if problem:
                 raise ContractError("isolation", self.subject, problem, f"{shown(i)} and {shown(j)} ({setting})")
@@ -299,23 +308,23 @@ class _Method:
         return [int(self.method.choose(experts, price, source)) for experts in samples]
 
     def _order_of_experts(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
-        """The order of experts changes nothing, bit for bit."""
+        """The order of experts changes nothing."""
         for (adjacency, price), public in itertools.product(claims, worlds.public_rows(3)):
             if public != worlds.PUBLIC[3] and (adjacency, price) != next(iter(claims)):
                 continue
             change = next(change for change in CHANGES if change.adjacency is adjacency)
             for rows in itertools.combinations(worlds.ROWS[3], 3):
-                laws = {
-                    tuple(self._log_law(outputs(order, 3, change, public), price, worlds.shown_rows(order)).tolist())
+                laws = [
+                    np.exp(self._log_law(outputs(order, 3, change, public), price, worlds.shown_rows(order)))
                     for order in (rows, rows[::-1], (rows[1], rows[2], rows[0]))
-                }
-                if len(laws) > 1:
+                ]
+                if np.ptp(laws, axis=0).max() > SAME_LAW:
                     world = worlds.shown_rows(rows, public)
                     raise ContractError("order", self.subject, "the order of the experts changes its law", world)
                 self.report.kept("order", 1, "worlds whose law does not follow the order of experts and records")
 
     def _isolation(self) -> None:
-        """A summand is a function of its expert's row: it does not depend on what the others say."""
+        """A summand is a function of its expert's row, up to a number common to all labels."""
         method = self.method
         if not isinstance(method, Selecting):
             return
@@ -340,11 +349,11 @@ class _Method:
             for rest in backgrounds:
                 world = f"{worlds.shown_rows((*rest, row), public)} ({change})"
                 alone, both = of((*rest, rows[-1])), of((*rest, row))
-                moves.add(tuple((both.values - alone.values).tolist()))
+                moves.add(moved(both.values, alone.values))
                 if len(moves) > 1:
-                    problem = f"what an expert adds to the scores depends on the other experts: {sorted(moves)}"
+                    problem = f"{NOT_ADDITIVE}: {sorted(moves)}"
                     raise ContractError("isolation", self.subject, problem, world)
-                if row == rows[-1] and rest and bool((of(rest).values != both.values).any()):
+                if row == rows[-1] and rest and any(moved(of(rest).values, both.values)):
                     raise ContractError(
                         "null expert", self.subject, "an expert that says nothing moves the scores", world
                     )
@@ -425,7 +434,7 @@ class _Method:
             problem = f"a prompt at which the model fails ({failure}) is no null expert"
             same.append(("failures", problem, (yes, nothing, maybe), (yes, (failure,), maybe)))
         for contract, problem, data, other in same:
-            if not np.allclose(law(data), law(other), rtol=0, atol=1e-12):
+            if not np.allclose(law(data), law(other), rtol=0, atol=SAME_LAW):
                 world = f"{worlds.shown(data)} and {worlds.shown(other)} ({road})"
                 raise ContractError(contract, self.subject, problem, world)
             self.report.kept(contract, 1, "pairs of worlds of one law")
@@ -526,7 +535,7 @@ class _Method:
         scenes = [scene for key in claims for scene in self._scenes(*key)]
         scenes += self._scenes_beside(*next(iter(claims)))
         pristine = copy.deepcopy(self.method)
-        held = _held(self.method)
+        held = held_by(self.method)
         before = [self._fingerprint(scene, number) for number, scene in enumerate(scenes)]
         source = worlds.seeded(7)
         for turn in range(61):  # no multiple of what a method could count to
@@ -536,9 +545,23 @@ class _Method:
             if self._fingerprint(scene, number) != before[number]:
                 problem = "its answers follow what was asked before: it keeps state between calls"
                 raise ContractError("state", self.subject, problem, scene[0])
-        if _held(self.method) != held or (is_dataclass(self.method) and self.method != pristine):
+        key = next(iter(claims)) if self._law is not None else (next(iter(claims))[0], DRAWN_PRICES[0])
+        if problem := follows_the_order(lambda public, world: self._beside(public, world, *key), ASKED):
+            raise ContractError("state", self.subject, problem, f"eight of ten experts of one opinion, {key[1]}")
+        if held_by(self.method) != held or (is_dataclass(self.method) and self.method != pristine):
             raise ContractError("state", self.subject, "its attributes changed while it answered")
-        self.report.kept("state", len(scenes), "questions answered alike before and after 61 others")
+        self.report.kept("state", len(scenes) + 4 * len(ASKED), "questions answered alike before and after others")
+
+    def _beside(self, public: tuple[float, ...], world: int, adjacency: Adjacency, price: Price) -> Asked:
+        """The law beside a public row where most experts are sure of one label, or where none is known some draws."""
+        change = next(change for change in CHANGES if change.adjacency is adjacency)
+        sure, other = worlds.ROWS[2][world], worlds.ROWS[2][1 - world]
+        rows = ((sure,) * 8 + (other,) * 2)[: getattr(self.method, "subsamples", 10)]
+        experts, where = outputs(rows, 2, change, public), worlds.shown_rows(rows, public)
+        if self._law is not None:
+            return np.exp(self._log_law(experts, price, where))
+        source = worlds.seeded(11)
+        return [self._choose(experts, price, source, where) for _ in range(DRAWS)]
 
     def _fingerprint(self, scene: tuple[str, ExpertOutputs, Price], seed: int) -> list[Any]:
         world, experts, price = scene
@@ -549,7 +572,3 @@ class _Method:
 
 def _stated(scores: Scores) -> tuple[Any, ...]:
     return scores.sensitivity, scores.squared_l2, scores.adjacency
-
-
-def _held(method: Method) -> str:
-    return repr(sorted(getattr(method, "__dict__", {}).items(), key=lambda item: item[0]))

@@ -7,10 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, NoReturn, final
+from typing import Any, Final, NoReturn, final
 
-from sottovoce.privacy.aggregates import Scores
+import numpy as np
+
+from sottovoce.privacy.aggregates import IntArray, Scores
 from sottovoce.testing.report import ContractError, Report
+
+NOT_ADDITIVE: Final = (
+    "what an expert adds to the scores depends on the other experts. A Selecting method or decoder must add its experts "
+    "up; this alone does not prove that the guarantee fails. Scores that are no sum belong in a Method or Decoder with "
+    "a law of its own"
+)
+"""The finding, and what it is: a requirement of this package's own kind of method, more than the guarantee asks."""
 
 
 @final
@@ -30,7 +39,9 @@ class PublicRow:
         self._bounds: set[tuple[Any, ...]] = set()
         self._added: dict[str, set[tuple[int, ...]]] = {}
 
-    def look(self, world: str, said: Mapping[str, Scores], pairs: Sequence[tuple[str, str]], null: str) -> None:
+    def look(
+        self, world: str, said: Mapping[str, Scores], pairs: Sequence[tuple[str, str]], null: str, *, adds: bool = True
+    ) -> None:
         """Looks at the scores of experts of which one says this or that, and the others stay.
 
         Args:
@@ -38,6 +49,7 @@ class PublicRow:
             said: Scores by what the one expert says.
             pairs: Which of them are neighbours.
             null: What an expert says that says nothing.
+            adds: Whether an expert must add what it adds elsewhere.
 
         Raises:
             ContractError: Another bound is stated than elsewhere beside this row, scores move by more, or an expert
@@ -45,11 +57,11 @@ class PublicRow:
         """
         for one, other in pairs:
             self._compare(said[one], said[other], f"{one} and {other} with {world}")
-        for name, scores in said.items():
+        for name, scores in said.items() if adds else ():
             added = self._added.setdefault(name, set())
-            added.add(tuple((scores.values - said[null].values).tolist()))
+            added.add(moved(scores.values, said[null].values))
             if len(added) > 1:
-                self._fail("what an expert adds to the scores depends on the other experts", f"{name} with {world}")
+                self._fail(f"{NOT_ADDITIVE}: {sorted(added)}", f"{name} with {world}")
 
     def _compare(self, first: Scores, second: Scores, world: str) -> None:
         self._bounds |= {_stated(first), _stated(second)}
@@ -63,6 +75,17 @@ class PublicRow:
 
     def _fail(self, problem: str, world: str) -> NoReturn:
         raise ContractError(self.CONTRACT, self._subject, problem, f"{world} beside {self._row}")
+
+
+def moved(values: IntArray, without: IntArray) -> tuple[int, ...]:
+    """What an expert adds to scores, without what it adds to all of them, which no selection sees.
+
+    Example:
+        >>> moved(np.array([-3, 0, -3]), np.array([0, 0, 0]))
+        (0, 3, 0)
+    """
+    added = values - without
+    return tuple((added - added.min()).tolist())
 
 
 def squared_distance(moved: Sequence[int]) -> Fraction:

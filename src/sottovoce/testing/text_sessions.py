@@ -42,14 +42,15 @@ def writes(decoder: Decoder, subject: str, report: Report, *, exact: bool, every
         run_state = writer.new_run_state()
         with must_not_raise("session", subject, "a run", world):
             rounds = list(writer.rounds(run_state=run_state))
-        drawn: list[Hashable] = [
-            _token(row) for finished in rounds for row in finished.rows if row["label"] == LABELS[0]
-        ]
-        drawn += [(worlds.TOKENS - 1,)] * (TEXTS - len(drawn))
-        if exact:
-            law = worlds.law_of_text(writer.plan, Scene(DATA, adjacency, 1), 0)
+        for batch, label in enumerate(LABELS if exact else ()):
+            drawn: list[Hashable] = [
+                _token(row) for finished in rounds for row in finished.rows if row["label"] == label
+            ]
+            drawn += [(worlds.TOKENS - 1,)] * (TEXTS - len(drawn))
+            law = worlds.law_of_text(writer.plan, Scene(DATA, adjacency, 1), batch)
             if problem := departs(law, Counter(drawn)):
-                raise ContractError("session", subject, f"texts of a run do not follow its law: {problem}", world)
+                problem = f"texts of a run for {label!r} do not follow their law: {problem}"
+                raise ContractError("session", subject, problem, world)
             report.kept("session", TEXTS, "texts of a run that follow the law")
         try:
             again = [row for finished in writer.rounds(run_state=run_state) for row in finished.rows]

@@ -60,8 +60,13 @@ PUBLIC_ROWS: Final[Sequence[tuple[float, ...]]] = (
 )
 """What else the model may say without records: flat, sure of the first token, sure of the end."""
 
+LATER_TEXTS: Final = (1, 6)
+"""Numbers of texts beyond the first one. A number is as public as the model's own row."""
+
 BACKGROUNDS: Final[Sequence[tuple[str, ...]]] = ((), ("X",), ("Y", "U"), ("N",))
 """What other experts say, beside the one that changes."""
+CROWD: Final = ("X",) * 5 + ("Y",) * 4
+"""Other experts in a crowd, beside which scores alone are compared."""
 
 Unit = tuple[str, str]
 """A saying, and a label."""
@@ -84,10 +89,18 @@ def logits(prompt: Any, text: Sequence[int]) -> Sequence[float] | None:
     return [*SAYINGS[speaking[turn % len(speaking)]], 9.0]
 
 
-def data_sets(adjacency: Adjacency, most: int) -> Iterator[tuple[list[DataSet], list[tuple[int, int]]]]:
-    """Data sets with the pairs among them that are neighbours, small ones first; labels are private and may change."""
-    units: list[Unit] = [(name, LABELS[0]) for name in SAYINGS]
-    moved: list[Unit] = [("X", LABELS[1]), ("Y", LABELS[1])]
+def data_sets(
+    adjacency: Adjacency, most: int, home: int = 0
+) -> Iterator[tuple[list[DataSet], list[tuple[int, int]]]]:
+    """Data sets with the pairs among them that are neighbours, small ones first; labels are private and may change.
+
+    Args:
+        adjacency: The relation.
+        most: Most units that stay as they are.
+        home: Number of the label that units have, but for those that move to the other one.
+    """
+    units: list[Unit] = [(name, LABELS[home]) for name in SAYINGS]
+    moved: list[Unit] = [("X", LABELS[1 - home]), ("Y", LABELS[1 - home])]
     rests: list[DataSet] = [(), (units[0],), (units[1],), (units[0],) * 3, (units[0], units[1])]
     for rest in rests[: most + 1]:
         worlds: list[DataSet] = [(*rest, unit) for unit in units]
@@ -129,7 +142,7 @@ class Scene:
         self._kept: dict[tuple[int, tuple[int, ...]], tuple[Tensor, list[Tensor]]] = {}
 
     def step(self, batch: int, text: tuple[int, ...]) -> Step:
-        """A batch's scores of the token behind a text."""
+        """A batch's scores of the token behind a text; a text has the number of its batch, as in a round of a run."""
         if (batch, text) not in self._kept:
             decoding = self._read.write([batch], self._tokens)
             try:
@@ -141,21 +154,21 @@ class Scene:
             finally:
                 decoding.close()
         public, blocks = self._kept[batch, text]
-        return Step(0, public, iter(blocks))
+        return Step(batch, public, iter(blocks))
 
 
-def step_beside(public: Sequence[float], sayings: Sequence[str]) -> Step:
-    """Scores of the first token by experts that say these, beside a public row; the control token is the likeliest."""
+def step_beside(public: Sequence[float], sayings: Sequence[str], text: int = 0) -> Step:
+    """Scores of a text's first token by experts that say these, beside a public row; the control token is likeliest."""
     tensor = require_torch().tensor
     rows = [[*SAYINGS[name], 9.0] for name in sayings]
-    return Step(0, tensor([*public, 9.0]), iter([tensor(rows)] if rows else []))
+    return Step(text, tensor([*public, 9.0]), iter([tensor(rows)] if rows else []))
 
 
 WORDS: Final = 6
 """Tokens of a random step: four pieces, an end, and a control token."""
 
 
-def random_step(dice: Randomness, most: int) -> Callable[[], Step]:
+def random_step(dice: Randomness, most: int, text: int = 0) -> Callable[[], Step]:
     """The scores of a token by up to ``most`` experts, which can be read more than once: ties and crowds among them."""
     tensor = require_torch().tensor
 
@@ -168,7 +181,7 @@ def random_step(dice: Randomness, most: int) -> Callable[[], Step]:
     distinct += [[*values[-2::-1], 9.0] for values in distinct if dice.below(2)]
     distinct += [[-INF, *row(2.0)[1:]], [NAN] * WORDS, public]
     rows = [distinct[dice.below(len(distinct))] for _ in range(dice.below(most + 1))]
-    return lambda: Step(0, tensor(public), iter([tensor(rows)] if rows else []))
+    return lambda: Step(text, tensor(public), iter([tensor(rows)] if rows else []))
 
 
 def random_text(
@@ -191,7 +204,7 @@ def law_of_token(plan: DecodingPlan, chooser: TokenSampler, make: Callable[[], S
     """Probability of each token, an average over the coins where experts are drawn; all 0 where the text ends here."""
     decoder = plan.decoder
     if not isinstance(decoder, SelectingDecoder):
-        stated = chooser.law_of_first(make()) if chooser.length == 0 else None
+        stated = chooser.law_of_first(make()) if chooser.length == 0 else chooser.law(make())
         if stated is None:
             raise AssertionError("the law of a token is known where it is one selection, or the first")
         return stated

@@ -1,0 +1,67 @@
+"""Does an answer follow what was asked before: opposite worlds in both orders, beside public inputs that are new.
+
+What is kept by what is public of a question, in an instance, a class, a module or a cache of a function, stays for the
+rest of the process. Whatever is asked first stays then: every world beside that public input has one law, which
+comparisons of worlds in one order find private. So one world is asked before the other beside one new public input, and
+after it beside another one that is nearly equal.
+
+Guarantee   What is kept of an earlier question and changes a law by more than a slack is found, wherever it is kept,
+            if it is kept by anything that is new here: the public row, its size, or a setting. What is kept for all
+            questions alike gives opposite worlds one law, and is found by that.
+Assumes     No two new inputs have a public threshold of the entry's own between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from sottovoce.testing.claims import Claim, FloatArray
+from sottovoce.testing.draws import exceeds
+
+DRAWS: Final = 80
+"""Of an entry without a law: as few as tell sharp worlds apart."""
+SAME: Final = 1e-12
+"""Laws of opposite worlds that differ by less are one law."""
+
+P = TypeVar("P")
+Asked = FloatArray | list[Any]
+"""What a question has: its law, sums without noise, or draws."""
+Beside = tuple[P, P, float]
+"""A new public input, one that is nearly equal, and how far answers may differ by that."""
+
+KEEPS: Final = "the answer of a world follows what was asked before it: it keeps state between questions"
+IGNORES: Final = (
+    "opposite records have one answer, beside every public input that was new: it keeps state between questions and "
+    "gives the first one's answer again, or reads no record and should say so"
+)
+
+
+def follows_the_order(ask: Callable[[P, int], Asked], inputs: Sequence[Beside[P]]) -> str:
+    """What shows that answers follow what was asked before; empty where nothing does.
+
+    Args:
+        ask: The answer beside a public input in the first world (0) or in its opposite (1).
+        inputs: Public inputs that nothing was asked beside before.
+    """
+    distinct = False
+    for public, nearly, slack in inputs:
+        first, second = ask(public, 0), ask(public, 1)
+        second_again, first_again = ask(nearly, 1), ask(nearly, 0)
+        if _differ(first, first_again, slack) or _differ(second, second_again, slack):
+            return KEEPS
+        distinct |= _differ(first, second, SAME) or _differ(first_again, second_again, SAME)
+    return "" if distinct else IGNORES
+
+
+def held_by(entry: object) -> str:
+    """What an instance holds, to be compared."""
+    return repr(sorted(getattr(entry, "__dict__", {}).items(), key=lambda item: item[0]))
+
+
+def _differ(one: Asked, other: Asked, slack: float) -> bool:
+    if isinstance(one, list) or isinstance(other, list):
+        return bool(exceeds(Claim("the same draws", pure=0.0), list(one), list(other)))
+    return one.shape != other.shape or bool(np.abs(one - other).max(initial=0.0) > slack)
