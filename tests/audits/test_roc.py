@@ -119,6 +119,8 @@ def test_pure_privacy_caps_area_and_accuracy_alike():
 
 def test_a_cap_without_a_guarantee_is_one():
     assert caps(math.inf, 0.0, 0.0).tpr == caps(1e5, 0.0, 0.001).auroc == caps(0.0, 1.0, 0.0).tpr == 1.0
+    assert caps(750.0, 0.0, 1e-310).tpr == 1.0, "exp(750) times the rate is above 1"
+    assert caps(750.0, 0.25, 0.0).tpr == 0.25
 
 
 def test_the_curve_of_a_gaussian_leaves_what_the_gaussian_itself_shows():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -223,6 +224,19 @@ def test_an_auditor_agrees_with_a_ledger_and_its_export(desk):
     assert code == 0
     assert "valid only for a plan fixed in advance" in told
     assert "whatever was asked, at most the budget: epsilon 8 at delta 1e-06" in told
+
+
+def test_an_export_of_an_older_version_is_compared_and_not_said_to_agree(desk):
+    out = Path(__file__).parents[1] / "privacy" / "ledger" / "format_2" / "export.jsonl"
+    code, told, _ = desk.run("ledger", "recompute", out)
+    assert code == 0
+    assert "agrees" not in told
+    assert "10 entries: no difference was found, and 3 of them cannot be checked (1, 8, 9)" in told
+    assert "no charge stood where these entries are, rest on this file alone" in told
+    assert "at most the budget that this file states: epsilon 100 at delta 1e-05" in told
+    code, told, _ = desk.run("ledger", "recompute", out, "--json")
+    told = json.loads(told)
+    assert (code, told["agrees"], told["unheld"], told["problems"]) == (0, None, [1, 8, 9], [])
 
 
 def test_a_disagreement_is_exit_code_three(desk):

@@ -260,7 +260,9 @@ def caps(epsilon: float, delta: float, fpr: float) -> Caps:
         (0.02718, 0.73106)
     """
     epsilon, delta = Number(0, words="0 or more").read("epsilon", epsilon), _PART.read("delta", delta)
-    grown = math.exp(min(epsilon, 700.0)) * _PART.read("fpr", fpr) if epsilon < math.inf else math.inf
+    fpr = _PART.read("fpr", fpr)
+    beyond = math.inf if fpr > 0 or epsilon == math.inf else 0.0  # exp(epsilon) overflows, and the rate is 1 at most
+    grown = math.exp(epsilon) * fpr if epsilon <= 700 else beyond
     shrink = math.exp(-epsilon)
     tpr = min(1.0, grown + delta, 1 - shrink * max(0.0, 1 - fpr - delta))
     return Caps(tpr, 1 - (1 - delta) ** 2 * shrink / (1 + shrink))

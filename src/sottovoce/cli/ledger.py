@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 LedgerArgument = Annotated[str | None, typer.Argument(metavar="[LEDGER]", help="The ledger file, or its address.")]
 DISAGREES = 3
 """Exit code where a ledger is not what its history says."""
+_NAMED = 8
+"""So many entries are named in a line; ``--json`` has all."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -204,23 +207,30 @@ def recompute(
     accountant: Annotated[str, typer.Option("--accountant", help="zcdp, rdp, pure or pld.")] = "zcdp",
     as_json: o.AsJson = False,
 ) -> None:
-    """Work out from the events alone what was spent, and compare. Exit code 3 if the ledger differs."""
+    """Work out from the events alone what was spent, and compare. Exit code 3 if the ledger differs.
+
+    An export of an older version can be compared, but not held against its chain as a whole: the last line says so, and
+    names the entries that rest on the file alone.
+    """
     from sottovoce.privacy.ledger.export import open_history
     from sottovoce.privacy.ledger.recompute import recompute as again
 
     with open_history(source) as history:
         data_sets, problems, entries = again(history, accountant)
-    agrees = not problems and all(data_set.agrees for data_set in data_sets)
+    differs = bool(problems) or not all(data_set.agrees for data_set in data_sets)
+    unheld = next((data_set.unheld for data_set in data_sets), ())
     rows = [data_set.as_dict() for data_set in data_sets]
     if as_json:
-        put({"accountant": accountant, "entries": entries, "agrees": agrees, "problems": problems, "data_sets": rows})
+        agrees = None if unheld and not differs else not differs
+        told = {"accountant": accountant, "entries": entries, "agrees": agrees, "unheld": [*unheld]}
+        put({**told, "problems": problems, "data_sets": rows})
     else:
         for row in rows:
-            _show_recomputed(row, accountant)
+            _show_recomputed(row, accountant, stated="the budget that this file states" if unheld else "the budget")
         for problem in problems:
             put_text(problem)
-        put_text(f"{entries} entries: the ledger {'agrees' if agrees else 'does NOT agree'} with its events.")
-    if not agrees:
+        put_text(_verdict(entries, unheld, differs=differs))
+    if differs:
         raise typer.Exit(DISAGREES)
 
 
@@ -239,14 +249,25 @@ def adopt(
     say(f"{book.name}: {book.count()} entries{until}. It is in use now; charges after that are not in it.")
 
 
-def _show_recomputed(row: dict[str, Any], accountant: str) -> None:
+def _verdict(entries: int, unheld: Sequence[int], *, differs: bool) -> str:
+    if differs or not unheld:
+        return f"{entries} entries: the ledger {'does NOT agree' if differs else 'agrees'} with its events."
+    some = ", ".join(map(str, unheld[:_NAMED])) + (", ..." if len(unheld) > _NAMED else "")
+    return (
+        f"{entries} entries: no difference was found, and {len(unheld)} of them cannot be checked ({some}): an export "
+        "of this older format leaves out what their hashes cover. Names, budgets, adjacencies and units, and that no "
+        "charge stood where these entries are, rest on this file alone. Export the ledger again with this version."
+    )
+
+
+def _show_recomputed(row: dict[str, Any], accountant: str, stated: str) -> None:
     recomputed, kept = (rounded_up(row["spent"][which], 10) for which in ("recomputed", "ledger"))
     answers = f"{row['data_set']}: {row['answers']} answers"
     put_text(f"{answers}, {recomputed} {row['currency']} by their events, {kept} in the ledger")
     figure = "no figure" if row["epsilon"] is None else _at_delta(row)
     put_text(
         f"  {accountant}: {figure}, {row['adjacency']} adjacency, unit '{row['unit']}' ({row['epsilon_is']}); "
-        f"whatever was asked, at most the budget: {_at_delta(row['budget'])}"
+        f"whatever was asked, at most {stated}: {_at_delta(row['budget'])}"
     )
 
 

@@ -39,10 +39,17 @@ def test_a_pair_by_hand():
     assert as_dict(pair)["accuracy"] == pytest.approx(0.625)
 
 
+def test_a_finite_loss_is_covered_by_its_own_epsilon_where_exponentials_overflow():
+    for loss in (690.0, 703.0, 745.0, 2000.0):
+        pair = Pair(np.log([0.5, 0.5]), np.array([math.log(0.5) - loss, 0.0]))
+        assert pair.delta(np.array([loss + 0.01, loss + 500]))[0] == 0
+        assert pair.delta(np.array([loss - 1]))[0] == pytest.approx(0.5 * (1 - math.exp(-1)), rel=1e-9)
+
+
 def test_an_outcome_of_one_world_alone_is_an_infinite_loss():
     pair = Pair.of_tables({"a": Fraction(1)}, {"a": Fraction(9, 10), "b": Fraction(1, 10)})
     assert pair.max_loss == math.inf
-    assert pair.delta(np.array([0.0, 50.0])) == pytest.approx([0.1, 0.1])
+    assert pair.delta(np.array([0.0, 50.0, math.inf])) == pytest.approx([0.1, 0.1, 0.1])
     assert as_dict(pair)["max_loss"] is None
     assert "does not hold" in pair.excess_over(PureDP(100.0), AR)
 

@@ -112,8 +112,8 @@ MUTANTS = [
         "losses-of-one-direction",
         "delta is that of the first law alone",
         "audits/exact/pair.py",
-        "np.maximum(forward, np.maximum(q - grown * p, 0.0).sum(axis=1))",
-        "forward",
+        "return np.asarray(np.maximum(forward, backward))",
+        "return np.asarray(forward)",
         EXACT,
     ),
     Mutant(

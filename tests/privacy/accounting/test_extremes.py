@@ -171,10 +171,13 @@ def test_a_report_survives_every_noise_multiplier(multiplier):
 def test_a_report_survives_every_eta_and_epsilon_and_warns_of_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for size in (5e-324, 1e-300, 1e-12, 705.0, 710.0, 800.0, 1e5):
+        for size in (5e-324, 1e-300, 1e-12, 705.0, 710.0, 800.0, 1e5, 1e200, 1e300):
             for event in (BoundedRange(size), PureDP(size)):
                 for count in (1, 2):
                     assert 0.98 * count * size - 2e-6 <= report(event, count).epsilon <= count * size * (1 + 1e-8)
+        for event in (GaussianDpEvent(1e-150), ZCDpEvent(1e300), PoissonSampledDpEvent(0.5, PureDP(1e300))):
+            for count in (1, 10**6):
+                assert report(event, count, adjacency=AR).epsilon > 1e299
 
 
 def test_nothing_composed_no_times_is_nothing():

@@ -269,12 +269,101 @@ def test_an_export_of_format_2_is_still_read_and_its_redaction_is_believed_there
     with open_history(str(tmp_path / "old.jsonl")) as history:
         data_sets, problems, entries = recompute(history, "zcdp")
     assert (problems, entries, [one.agrees for one in data_sets]) == ([], 10, [True, True])
+    assert [(one.unheld, one.as_dict()["agrees"]) for one in data_sets] == [((1, 8, 9), None)] * 2
     changed = text.replace('"amount": 0, "detail": "{\\"content', '"amount": 1, "detail": "{\\"content', 1)
     assert changed != text
     for said in (changed, text.replace('"sottovoce_ledger": 1', '"sottovoce_ledger": 2')):
         (tmp_path / "other.jsonl").write_text(said, "utf-8")
         with open_history(str(tmp_path / "other.jsonl")) as history:
             assert recompute(history, "zcdp")[1] != []
+
+
+def told_by(lines, tmp_path):
+    """What ``recompute`` finds in an export with these lines: problems, entries that nothing holds, and its verdict."""
+    (tmp_path / "told.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    with open_history(str(tmp_path / "told.jsonl")) as history:
+        data_sets, problems, _ = recompute(history, "pure")
+    return problems, data_sets[0].unheld, {one.as_dict()["agrees"] for one in data_sets}
+
+
+def hide_charges(lines):
+    """Puts redacted versions in the place of the charges and releases of the first data set, and forges its balance."""
+    hidden = {"kind": "version", "redacted": True, "detail": "{}", "release_id": None, "amount": 0}
+    gone = [line for line in lines[1:] if line["data_set"] == 1 and line["kind"] in ("reserve", "release")]
+    spent = sum(line["amount"] for line in gone)
+    one, *others = lines[0]["data_sets"]
+    one = {**one, "spent": one["spent"] - spent, "answers": 0}
+    return [
+        {**lines[0], "data_sets": [one, *others]},
+        *({**line, **hidden} if line in gone else line for line in lines[1:]),
+    ]
+
+
+def with_detail(line, **values):
+    return {**line, "detail": json.dumps({**json.loads(line["detail"]), **values}, sort_keys=True)}
+
+
+def test_an_export_of_format_2_never_agrees_and_names_every_entry_that_rests_on_it_alone(tmp_path):
+    lines = [json.loads(line) for line in (FORMAT_2 / "export.jsonl").read_text("utf-8").splitlines()]
+    assert told_by(lines, tmp_path) == ([], (1, 8, 9), {None})
+    assert told_by(hide_charges(lines), tmp_path) == ([], (1, 2, 3, 4, 5, 6, 7, 8, 9), {None}), "each may be a charge"
+    cap = Budget(200.0, 1e-5).cap
+    dearer = [{**lines[0], "data_sets": [{**lines[0]["data_sets"][0], "epsilon": "200.0", "cap": cap}]}, *lines[1:]]
+    dearer[0]["data_sets"].append(lines[0]["data_sets"][1])
+    dearer[1] = with_detail(lines[1], epsilon="200.0", cap=cap)
+    assert told_by(dearer, tmp_path) == ([], (1, 8, 9), {None}), "the budget is one of those that the file states"
+
+
+@pytest.mark.parametrize(
+    ("entry", "changes"),
+    [
+        (1, {"redacted": False}),
+        (1, {"release_id": "x"}),
+        (8, {"detail": '{"records": "00"}'}),
+        (8, {"detail": '{"fingerprint": "00"}'}),
+        (8, {"detail": '{"event": {"event": "BoundedRange", "eta": 1.0}}'}),
+        (8, {"amount": 5}),
+        (8, {"detail": "[]"}),
+        (2, {"redacted": True}),
+        (8, {"kind": "draw"}),
+        (8, {"kind": "migrate"}),
+    ],
+)
+def test_what_no_export_of_format_2_holds_is_refused_under_its_number(tmp_path, entry, changes):
+    lines = [json.loads(line) for line in (FORMAT_2 / "export.jsonl").read_text("utf-8").splitlines()]
+    lines[entry] = {**lines[entry], **changes}
+    problems, _, _ = told_by(lines, tmp_path)
+    assert len(problems) == 1
+    assert f"entry {entry} " in problems[0] or problems == ["a row cannot be read"]
+
+
+def test_an_export_that_is_said_to_be_of_another_format_does_not_agree(tmp_path):
+    account = Ledger(str(tmp_path / "new.db")).open(WHO, Budget(8.0, 1e-6))
+    account.reserve([Reservation(name, BoundedRange(0.5), "x") for name in ("a", "b")])
+    account.begin(["a"])
+    stream = io.StringIO()
+    with Ledger.of(account).rows() as history:
+        write_export(history, stream)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert told_by(lines, tmp_path) == ([], (), {True})
+    header = {**lines[0], "sottovoce_ledger": 1, "meta": {**lines[0]["meta"], "schema_version": "2"}}
+    assert "entry 1 is not what exports of the format" in told_by([header, *lines[1:]], tmp_path)[0][0]
+    detail = {name: value for name, value in json.loads(lines[1]["detail"]).items() if name != "records"}
+    opening = {**lines[1], "redacted": True, "detail": json.dumps(detail, sort_keys=True)}
+    problems, _, _ = told_by([header, opening, *lines[2:]], tmp_path)
+    assert problems == ["entry 4 is of kind 'draw', which ledgers of the format that the export names do not have"]
+    marked = told_by([lines[0], {**lines[1], "redacted": True}, *lines[2:]], tmp_path)[0]
+    assert marked == ["entry 1 is marked as redacted, and exports of the format that this one names do not redact it"]
+    moved = second(tmp_path)
+    stream = io.StringIO()
+    with Ledger(moved).rows() as history:
+        write_export(history, stream)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert told_by(lines, tmp_path) == ([], (), {True})
+    assert told_by([{**lines[0], "sottovoce_ledger": 1}, *lines[1:]], tmp_path)[0]
+    old = [json.loads(line) for line in (FORMAT_2 / "export.jsonl").read_text("utf-8").splitlines()]
+    old[0] = {**old[0], "sottovoce_ledger": 2, "meta": {**old[0]["meta"], "schema_version": "3"}}
+    assert told_by(old, tmp_path)[0]
 
 
 def test_a_certificate_of_format_1_holds_after_the_move_and_says_what_it_cannot_show(tmp_path):

@@ -10,6 +10,7 @@ Sources     specification 10.7, T17.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -141,10 +142,11 @@ class Pair:
         return max(0.0, float(forward), float(backward))
 
     def delta(self, epsilons: FloatArray) -> FloatArray:
-        p, q = np.exp(self.log_p), np.exp(self.log_q)
-        grown = np.exp(np.minimum(np.asarray(epsilons, dtype=np.float64), 700.0))[:, None]
-        forward = np.maximum(p - grown * q, 0.0).sum(axis=1)
-        return np.asarray(np.maximum(forward, np.maximum(q - grown * p, 0.0).sum(axis=1)))
+        at = np.minimum(np.asarray(epsilons, dtype=np.float64), sys.float_info.max)[:, None]  # losses may be infinite
+        losses = self.losses
+        forward = (np.exp(self.log_p) * -np.expm1(np.minimum(at - losses, 0.0))).sum(axis=1)
+        backward = (np.exp(self.log_q) * -np.expm1(np.minimum(at + losses, 0.0))).sum(axis=1)
+        return np.asarray(np.maximum(forward, backward))
 
     def roc(self) -> Roc:
         """The exact curve of the best attack: "present" is the first law."""

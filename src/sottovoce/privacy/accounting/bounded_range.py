@@ -81,5 +81,5 @@ def rdp_of_bounded_range(eta: float, alphas: FloatArray = ALPHAS) -> FloatArray:
         s = np.clip(order / a * (k + m) / k * math.exp(min(eta, 700)), 1.0, math.exp(min(eta, 700)))
         exact = np.log(s) + np.log((k + m) - k * math.exp(-eta) * s) / order
         exact += _ROUNDING * (1 + 1 / order)
-    use_quadratic = (order * eta * eta < 1e-6) | ~np.isfinite(exact) | (eta > 700)  # exp(eta) overflows: eta itself
+        use_quadratic = (order * eta * eta < 1e-6) | ~np.isfinite(exact) | (eta > 700)  # exp(eta) overflows: eta itself
     return np.minimum(np.where(use_quadratic, quadratic, exact), np.minimum(quadratic, eta))

@@ -35,13 +35,13 @@ def rho_of_pure(epsilon: float) -> float:
 def rdp_of_pure(epsilon: float, alphas: FloatArray = ALPHAS) -> FloatArray:
     """Renyi divergences of the worst pure-DP release, randomised response, shape (alphas,)."""
     a = np.asarray(alphas, dtype=np.float64)
-    quadratic = a * rho_of_pure(epsilon)
     log_p, log_q = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
     with np.errstate(over="ignore", invalid="ignore"):
+        quadratic = a * rho_of_pure(epsilon)
         exact = np.logaddexp(a * log_p + (1 - a) * log_q, a * log_q + (1 - a) * log_p) / (a - 1)
         exact += 1e-15 * (1 + epsilon) * a / (a - 1)  # the rounding of the exponents
-    # Where epsilon is small the logarithms cancel, and the quadratic bound is all but exact.
-    cancels = (a * epsilon * epsilon < 1e-6) | (a - 1 < 1e-2)
+        # Where epsilon is small the logarithms cancel, and the quadratic bound is all but exact.
+        cancels = (a * epsilon * epsilon < 1e-6) | (a - 1 < 1e-2)
     return np.minimum(np.where(cancels, quadratic, np.maximum(exact, 0.0)), np.minimum(quadratic, epsilon))
 
 

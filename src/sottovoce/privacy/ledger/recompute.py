@@ -1,6 +1,8 @@
 """What a history costs, worked out again from its events alone, as a third party would.
 
-Guarantee   Where a ledger agrees, its balances are the sum of its events' prices, and its history is whole.
+Guarantee   Where a ledger agrees, its balances are the sum of its events' prices, and its history is whole. An export
+            of the older format never agrees: at best no difference is found in it, and ``unheld`` says what is not
+            known.
 Assumes     Epsilons other than the budget's are sums over what happened to be asked: they hold for a plan that was
             fixed in advance. Where later questions followed from earlier answers, the budget holds (specification T14).
 """
@@ -25,7 +27,7 @@ from sottovoce.privacy.ledger.caps import budget_of
 from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Cost
 from sottovoce.privacy.ledger.history import History, charged, price_of
 from sottovoce.privacy.ledger.schema import MAX_UNITS
-from sottovoce.privacy.ledger.verify import find_problems
+from sottovoce.privacy.ledger.verify import find_problems, is_unheld
 from sottovoce.privacy.numbers import float_above, rounded_up
 from sottovoce.privacy.unit import Adjacency
 
@@ -53,6 +55,8 @@ class Recomputed:
         unreadable: How many of them could not be read or have no price.
         epsilon: Of all events by the accountant that was asked for, at the budget's delta; ``None`` if it has no bound.
         reason: Why it has none.
+        unheld: Numbers of the entries, of all data sets, that an export of the older format cannot hold against their
+            hashes. What they say rests on the file, and a charge may have stood in their place.
     """
 
     row: Mapping[str, Any]
@@ -61,10 +65,11 @@ class Recomputed:
     unreadable: int
     epsilon: float | None
     reason: str | None
+    unheld: tuple[int, ...] = ()
 
     @property
     def agrees(self) -> bool:
-        """Whether the ledger says the same: never less, and no more than rounding explains."""
+        """Whether the balance is that of the events in the history: never less, no more than rounding explains."""
         recorded, true = Cost(self.row["spent"], self.row["failure_spent"]), self.spent
         slack = true.loss // _LOOSE + self.answers
         return not self.unreadable and 0 <= recorded.loss - true.loss <= slack and recorded.failure == true.failure
@@ -84,7 +89,7 @@ class Recomputed:
                 "ledger": _float(self.row["failure_spent"], FAILURE_SCALE),
                 "recomputed": _float(self.spent.failure, FAILURE_SCALE),
             },
-            "agrees": self.agrees,
+            "agrees": None if self.agrees and self.unheld else self.agrees,
             "epsilon": self.epsilon,
             "delta": budget.delta,
             "epsilon_is": self.reason or FIXED_PLAN,
@@ -103,17 +108,20 @@ def recompute(history: History, accountant: str) -> tuple[list[Recomputed], list
         )
     events: Events = {}
     count = [0]
-    entries = _counted(history, events, count)
+    unheld: list[int] = []
+    entries = _counted(history, events, count, unheld)
     problems = find_problems(replace(history, entries=entries))
     for _ in entries:  # behind a broken entry too
         pass
     data_sets = [_recomputed(row, events.get(row["id"], Counter()), accountant) for row in history.data_sets]
-    return data_sets, problems, count[0]
+    return [replace(one, unheld=tuple(unheld)) for one in data_sets], problems, count[0]
 
 
-def _counted(history: History, events: Events, count: list[int]) -> Iterator[Mapping[str, Any]]:
+def _counted(history: History, events: Events, count: list[int], unheld: list[int]) -> Iterator[Mapping[str, Any]]:
     for entry in history.entries:
         count[0] += 1
+        if is_unheld(history, entry):
+            unheld.append(count[0])
         if entry["kind"] == "reserve":
             events.setdefault(entry["data_set"], Counter())[entry["detail"]] += 1
         yield entry

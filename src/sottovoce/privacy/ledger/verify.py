@@ -4,8 +4,9 @@ Guarantee   Where nothing is found, every entry is whole and in its place up to 
             event's price, no charge went past a cap as it then stood, no answer left twice or unpaid, and every balance
             and cap is what the entries add up to.
 Assumes     The head is genuine. An export leaves fingerprints and keys out; that the commitments in the chain are to
-            them can be seen in the ledger alone. In exports of older formats the entries that held fingerprints can be
-            followed by their hashes alone.
+            them can be seen in the ledger alone. Exports of the older format left out fingerprints that the hashes of
+            openings and versions cover. Nothing holds these entries: what they say, and that no charge stood in their
+            place, rests on the file alone. ``is_unheld`` tells which they are.
 """
 
 from __future__ import annotations
@@ -21,9 +22,15 @@ from sottovoce.privacy.ledger.history import GENESIS, History, charged, detail_o
 from sottovoce.privacy.ledger.schema import CAP, DATA_SET, SCHEMA_VERSION
 from sottovoce.privacy.ledger.secret import RECORDS, keyed, moved_hash
 
-REDACTED: Final = ("open", "version")
-"""Kinds of entries whose fingerprint an export of an older format leaves out."""
 _REDACTED_FORMAT: Final = "2"
+_OPENED_FIRST: Final = frozenset({"adjacency", "cap", "delta", "epsilon", "name", "spent", "unit"})
+_LEFT: Final = {
+    "open": (_OPENED_FIRST, _OPENED_FIRST | {"alpha", "failure_cap", "failure_delta"}),
+    "version": (frozenset[str](),),
+}
+"""Kinds of entries whose fingerprint an export of the older format left out, and what it left of their details."""
+_LATER_KINDS: Final = ("draw", "migrate")
+"""Kinds of entries that no ledger of the older format has."""
 _SLACK: Final = 10**9
 """A cap may be off by one part in this, as another machine's floating-point formulas are."""
 _DATA_SET: Final = [column.name for column in DATA_SET.columns if not column.primary_key]
@@ -69,7 +76,9 @@ def _first_broken(history: History, replay: Replay) -> str | None:
     for position, entry in enumerate(history.entries, 1):
         if type(entry["seq"]) is not int or entry["seq"] != position:
             return f"entry {position} is missing or out of place"
-        hidden = history.redacted and entry.get("redacted") is True and entry["kind"] in REDACTED
+        if history.fingerprints is None and (wrong := _of_another_format(entry, redacted=history.redacted)):
+            return f"entry {position} {wrong}"
+        hidden = is_unheld(history, entry)
         if entry["previous"] != previous or not (hidden or entry["hash"] == hash_of(entry)):
             return f"entry {position} was changed, or one before it is missing"
         previous = entry["hash"]
@@ -83,6 +92,25 @@ def _first_broken(history: History, replay: Replay) -> str | None:
         return "the head is damaged"
     if (seq, digest) != (position, previous):
         return f"the head is entry {seq}, and the newest is entry {position}: entries are missing or were changed"
+    return None
+
+
+def is_unheld(history: History, entry: Mapping[str, Any]) -> bool:
+    """Whether nothing holds an entry: the export left out a part that its hash covers, which cannot be checked."""
+    return history.redacted and entry["kind"] in _LEFT
+
+
+def _of_another_format(entry: Mapping[str, Any], *, redacted: bool) -> str | None:
+    """What shows that an entry of an export is not of the format that the export names."""
+    kind = entry["kind"]
+    if redacted and kind in _LATER_KINDS:
+        return f"is of kind {kind!r}, which ledgers of the format that the export names do not have"
+    if redacted and kind in _LEFT:
+        plain = (entry["release_id"], entry["amount"]) == (None, 0) and entry.get("redacted") is True
+        if not plain or frozenset(detail_of(entry["detail"])) not in _LEFT[kind]:
+            return "is not what exports of the format that this one names leave of such an entry"
+    elif "redacted" in entry:
+        return "is marked as redacted, and exports of the format that this one names do not redact it"
     return None
 
 
