@@ -13,6 +13,8 @@ from sottovoce.methods.base import make_method
 from sottovoce.methods.poe import PoE
 from sottovoce.testing import ContractError, check_answerer, check_decoder, check_fitter, check_mechanism, check_method
 from sottovoce.testing.mechanisms import _Mechanism, _parts_of
+from sottovoce.testing.methods import PRICES, _Method
+from sottovoce.testing.report import Effort, Report
 
 NEIGHBOURS = "does not hold"
 
@@ -286,6 +288,25 @@ def test_a_wrong_method_is_noticed(wrong, contract, reason):
 @pytest.mark.parametrize("right", [methods.NarrowerWhereSure, methods.ClipOfTheLead, methods.HeavyApprovals], ids=name)
 def test_a_bound_may_follow_the_public_row(right):
     assert check_method(right).passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("right", [methods.LessTheBest, methods.CappedVotesByLaw, methods.AddsUpInFloats], ids=name)
+def test_what_the_guarantee_does_not_ask_is_not_asked(right):
+    assert check_method(right).passed
+
+
+def test_a_shift_of_all_scores_and_the_last_bits_of_a_law_are_no_fault():
+    _Method(methods.LessTheBest(), Effort.QUICK, Report("method", ""), first=True)._isolation()
+    floats = _Method(methods.AddsUpInFloats(), Effort.QUICK, Report("method", ""), first=True)
+    floats._order_of_experts(floats._claims(PRICES[:1]))
+    assert {check.contract for check in floats.report.checks} == {"price", "order"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("right", [decoders.Own, decoders.LessTheBest, decoders.CappedSums], ids=name)
+def test_a_decoder_may_have_a_sampler_and_scores_of_its_own(right):
+    assert check_decoder(right).passed
 
 
 @pytest.mark.cases(4)

@@ -309,7 +309,9 @@ class KeepsSumsOfAPrompt(Clipped):
     """Keeps the sums of a prompt in its module, by what is public of it: texts of a batch begin alike."""
 
     def scores(self, plan, step, public):
-        return KEPT.setdefault((plan.setting, self, public.logits.numpy().tobytes()), super().scores(plan, step, public))
+        return KEPT.setdefault(
+            (plan.setting, self, public.logits.numpy().tobytes()), super().scores(plan, step, public)
+        )
 
 
 KEPT: dict = {}
