@@ -13,6 +13,8 @@ from sottovoce.methods.base import make_method
 from sottovoce.methods.poe import PoE
 from sottovoce.testing import ContractError, check_answerer, check_decoder, check_fitter, check_mechanism, check_method
 from sottovoce.testing.mechanisms import _Mechanism, _parts_of
+from sottovoce.testing.methods import PRICES, _Method
+from sottovoce.testing.report import Effort, Report
 
 NEIGHBOURS = "does not hold"
 
@@ -33,6 +35,9 @@ METHODS = [
     (methods.TwiceThePrice, "price", "costs epsilon"),
     (methods.RemembersScores, "state", "keeps state"),
     (methods.RemembersAnswers, "state", "keeps state"),
+    (methods.KeepsSumsOfAQuestion, "state", "follows what was asked before it"),
+    (methods.KeepsTheFirstSums, "state", "opposite records have one answer"),
+    (methods.CappedVotes, "isolation", "does not prove that the guarantee fails"),
     (methods.Centred, "isolation", "depends on the other experts"),
     (methods.ReadsANeighbour, "isolation", "depends on the other experts"),
     (methods.Averaged, "isolation", "depends on the other experts"),
@@ -92,6 +97,14 @@ DECODERS = [
     (decoders.RealisedDivisor, "isolation", "depends on the other experts"),
     (decoders.NullSpeaks, "failures", "is no null expert"),
     (decoders.Remembers, "state", "keeps state"),
+    (decoders.KeepsSumsOfAPrompt, "state", "follows what was asked before it"),
+    (decoders.KeepsSumsInItself, "state", "attributes changed"),
+    (decoders.LoudLaterTexts, "neighbours", "(?s)does not hold.*of two"),
+    (decoders.HearsThree, "order", "(?s)the order of the experts changes the scores.*first or last"),
+    (decoders.OneTokenOfItsOwn, "neighbours", "(?s)does not hold.*2 tokens"),
+    pytest.param(decoders.TwoTokensOfItsOwn, "price", "3 draws of a text of 3 tokens cost", marks=pytest.mark.slow),
+    pytest.param(decoders.GivesAllBack, "price", "more is given back", marks=pytest.mark.slow),
+    pytest.param(decoders.UncrossedTestsFree, "price", "more is given back", marks=pytest.mark.slow),
     (decoders.QuietNoise, "neighbours", NEIGHBOURS),
     (decoders.LoudToken, "neighbours", NEIGHBOURS),
     pytest.param(decoders.WithoutLaw, "neighbours", "an event of probability", marks=pytest.mark.slow),
@@ -151,6 +164,7 @@ ANSWERERS = [
     (answerers.SaysFree, "price", "costs nothing"),
     (answerers.TwiceThePrice, "composition", "costs epsilon 15"),
     (answerers.RepeatsItself, "state", "keeps state"),
+    (answerers.KeepsCounts, "state", "follows what was asked before it"),
     (answerers.AddsEarlierQuestions, "order", "what it adds up"),
     (answerers.ReadsTheFirst, "order", "depends on the order"),
     (answerers.NullsVote, "sensitivity", "(?s)scores move by 2.*add-remove"),
@@ -206,6 +220,7 @@ FITTERS = [
     (fitters.AbovePrice, "price", "it costs epsilon"),
     (fitters.LeftOpen, "price", "left open"),
     (fitters.Remembers, "post-processing", "two supports"),
+    (fitters.KeepsSums, "state", "follows what was asked before it"),
     (fitters.Shapely, "draws", "the shape of its support"),
     (fitters.ChosenWithHalf, "sensitivity", "(?s)scores move by.*replace-one"),
     (fitters.ChosenForHalf, "neighbours", "does not hold"),
@@ -275,6 +290,25 @@ def test_a_wrong_method_is_noticed(wrong, contract, reason):
 @pytest.mark.parametrize("right", [methods.NarrowerWhereSure, methods.ClipOfTheLead, methods.HeavyApprovals], ids=name)
 def test_a_bound_may_follow_the_public_row(right):
     assert check_method(right).passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("right", [methods.LessTheBest, methods.CappedVotesByLaw, methods.AddsUpInFloats], ids=name)
+def test_what_the_guarantee_does_not_ask_is_not_asked(right):
+    assert check_method(right).passed
+
+
+def test_a_shift_of_all_scores_and_the_last_bits_of_a_law_are_no_fault():
+    _Method(methods.LessTheBest(), Effort.QUICK, Report("method", ""), first=True)._isolation()
+    floats = _Method(methods.AddsUpInFloats(), Effort.QUICK, Report("method", ""), first=True)
+    floats._order_of_experts(floats._claims(PRICES[:1]))
+    assert {check.contract for check in floats.report.checks} == {"price", "order"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("right", [decoders.Own, decoders.LessTheBest, decoders.CappedSums], ids=name)
+def test_a_decoder_may_have_a_sampler_and_scores_of_its_own(right):
+    assert check_decoder(right).passed
 
 
 @pytest.mark.cases(4)

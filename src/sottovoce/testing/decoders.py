@@ -19,6 +19,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from sottovoce.errors import InputError
+from sottovoce.experts.clipping import Candidates
 from sottovoce.mechanisms.base import log_law
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
@@ -26,9 +27,9 @@ from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
 from sottovoce.methods.decoding.selecting import SelectingDecoder
+from sottovoce.models.stepper import Step
 from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.aggregates import Scores
-from sottovoce.models.stepper import Step
 from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.synthesis.config import SynthesisConfig, plan_of
@@ -217,7 +218,7 @@ class _Decoder:
         return claim
 
     def _longer_texts(self, adjacency: Adjacency) -> None:
-        """Further tokens, further texts and another divisor cost what their steps cost; what they draw is drawn last."""
+        """Further tokens, further texts and another divisor cost what their steps cost; their draws are noted last."""
         for tokens, texts, experts in LONGER:
             plan = self._plan(adjacency, PRICES[1], tokens, experts, texts)
             if plan is None:
@@ -320,7 +321,7 @@ class _Decoder:
             self.report.kept("isolation", 1, "summands that are functions of one expert")
 
     def _public_rows(self, plan: DecodingPlan, claim: Claim) -> None:
-        """The first and only token beside other public rows, and of later texts: its law, and if selected its scores."""
+        """The only token beside other public rows, and of later texts: its law, and where it is selected its scores."""
         names = list(worlds.SAYINGS)
         swaps, drops = itertools.combinations(names, 2), ((name, "N") for name in names if name != "N")
         pairs = list(swaps if plan.setting.change is SWAP else drops)
@@ -352,26 +353,30 @@ class _Decoder:
             row = f"{public}, text {text} ({self._setting(plan)})"
             looked = PublicRow(self.subject, self.report, row)
 
-            def scores(experts: Sequence[str], public: Any = public, text: int = text, row: str = row) -> Scores | None:
+            candidates = worlds.chooser_of(plan, seeded(0))._candidates(worlds.step_beside(public, (), text), None)
+            if candidates is None:
+                continue
+
+            def scores(
+                experts: Sequence[str],
+                candidates: Candidates = candidates,
+                beside: tuple[Sequence[float], int] = (public, text),
+                row: str = row,
+            ) -> Scores:
                 with must_not_raise(PublicRow.CONTRACT, self.subject, "scores", f"{experts} beside {row}"):
-                    step = worlds.step_beside(public, experts, text)
-                    candidates = worlds.chooser_of(plan, seeded(0))._candidates(step, None)
-                    return None if candidates is None else decoder.scores(plan, step, candidates)
+                    return decoder.scores(plan, worlds.step_beside(beside[0], experts, beside[1]), candidates)
 
-            for rest in (*worlds.BACKGROUNDS, *([worlds.CROWD] if (public, text) == rows[0] else [])):
-                said = {name: its for name in worlds.SAYINGS if (its := scores((*rest, name))) is not None}
-                if said:
-                    looked.look(str(rest), said, pairs, "N", adds=rest is not worlds.CROWD)
-                if rest is worlds.CROWD:
-                    self._in_any_order(said, scores, f"{rest} beside {row}")
+            for rest in worlds.BACKGROUNDS if text == 0 else worlds.BACKGROUNDS[:2]:
+                looked.look(str(rest), {name: scores((*rest, name)) for name in worlds.SAYINGS}, pairs, "N")
+            if (public, text) == rows[0]:
+                crowd = {name: scores((*worlds.CROWD, name)) for name in worlds.SAYINGS}
+                looked.look(str(worlds.CROWD), crowd, pairs, "N", adds=False)
+                self._in_any_order(crowd, scores, f"{worlds.CROWD} beside {row}")
 
-    def _in_any_order(
-        self, last: Mapping[str, Scores], scores: Callable[[Sequence[str]], Scores | None], world: str
-    ) -> None:
+    def _in_any_order(self, last: Mapping[str, Scores], scores: Callable[[Sequence[str]], Scores], world: str) -> None:
         """The first expert of a crowd is heard as the last one is."""
         for name, its in last.items():
-            first = scores((name, *worlds.CROWD))
-            if first is None or any(moved(its.values, first.values)):
+            if any(moved(its.values, scores((name, *worlds.CROWD)).values)):
                 problem = "the order of the experts changes the scores"
                 raise ContractError("order", self.subject, problem, f"{name} first or last of {world}")
             self.report.kept("order", 1, "crowds whose scores do not follow the order of experts")
@@ -466,10 +471,10 @@ class _Decoder:
         if [texts(scene) for scene in scenes[::-1]][::-1] != before or plan.decoder != pristine:
             problem = "its texts follow what was written before: it keeps state between texts"
             raise ContractError("state", self.subject, problem, self._setting(plan))
-        if problem := follows_the_order(lambda public, world: self._first(plan, public, OPPOSITE[world]), ASKED):
-            raise ContractError("state", self.subject, problem, self._setting(plan))
         if held_by(plan.decoder) != held:
             raise ContractError("state", self.subject, "its attributes changed while it wrote", self._setting(plan))
+        if problem := follows_the_order(lambda public, world: self._first(plan, public, OPPOSITE[world]), ASKED):
+            raise ContractError("state", self.subject, problem, self._setting(plan))
         self.report.kept("state", len(scenes) + 4 * len(ASKED), "batches written alike before and after others")
 
     def _first(self, plan: DecodingPlan, public: Sequence[float], names: Sequence[str]) -> Asked:

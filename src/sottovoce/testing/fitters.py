@@ -102,9 +102,9 @@ class _Fitter:
         self._refusals()
         for relation in RELATIONS:
             self._prices(relation)
+        self._alone(RELATIONS[0])
         for relation, adds in itertools.product(RELATIONS if self.first or self.full else RELATIONS[:2], LEDGERS):
             self._neighbours(relation, adds_epsilons=adds)
-        self._alone(RELATIONS[0])
         for relation, adds in itertools.product(RELATIONS[:3], LEDGERS):
             self._whatever_is_drawn(relation, replace(self.usual, adds_epsilons=adds))
             self._sampler(relation, replace(self.usual, adds_epsilons=adds))
@@ -357,7 +357,9 @@ class _Fitter:
             return np.concatenate([np.asarray(values, dtype=np.float64).ravel() for values in given])
 
         if problem := follows_the_order(drawn_from, ASKED):
-            raise ContractError("state", self.subject, problem, f"{' and '.join(map(worlds.shown, OPPOSITE))}, {relation}")
+            raise ContractError(
+                "state", self.subject, problem, f"{' and '.join(map(worlds.shown, OPPOSITE))}, {relation}"
+            )
         self.report.kept("state", 4 * len(ASKED), "fits whose sums do not follow what was fitted before")
 
     def _whatever_is_drawn(self, relation: Relation, case: Case) -> None:

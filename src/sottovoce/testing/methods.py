@@ -545,11 +545,11 @@ class _Method:
             if self._fingerprint(scene, number) != before[number]:
                 problem = "its answers follow what was asked before: it keeps state between calls"
                 raise ContractError("state", self.subject, problem, scene[0])
+        if held_by(self.method) != held or (is_dataclass(self.method) and self.method != pristine):
+            raise ContractError("state", self.subject, "its attributes changed while it answered")
         key = next(iter(claims)) if self._law is not None else (next(iter(claims))[0], DRAWN_PRICES[0])
         if problem := follows_the_order(lambda public, world: self._beside(public, world, *key), ASKED):
             raise ContractError("state", self.subject, problem, f"eight of ten experts of one opinion, {key[1]}")
-        if held_by(self.method) != held or (is_dataclass(self.method) and self.method != pristine):
-            raise ContractError("state", self.subject, "its attributes changed while it answered")
         self.report.kept("state", len(scenes) + 4 * len(ASKED), "questions answered alike before and after others")
 
     def _beside(self, public: tuple[float, ...], world: int, adjacency: Adjacency, price: Price) -> Asked:

@@ -9,15 +9,13 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, NoReturn, final
 
-import numpy as np
-
 from sottovoce.privacy.aggregates import IntArray, Scores
 from sottovoce.testing.report import ContractError, Report
 
 NOT_ADDITIVE: Final = (
-    "what an expert adds to the scores depends on the other experts. A Selecting method or decoder must add its experts "
-    "up; this alone does not prove that the guarantee fails. Scores that are no sum belong in a Method or Decoder with "
-    "a law of its own"
+    "what an expert adds to the scores depends on the other experts. A Selecting method or decoder must add its "
+    "experts up; this alone does not prove that the guarantee fails. Scores that are no sum belong in a Method or "
+    "Decoder with a law of its own"
 )
 """The finding, and what it is: a requirement of this package's own kind of method, more than the guarantee asks."""
 
@@ -81,6 +79,7 @@ def moved(values: IntArray, without: IntArray) -> tuple[int, ...]:
     """What an expert adds to scores, without what it adds to all of them, which no selection sees.
 
     Example:
+        >>> import numpy as np
         >>> moved(np.array([-3, 0, -3]), np.array([0, 0, 0]))
         (0, 3, 0)
     """

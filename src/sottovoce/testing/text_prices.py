@@ -41,11 +41,13 @@ def price_of_drawn_texts(plan: DecodingPlan, subject: str, world: str, *, texts:
         texts: Texts drawn for each of ``SPEAKING``.
 
     Returns:
-        How many texts were compared.
+        How many texts were compared; 0 where the charge is one point of a profile.
 
     Raises:
         ContractError: A text draws more than its batch is charged for it, or more than it says that it spent.
     """
+    if not plan.decoder.refundable:  # the charge is amplified, and so is no sum of what is drawn
+        return 0
     without = {_values(draw.aggregate) for draw in _drawn(plan, subject, world, ("N", "N"), 0)[1].draws} - {None}
     compared = 0
     for names in SPEAKING:
@@ -53,8 +55,6 @@ def price_of_drawn_texts(plan: DecodingPlan, subject: str, world: str, *, texts:
             chooser, tape = _drawn(plan, subject, world, names, seed)
             events = [d.mechanism.event for d in tape.draws if _values(d.aggregate) not in without]
             rho = sum(cost_of(event).rho for event in [*events, *(other.event for other in tape.others)])
-            if not plan.decoder.refundable:  # the charge is amplified, and so is no sum of what is drawn
-                continue
             steps = f"{len(events) + len(tape.others)} draws of a text of {chooser.length} tokens"
             charged, spent = cost_of(plan.event).rho / plan.setting.texts, cost_of(chooser.spent).rho
             if rho > charged * (1 + SLACK):

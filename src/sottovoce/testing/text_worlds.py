@@ -89,9 +89,7 @@ def logits(prompt: Any, text: Sequence[int]) -> Sequence[float] | None:
     return [*SAYINGS[speaking[turn % len(speaking)]], 9.0]
 
 
-def data_sets(
-    adjacency: Adjacency, most: int, home: int = 0
-) -> Iterator[tuple[list[DataSet], list[tuple[int, int]]]]:
+def data_sets(adjacency: Adjacency, most: int, home: int = 0) -> Iterator[tuple[list[DataSet], list[tuple[int, int]]]]:
     """Data sets with the pairs among them that are neighbours, small ones first; labels are private and may change.
 
     Args:

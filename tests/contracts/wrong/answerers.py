@@ -190,6 +190,19 @@ class RepeatsItself(_State):
 
 
 @dataclass(frozen=True)
+class KeepsCounts(OneKeyword):
+    """Keeps the counts of a question in its module, by what is public of it."""
+
+    def counts(self, experts, public):
+        right = experts.keyword_counts(public.universe)
+        key = (public.universe, tuple(public.shots), right.sensitivity, right.adjacency)
+        return KEPT.setdefault(key, right)
+
+
+KEPT: dict = {}
+
+
+@dataclass(frozen=True)
 class AddsEarlierQuestions(_State):
     """Adds the counts of the question before."""
 

@@ -305,6 +305,145 @@ class Remembers(Clipped):
 
 
 @dataclass(frozen=True)
+class KeepsSumsOfAPrompt(Clipped):
+    """Keeps the sums of a prompt in its module, by what is public of it: texts of a batch begin alike."""
+
+    def scores(self, plan, step, public):
+        return KEPT.setdefault(
+            (plan.setting, self, public.logits.numpy().tobytes()), super().scores(plan, step, public)
+        )
+
+
+KEPT: dict = {}
+
+
+@dataclass(frozen=True)
+class KeepsSumsInItself(Clipped):
+    """Keeps them in the instance, which is equal to one without them."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, "_kept", {})
+
+    def scores(self, plan, step, public):
+        return self._kept.setdefault(public.logits.numpy().tobytes(), super().scores(plan, step, public))
+
+
+@dataclass(frozen=True)
+class LoudLaterTexts(Clipped):
+    """States a quarter of its sensitivity for the second text of a round on, the second label's."""
+
+    def scores(self, plan, step, public):
+        right = super().scores(plan, step, public)
+        less = max(1, right.sensitivity // (4 if step.text else 1))
+        return Scores(right.values, sensitivity=less, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class HearsThree(Clipped):
+    """Hears the first three experts alone: one that leaves lets the fourth in."""
+
+    def scores(self, plan, step, public):
+        return super().scores(plan, _with_rows(step, _rows_of(step)[:3]), public)
+
+
+@dataclass(frozen=True)
+class LessTheBest(Clipped):
+    """Right: takes the best sum off all tokens, which no selection sees."""
+
+    def scores(self, plan, step, public):
+        right = super().scores(plan, step, public)
+        values = right.values - right.values.max()
+        return Scores(values, sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class CappedSums(Clipped):
+    """Right: the sum of each token is capped at three widths, which moves it by no more."""
+
+    def scores(self, plan, step, public):
+        right, most = super().scores(plan, step, public), 3 * self.rule.width
+        return Scores(np.clip(right.values, -most, most), sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+class _OwnSampler(TokenSampler):
+    """One selection a token, with its law."""
+
+    def _public_rule(self):
+        return None, None
+
+    def _draw(self, step, public):
+        return public.token(Exponential(self._plan.eta).select(self._scores(step, public), self._randomness))
+
+    def _law(self, step, public):
+        return np.array([float(p) for p in Exponential(self._plan.eta).law(self._scores(step, public))])
+
+    def _scores(self, step, public):
+        return Clipped(self._plan.decoder.clip).scores(self._plan, step, public)
+
+    def law_of_first(self, step):
+        return self.law(step)
+
+
+@dataclass(frozen=True)
+class Own(Decoder):
+    """Right: a sampler of its own, one selection a token."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+    clip: Positive = 2.0
+    temperature: Positive | None = None
+    calibrated_parameters: ClassVar[Mapping[str, bool]] = {"temperature": False}
+    sampler: ClassVar[type[TokenSampler]] = _OwnSampler
+
+    def parts(self, setting):
+        return PRISM(self.clip, self.temperature).parts(setting)
+
+    def mechanisms(self, plan):
+        return [Exponential(plan.eta)]
+
+    def start(self, plan, randomness, *, eos_tokens, forbidden_tokens=()):
+        return self.sampler(plan, randomness, eos_tokens, forbidden_tokens)
+
+
+@dataclass(frozen=True)
+class OneTokenOfItsOwn(Own):
+    """Charges one token, however long the text."""
+
+    def parts(self, setting):
+        return [replace(part, steps=1) for part in super().parts(setting)]
+
+
+@dataclass(frozen=True)
+class TwoTokensOfItsOwn(Own):
+    """Charges two tokens at most."""
+
+    def parts(self, setting):
+        return super().parts(replace(setting, tokens=min(setting.tokens, 2)))
+
+
+class _SpendsNothing(_OwnSampler):
+    def _executed(self):
+        return [0]
+
+
+@dataclass(frozen=True)
+class GivesAllBack(Own):
+    """Says that no step was executed."""
+
+    sampler: ClassVar[type[TokenSampler]] = _SpendsNothing
+
+
+@dataclass(frozen=True)
+class UncrossedTestsFree(Amin):
+    """Says that a test that was not crossed was not executed."""
+
+    def start(self, plan, randomness, *, eos_tokens, forbidden_tokens=()):
+        chooser = AminSampler(plan, randomness, eos_tokens, forbidden_tokens)
+        chooser._executed = lambda: [chooser.private_tokens, chooser.private_tokens]
+        return chooser
+
+
+@dataclass(frozen=True)
 class QuietNoise(Tang):
     """Gaussian noise for half of the norm that an exchanged distribution moves."""
 

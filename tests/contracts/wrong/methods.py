@@ -276,6 +276,87 @@ class RemembersAnswers(Method):
 
 
 @dataclass(frozen=True)
+class KeepsSumsOfAQuestion(_Poe):
+    """Keeps the sums of a question in its module, by what is public of it."""
+
+    def scores(self, experts):
+        key = (experts.labels, experts.change, experts._adjacency, experts.public.tobytes())
+        return KEPT.setdefault(key, super().scores(experts))
+
+
+KEPT: dict = {}
+
+
+@dataclass(frozen=True)
+class KeepsTheFirstSums(_Poe):
+    """Keeps the sums of the first question in its class, whatever the others are."""
+
+    kept: ClassVar[dict] = {}
+
+    def scores(self, experts):
+        key = (experts.labels, experts.change, experts._adjacency)
+        return self.kept.setdefault(key, super().scores(experts))
+
+
+@dataclass(frozen=True)
+class LessTheBest(_Poe):
+    """Right: takes the best sum off all labels, which no selection sees."""
+
+    def scores(self, experts):
+        right = super().scores(experts)
+        return scores_like(experts, right.values - right.values.max())
+
+
+@dataclass(frozen=True)
+class CappedVotes(Selecting):
+    """Right, and no sum of experts: votes, at most three a label."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+
+    def mechanism(self, price):
+        return Exponential(price.epsilon)
+
+    def scores(self, experts):
+        right = experts.votes()
+        return Scores(np.minimum(right.values, 3), sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+class CappedVotesByLaw(Method):
+    """Right: the same with a law of its own."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+    inner = CappedVotes()
+
+    def event(self, price, adjacency):
+        return self.inner.event(price, adjacency)
+
+    def law(self, experts, price):
+        return self.inner.law(experts, price)
+
+    def choose(self, experts, price, randomness):
+        return self.inner.choose(experts, price, randomness)
+
+
+class AddsUpInFloats(Method):
+    """Right: the exponential mechanism with sums in floating point, whose last bits follow the order of experts."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+
+    def event(self, price, adjacency):
+        return PureDP(price.epsilon)
+
+    def law(self, experts, price):
+        rows = np.nan_to_num(np.maximum(normalized(experts._rows, "labels"), -2.0), nan=0.0)
+        sums = rows.sum(axis=0)
+        weights = np.exp(0.99 * price.epsilon * (sums - sums.max()) / (2.0 * experts.change.widths))
+        return (weights / weights.sum()).tolist()
+
+    def choose(self, experts, price, randomness):
+        below, drawn = np.cumsum(self.law(experts, price)), randomness.below(1 << 40) / (1 << 40)
+        return min(int(np.searchsorted(below, drawn, side="right")), experts.labels - 1)
+
+
+@dataclass(frozen=True)
 class Centred(_Poe):
     """Takes the experts' mean off every row before it is clamped: normalised over experts."""
 

@@ -7,6 +7,8 @@ from mutants.mutant import Mutant
 ENTRIES = ("tests/contracts/test_entries.py::test_it_keeps_its_contract",)
 WRONG = ("tests/contracts/test_wrong_entries.py",)
 CLAIMS = ("tests/contracts/test_claims.py",)
+ASKED = ("tests/contracts/test_asked_first.py",)
+PRICED = "tests/contracts/test_text_prices.py"
 SHIPPED = ("tests/contracts/test_shipped_suite.py",)
 
 MUTANTS = [
@@ -55,7 +57,7 @@ MUTANTS = [
         "norms-unseen",
         "the contract holds the movement of scores against their range alone",
         "testing/methods.py",
-        "elif range_ > most or (far and squared_distance(moved[place].tolist()) > squared):",
+        "elif range_ > most or (far and squared_distance(moves[place].tolist()) > squared):",
         "elif range_ > most:",
         WRONG,
     ),
@@ -79,9 +81,73 @@ MUTANTS = [
         "decoders-alone-beside-other-public-rows",
         "the contract looks at one expert alone beside the other public rows of a decoder",
         "testing/decoders.py",
-        "            for rest in worlds.BACKGROUNDS:\n                said: ",
-        "            for rest in worlds.BACKGROUNDS[:1]:\n                said: ",
+        "            for rest in worlds.BACKGROUNDS if text == 0 else worlds.BACKGROUNDS[:2]:\n",
+        "            for rest in worlds.BACKGROUNDS[:1]:\n",
         WRONG,
+    ),
+    Mutant(
+        "asked-in-one-order",
+        "the contracts take what is kept of the first question for the answer to all of them",
+        "testing/asked_first.py",
+        "        if _differ(first, first_again, slack) or _differ(second, second_again, slack):\n",
+        "        if _differ(first, first_again, 1.0 + slack):\n",
+        (*ASKED, *WRONG),
+    ),
+    Mutant(
+        "one-answer-to-opposite-records",
+        "the contracts take one answer to all questions for a private one",
+        "testing/asked_first.py",
+        'return "" if distinct else IGNORES',
+        'return ""',
+        (*ASKED, *WRONG),
+    ),
+    Mutant(
+        "fits-in-one-order",
+        "the contract fits no world before its opposite",
+        "testing/fitters.py",
+        "        self._alone(RELATIONS[0])\n",
+        "",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_fitter_is_noticed[KeepsSums--]",),
+    ),
+    Mutant(
+        "decoders-priced-by-their-own-steps",
+        "the contract compares the charge of a long text with the steps that its decoder states, not with its draws",
+        "testing/text_prices.py",
+        "            if rho > charged * (1 + SLACK):\n",
+        "            if spent > charged * (1 + SLACK):\n",
+        (PRICED,),
+    ),
+    Mutant(
+        "refunds-unseen",
+        "the contract takes what a text says that it spent for what it drew",
+        "testing/text_prices.py",
+        "            if rho > spent * (1 + SLACK):\n",
+        "            if rho > charged * (1 + SLACK):\n",
+        (PRICED,),
+    ),
+    Mutant(
+        "tests-between-tokens-unpaid",
+        "the contract counts no run of threshold tests among what a text draws",
+        "testing/draw_tape.py",
+        "            tape.others.append(mechanism)\n",
+        "",
+        (PRICED,),
+    ),
+    Mutant(
+        "first-text-alone",
+        "the contract looks at the first text of a round alone, that of the first label",
+        "testing/text_worlds.py",
+        "        return Step(batch, public, iter(blocks))\n",
+        "        return Step(0, public, iter(blocks))\n",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_decoder_is_noticed[LoudLaterTexts--]",),
+    ),
+    Mutant(
+        "no-crowd-of-experts",
+        "the contract looks at no decoder in a crowd, and one that hears three experts passes",
+        "testing/decoders.py",
+        "            if (public, text) == rows[0]:\n",
+        "            if (public, text) == ():\n",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_decoder_is_noticed[HearsThree--]",),
     ),
     Mutant(
         "three-labels-at-one-price",

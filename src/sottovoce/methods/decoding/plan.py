@@ -119,7 +119,8 @@ class BatchPlan:
     @property
     def eta(self) -> float | None:
         """Bounded range of one private token; ``None`` where it has another kind of guarantee."""
-        return self.token_event.eta if isinstance(self.token_event, BoundedRange) else None
+        event = self.token_event
+        return event.eta if isinstance(event, BoundedRange) else None
 
     @property
     def parameters(self) -> Mapping[str, Any]:
