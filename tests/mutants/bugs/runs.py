@@ -109,7 +109,7 @@ MUTANTS = [
         "FILE.run is written for a run whose folder was moved, and which writes no answers",
         "files/checkpoint.py",
         "        self._require_name()\n        hashes = ",
-        "        if note is not None:\n            note(output.content)\n        self._require_name()\n        hashes = ",
+        "        note and note(output.content)\n        self._require_name()\n        hashes = ",
         (_ANSWERS + "test_what_says_of_which_run_answers_are_is_not_written_for_a_run_whose_folder_was_moved",),
     ),
     Mutant(
