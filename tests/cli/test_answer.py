@@ -212,6 +212,55 @@ def test_a_choice_that_was_stopped_goes_on_under_its_charge(desk, monkeypatch):
     assert (len(desk.entries()), len((desk.folder / "answers.jsonl").read_text().splitlines())) == (1, 2)
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("answers.jsonl.partial", "is a link or a file"),
+        ("answers.jsonl.run", "answers.jsonl.run exists already and is not overwritten"),
+    ],
+)
+def test_what_is_in_the_way_of_free_answers_is_found_before_a_choice_is_paid(desk, name, words):
+    (desk.folder / name).write_text("mine")
+    code, _, err = desk.run(method="choice", shots=None, option=None, out="answers.jsonl")
+    assert (code, words in err, desk.entries()) == (2, True, []), err
+    assert not (desk.folder / "answers.jsonl.sotto").exists()
+
+
+def test_a_choice_is_not_paid_beside_an_interrupted_run_of_answers(desk, monkeypatch):
+    def stops(*arguments, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr("sottovoce.answering.session.PrivateAnswers.finish", stops)
+        assert desk.run(out="answers.jsonl")[0] == 130
+    charged = len(desk.entries())
+    given = {"method": "choice", "shots": None, "option": None, "out": "answers.jsonl"}
+    for flags, words in (
+        ([], "answers.jsonl.partial holds an interrupted run, which may be paid for"),
+        (["--resume"], "answers.jsonl.partial holds answers after the examples in answers.jsonl.sotto, which is not"),
+    ):
+        code, _, err = desk.run(*flags, **given)
+        assert (code, words in err, len(desk.entries())) == (2, True, charged), err
+
+
+def test_a_choice_without_a_file_of_answers_is_resumed_by_its_own_file(desk, monkeypatch):
+    given = {"method": "choice", "shots": None, "option": None, "out_fitted": "c.sotto"}
+
+    def stops(*arguments, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr("sottovoce.files.run_folder.RunFolder.place", stops)
+        assert desk.run(**given)[0] == 130
+    code, _, err = desk.run(**given)
+    assert (code, "Repeat its command with --resume" in err) == (2, True), err
+    code, out, err = desk.run("--resume", **given)
+    assert (code, len(out.splitlines()), len(desk.entries())) == (0, 2, 1), err
+    assert "c.sotto was drawn whole before, and is in its place now. Nothing was charged." in err
+    assert "Price" not in err
+    assert "used with --out, or with --out-fitted" in desk.run("--resume", **{**given, "out_fitted": None})[2]
+
+
 def test_a_choice_is_paid_for_when_its_writer_was_seen_to_write(desk, monkeypatch):
     given = {"method": "choice", "shots": None, "option": None, "out": "answers.jsonl"}
     assert "one that writes texts" in desk.refuses(**{**given, "model": "nosuchmodel"})

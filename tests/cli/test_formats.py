@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -91,7 +92,8 @@ def test_an_interrupted_run_resumes_from_json_lines(desk, monkeypatch, name):
 
     with monkeypatch.context() as patched:
         patched.setattr(answers, "encoded", stop)
-        assert desk(*CLASSIFY, name)[0] == 130
+        code, _, err = desk(*CLASSIFY, name)
+        assert (code, f"Paid answers are in {name}.partial; run again with --resume" in err) == (130, True), err
     assert not Path(name).exists()
     assert len(rows_in(f"{name}.partial")) == 3
     assert desk(*CLASSIFY, name)[0] == 2, "paid answers are not written over"
@@ -108,6 +110,24 @@ def test_a_run_that_was_stopped_before_its_partial_file_was_removed_is_finished(
     code, _, err = desk(*CLASSIFY, name, "--resume")
     assert (code, "Nothing to do" in err, charged()) == (0, True, 3)
     assert not Path(f"{name}.partial").exists()
+
+
+def test_answers_that_have_both_names_are_finished(desk, monkeypatch):
+    unlink, stopped = os.unlink, []
+
+    def stops(name, **given):
+        if str(name).endswith("a.jsonl.partial") and not stopped:
+            stopped.append(name)
+            raise KeyboardInterrupt
+        unlink(name, **given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", stops)
+        assert desk(*CLASSIFY, "a.jsonl")[0] == 130
+    assert Path("a.jsonl").samefile("a.jsonl.partial")
+    code, _, err = desk(*CLASSIFY, "a.jsonl", "--resume")
+    assert (code, "Nothing to do" in err, charged()) == (0, True, 3), err
+    assert not Path("a.jsonl.partial").exists()
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])

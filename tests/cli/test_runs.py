@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sqlite3
@@ -336,6 +337,18 @@ def test_a_run_that_stopped_as_it_named_the_whole_file_is_finished(tmp_path):
     os.link(out, tmp_path / "a.jsonl.partial")
     assert sink(out, resume=True).finished
     assert not (tmp_path / "a.jsonl.partial").exists()
+
+
+def test_a_run_that_stopped_before_it_noted_what_it_is_takes_the_place_of_the_one_before(tmp_path):
+    out = tmp_path / "a.jsonl"
+    with sink(out) as first:
+        first.add([{"id": "a"}, {"id": "b"}])
+    out.rename(tmp_path / "moved.jsonl")
+    (tmp_path / "a.jsonl.partial").touch()
+    other = dataclasses.replace(RUN, public={**RUN.public, "epsilon": 0.7})
+    with sink(out, run=other, resume=True) as second:
+        second.add([{"id": "a"}, {"id": "b"}])
+    assert sink(out, run=other, resume=True).finished
 
 
 def test_two_processes_do_not_write_one_run(tmp_path):

@@ -86,8 +86,16 @@ def test_an_interrupted_run_is_not_overwritten_and_nothing_is_not_resumed(tmp_pa
     with pytest.raises(InputError, match="nothing to resume"):
         resumed(tmp_path)
     begun(tmp_path)
-    with pytest.raises(InputError, match="Pass --resume"):
+    with pytest.raises(InputError, match=r"holds an interrupted run, .* with --resume to go on"):
         begun(tmp_path)
+
+
+def test_of_a_resumed_run_that_was_not_charged_its_folder_is_named(tmp_path):
+    begun(tmp_path).close()
+    again = resumed(tmp_path)
+    told = again.stopped(charged=False, lost="")
+    assert told == f"The run is kept in {again.folder}; repeat the command with --resume to go on."
+    assert again.folder.exists()
 
 
 def test_a_folder_without_a_header_is_told_from_a_run(tmp_path):
@@ -216,7 +224,7 @@ def test_a_run_that_is_under_way_is_not_called_interrupted(tmp_path):
     with pytest.raises(InputError, match=r"Another process writes into demos\.jsonl\.partial at this moment"):
         begun(tmp_path)
     first.close()
-    with pytest.raises(InputError, match="Pass --resume"):
+    with pytest.raises(InputError, match=r"holds an interrupted run, .* with --resume to go on"):
         begun(tmp_path)
 
 
@@ -530,7 +538,7 @@ def test_of_a_noted_output_that_is_damaged_nothing_is_said_that_is_not_so(tmp_pa
         finish(run, ROWS)
     assert charged(run).endswith("All of it was drawn, and nothing is charged again.")
     (run.folder / "whole-out").write_bytes(b"changed")
-    assert charged(run).endswith("repeat the command with --resume to go on.")
+    assert charged(run) == f"The run is charged and kept in {run.folder}."
 
 
 def test_who_may_read_an_output_follows_from_the_mask_of_the_process(tmp_path):

@@ -13,13 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.answers import RUN, FinishedRun, Run, by_id, hash_of_questions
+from sottovoce.cli.answers import RUN, FinishedRun, Run, by_id, hash_of_questions, require_note_place
 from sottovoce.cli.console import left_in_words, load_writer, progress, put, say, say_table, table, used_in_words
 from sottovoce.cli.flags import flag_of_name, is_typed, running
 from sottovoce.cli.foresight import say_answering
 from sottovoce.cli.outputs import NewFile
-from sottovoce.errors import GIVEN, ParameterError
-from sottovoce.files.checkpoint import Checkpoint, Output, beside_finished, folder_of, naming_folder, require_place
+from sottovoce.errors import GIVEN, InputError, ParameterError
+from sottovoce.files.checkpoint import (
+    Checkpoint,
+    Output,
+    beside_finished,
+    folder_of,
+    naming_folder,
+    require_no_run,
+    require_place,
+)
 from sottovoce.files.tables import encoded
 from sottovoce.privacy.numbers import rounded_up
 
@@ -161,12 +169,16 @@ def answer(
     """
     from sottovoce.privacy.parameters import DELTA, EPSILON
 
-    if resume and out is None:
-        raise ParameterError("--resume", GIVEN, "used with --out: it reads what an earlier run left there")
+    if resume and out is None and out_fitted is None:
+        used = "used with --out, or with --out-fitted: it reads what an earlier run left there"
+        raise ParameterError("--resume", GIVEN, used)
     if without_lost and not resume:
         raise ParameterError("--without-lost", GIVEN, "used with --resume: a new run has lost nothing")
     if out is not None and not dry_run:
         require_place(out, resume=resume)
+        require_note_place(out)
+        if not resume:
+            require_no_run(out)
     price, slack = EPSILON.read("epsilon", epsilon), None if delta is None else DELTA.read("delta", delta)
     command = _Command(context.params)
     if fitted is not None:
@@ -311,6 +323,12 @@ class _Command:
             say_price(fitting, as_json=self.given["as_json"])
             return None
         assert place is not None
+        if resume and out is not None and not os.path.lexists(folder_of(place)):
+            for left in filter(os.path.lexists, (out, folder_of(out))):
+                raise InputError(
+                    f"{left} holds answers after the examples in {place}, which is not there. Restore that file and "
+                    "pass --resume. Nothing was charged."
+                )
         setting = fitting.plan.setting
         self._require_answers(questions, fitting.plan.fitter.most_texts(setting) // setting.labels)
         fitted, _ = run(fitting, self.setup, place, resume=resume)

@@ -101,8 +101,8 @@ def refuse_taken(out: str | os.PathLike[str]) -> None:
     path = target(out)
     if os.path.lexists(path.with_name(path.name + PARTIAL)):
         raise InputError(
-            f"{path.name}{PARTIAL} holds paid answers of an interrupted run. Pass --resume to go on with it, or move "
-            "the file away."
+            f"{path.name}{PARTIAL} is of an interrupted run, and may hold paid answers. Pass --resume to go on with "
+            "it, or move the file away."
         )
     if os.path.lexists(path):
         raise InputError(
@@ -210,9 +210,9 @@ class AnswerSink:
             return
         try:
             if kind is None:
-                self._finish(self._file)
+                self._finish_or_say(self._file)
             elif not self._file.is_empty:  # whatever is in the list: an interruption may come before it is there
-                say(f"Paid answers are in {self._partial}; run again with --resume to continue.")
+                self._say_kept()
             elif self._file.is_at(self._partial):
                 # First what says of which run it is: once the partial file is gone, another run may have the name.
                 with suppress(OSError):  # a later run finds both; what ended this one is what is told
@@ -272,8 +272,8 @@ class AnswerSink:
 
     def _resume(self, file: PartialFile, now: str) -> None:
         content = file.read()
-        if not content and not self._header.exists():  # stopped before anything was charged
-            write_new(self._header, now)
+        if not content:  # nothing that could be of another run: a note of one is that of answers which are gone
+            write_new(self._header, now, replaces=_is_run)
         _require_same(self._header, now, self._partial)
         rows, torn = self._whole_rows(content, self._partial)
         following = self._ids[len(rows) : len(rows) + 1]
@@ -312,6 +312,19 @@ class AnswerSink:
                 raise _damaged(file, number)
         return rows, torn
 
+    def _say_kept(self) -> None:
+        say(f"Paid answers are in {self._partial}; run again with --resume to continue.")
+
+    def _finish_or_say(self, file: PartialFile) -> None:
+        try:
+            self._finish(file)
+        except InputError:
+            raise
+        except BaseException:
+            if file.is_at(self._partial):
+                self._say_kept()
+            raise
+
     def _finish(self, file: PartialFile) -> None:
         try:
             if is_table(self._path) and file.is_at(self._partial):
@@ -347,6 +360,18 @@ class AnswerSink:
             self._file.close()
 
 
+def require_note_place(out: Path) -> None:
+    """Refuses an output beside which what says that its run is finished cannot be.
+
+    Raises:
+        InputError: Another file is there, or no file can have its name. Nothing was charged.
+    """
+    path = target(out)
+    header = path.with_name(path.name + RUN)
+    require_name(header)
+    refuse_existing(header, _is_run)
+
+
 @final
 class FinishedRun:
     """What says beside a file of answers that a run is finished, where the run itself is kept in a folder.
@@ -363,8 +388,7 @@ class FinishedRun:
         self._path, self._run = target(out), run
         self._header = self._path.with_name(self._path.name + RUN)
         run.text()
-        require_name(self._header)
-        refuse_existing(self._header, _is_run)
+        require_note_place(out)
 
     def require_own(self) -> None:
         """Refuses to go on beside what another request noted, whose answers are gone; called once a run is resumed.

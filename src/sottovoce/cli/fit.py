@@ -122,10 +122,15 @@ def run(fitting: Fitting, setup: o.Setup, out: Path, *, resume: bool) -> tuple[F
         return done, 0.0
     with begun(fitting, out, resume=resume) as checkpoint:
         o.warn_of(setup.ledger, fitting.conflicting_ledger)
-        _announce(fitting, setup)
+        is_kept = checkpoint.is_kept
+        if not is_kept:
+            _announce(fitting, setup)
         started = time.perf_counter()
         try:
-            return _finished(fitting, checkpoint), time.perf_counter() - started
+            fitted = _finished(fitting, checkpoint)
+            if is_kept:
+                say(f"{out} was drawn whole before, and is in its place now. Nothing was charged.")
+            return fitted, time.perf_counter() - started
         except BaseException:
             lost = "If it was being drawn and is not whole on the disk, that draw is lost, and a new run is charged."
             if told := checkpoint.stopped(charged=fitting.was_charged(checkpoint.run_state), lost=lost):

@@ -87,9 +87,10 @@ def refuse(outputs: Mapping[str, NewFile], given: Mapping[str, Any]) -> None:
     for name, parser in outputs.items():
         if given.get(name) is None:
             continue
-        for file in parser.written(given[name]):
+        written = parser.written(given[name])
+        for file in written:  # of one output two names may be one file: a run was stopped as it gave it the last one
             refuse_protected(file, read, ledgers, before)
-            before.append(file)
+        before += written
         if not parser.makes_folder:
             require_folder(given[name])
 

@@ -119,14 +119,9 @@ class Checkpoint:
         self._held: RunFolder | None = None
         try:
             require_place(out, resume=resume, endings=endings)
-            there = os.path.lexists(self.folder)
-            if there and not resume:
-                RunFolder(self.folder).close()
-                raise InputError(
-                    f"{self.folder.name} holds an interrupted run, which may be paid for. Pass --resume to go on with "
-                    "it, or move the folder away."
-                )
-            if not there and resume:
+            if not resume:
+                require_no_run(out)
+            elif not os.path.lexists(self.folder):
                 is_out = f"; {out} is there, and has no folder beside it" if os.path.lexists(out) else ""
                 told = [f"There is nothing to resume: {self.folder.name} does not exist{is_out}. Nothing was charged."]
                 raise InputError(" ".join([*told, *map(_as_private, ended_beside(out))]))
@@ -176,6 +171,16 @@ class Checkpoint:
             )
         return True
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether all that the run noted is in its place or whole in the folder, in the output's format."""
+        noted = self._noted
+        return (_OUT in noted.hashes and noted.ending == self._ending) and all(
+            (_hash_of_file(file) if os.path.lexists(file) else self._hash_of_kept(name)) == noted.hashes[name]
+            for name, file in self._places
+            if name in noted.hashes
+        )
+
     def carry_out(self, draw: Callable[[], tuple[T, Output]], note: Callable[[bytes], None] | None = None) -> T | None:
         """Draws what is to be drawn, writes the output whole, its certificate before it, and ends the run.
 
@@ -192,7 +197,7 @@ class Checkpoint:
         Raises:
             InputError: It cannot be written, another file has taken its place, or the folder its name.
         """
-        if self._is_kept:
+        if self.is_kept:
             self._complete(note)
             value = None
         else:
@@ -215,6 +220,8 @@ class Checkpoint:
             told = [f"{self.out} is whole, and the run is over: nothing is left to resume."]
             return " ".join([*told, *map(_as_private, ended_beside(self.out))])
         if not charged and not self.is_finished:
+            if self._resumed:
+                return f"The run is kept in {self.folder}; repeat the command with --resume to go on."
             self.abandon()
             return ""
         if not self._run.has_name():
@@ -227,10 +234,12 @@ class Checkpoint:
             )
         if self._is_placed:
             return f"{self.out} is whole, and --resume charges nothing and removes what is left of its run."
-        if self.is_finished:
-            lost = "All of it was drawn, and nothing is charged again." * self._is_kept
         paid = "charged and " * charged
-        return f"The run is {paid}kept in {self.folder}; repeat the command with --resume to go on. {lost}".rstrip()
+        if self.is_finished and not self.is_kept:
+            return f"The run is {paid}kept in {self.folder}."  # the error says what may lead on
+        if self.is_finished:
+            lost = "All of it was drawn, and nothing is charged again."
+        return f"The run is {paid}kept in {self.folder}; repeat the command with --resume to go on. {lost}"
 
     def make_room(self, size: int, last: int = 0) -> None:
         """Takes up so many bytes of the disk, which the next ``save`` gives back for the round that it writes.
@@ -384,16 +393,6 @@ class Checkpoint:
     @property
     def _noted(self) -> _Noted:
         return _noted(self._run)
-
-    @property
-    def _is_kept(self) -> bool:
-        """Whether all that the run noted is in its place or whole in the folder, in the output's format."""
-        noted = self._noted
-        return (_OUT in noted.hashes and noted.ending == self._ending) and all(
-            (_hash_of_file(file) if os.path.lexists(file) else self._hash_of_kept(name)) == noted.hashes[name]
-            for name, file in self._places
-            if name in noted.hashes
-        )
 
     @property
     def _is_placed(self) -> bool:
@@ -559,6 +558,25 @@ def naming_folder(out: Path) -> Iterator[None]:
 def folder_of(out: Path) -> Path:
     """The folder of the run that writes an output."""
     return out.with_name(out.name + ".partial")
+
+
+def require_no_run(out: Path) -> None:
+    """Refuses an output beside which a run was interrupted, for one that does not resume.
+
+    Raises:
+        InputError: Its folder is there, or something else under its name, or it cannot be looked at.
+    """
+    folder = folder_of(out)
+    if not os.path.lexists(folder):
+        return
+    try:
+        RunFolder(folder).close()
+    except OSError as error:
+        raise InputError(f"{folder} cannot be used ({error.strerror}). Nothing was charged.") from None
+    raise InputError(
+        f"{folder.name} holds an interrupted run, which may be paid for. Repeat its command with --resume to go on "
+        "with it, or move the folder away."
+    )
 
 
 def require_place(

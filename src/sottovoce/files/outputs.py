@@ -196,7 +196,7 @@ def place(whole: Path, file: Path, *, folder: int | None = None) -> None:
     """Moves a whole file to a name that nothing has.
 
     Args:
-        whole: The file.
+        whole: The file. Where it cannot be removed under its old name, it has both.
         file: Its new name.
         folder: Descriptor of the folder that ``whole`` is in, if it is named within it.
 
@@ -215,7 +215,8 @@ def place(whole: Path, file: Path, *, folder: int | None = None) -> None:
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         os.replace(whole, file, src_dir_fd=folder)
     else:
-        os.unlink(whole, dir_fd=folder)
+        with suppress(OSError):
+            os.unlink(whole, dir_fd=folder)
 
 
 def _fresh(path: Path) -> tuple[Path, int]:
