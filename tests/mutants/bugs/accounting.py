@@ -134,7 +134,7 @@ MUTANTS = [
         "exponents-cut-off-in-the-read-out",
         "of composed losses above 700 the exponent is cut off, so that their deltas come out too small",
         "privacy/accounting/loss_distribution.py",
-        "slopes = lfilter([1.0], [1.0, -math.exp(-step)], mass[::-1])[::-1] * _margin(mass.size)",
+        "slopes = _sums_upwards(mass, step)",
         "slopes = np.cumsum((mass * np.exp(-losses))[::-1])[::-1] * np.exp(np.minimum(losses, 700.0))",
         EXTREMES,
     ),
