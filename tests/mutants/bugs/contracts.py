@@ -114,7 +114,7 @@ MUTANTS = [
         "the contract compares the charge of a long text with the steps that its decoder states, not with its draws",
         "testing/text_prices.py",
         "            if cost > charged * (1 + SLACK):\n",
-        "            if stated > charged * (1 + SLACK) * 2:\n",
+        "            if stated > charged * (1 + SLACK):\n",
         (PRICED,),
     ),
     Mutant(
