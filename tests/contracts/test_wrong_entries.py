@@ -12,6 +12,7 @@ from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
 from sottovoce.methods.base import make_method
 from sottovoce.methods.poe import PoE
 from sottovoce.testing import ContractError, check_answerer, check_decoder, check_fitter, check_mechanism, check_method
+from sottovoce.testing.label_worlds import CHANGES, PUBLIC, ROWS
 from sottovoce.testing.mechanisms import _Mechanism, _parts_of
 from sottovoce.testing.methods import PRICES, _Method
 from sottovoce.testing.report import Effort, Report
@@ -35,7 +36,6 @@ METHODS = [
     (methods.TwiceThePrice, "price", "costs epsilon"),
     (methods.RemembersScores, "state", "keeps state"),
     (methods.RemembersAnswers, "state", "keeps state"),
-    (methods.KeepsSumsOfAQuestion, "state", "follows what was asked before it"),
     (methods.KeepsTheFirstSums, "state", "opposite records have one answer"),
     (methods.CappedVotes, "isolation", "does not prove that the guarantee fails"),
     (methods.Centred, "isolation", "depends on the other experts"),
@@ -51,6 +51,7 @@ METHODS = [
     (methods.DropForASwap, "sampler", "(?s)do not follow its law.*add-remove, swap"),
     (methods.QuietAtSmallPrices, "sampler", r"(?s)do not follow its law.*epsilon=0\.1"),
     (methods.QuietUnderZeroOut, "sampler", "(?s)do not follow its law.*zero-out"),
+    (methods.KeepsSumsOfAQuestion, "state", "follows what was asked before it"),
     pytest.param(methods.UsualPrice, "sampler", r"likeliest outcome came .* with epsilon 1\.0", marks=pytest.mark.slow),
     (methods.HighPrice, "sampler", r"likeliest outcome came .* with epsilon (16|100)\.0"),
     (methods.ThreeLabelsCrowd, "sampler", r"likeliest outcome came .*lead from (3|10)"),
@@ -88,6 +89,7 @@ DECODERS = [
     pytest.param(decoders.AllOfTheDivisor, "neighbours", "7 experts", marks=pytest.mark.slow),
     (decoders.TwoTextsDear, "neighbours", "(?s)does not hold.*2 texts"),
     (decoders.PersonsDear, "neighbours", "(?s)does not hold.*the unit 'person'"),
+    (decoders.KeepsSumsOfAPrompt, "state", "follows what was asked before it"),
     (decoders.HighPriceDear, "neighbours", "(?s)does not hold"),
     (decoders.AddedDivisorDear, "neighbours", "(?s)does not hold.*add-remove.*7 experts"),
     (decoders.FewerTokens, "neighbours", NEIGHBOURS),
@@ -97,7 +99,6 @@ DECODERS = [
     (decoders.RealisedDivisor, "isolation", "depends on the other experts"),
     (decoders.NullSpeaks, "failures", "is no null expert"),
     (decoders.Remembers, "state", "keeps state"),
-    (decoders.KeepsSumsOfAPrompt, "state", "follows what was asked before it"),
     (decoders.KeepsSumsInItself, "state", "attributes changed"),
     (decoders.LoudLaterTexts, "neighbours", "(?s)does not hold.*of two"),
     (decoders.HearsThree, "order", "(?s)the order of the experts changes the scores.*first or last"),
@@ -299,7 +300,10 @@ def test_what_the_guarantee_does_not_ask_is_not_asked(right):
 
 
 def test_a_shift_of_all_scores_and_the_last_bits_of_a_law_are_no_fault():
-    _Method(methods.LessTheBest(), Effort.QUICK, Report("method", ""), first=True)._isolation()
+    less = methods.LessTheBest()
+    shifted = _Method(less, Effort.QUICK, Report("method", ""), first=True)
+    shifted._summands(less, CHANGES[0], ROWS[2], PUBLIC[2])
+    assert [check.contract for check in shifted.report.checks] == ["isolation"]
     floats = _Method(methods.AddsUpInFloats(), Effort.QUICK, Report("method", ""), first=True)
     floats._order_of_experts(floats._claims(PRICES[:1]))
     assert {check.contract for check in floats.report.checks} == {"price", "order"}

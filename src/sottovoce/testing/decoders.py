@@ -522,7 +522,7 @@ def _selects_once(plan: DecodingPlan) -> bool:
     """Whether the law of a first token is that of one selection, sharp experts or none."""
     for names in (["X"], ["Y", "Y"], ["N"]):
         chooser = worlds.chooser_of(plan, seeded(0))
-        first, law = (of(worlds.step_beside(worlds.PUBLIC, names)) for of in (chooser.law_of_first, chooser.law))
-        if first is None or not np.array_equal(first, law):
+        first = chooser.law_of_first(worlds.step_beside(worlds.PUBLIC, names))
+        if first is None or not np.array_equal(first, chooser.law(worlds.step_beside(worlds.PUBLIC, names))):
             return False
     return True

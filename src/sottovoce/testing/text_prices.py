@@ -54,17 +54,18 @@ def price_of_drawn_texts(plan: DecodingPlan, subject: str, world: str, *, texts:
         for seed in range(texts):
             chooser, tape = _drawn(plan, subject, world, names, seed)
             events = [d.mechanism.event for d in tape.draws if _values(d.aggregate) not in without]
-            rho = sum(cost_of(event).rho for event in [*events, *(other.event for other in tape.others)])
-            steps = f"{len(events) + len(tape.others)} draws of a text of {chooser.length} tokens"
-            charged, spent = cost_of(plan.event).rho / plan.setting.texts, cost_of(chooser.spent).rho
-            if rho > charged * (1 + SLACK):
-                problem = f"{steps} cost {rho:.6g} in rho, and its event {plan.event} pays {charged:.6g} for each text"
+            events += [other.event for other in tape.others]
+            cost = sum(cost_of(event).rho for event in events)
+            charged, stated = cost_of(plan.event).rho / plan.setting.texts, cost_of(chooser.spent).rho
+            drew = f"{len(events)} draws of a text of {chooser.length} tokens cost {cost:.6g} in rho"
+            if cost > charged * (1 + SLACK):
+                problem = f"{drew}, and its event {plan.event} pays {charged:.6g} for each text"
                 raise ContractError("price", subject, problem, world)
-            if rho > spent * (1 + SLACK):
-                problem = f"{steps} cost {rho:.6g} in rho, and it says that it spent {spent:.6g}: more is given back"
+            if cost > stated * (1 + SLACK):
+                problem = f"{drew}, and it says that it spent {stated:.6g}: more is given back"
                 raise ContractError("price", subject, problem, world)
-            if spent > charged * (1 + SLACK):
-                problem = f"it says that a text spent {spent:.6g} in rho, and {charged:.6g} is charged for it"
+            if stated > charged * (1 + SLACK):
+                problem = f"it says that a text spent {stated:.6g} in rho, and {charged:.6g} is charged for it"
                 raise ContractError("price", subject, problem, world)
             compared += 1
     return compared
