@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 _FOLDER = "tests/synthesis/test_checkpoint.py::"
+_CHOICE = "tests/cli/test_answer.py::"
 _FITS = "tests/fitting/test_crashes.py::"
 _ANSWERS = "tests/answering/test_runs.py::"
 _ROWS = "tests/synthesis/test_attacks.py::"
@@ -148,7 +149,7 @@ MUTANTS = [
         "too-long-a-name-found-out-late",
         "a run of answers is paid for under a name that what goes beside them cannot be written under",
         "cli/answers.py",
-        "        require_name(self._header)\n",
+        "    require_name(header)\n",
         "",
         (_ANSWERS + "test_a_name_that_is_too_long_for_what_goes_beside_it_is_refused_before_the_charge",),
     ),
@@ -191,7 +192,7 @@ MUTANTS = [
         "kept-and-not-placed",
         "a run whose output is kept whole asks for its draw again, and is lost where that is damaged",
         "files/checkpoint.py",
-        "        if self._is_kept:\n",
+        "        if self.is_kept:\n",
         "        if False:\n",
         (_FITS + "test_a_fit_that_was_kept_whole_is_placed_whatever_became_of_its_draw",),
     ),
@@ -212,6 +213,25 @@ MUTANTS = [
         (
             _ANSWERS + "test_what_a_folder_holds_whole_leaves_also_where_a_copy_of_it_was_charged_for_more",
             _ROWS + "test_a_round_that_is_whole_leaves_also_where_a_copy_of_the_folder_was_charged_for_more",
+        ),
+    ),
+    Mutant(
+        "names-of-one-output-are-two-outputs",
+        "finished answers that have both names are refused, and paid again under another name",
+        "cli/outputs.py",
+        "            refuse_protected(file, read, ledgers, before)\n        before += written\n",
+        "            refuse_protected(file, read, ledgers, before)\n            before.append(file)\n",
+        ("tests/cli/test_formats.py::test_answers_that_have_both_names_are_finished",),
+    ),
+    Mutant(
+        "a-choice-is-paid-before-its-answers-place-is-looked-at",
+        "a choice is charged, and its answers are refused by what was in their way before",
+        "cli/answer.py",
+        "        require_note_place(out)\n        if not resume:\n            require_no_run(out)\n",
+        "",
+        (
+            _CHOICE + "test_what_is_in_the_way_of_free_answers_is_found_before_a_choice_is_paid",
+            _CHOICE + "test_a_choice_is_not_paid_beside_an_interrupted_run_of_answers",
         ),
     ),
     Mutant(
