@@ -57,6 +57,10 @@ class InputError(SottoError):
     """Something the caller gave is not usable."""
 
 
+class LostDrawError(InputError):
+    """What a charge was drawn for is not whole on the disk, and it covers no second draw."""
+
+
 class RecordError(InputError):
     """A row cannot be used.
 

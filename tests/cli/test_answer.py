@@ -14,9 +14,10 @@ from hunting import hunt_files, marker, search
 from sottovoce.cli import run
 from sottovoce.errors import ModelError
 from sottovoce.experts.written import request_of
+from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.models.fake import FakeWriter, nearest_output
-from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.privacy.ledger.ledger import Account, Ledger
 from sottovoce.tasks import load_answer_task
 
 ROW_KEYS = ["id", "value", "method", "epsilon", "delta", "adjacency", "release_id"]
@@ -237,10 +238,28 @@ def test_a_choice_is_not_paid_beside_an_interrupted_run_of_answers(desk, monkeyp
     given = {"method": "choice", "shots": None, "option": None, "out": "answers.jsonl"}
     for flags, words in (
         ([], "answers.jsonl.partial holds an interrupted run, which may be paid for"),
-        (["--resume"], "answers.jsonl.partial holds answers after the examples in answers.jsonl.sotto, which is not"),
+        (["--resume"], "answers.jsonl.partial is there, and answers.jsonl.sotto is not"),
     ):
         code, _, err = desk.run(*flags, **given)
         assert (code, words in err, len(desk.entries())) == (2, True, charged), err
+
+
+def test_a_resumed_choice_is_not_paid_before_its_answers_place_is_looked_at(desk, monkeypatch):
+    given = {"method": "choice", "shots": None, "option": None, "out": "answers.jsonl"}
+
+    def stops(*arguments, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(Account, "reserve", stops)
+        stopped.setattr(Checkpoint, "abandon", lambda checkpoint: checkpoint.close())
+        assert desk.run(**given)[0] == 130
+    (desk.folder / "answers.jsonl").write_text("mine")
+    code, _, err = desk.run("--resume", **given)
+    assert (code, "answers.jsonl is there, and answers.jsonl.sotto is not" in err, desk.entries()) == (2, True, []), err
+    (desk.folder / "answers.jsonl").unlink()
+    assert desk.run("--resume", **given)[0] == 0
+    assert len(desk.entries()) == 1
 
 
 def test_a_choice_without_a_file_of_answers_is_resumed_by_its_own_file(desk, monkeypatch):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.cli import run
-from sottovoce.cli.answers import AnswerSink, Run
+from sottovoce.cli.answers import AnswerSink, Run, begun_with
 from sottovoce.errors import InputError
 from sottovoce.files import partial as partial_file
 from sottovoce.models.fake import FakeScorer, one_shot
@@ -339,16 +339,39 @@ def test_a_run_that_stopped_as_it_named_the_whole_file_is_finished(tmp_path):
     assert not (tmp_path / "a.jsonl.partial").exists()
 
 
-def test_a_run_that_stopped_before_it_noted_what_it_is_takes_the_place_of_the_one_before(tmp_path):
+def test_an_empty_file_is_resumed_by_its_own_command_alone(tmp_path):
+    (tmp_path / "a.jsonl.partial").touch()
+    sink(tmp_path / "a.jsonl", resume=True)._close()  # stopped in its first batch, which may be charged
+    other = dataclasses.replace(RUN, public={**RUN.public, "epsilon": 0.7})
+    with pytest.raises(InputError, match=r"has epsilon .* a\.jsonl\.partial holds no answers and may be removed"):
+        sink(tmp_path / "a.jsonl", run=other, resume=True)
+
+
+def test_a_note_whose_answers_are_gone_says_nothing_of_the_next_run(tmp_path):
     out = tmp_path / "a.jsonl"
     with sink(out) as first:
         first.add([{"id": "a"}, {"id": "b"}])
+    assert begun_with(out) == RUN.public
     out.rename(tmp_path / "moved.jsonl")
-    (tmp_path / "a.jsonl.partial").touch()
-    other = dataclasses.replace(RUN, public={**RUN.public, "epsilon": 0.7})
-    with sink(out, run=other, resume=True) as second:
-        second.add([{"id": "a"}, {"id": "b"}])
-    assert sink(out, run=other, resume=True).finished
+    assert begun_with(out) is None
+
+
+def test_a_second_name_that_cannot_be_removed_is_told(tmp_path, monkeypatch, capfd):
+    out, unlink = tmp_path / "a.csv", Path.unlink
+
+    def held(path, **given):
+        if path.suffix == ".partial":
+            raise PermissionError(13, "Permission denied")
+        unlink(path, **given)
+
+    with monkeypatch.context() as kept:
+        kept.setattr(Path, "unlink", held)
+        with sink(out) as first:
+            first.add([{"id": "a"}, {"id": "b"}])
+        assert f"{out}.partial holds the same answers and cannot be removed" in capfd.readouterr().err
+        assert sink(out, resume=True).finished
+    assert sink(out, resume=True).finished
+    assert not (tmp_path / "a.csv.partial").exists()
 
 
 def test_two_processes_do_not_write_one_run(tmp_path):

@@ -49,7 +49,7 @@ POINTS = {
     "its note is committed": lambda: OnTransaction("committed", 4),
     "the second is noted, not handed over": lambda: Fuse(Account, "mark_released", after=True, count=2),
     "before the certificate": lambda: Fuse(Synthesizer, "certificate", after=False),
-    "before the rows are whole": lambda: Fuse(Checkpoint, "finish", after=False),
+    "before the rows are whole": lambda: Fuse(Checkpoint, "_write", after=False),
     "the rows are whole, the folder is there": lambda: Fuse(RunFolder, "end", after=False),
 }
 

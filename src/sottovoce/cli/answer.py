@@ -323,12 +323,11 @@ class _Command:
             say_price(fitting, as_json=self.given["as_json"])
             return None
         assert place is not None
-        if resume and out is not None and not os.path.lexists(folder_of(place)):
-            for left in filter(os.path.lexists, (out, folder_of(out))):
-                raise InputError(
-                    f"{left} holds answers after the examples in {place}, which is not there. Restore that file and "
-                    "pass --resume. Nothing was charged."
-                )
+        for left in filter(os.path.lexists, (out, folder_of(out)) if out is not None else ()):
+            raise InputError(
+                f"{left} is there, and {place} is not. If it holds answers after those examples, restore {place.name} "
+                "and pass --resume; if not, name another --out. Nothing more was charged."
+            )
         setting = fitting.plan.setting
         self._require_answers(questions, fitting.plan.fitter.most_texts(setting) // setting.labels)
         fitted, _ = run(fitting, self.setup, place, resume=resume)

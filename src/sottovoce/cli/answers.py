@@ -114,6 +114,8 @@ def refuse_taken(out: str | os.PathLike[str]) -> None:
 def begun_with(out: str | os.PathLike[str]) -> Mapping[str, Any] | None:
     """The public words of the run that left answers there; ``None`` where none can be read."""
     path = target(out)
+    if not any(os.path.lexists(file) for file in (path, path.with_name(path.name + PARTIAL))):
+        return None  # a note whose answers are gone
     run = _read_run(path.with_name(path.name + RUN))
     return run["public"] if run else None
 
@@ -272,9 +274,14 @@ class AnswerSink:
 
     def _resume(self, file: PartialFile, now: str) -> None:
         content = file.read()
-        if not content:  # nothing that could be of another run: a note of one is that of answers which are gone
-            write_new(self._header, now, replaces=_is_run)
-        _require_same(self._header, now, self._partial)
+        if not content and not self._header.exists():  # stopped before anything was charged
+            write_new(self._header, now)
+        try:
+            _require_same(self._header, now, self._partial)
+        except InputError as error:
+            if content:
+                raise
+            raise InputError(f"{error} {self._partial.name} holds no answers and may be removed.") from None
         rows, torn = self._whole_rows(content, self._partial)
         following = self._ids[len(rows) : len(rows) + 1]
         if torn and not any(is_torn(torn, json_text({"id": row_id})[:-1]) for row_id in following):
@@ -324,6 +331,8 @@ class AnswerSink:
             if file.is_at(self._partial):
                 self._say_kept()
             raise
+        if file.is_at(self._partial):
+            say(f"{self._partial} holds the same answers and cannot be removed. Remove it.")
 
     def _finish(self, file: PartialFile) -> None:
         try:

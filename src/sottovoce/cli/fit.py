@@ -112,6 +112,7 @@ def _chooser(setup: o.Setup) -> Fitter:
 
 def run(fitting: Fitting, setup: o.Setup, out: Path, *, resume: bool) -> tuple[Fitted, float]:
     """Makes a fit and writes its file; what it left, and the seconds it took."""
+    from sottovoce.errors import LostDrawError
     from sottovoce.files.checkpoint import beside_finished
     from sottovoce.fitting.fit import begun, finished
 
@@ -131,6 +132,8 @@ def run(fitting: Fitting, setup: o.Setup, out: Path, *, resume: bool) -> tuple[F
             if is_kept:
                 say(f"{out} was drawn whole before, and is in its place now. Nothing was charged.")
             return fitted, time.perf_counter() - started
+        except LostDrawError:
+            raise  # it says itself what leads on
         except BaseException:
             lost = "If it was being drawn and is not whole on the disk, that draw is lost, and a new run is charged."
             if told := checkpoint.stopped(charged=fitting.was_charged(checkpoint.run_state), lost=lost):

@@ -219,26 +219,23 @@ class Checkpoint:
         if self._run.is_over:
             told = [f"{self.out} is whole, and the run is over: nothing is left to resume."]
             return " ".join([*told, *map(_as_private, ended_beside(self.out))])
-        if not charged and not self.is_finished:
-            if self._resumed:
-                return f"The run is kept in {self.folder}; repeat the command with --resume to go on."
+        if not charged and not self.is_finished and not self._resumed:
             self.abandon()
             return ""
         if not self._run.has_name():
             if _has_noted(self._run, _OUT, self.out):
                 return ""  # the output is in its place, and the error says what became of the folder
+            paid = "The run is charged, and its" if charged else "The run's"
             return (
-                f"The run is charged, and its folder {self.folder} was moved or removed while it was under way. If it "
-                "was moved, what was drawn is in it: move it back, once that name is free, and repeat the command "
-                f"with --resume to go on. {lost}"
+                f"{paid} folder {self.folder} was moved or removed while it was under way. If it was moved, what was "
+                "drawn is in it: move it back, once that name is free, and repeat the command with --resume to go on. "
+                f"{lost}"
             )
         if self._is_placed:
             return f"{self.out} is whole, and --resume charges nothing and removes what is left of its run."
-        paid = "charged and " * charged
-        if self.is_finished and not self.is_kept:
-            return f"The run is {paid}kept in {self.folder}."  # the error says what may lead on
         if self.is_finished:
             lost = "All of it was drawn, and nothing is charged again."
+        paid = "charged and " * charged
         return f"The run is {paid}kept in {self.folder}; repeat the command with --resume to go on. {lost}"
 
     def make_room(self, size: int, last: int = 0) -> None:

@@ -114,7 +114,10 @@ class PartialFile:
         """Removes it while it is locked, and says whether it did: another file of its name stays."""
         if not self.is_at(self.path):
             return False
-        self.path.unlink()
+        try:
+            self.path.unlink()
+        except OSError:
+            return False
         return True
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from sottovoce.data.bundled import pool_vectors, public_pool
-from sottovoce.errors import InputError, LedgerMismatchError, ModelError, ParameterError, SottoError
+from sottovoce.errors import InputError, LedgerMismatchError, LostDrawError, ModelError, ParameterError, SottoError
 from sottovoce.experts.blocks import BlockReader
 from sottovoce.experts.encoded import EncodedRecords, Engine
 from sottovoce.experts.ensemble import Ensemble
@@ -388,7 +388,7 @@ class Fitting:
         digest = hashlib.sha256(content).hexdigest()
         whole = hmac.compare_digest(seal, self._seal(run_state, content))
         if not whole or (standing.left and (standing.content or "").partition(" ")[0] != digest):
-            raise InputError(
+            raise LostDrawError(
                 "The run was stopped while it was drawn, and what was drawn is not whole on the disk. Its charge "
                 "covers that draw and no other. Move its folder away and fit again, which is charged again. Nothing "
                 "more was charged."
