@@ -73,9 +73,9 @@ def not_normal(noise: Sequence[FloatArray]) -> str:
     if min(chi2.cdf(square, len(flat)), chi2.sf(square, len(flat))) < level:
         return f"{len(flat)} numbers of noise have a mean square of {square / len(flat):.4g} times the stated variance"
     for what, one, other in (("neighbouring numbers", flat[1:], flat[:-1]), *_repeats(noise)):
-        agree = int((one * other > 0).sum())
-        if 2 * min(binom.cdf(agree, len(one), 0.5), binom.sf(agree - 1, len(one), 0.5)) < level:
-            return f"the noise of {what} has the same sign {agree} times of {len(one)}"
+        agree, signed = int((one * other > 0).sum()), int((one * other != 0).sum())  # whole numbers of noise can be 0
+        if 2 * min(binom.cdf(agree, signed, 0.5), binom.sf(agree - 1, signed, 0.5)) < level:
+            return f"the noise of {what} has the same sign {agree} times of {signed}"
     return ""
 
 
