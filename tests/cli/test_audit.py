@@ -11,6 +11,8 @@ import pytest
 
 from sottovoce import __version__
 from sottovoce.cli import run
+from sottovoce.errors import InputError
+from sottovoce.files import outputs
 from sottovoce.models.backends.embedded import Embedded
 from sottovoce.models.fake import FakeScorer
 
@@ -52,6 +54,27 @@ def test_a_method_without_noise_ends_with_1(desk):
     words = (*FAKE, "--method", "full-context", "--records", "1", "--runs", "200", "--canary", "hex")
     code, out, _ = desk("canary", *words)
     assert (code, "full-context: violation found" in out) == (1, True)
+
+
+def test_a_verdict_is_told_where_one_of_its_files_cannot_be_written(desk, monkeypatch):
+    write = outputs.write_new
+
+    def full(file, text, **given):
+        if file.suffix == ".html":
+            raise InputError(f"{file} cannot be written (No space left on device).")
+        write(file, text, **given)
+
+    monkeypatch.setattr(outputs, "write_new", full)
+    files = ("--report", "a.html", "--junit", "a.xml")
+    for words, wanted in (
+        (("--epsilon", "1"), (2, "no violation found")),
+        (("--method", "full-context", "--records", "1", "--runs", "200"), (1, "full-context: violation found")),
+    ):
+        code, out, err = desk("canary", *FAKE, *QUICK, *words, *files)
+        assert (code, wanted[1] in out) == (wanted[0], True), err
+        assert "a.html cannot be written (No space left on device). The verdict above is whole" in err
+        assert ("<failure" in (desk.folder / "a.xml").read_text()) is (code == 1)
+        assert not (desk.folder / "a.html").exists()
 
 
 def test_an_audit_that_cannot_run_ends_with_2_and_says_so_in_its_outputs(desk, monkeypatch):

@@ -93,8 +93,8 @@ def test_an_interrupted_run_is_not_overwritten_and_nothing_is_not_resumed(tmp_pa
 def test_of_a_resumed_run_that_was_not_charged_its_folder_is_named(tmp_path):
     begun(tmp_path).close()
     again = resumed(tmp_path)
-    told = again.stopped(charged=False, lost="")
-    assert told == f"The run is kept in {again.folder}; repeat the command with --resume to go on. "
+    told = again.stopped(charged=False, lost="A round is charged again.")
+    assert told == f"The run is kept in {again.folder}; repeat the command with --resume to go on."
     assert again.folder.exists()
     again.folder.rename(tmp_path / "elsewhere")
     assert again.stopped(charged=False, lost="").startswith(f"The run's folder {again.folder} was moved or removed")

@@ -18,7 +18,7 @@ from sottovoce.cli.console import left_in_words, load_writer, progress, put, say
 from sottovoce.cli.flags import flag_of_name, is_typed, running
 from sottovoce.cli.foresight import say_answering
 from sottovoce.cli.outputs import NewFile
-from sottovoce.errors import GIVEN, InputError, ParameterError
+from sottovoce.errors import GIVEN, InputError, LostDrawError, ParameterError
 from sottovoce.files.checkpoint import (
     Checkpoint,
     Output,
@@ -592,6 +592,8 @@ def _to_file(
         rows = checkpoint.carry_out(
             lambda: _drawn(run, ids, command, checkpoint, resume=resume, redraw=redraw), finished.note
         )
+    except LostDrawError:
+        raise  # it says itself what leads on
     except BaseException:
         charged = run.answers.charges and run.was_charged(checkpoint.run_state)
         if told := checkpoint.stopped(charged=charged, lost="An answer that was being drawn is then charged again."):

@@ -254,7 +254,8 @@ class AnswerSink:
                 f"{self._path.name} is there beside {self._partial.name}, which holds paid answers. Move one of "
                 "them away. Nothing was charged."
             )
-        file.remove()
+        if not file.remove() and file.is_at(self._partial):
+            self._say_twice()
         file.close()
         self._file = None
 
@@ -322,6 +323,9 @@ class AnswerSink:
     def _say_kept(self) -> None:
         say(f"Paid answers are in {self._partial}; run again with --resume to continue.")
 
+    def _say_twice(self) -> None:
+        say(f"{self._partial} holds the same answers and cannot be removed. Remove it.")
+
     def _finish_or_say(self, file: PartialFile) -> None:
         try:
             self._finish(file)
@@ -332,7 +336,7 @@ class AnswerSink:
                 self._say_kept()
             raise
         if file.is_at(self._partial):
-            say(f"{self._partial} holds the same answers and cannot be removed. Remove it.")
+            self._say_twice()
 
     def _finish(self, file: PartialFile) -> None:
         try:

@@ -786,18 +786,26 @@ def _files(given: dict[str, Any]) -> list[tuple[Path, Callable[[Path], bool], Ca
 
 
 def _hand_over(report: Report, given: dict[str, Any]) -> int:
-    """Writes what was asked for, prints the rest, and returns the exit code."""
+    """Prints the verdict, writes what was asked for, and returns the exit code: 2 where a file cannot be written and
+    the verdict has none of its own.
+    """
+    from sottovoce.errors import InputError
     from sottovoce.files.outputs import write_new
 
-    for file, replaces, text in _files(given):
-        write_new(file, text(report), replaces=replaces)
     if given["as_json"]:
         put(report.as_dict())
     else:
         _show(report)
-    if given["report"] is not None:
-        say(f"Written: {given['report']}")
-    return report.verdict.exit_code
+    code = report.verdict.exit_code
+    for file, replaces, text in _files(given):  # a verdict of hours is not lost with one of them
+        try:
+            write_new(file, text(report), replaces=replaces)
+        except InputError as error:
+            say(f"{error} The verdict above is whole, and is not in that file.")
+            code = code or 2
+        else:
+            say(f"Written: {file}")
+    return code
 
 
 def _show(report: Report) -> None:

@@ -278,6 +278,7 @@ def _writer(
 
 
 def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool, redraw: bool, as_json: bool) -> None:
+    from sottovoce.errors import LostDrawError
     from sottovoce.files.checkpoint import Checkpoint, beside_finished
     from sottovoce.synthesis.synthesizer import finished
 
@@ -294,6 +295,8 @@ def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool
     checkpoint = Checkpoint(out, writer.terms, writer.new_run_state(), resume=resume, endings=endings)
     try:
         made = checkpoint.carry_out(lambda: _drawn(writer, checkpoint, redraw=redraw))
+    except LostDrawError:
+        raise  # it says itself what leads on
     except BaseException:
         lost = "A round that was being drawn is then charged again."
         if told := checkpoint.stopped(charged=writer.was_charged(checkpoint.run_state), lost=lost):

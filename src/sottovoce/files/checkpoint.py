@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, final
 
-from sottovoce.errors import InputError
+from sottovoce.errors import InputError, LostDrawError
 from sottovoce.files.run_folder import HEADER, RunFolder, ended_beside, no_run
 from sottovoce.files.tables import ENDINGS, encoded, require_ending
 
@@ -158,13 +158,13 @@ class Checkpoint:
             ``False`` where the run has not noted its output yet, and it may be drawn.
 
         Raises:
-            InputError: The output that was noted holds it, and the user did not say so. Nothing was charged.
+            LostDrawError: The output that was noted holds it, and the user did not say so. Nothing was charged.
         """
         noted = self._noted
         if _OUT not in noted.hashes:
             return False
         if not said and number not in noted.left_out:
-            raise InputError(
+            raise LostDrawError(
                 f"{what} {number} is in the output that this run noted, and is missing from {self.folder} or was "
                 "changed in it. It is paid and is not drawn again: restore it from a copy of the folder, or pass "
                 "--without-lost, which leaves it out. Nothing more was charged."
@@ -222,21 +222,22 @@ class Checkpoint:
         if not charged and not self.is_finished and not self._resumed:
             self.abandon()
             return ""
+        lost = f" {lost}" if charged else ""
         if not self._run.has_name():
             if _has_noted(self._run, _OUT, self.out):
                 return ""  # the output is in its place, and the error says what became of the folder
             paid = "The run is charged, and its" if charged else "The run's"
             return (
                 f"{paid} folder {self.folder} was moved or removed while it was under way. If it was moved, what was "
-                "drawn is in it: move it back, once that name is free, and repeat the command with --resume to go on. "
+                "drawn is in it: move it back, once that name is free, and repeat the command with --resume to go on."
                 f"{lost}"
             )
         if self._is_placed:
             return f"{self.out} is whole, and --resume charges nothing and removes what is left of its run."
         if self.is_finished:
-            lost = "All of it was drawn, and nothing is charged again."
+            lost = " All of it was drawn, and nothing is charged again."
         paid = "charged and " * charged
-        return f"The run is {paid}kept in {self.folder}; repeat the command with --resume to go on. {lost}"
+        return f"The run is {paid}kept in {self.folder}; repeat the command with --resume to go on.{lost}"
 
     def make_room(self, size: int, last: int = 0) -> None:
         """Takes up so many bytes of the disk, which the next ``save`` gives back for the round that it writes.

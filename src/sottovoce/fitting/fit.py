@@ -388,9 +388,10 @@ class Fitting:
         digest = hashlib.sha256(content).hexdigest()
         whole = hmac.compare_digest(seal, self._seal(run_state, content))
         if not whole or (standing.left and (standing.content or "").partition(" ")[0] != digest):
+            folder = checkpoint.folder if checkpoint else "its folder"
             raise LostDrawError(
                 "The run was stopped while it was drawn, and what was drawn is not whole on the disk. Its charge "
-                "covers that draw and no other. Move its folder away and fit again, which is charged again. Nothing "
+                f"covers that draw and no other. Move {folder} away and begin anew, which is charged again. Nothing "
                 "more was charged."
             )
         fitted = Fitted.from_bytes(content, checkpoint.out.name if checkpoint else "")

@@ -25,6 +25,7 @@ from sottovoce.deprecated import old_arguments, renamed
 from sottovoce.errors import (
     BudgetExhaustedError,
     InputError,
+    LostDrawError,
     ModelError,
     ParameterError,
     SottoError,
@@ -488,7 +489,7 @@ class Synthesizer:
     def _leave_out(self, checkpoint: Checkpoint, number: int, *, redraw: bool) -> None:
         """Refuses to go on without a round that was released and is not in the folder, unless it was said to."""
         if redraw:
-            raise InputError(
+            raise LostDrawError(
                 f"Round {number} was released, and is missing from {checkpoint.folder} or was changed in it. It is "
                 "paid and is not drawn again: restore it from a copy of the folder, or pass --without-lost, which "
                 "leaves it out. Nothing more was charged."

@@ -308,13 +308,16 @@ def test_a_sweep_over_prices_or_clips_never_calls_the_model_twice(tmp_path, mode
     first = Result.read(run(experiment, chosen, **places))
     calls = model.calls
     assert first.scores["asked"] == calls > 0
-    second = Result.read(run(experiment, replace(chosen, **other), **places))
+    with pytest.raises(InputError, match="is a result with other settings"):
+        run(experiment, replace(chosen, **other), **places)
+    second = Result.read(run(experiment, replace(chosen, **other), **places, restart=True))
     assert model.calls == calls
     assert second.scores["asked"] == 0
     assert second.scores["found"] > 0
     assert {cell.key for cell in first.cells} != {cell.key for cell in second.cells}
     # Kept scores give the figures of a model that is asked afresh.
-    fresh = Result.read(run(experiment, replace(chosen, **other), **{**places, "cache": tmp_path / "other"}))
+    elsewhere = {**places, "cache": tmp_path / "other"}
+    fresh = Result.read(run(experiment, replace(chosen, **other), **elsewhere))
     assert model.calls == 2 * calls
     assert [(c.key, c.values) for c in fresh.cells] == [(c.key, c.values) for c in second.cells]
 
@@ -324,6 +327,7 @@ def test_pairs_asked_and_found_are_counted_over_all_runs(tmp_path, model):
         run_in(tmp_path, Trial(breaks_at=2))
     # 4 of 6 pieces are left, 8 pairs each; a run with more questions knows the first four of every piece.
     assert Result.read(run_in(tmp_path, Trial())).scores == {"asked": 48, "found": 0}
+    (tmp_path / "results" / "trial-fake.json").unlink()
     more = Result.read(run_in(tmp_path, Trial(), replace(SETTINGS, queries=6)))
     assert more.scores == {"asked": 24, "found": 48}
     assert model.calls == 72

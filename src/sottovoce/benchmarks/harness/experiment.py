@@ -210,7 +210,7 @@ class Result:
         extra = ",\n".join(f"{json.dumps(name)}: {_by_lines(value)}" for name, value in self.extra.items())
         text = f'{head},\n "cells": {_by_lines(short)},\n "extra": {{{extra}}}\n}}'
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_new(file, text + "\n", replaces=lambda old: replaceable(old, self.experiment))
+        write_new(file, text + "\n", replaces=lambda old: is_result_of(old, self.experiment))
 
     @staticmethod
     def read(file: Path) -> Result:
@@ -236,12 +236,13 @@ class Result:
             raise InputError(f"{file.name} is not a result of 'sotto bench run'.") from None
 
 
-def replaceable(file: Path, experiment: str) -> bool:
-    """Whether a file is an earlier result of this experiment, which a later one replaces: scores are kept, and free."""
+def is_result_of(file: Path, experiment: str, settings: Settings | None = None) -> bool:
+    """Whether a file is an earlier result of this experiment; with these settings, where some are named."""
     try:
-        return Result.read(file).experiment == experiment
+        result = Result.read(file)
     except InputError:
         return False
+    return result.experiment == experiment and settings in (None, result.settings)
 
 
 def _short(key: Key) -> dict[str, Any]:

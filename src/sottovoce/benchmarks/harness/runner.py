@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from sottovoce.benchmarks.harness.checkpoint import CHECKPOINT, installed_checkpoint
 from sottovoce.benchmarks.harness.datasets import DATASETS, default_data
-from sottovoce.benchmarks.harness.experiment import Bench, Cell, Experiment, Key, Piece, Result, Settings, replaceable
+from sottovoce.benchmarks.harness.experiment import Bench, Cell, Experiment, Key, Piece, Result, Settings, is_result_of
 from sottovoce.benchmarks.harness.hardware import describe
 from sottovoce.benchmarks.harness.parallel import Done, measured, run_in_parallel
 from sottovoce.benchmarks.harness.score_cache import ScoreCache, StoredScorer
 from sottovoce.errors import InputError, ParameterError
-from sottovoce.files.outputs import refuse_existing
+from sottovoce.files.outputs import refuse_existing, refuse_protected
 from sottovoce.files.partial import PartialFile, is_torn, rows_of
 from sottovoce.models.base import LabelScorer
 from sottovoce.models.registry import load_scorer
@@ -119,7 +119,7 @@ def run(
         results: Folder of the result file.
         cache: Folder of the kept model scores.
         data: Folder of the benchmark rows.
-        restart: Throw away what an interrupted run left.
+        restart: Throw away what an interrupted run left, and replace a result with other settings.
         jobs: Processes that measure pieces side by side.
 
     Returns:
@@ -130,7 +130,13 @@ def run(
     """
     Number(1, MOST_JOBS, whole=True, strict=True).read("jobs", jobs)
     file = results / f"{experiment.name}{_suffix(settings.model)}{_suffix(settings.writer or 'embedded')}.json"
-    refuse_existing(file, lambda old: replaceable(old, experiment.name))
+    refuse_protected(file)
+    refuse_existing(file, lambda old: is_result_of(old, experiment.name))
+    if not restart and file.exists() and not is_result_of(file, experiment.name, settings):
+        raise InputError(
+            f"{file} is a result with other settings. Name another folder (--results), move it away, or pass "
+            "--restart, which replaces it."
+        )
     pieces = experiment.pieces(settings)
     with (
         closing(ScoreCache(cache / "scores.db")) as store,
@@ -222,7 +228,8 @@ class _Diary:
 
     def remove(self) -> None:
         """Throws away what is in the result file by now."""
-        self._partial.remove()
+        if not self._partial.remove() and self._partial.is_at(self.file):
+            say(f"{self.file} cannot be removed, and is in the result. Remove it.")
 
     def close(self) -> None:
         """Lets another process go on with the run."""
@@ -301,7 +308,8 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     parser.add_argument("--cache", type=Path, help="folder of kept model scores [your data folder]")
     parser.add_argument("--jobs", type=int, default=1, help="processes that measure side by side")
     parser.add_argument("--quick", action="store_true", help="a small grid, where the experiment has one")
-    parser.add_argument("--restart", action="store_true", help="throw away what an interrupted run left")
+    again = "throw away what an interrupted run left, and replace a result with other settings"
+    parser.add_argument("--restart", action="store_true", help=again)
     return parser
 
 
