@@ -134,6 +134,22 @@ MUTANTS = [
         (PRICED,),
     ),
     Mutant(
+        "releases-taken-for-experts",
+        "the contract counts a draw from numbers that were released, and refuses a decoder that does nothing wrong",
+        "testing/text_prices.py",
+        "                draws = _private(plan, subject, world, text, seed, tape)\n",
+        "",
+        (PRICED,),
+    ),
+    Mutant(
+        "experts-taken-for-releases",
+        "the contract takes every draw of a text for one from what was released",
+        "testing/text_prices.py",
+        "            if _seen(one) != _seen(other)\n",
+        "            if _kind(one) != _kind(other)\n",
+        (PRICED,),
+    ),
+    Mutant(
         "first-text-alone",
         "the contract looks at the first text of a round alone, that of the first label",
         "testing/text_worlds.py",
