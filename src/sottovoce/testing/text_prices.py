@@ -39,12 +39,18 @@ class Text(NamedTuple):
     allowed: Sequence[int] | None = range(worlds.TOKENS - 1)
 
 
-TEXTS: Final = (Text(("X", "X")), Text(("U", "U")))
-"""Texts that do not end before their plan does: by sharp experts, and by ones that say what the model alone does."""
+TEXTS: Final = (
+    Text(("X", "X")),
+    Text(("U", "U")),
+    Text(("X", "X"), allowed=None),
+    Text((worlds.ENDS, worlds.ENDS), worlds.PUBLIC_ROWS[0], None),
+)
+"""Two that do not end before their plan does, by sharp experts and by ones that say what the model alone does; and two
+that may end, the second by experts that want it at once."""
 OTHERS: Final = (("N", "N"), ("X", "X"), ("Y", "Y"))
 """Experts with which a text is written again."""
 SEEDS: Final = 4
-"""Short texts that are drawn of each: what follows tests between tokens differs from text to text."""
+"""Short texts that are drawn of each of the first two: what follows tests between tokens differs from text to text."""
 SLACK: Final = 1e-9
 """Rounding of figures in floating point, relative."""
 
@@ -56,7 +62,7 @@ def price_of_drawn_texts(plan: DecodingPlan, subject: str, world: str, *, texts:
         plan: What is charged.
         subject: The decoder with its options, for an error.
         world: The plan in words.
-        texts: Texts drawn of each of ``TEXTS``.
+        texts: Texts drawn of each of ``TEXTS``; half as many of those that may end.
 
     Returns:
         How many texts were compared; 0 where the charge is one point of a profile.
@@ -66,12 +72,12 @@ def price_of_drawn_texts(plan: DecodingPlan, subject: str, world: str, *, texts:
     """
     if not plan.decoder.refundable:  # the charge is amplified, and so is no sum of what is drawn
         return 0
-    compared = 0
+    compared, charged = 0, cost_of(plan.event).rho / plan.setting.texts
     for text in TEXTS:
-        for seed in range(texts):
+        for seed in range(texts if text.allowed else texts // 2):
             chooser, tape = _drawn(plan, subject, world, text, seed)
             with must_not_raise("price", subject, "what a text spent", world):
-                charged, stated = cost_of(plan.event).rho / plan.setting.texts, cost_of(chooser.spent).rho
+                stated = cost_of(chooser.spent).rho
             cost = _cost(tape, tape.draws)
             draws = tape.draws
             if cost > min(charged, stated) * (1 + SLACK):

@@ -436,6 +436,45 @@ class GivesAllBack(Own):
     sampler: ClassVar[type[TokenSampler]] = _SpendsNothing
 
 
+class _EndNotCounted(_OwnSampler):
+    kept = 0
+
+    def _draw(self, step, public):
+        token = super()._draw(step, public)
+        self.kept += token not in self._eos_tokens
+        return token
+
+    def _executed(self):
+        return [self.kept]
+
+
+@dataclass(frozen=True)
+class EndNotSpent(Own):
+    """Says that a text spent its tokens, and not the draw that ended it."""
+
+    sampler: ClassVar[type[TokenSampler]] = _EndNotCounted
+
+
+class _EndDrawnAgain(_OwnSampler):
+    def _draw(self, step, public):
+        rows, token = _rows_of(step), None
+        for _ in range(3):
+            token = super()._draw(_with_rows(step, rows.clone()), public)
+            if token not in self._eos_tokens:
+                break
+        return token
+
+    def law_of_first(self, step):
+        return None
+
+
+@dataclass(frozen=True)
+class RedrawsEnds(Own):
+    """Draws an end again, three times in all, and charges one draw. States no law."""
+
+    sampler: ClassVar[type[TokenSampler]] = _EndDrawnAgain
+
+
 @dataclass(frozen=True)
 class UncrossedTestsFree(Amin):
     """Says that a test that was not crossed was not executed."""

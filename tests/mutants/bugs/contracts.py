@@ -150,6 +150,14 @@ MUTANTS = [
         (PRICED,),
     ),
     Mutant(
+        "no-text-that-ends",
+        "the contract compares texts that cannot end before their plan does alone with what is charged and spent",
+        "testing/text_prices.py",
+        "    for text in TEXTS:\n",
+        "    for text in TEXTS[:2]:\n",
+        (PRICED,),
+    ),
+    Mutant(
         "first-text-alone",
         "the contract looks at the first text of a round alone, that of the first label",
         "testing/text_worlds.py",
