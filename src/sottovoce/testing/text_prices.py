@@ -62,7 +62,7 @@ def price_of_drawn_texts(plan: DecodingPlan, subject: str, world: str, *, texts:
         plan: What is charged.
         subject: The decoder with its options, for an error.
         world: The plan in words.
-        texts: Texts drawn of each of ``TEXTS``; half as many of those that may end.
+        texts: Texts drawn of each of ``TEXTS``; half as many, but one at least, of those that may end.
 
     Returns:
         How many texts were compared; 0 where the charge is one point of a profile.
@@ -74,7 +74,7 @@ def price_of_drawn_texts(plan: DecodingPlan, subject: str, world: str, *, texts:
         return 0
     compared, charged = 0, cost_of(plan.event).rho / plan.setting.texts
     for text in TEXTS:
-        for seed in range(texts if text.allowed else texts // 2):
+        for seed in range(texts if text.allowed else max(1, texts // 2)):
             chooser, tape = _drawn(plan, subject, world, text, seed)
             with must_not_raise("price", subject, "what a text spent", world):
                 stated = cost_of(chooser.spent).rho
