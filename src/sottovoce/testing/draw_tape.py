@@ -137,7 +137,7 @@ def running(tape: Tape) -> Iterator[None]:
     try:
         for cls, name, method in kept:
             setattr(cls, name, _through(tape, method))
-        ThresholdRun.above = wraps(above)(lambda run, query: tape.test(above, run, query))  # type: ignore[method-assign]
+        ThresholdRun.above = _answering(tape, above)  # type: ignore[method-assign]
         yield
     finally:
         for cls, name, method in kept:
@@ -159,6 +159,14 @@ def _through(tape: Tape, method: Callable[..., Any]) -> Callable[..., Any]:
             named = {name: tape.noise_for(part) for name, part in named.items()}
             return method(mechanism, aggregate, *map(tape.noise_for, given), **named)
         return tape.draw(method, mechanism, aggregate, *given, *named.values())
+
+    return noted
+
+
+def _answering(tape: Tape, above: Callable[..., bool]) -> Callable[..., bool]:
+    @wraps(above)
+    def noted(run: ThresholdRun, query: Counts) -> bool:
+        return tape.test(above, run, query)
 
     return noted
 
