@@ -18,6 +18,10 @@ from sottovoce.testing import ContractError
 from sottovoce.testing.text_prices import price_of_drawn_texts
 
 
+def name(decoder):
+    return type(decoder).__name__
+
+
 def compared(decoder, tokens=1, texts=1):
     order = SynthesisConfig(per_label=texts, tokens=tokens, experts=2)
     plan = plan_of(decoder, order, Price(2.0, 1e-3), Adjacency.REPLACE_ONE, "record", 2)
@@ -27,7 +31,12 @@ def compared(decoder, tokens=1, texts=1):
 @pytest.mark.parametrize("right", [decoders.Own(), PRISM(), Tang(), Amin(), Amin(private_tokens=1)], ids=repr)
 @pytest.mark.parametrize(("tokens", "texts"), [(1, 1), (4, 3)])
 def test_a_text_draws_what_is_charged(right, tokens, texts):
-    assert compared(right, tokens, texts) == 8
+    assert compared(right, tokens, texts) == 12
+
+
+@pytest.mark.parametrize("right", [decoders.NoisyRowThenToken(), decoders.NoisyRowBehindATest()], ids=name)
+def test_what_is_chosen_from_a_release_is_free(right):
+    assert compared(right, 3) == 12
 
 
 class Forgets(decoders.Own):
@@ -60,7 +69,10 @@ class OwnCoins(decoders.Own):
         (decoders.TwoTokensOfItsOwn(), 3, 1, "price", "3 draws of a text of 3 tokens cost"),
         (Forgets(), 2, 3, "price", "2 draws of a text of 2 tokens cost"),
         (decoders.GivesAllBack(), 1, 1, "price", "it says that it spent 0: more is given back"),
+        (decoders.EndNotSpent(), 20, 1, "price", "draws of a text of .* tokens cost .* it says that it spent"),
+        (decoders.RedrawsEnds(), 1, 1, "price", "[23] draws of a text of 1 tokens cost .* its event"),
         (decoders.UncrossedTestsFree(), 1, 1, "price", "it says that it spent 0: more is given back"),
+        (decoders.TwoNoisyRowsThenToken(), 2, 1, "price", "4 draws of a text of 2 tokens cost"),
         (SaysMore(), 2, 1, "price", "says that a text spent"),
         (OwnCoins(), 1, 1, "sampler", "another source of noise"),
     ],

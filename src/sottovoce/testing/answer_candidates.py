@@ -27,10 +27,8 @@ from sottovoce.testing.report import ContractError, Report, must_not_raise
 
 PRICE: Final = Price(8.0, 1e-6)
 QUERY: Final = {"question": "what of the card?"}
-EXAMPLES: Final = [
-    AnswerExample({"question": f"what of number {number}?"}, f"Ask desk {number}.") for number in range(ANSWERS + 4)
-]
-"""Public examples: more than the public experts of a session that names no number of them."""
+SEED: Final = 7
+"""Of a session and of the draw that it is compared with: a free method may draw at random."""
 
 
 def candidates(answerer: Answerer, subject: str, report: Report) -> None:
@@ -40,7 +38,8 @@ def candidates(answerer: Answerer, subject: str, report: Report) -> None:
         ContractError: It is not.
     """
     if answerer.least_candidates:
-        for number in (ANSWERS, max(2, answerer.least_candidates - 1)):
+        least = answerer.least_candidates - 1  # beside the answer without examples
+        for number in (max(ANSWERS, least), max(2, least)):
             _given(answerer, number, subject)
             report.kept("candidates", 1, "sessions that ask for every public answer that is compared")
         return
@@ -59,14 +58,14 @@ def _given(answerer: Answerer, number: int, subject: str) -> None:
         session = PrivateAnswers(
             records=None if free else PrivateRecords(rows, source="a world", synthetic=True),
             task=load_answer_task("question"),
-            public=EXAMPLES,
+            public=_examples(number),
             method=answerer,
             writer=writer,
             embedder=embedder,
             ledger=":memory:",
             shots=1,
             public_experts=number,
-            randomness=seeded(13),
+            randomness=seeded(SEED),
             allow_non_private=True,
         )
         side = session.public_side(QUERY)
@@ -79,7 +78,7 @@ def _given(answerer: Answerer, number: int, subject: str) -> None:
     if free:
         with must_not_raise("candidates", subject, "an answer", where):
             plan = session.plan(PRICE.epsilon, PRICE.delta, side)
-            outcome = answerer.draw(plan.setting, None, whole, seeded(7))
+            outcome = answerer.draw(plan.setting, None, whole, seeded(SEED))
             same = session.ask(QUERY, epsilon=PRICE.epsilon).value == answerer.finish(outcome, whole)
         if not same:
             raise ContractError("candidates", subject, "a session's answer is not the one of all public answers", where)
@@ -88,8 +87,14 @@ def _given(answerer: Answerer, number: int, subject: str) -> None:
 def _whole(number: int, embedder: FakeScorer | None) -> PublicSide:
     """The public side with an answer after each of so many groups."""
     task = load_answer_task("question")
-    pool = [task.shot(example) for example in EXAMPLES]
+    pool = [task.shot(example) for example in _examples(number)]
     return public_side(task, QUERY, write=_texts, pool=pool, answers=number, shots=1, embedder=embedder)
+
+
+def _examples(number: int) -> list[AnswerExample]:
+    """Public examples: more than so many experts need, and more than a session asks for that names no number."""
+    desks = range(max(ANSWERS, number) + 4)
+    return [AnswerExample({"question": f"what of number {desk}?"}, f"Ask desk {desk}.") for desk in desks]
 
 
 def _text(request: WritingRequest) -> str:
@@ -112,7 +117,7 @@ def _unseen(answerer: Answerer, relation: Relation, subject: str) -> bool:
         experts = relation.outputs(worlds.neighbourhoods(relation, worlds.MANY)[0][0], setting)
     made = []
     for count in (1, len(worlds.POOL)):
-        public, tape = worlds.public_side(count, Writing()), Tape(seeded(7))
+        public, tape = worlds.public_side(count, Writing()), Tape(seeded(SEED))
         with must_not_raise("candidates", subject, "its draw", f"{count} public answers"), running(tape):
             outcome = plan.answerer.draw(setting, experts, public, tape.randomness)
             sums = [draw.aggregate.values.tolist() for draw in tape.draws]

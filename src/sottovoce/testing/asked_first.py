@@ -6,9 +6,11 @@ comparisons of worlds in one order find private. So one world is asked before th
 after it beside another one that is nearly equal.
 
 Guarantee   What is kept of an earlier question and changes a law by more than a slack is found, wherever it is kept,
-            if it is kept by anything that is new here: the public row, its size, or a setting. What is kept for all
-            questions alike gives opposite worlds one law, and is found by that.
-Assumes     No two new inputs have a public threshold of the entry's own between them.
+            if it is kept by anything that is new here: the public row, its size, or a setting. An answer or a sum that
+            is kept for all questions alike gives opposite worlds one law, and is found by that.
+Assumes     No two new inputs have a public threshold of the entry's own between them. Nothing is kept for all questions
+            that leaves opposite worlds two laws: a clip, width or bound that was measured on the first records of the
+            process and stays in a module or class was kept before these questions, and is not found.
 """
 
 from __future__ import annotations

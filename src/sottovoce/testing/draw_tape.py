@@ -18,6 +18,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from sottovoce.mechanisms.above_threshold import ThresholdRun
 from sottovoce.mechanisms.base import Mechanism, registered
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.randomness import Randomness
@@ -61,6 +62,8 @@ class Tape:
     Args:
         randomness: That the fit is given.
         told: Says what every draw releases; ``None`` for real draws.
+        answered: What the first threshold tests answer; further ones are drawn.
+        noise: Source of what is drawn, so that other uses of ``randomness`` do not shift with it; by default the same.
 
     Attributes:
         draws: In order.
@@ -68,14 +71,24 @@ class Tape:
             mechanisms drew, and their bounds.
         rules: Rules of the sums that were asked for.
         others: Mechanisms that drew from something else than an aggregate, such as a run of threshold tests.
+        answers: Of threshold tests, in order.
     """
 
-    def __init__(self, randomness: Randomness, told: Teller | None = None) -> None:
+    def __init__(
+        self,
+        randomness: Randomness,
+        told: Teller | None = None,
+        *,
+        answered: Sequence[bool] = (),
+        noise: Randomness | None = None,
+    ) -> None:
         self.randomness, self._told, self._inside = randomness, told, False
+        self._answered, self._noise = answered, noise or randomness
         self.draws: list[Draw] = []
         self.trace: list[tuple[str, Any]] = []
         self.rules: list[Any] = []
         self.others: list[Any] = []
+        self.answers: list[bool] = []
 
     def asked(self, what: str, content: Any) -> None:
         """Notes that the private side was asked."""
@@ -95,25 +108,41 @@ class Tape:
         if outcome is NotImplemented:
             self._inside = True
             try:
-                outcome = real(mechanism, aggregate, *given)
+                outcome = real(mechanism, aggregate, *map(self.noise_for, given))
             finally:
                 self._inside = False
         self.draws.append(Draw(mechanism, aggregate, public, outcome))
         self.trace.append(("a draw", (fingerprint(mechanism), fingerprint(public), _bounds(aggregate))))
         return outcome
 
+    def noise_for(self, given: Any) -> Any:
+        """What a mechanism is handed in place of the entry's own source."""
+        return self._noise if given is self.randomness else given
+
+    def test(self, real: Callable[..., bool], run: ThresholdRun, query: Counts) -> bool:
+        """One answer of a threshold test, noted."""
+        if len(self.answers) < len(self._answered):
+            run.over = answer = self._answered[len(self.answers)]
+        else:
+            answer = real(run, query)
+        self.answers.append(answer)
+        return answer
+
 
 @contextmanager
 def running(tape: Tape) -> Iterator[None]:
     """Hands what the registered mechanisms release through a tape."""
     kept = [(cls, name, getattr(cls, name)) for cls, name in _releases()]
+    above = ThresholdRun.above
     try:
         for cls, name, method in kept:
             setattr(cls, name, _through(tape, method))
+        ThresholdRun.above = _answering(tape, above)  # type: ignore[method-assign]
         yield
     finally:
         for cls, name, method in kept:
             setattr(cls, name, method)
+        ThresholdRun.above = above  # type: ignore[method-assign]
 
 
 @cache
@@ -127,8 +156,17 @@ def _through(tape: Tape, method: Callable[..., Any]) -> Callable[..., Any]:
     def noted(mechanism: Any, aggregate: Any, *given: Any, **named: Any) -> Any:
         if not isinstance(aggregate, AGGREGATES):
             tape.others.append(mechanism)
-            return method(mechanism, aggregate, *given, **named)
+            named = {name: tape.noise_for(part) for name, part in named.items()}
+            return method(mechanism, aggregate, *map(tape.noise_for, given), **named)
         return tape.draw(method, mechanism, aggregate, *given, *named.values())
+
+    return noted
+
+
+def _answering(tape: Tape, above: Callable[..., bool]) -> Callable[..., bool]:
+    @wraps(above)
+    def noted(run: ThresholdRun, query: Counts) -> bool:
+        return tape.test(above, run, query)
 
     return noted
 

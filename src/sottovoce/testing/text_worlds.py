@@ -49,6 +49,8 @@ SAYINGS: Final[Mapping[str, tuple[float, ...]]] = {
     "N": (NAN, NAN, NAN),
 }
 """What an expert says of the first token: sharp, mild, an impossible token, the public row itself, nothing."""
+ENDS: Final = "END"
+"""An expert that is sure of the end; it speaks in single steps alone."""
 FAILURES: Final = {"?": "that cannot be read", "!": "on which the model raises"}
 """Ways in which a model can fail on one prompt."""
 PUBLIC: Final = (-9.0, 0.0, -1.0)
@@ -158,7 +160,8 @@ class Scene:
 def step_beside(public: Sequence[float], sayings: Sequence[str], text: int = 0) -> Step:
     """Scores of a text's first token by experts that say these, beside a public row; the control token is likeliest."""
     tensor = require_torch().tensor
-    rows = [[*SAYINGS[name], 9.0] for name in sayings]
+    spoken = {**SAYINGS, ENDS: (0.0, 0.0, 60.0)}
+    rows = [[*spoken[name], 9.0] for name in sayings]
     return Step(text, tensor([*public, 9.0]), iter([tensor(rows)] if rows else []))
 
 

@@ -51,6 +51,22 @@ class OneKeyword(Answerer):
 
 
 @dataclass(frozen=True)
+class AnyOfForty(_Reference):
+    """Right: free, draws one of at least forty public answers."""
+
+    name = "any-of-forty"
+    reads = Reads.NOTHING
+    needs = frozenset({"pool"})
+    least_candidates = 40
+
+    def draw(self, setting, experts, public, randomness):
+        return Outcome(self.name, {"at": randomness.below(1 << 30)})
+
+    def finish(self, outcome, public):
+        return public.candidates[outcome.values["at"] % len(public.candidates)] if public.candidates else "nothing"
+
+
+@dataclass(frozen=True)
 class ComparesUnsaid(_Reference):
     """Compares public answers and says that it looks at none, so that a session has one of them written."""
 

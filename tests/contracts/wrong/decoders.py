@@ -9,18 +9,21 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from sottovoce.experts.clipping import ClippedLogits
+from sottovoce.experts.clipping import ClippedLogits, Probabilities
 from sottovoce.experts.token_scores import summed
+from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.methods.amin import Amin, AminSampler
+from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
+from sottovoce.methods.amin import Amin, AminSampler, AminTest
 from sottovoce.methods.decoding.decoder import Decoder, Part, Setting, TokenSampler
 from sottovoce.methods.decoding.selecting import SelectingDecoder
 from sottovoce.methods.prism import PRISM
 from sottovoce.methods.tang import Tang
 from sottovoce.models.stepper import Step
 from sottovoce.parameters import Positive
-from sottovoce.privacy.aggregates import Scores
-from sottovoce.privacy.events import BoundedRange
+from sottovoce.privacy.aggregates import Counts, Scores, VectorSum
+from sottovoce.privacy.events import BoundedRange, GaussianDpEvent
+from sottovoce.privacy.step_costs import Sensitivity, StepCost
 from sottovoce.privacy.unit import Adjacency
 
 
@@ -433,6 +436,45 @@ class GivesAllBack(Own):
     sampler: ClassVar[type[TokenSampler]] = _SpendsNothing
 
 
+class _EndNotCounted(_OwnSampler):
+    kept = 0
+
+    def _draw(self, step, public):
+        token = super()._draw(step, public)
+        self.kept += token not in self._eos_tokens
+        return token
+
+    def _executed(self):
+        return [self.kept]
+
+
+@dataclass(frozen=True)
+class EndNotSpent(Own):
+    """Says that a text spent its tokens, and not the draw that ended it."""
+
+    sampler: ClassVar[type[TokenSampler]] = _EndNotCounted
+
+
+class _EndDrawnAgain(_OwnSampler):
+    def _draw(self, step, public):
+        rows, token = _rows_of(step), None
+        for _ in range(3):
+            token = super()._draw(_with_rows(step, rows.clone()), public)
+            if token not in self._eos_tokens:
+                break
+        return token
+
+    def law_of_first(self, step):
+        return None
+
+
+@dataclass(frozen=True)
+class RedrawsEnds(Own):
+    """Draws an end again, three times in all, and charges one draw. States no law."""
+
+    sampler: ClassVar[type[TokenSampler]] = _EndDrawnAgain
+
+
 @dataclass(frozen=True)
 class UncrossedTestsFree(Amin):
     """Says that a test that was not crossed was not executed."""
@@ -441,6 +483,106 @@ class UncrossedTestsFree(Amin):
         chooser = AminSampler(plan, randomness, eos_tokens, forbidden_tokens)
         chooser._executed = lambda: [chooser.private_tokens, chooser.private_tokens]
         return chooser
+
+
+@dataclass(frozen=True)
+class _NoisyRow(StepCost):
+    """Gaussian noise on the sum of the experts' distributions."""
+
+    noise_multiplier: Positive
+    name, source, law, family = "noisy-row", "none", "Gaussian noise", "gaussian"
+
+    def sensitivity(self, change):
+        return Sensitivity(1.0, "norm")
+
+    def event(self, change):
+        return GaussianDpEvent(self.noise_multiplier)
+
+
+class _NoisyRowSampler(TokenSampler):
+    """Releases a row, and chooses from what was released by a registered mechanism."""
+
+    def _public_rule(self):
+        return None, None
+
+    def _draw(self, step, public):
+        return self._chosen(self._released(step, public), public)
+
+    def _law(self, step, public):
+        raise NotImplementedError
+
+    def _released(self, step, public):
+        setting, rule = self._plan.setting, Probabilities(16)
+        (sums,) = summed(step.blocks, public, [rule])
+        squared = (2 if setting.change.widths > 1 else 1) * (rule.high * setting.change.rows) ** 2
+        mechanism = self._plan.decoder.mechanisms(self._plan)[0]
+        row = mechanism.release(VectorSum(sums, squared_l2=squared, adjacency=setting.adjacency), self._randomness)
+        return np.array(row.steps)
+
+    def _chosen(self, row, public):
+        scores = Scores(row - row.min(), sensitivity=1 << 16, adjacency=self._plan.setting.adjacency)
+        return public.token(Exponential(8.0).select(scores, self._randomness))
+
+
+@dataclass(frozen=True)
+class NoisyRowThenToken(Own):
+    """Right: one Gaussian release a token, and the token from what was released."""
+
+    noise: Positive | None = None
+    calibrated_parameters: ClassVar[Mapping[str, bool]] = {"noise": False}
+    sampler: ClassVar[type[TokenSampler]] = _NoisyRowSampler
+
+    def parts(self, setting):
+        return [Part(_NoisyRow(self.noise or 1), setting.tokens)]
+
+    def mechanisms(self, plan):
+        return [RoundedGaussian(self.noise)]
+
+
+class _TwoRowsSampler(_NoisyRowSampler):
+    def _draw(self, step, public):
+        rows = _rows_of(step)
+        seen = [self._released(_with_rows(step, rows.clone()), public) for _ in range(2)]
+        return self._chosen(seen[0] + seen[1], public)
+
+
+@dataclass(frozen=True)
+class TwoNoisyRowsThenToken(NoisyRowThenToken):
+    """Releases two rows a token, and charges one."""
+
+    sampler: ClassVar[type[TokenSampler]] = _TwoRowsSampler
+
+
+class _TestedRowSampler(_NoisyRowSampler):
+    """By a coin of its own or where a test is crossed a row is released; without it the token is public."""
+
+    def _draw(self, step, public):
+        adjacency, rows = self._plan.setting.adjacency, _rows_of(step)
+        above, coin = self._plan.decoder.mechanisms(self._plan)[1], self._randomness.below(2)
+        run = above.start(1 << 16, sensitivity=1 << 17, adjacency=adjacency, randomness=self._randomness)
+        (sums,) = summed(_with_rows(step, rows.clone()).blocks, public, [Probabilities(16)])
+        if run.above(Counts([int(sums[0])], l1=1 << 17, adjacency=adjacency)) or coin:
+            return self._chosen(self._released(_with_rows(step, rows), public), public)
+        return self._chosen(np.arange(len(public)), public)
+
+    def _executed(self):
+        return [self.length, self.length]
+
+
+@dataclass(frozen=True)
+class NoisyRowBehindATest(NoisyRowThenToken):
+    """Right: a threshold test a token, and beside its answer a row and the token from what was released."""
+
+    sampler: ClassVar[type[TokenSampler]] = _TestedRowSampler
+
+    def parts(self, setting):
+        return [*super().parts(setting), Part(AminTest(setting.experts, 20.0), setting.tokens)]
+
+    def mechanisms(self, plan):
+        return [
+            *super().mechanisms(plan),
+            AboveThreshold(self.parts(plan.setting)[1].row.event(plan.setting.change).epsilon),
+        ]
 
 
 @dataclass(frozen=True)
