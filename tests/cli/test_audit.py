@@ -77,6 +77,16 @@ def test_a_verdict_is_told_where_one_of_its_files_cannot_be_written(desk, monkey
         assert not (desk.folder / "a.html").exists()
 
 
+def test_files_of_an_audit_are_written_where_nobody_reads_its_verdict(desk, monkeypatch):
+    def gone(*_, **__):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("sottovoce.cli.audit._show", gone)
+    words = ("--epsilon", "1", "--report", "a.html", "--junit", "a.xml", "--sarif", "a.sarif")
+    assert desk("canary", *FAKE, *QUICK, *words)[0] != 0
+    assert all((desk.folder / name).stat().st_size for name in ("a.html", "a.xml", "a.sarif"))
+
+
 def test_an_audit_that_cannot_run_ends_with_2_and_says_so_in_its_outputs(desk, monkeypatch):
     monkeypatch.setattr(Embedded, "scorer", lambda self: lambda: FakeScorer(name="embedded"))
     words = ("--endpoint", "http://127.0.0.1:9/v1", "--runs", "4", "--junit", "a.xml")

@@ -73,6 +73,7 @@ class OwnCoins(decoders.Own):
         (decoders.RedrawsEnds(), 1, 1, "price", "[23] draws of a text of 1 tokens cost .* its event"),
         (decoders.UncrossedTestsFree(), 1, 1, "price", "it says that it spent 0: more is given back"),
         (decoders.TwoNoisyRowsThenToken(), 2, 1, "price", "4 draws of a text of 2 tokens cost"),
+        (decoders.PrefersAgreement(), 1, 1, "price", "2 draws of a text of 1 tokens cost"),
         (SaysMore(), 2, 1, "price", "says that a text spent"),
         (OwnCoins(), 1, 1, "sampler", "another source of noise"),
     ],

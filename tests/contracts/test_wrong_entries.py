@@ -36,7 +36,7 @@ METHODS = [
     (methods.TwiceThePrice, "price", "costs epsilon"),
     (methods.RemembersScores, "state", "keeps state"),
     (methods.RemembersAnswers, "state", "keeps state"),
-    (methods.KeepsTheFirstSums, "state", "opposite records have one answer"),
+    (methods.KeepsTheFirstSums, "state", "no difference was found between the answers to opposite records"),
     (methods.CappedVotes, "isolation", "does not prove that the guarantee fails"),
     (methods.Centred, "isolation", "depends on the other experts"),
     (methods.ReadsANeighbour, "isolation", "depends on the other experts"),

@@ -186,7 +186,7 @@ def put_canaries(
     """Insert made-up records and ask about them: do the answers reveal whether they are there?
 
     Without --private the bundled tickets are used, so that a first audit is one command. Exit code 0 if no violation
-    was found, 1 if one was, 2 if the audit could not run.
+    was found, 1 if one was, 2 if the audit could not run or a file cannot be written.
     """
     return _canary("canary", context.params)
 
@@ -792,19 +792,22 @@ def _hand_over(report: Report, given: dict[str, Any]) -> int:
     from sottovoce.errors import InputError
     from sottovoce.files.outputs import write_new
 
-    if given["as_json"]:
-        put(report.as_dict())
-    else:
-        _show(report)
-    code = report.verdict.exit_code
-    for file, replaces, text in _files(given):  # a verdict of hours is not lost with one of them
-        try:
-            write_new(file, text(report), replaces=replaces)
-        except InputError as error:
-            say(f"{error} The verdict above is whole, and is not in that file.")
-            code = code or 2
+    told, code = [], report.verdict.exit_code
+    try:
+        if given["as_json"]:
+            put(report.as_dict())
         else:
-            say(f"Written: {file}")
+            _show(report)
+    finally:  # a verdict of hours is not lost with a file, nor with a reader that went away
+        for file, replaces, text in _files(given):
+            try:
+                write_new(file, text(report), replaces=replaces)
+                told.append(f"Written: {file}")
+            except InputError as error:
+                told.append(f"{error} The verdict above is whole, and is not in that file.")
+                code = code or 2
+    for line in told:
+        say(line)
     return code
 
 

@@ -15,6 +15,7 @@ Assumes     No two new inputs have a public threshold of the entry's own between
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -36,8 +37,8 @@ Beside = tuple[P, P, float]
 
 KEEPS: Final = "the answer of a world follows what was asked before it: it keeps state between questions"
 IGNORES: Final = (
-    "opposite records have one answer, beside every public input that was new: it keeps state between questions and "
-    "gives the first one's answer again, or reads no record and should say so"
+    "no difference was found between the answers to opposite records, beside any public input that was new: it keeps "
+    "state between questions and gives the first one's answer again, or reads no record and should say so"
 )
 
 
@@ -54,13 +55,20 @@ def follows_the_order(ask: Callable[[P, int], Asked], inputs: Sequence[Beside[P]
         second_again, first_again = ask(nearly, 1), ask(nearly, 0)
         if _differ(first, first_again, slack) or _differ(second, second_again, slack):
             return KEEPS
-        distinct |= _differ(first, second, SAME) or _differ(first_again, second_again, SAME)
+        distinct |= _are_two(first, second) or _are_two(first_again, second_again)
     return "" if distinct else IGNORES
 
 
 def held_by(entry: object) -> str:
     """What an instance holds, to be compared."""
     return repr(sorted(getattr(entry, "__dict__", {}).items(), key=lambda item: item[0]))
+
+
+def _are_two(one: Asked, other: Asked) -> bool:
+    """Whether two answers differ at all; draws are of one source, so that any difference is one."""
+    if isinstance(one, list) and isinstance(other, list):
+        return Counter(one) != Counter(other)
+    return _differ(one, other, SAME)
 
 
 def _differ(one: Asked, other: Asked, slack: float) -> bool:

@@ -47,8 +47,10 @@ TEXTS: Final = (
 )
 """Two that do not end before their plan does, by sharp experts and by ones that say what the model alone does; and two
 that may end, the second by experts that want it at once."""
-OTHERS: Final = (("N", "N"), ("X", "X"), ("Y", "Y"))
-"""Experts with which a text is written again."""
+OTHERS: Final[tuple[tuple[str, ...], ...]] = (("N", "N"), ("X", "X"), ("Y", "Y"), ("X", "Y"), ("X", "N"))
+"""Experts with which a text is written again: such that agree, that differ, and of which one is null. Where their
+number is private, none as well.
+"""
 SEEDS: Final = 4
 """Short texts that are drawn of each of the first two: what follows tests between tokens differs from text to text."""
 SLACK: Final = 1e-9
@@ -105,7 +107,8 @@ def _cost(tape: Tape, draws: Sequence[Draw]) -> float:
 def _private(plan: DecodingPlan, subject: str, world: str, text: Text, seed: int, first: Tape) -> list[Draw]:
     """The draws of a text that depend on its experts otherwise than by what was released before."""
     private: set[int] = set()
-    for experts in (experts for experts in OTHERS if experts != text.experts):
+    others = OTHERS if plan.setting.adjacency.size_is_public else (*OTHERS, ())
+    for experts in (experts for experts in others if experts != text.experts):
         lost: list[int] = []
         told, again = _teller(first, lost), text._replace(experts=experts)
         tape = _drawn(plan, subject, world, again, seed, told, first.answers)[1]

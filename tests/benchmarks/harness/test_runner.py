@@ -322,6 +322,33 @@ def test_a_sweep_over_prices_or_clips_never_calls_the_model_twice(tmp_path, mode
     assert [(c.key, c.values) for c in fresh.cells] == [(c.key, c.values) for c in second.cells]
 
 
+def test_a_result_of_other_settings_is_replaced_when_that_is_said_alone(tmp_path, model):
+    more = replace(SETTINGS, queries=6)
+    before = run_in(tmp_path, Trial()).read_bytes()
+    for _ in range(2):
+        with pytest.raises(
+            InputError, match=r"result with other settings\. .* throws away what is in trial-fake\.partial"
+        ):
+            run_in(tmp_path, Trial(), more)
+    with pytest.raises(Broken):
+        run_in(tmp_path, Trial(breaks_at=2), more, restart=True)
+    file = tmp_path / "results" / "trial-fake.json"
+    assert file.read_bytes() == before
+    asked = model.calls
+    assert Result.read(run_in(tmp_path, Trial(), more)).settings.queries == 6, "it goes on, as it was begun"
+    assert model.calls > asked
+
+    class Meanwhile(Trial):
+        def measure(self, bench, piece):
+            file.write_bytes(before)
+            return super().measure(bench, piece)
+
+    file.unlink()
+    with pytest.raises(InputError, match="came up meanwhile"):
+        run_in(tmp_path, Meanwhile(), more)
+    assert file.read_bytes() == before
+
+
 def test_pairs_asked_and_found_are_counted_over_all_runs(tmp_path, model):
     with pytest.raises(Broken):
         run_in(tmp_path, Trial(breaks_at=2))

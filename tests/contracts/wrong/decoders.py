@@ -553,6 +553,23 @@ class TwoNoisyRowsThenToken(NoisyRowThenToken):
     sampler: ClassVar[type[TokenSampler]] = _TwoRowsSampler
 
 
+class _SpreadSampler(_NoisyRowSampler):
+    def _draw(self, step, public):
+        rows = _rows_of(step)
+        row = self._released(_with_rows(step, rows.clone()), public)
+        heard = rows[rows.isfinite().all(dim=1)].double().softmax(dim=1)
+        apart = (heard.amax(dim=0) - heard.amin(dim=0)).numpy() if len(heard) else np.zeros(rows.shape[1])
+        at = [int(public.token(number)) for number in range(len(row))]
+        return self._chosen(row - np.round(apart[at] * 4096).astype(np.int64), public)
+
+
+@dataclass(frozen=True)
+class PrefersAgreement(NoisyRowThenToken):
+    """Chooses from what it released less how far the experts are apart, which is charged by nothing."""
+
+    sampler: ClassVar[type[TokenSampler]] = _SpreadSampler
+
+
 class _TestedRowSampler(_NoisyRowSampler):
     """By a coin of its own or where a test is crossed a row is released; without it the token is public."""
 

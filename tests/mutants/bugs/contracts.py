@@ -142,6 +142,22 @@ MUTANTS = [
         (PRICED,),
     ),
     Mutant(
+        "texts-of-experts-that-agree-alone",
+        "a draw by how far experts are apart, which nothing is charged for, is called free",
+        "testing/text_prices.py",
+        '("Y", "Y"), ("X", "Y"), ("X", "N"))',
+        '("Y", "Y"))',
+        ("tests/contracts/test_text_prices.py::test_a_charge_for_less_than_is_drawn_is_found",),
+    ),
+    Mutant(
+        "a-result-of-other-settings-is-replaced",
+        "a benchmark's result is lost to a run of other settings, and nobody is asked",
+        "benchmarks/harness/runner.py",
+        "    if differs and not restart and not _is_begun(",
+        "    if False and not _is_begun(",
+        ("tests/benchmarks/harness/test_runner.py::test_a_result_of_other_settings_is_replaced_when_that_is_said_alone",),
+    ),
+    Mutant(
         "experts-taken-for-releases",
         "the contract takes every draw of a text for one from what was released",
         "testing/text_prices.py",

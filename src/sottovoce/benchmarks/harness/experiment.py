@@ -187,11 +187,12 @@ class Result:
             object.__setattr__(self, "_by_key", by_key)
         return by_key
 
-    def write(self, file: Path) -> None:
+    def write(self, file: Path, *, replaces_others: bool = True) -> None:
         """Writes one JSON file: a cell a line, and of what else was measured an entry a line.
 
         Args:
             file: Where to. An earlier result of the experiment is replaced, and nothing else.
+            replaces_others: Replace one of other settings, too.
 
         Raises:
             InputError: Something else is there, or it cannot be written.
@@ -210,7 +211,8 @@ class Result:
         extra = ",\n".join(f"{json.dumps(name)}: {_by_lines(value)}" for name, value in self.extra.items())
         text = f'{head},\n "cells": {_by_lines(short)},\n "extra": {{{extra}}}\n}}'
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_new(file, text + "\n", replaces=lambda old: is_result_of(old, self.experiment))
+        same = None if replaces_others else self.settings
+        write_new(file, text + "\n", replaces=lambda old: is_result_of(old, self.experiment, same))
 
     @staticmethod
     def read(file: Path) -> Result:

@@ -132,15 +132,17 @@ def run(
     file = results / f"{experiment.name}{_suffix(settings.model)}{_suffix(settings.writer or 'embedded')}.json"
     refuse_protected(file)
     refuse_existing(file, lambda old: is_result_of(old, experiment.name))
-    if not restart and file.exists() and not is_result_of(file, experiment.name, settings):
+    differs = file.exists() and not is_result_of(file, experiment.name, settings)
+    partial_file = file.with_suffix(".partial")
+    if differs and not restart and not _is_begun(partial_file, experiment, settings):
         raise InputError(
             f"{file} is a result with other settings. Name another folder (--results), move it away, or pass "
-            "--restart, which replaces it."
+            f"--restart, which replaces it and throws away what is in {partial_file.name}."
         )
     pieces = experiment.pieces(settings)
     with (
         closing(ScoreCache(cache / "scores.db")) as store,
-        closing(_Diary(file.with_suffix(".partial"), experiment, settings, restart=restart)) as diary,
+        closing(_Diary(partial_file, experiment, settings, restart=restart)) as diary,
     ):
         bench = open_bench(settings, store, data or default_data())
         for task in settings.tasks:
@@ -160,7 +162,7 @@ def run(
         seconds = diary.seconds + time.perf_counter() - started
         scores = {"asked": diary.asked + scored, "found": diary.found + cached}
         result = Result(experiment.name, settings, diary.cells(pieces), describe(), round(seconds, 1), scores, extra)
-        result.write(file)
+        result.write(file, replaces_others=differs)
         diary.remove()
     return file
 
@@ -185,7 +187,7 @@ class _Diary:
     def __init__(self, file: Path, experiment: Experiment, settings: Settings, *, restart: bool) -> None:
         self.file, self.done = file, dict[Piece, dict[Key, float]]()
         self.seconds, self.asked, self.found = 0.0, 0, 0
-        head = json.loads(json.dumps({"experiment": experiment.name, "settings": asdict(settings)}))
+        head = _head_of(experiment, settings)
         file.parent.mkdir(parents=True, exist_ok=True)
         self._partial = PartialFile(file, fresh=not os.path.lexists(file))
         try:
@@ -266,6 +268,20 @@ class _Diary:
 def _shortened(value: float) -> float:
     """Three decimals; three digits of a number below 1, such as the probability of a rare label."""
     return round(float(value), 3) if abs(value) >= 1 else float(f"{value:.3g}")
+
+
+def _head_of(experiment: Experiment, settings: Settings) -> dict[str, Any]:
+    head: dict[str, Any] = json.loads(json.dumps({"experiment": experiment.name, "settings": asdict(settings)}))
+    return head
+
+
+def _is_begun(file: Path, experiment: Experiment, settings: Settings) -> bool:
+    """Whether an interrupted run of these very settings is there, which was begun to replace a result of others."""
+    try:
+        with file.open("rb") as stream:
+            return bool(json.loads(stream.readline()) == _head_of(experiment, settings))
+    except (OSError, ValueError, RecursionError):
+        return False
 
 
 def _is_head(line: bytes) -> bool:
