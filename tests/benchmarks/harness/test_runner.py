@@ -344,7 +344,7 @@ def test_a_result_of_other_settings_is_replaced_when_that_is_said_alone(tmp_path
             return super().measure(bench, piece)
 
     file.unlink()
-    with pytest.raises(InputError, match="came up meanwhile"):
+    with pytest.raises(InputError, match="is not overwritten"):
         run_in(tmp_path, Meanwhile(), more)
     assert file.read_bytes() == before
 
