@@ -79,7 +79,7 @@ def test_a_verdict_is_told_where_one_of_its_files_cannot_be_written(desk, monkey
 
 def test_files_of_an_audit_are_written_where_nobody_reads_its_verdict(desk, monkeypatch):
     def gone(*_, **__):
-        raise BrokenPipeError
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("sottovoce.cli.audit._show", gone)
     words = ("--epsilon", "1", "--report", "a.html", "--junit", "a.xml", "--sarif", "a.sarif")
