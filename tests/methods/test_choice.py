@@ -243,8 +243,10 @@ def test_a_record_that_says_nothing_adds_nothing_and_one_beyond_all_bounds_adds_
     nothing = [[np.nan, 0, 0], [np.inf, 1, 0], [0, 0, 0]]
     rule = Likeness(labels=1, candidates=np.array([[10.0, -10.0, 0.0]]), floor=0.0, ceiling=0.5)
     assert [int(rule.steps_of(np.array(v))[0]) for v in nothing] == [0, 0, 0]
-    beyond = [[1e308, 1e308, 0.0], [1e308, -1e308, 1e308], [-1e308, 1e308, 0.0], [9.0, 0.0, 0.0]]
-    assert [int(rule.steps_of(np.array(v))[0]) for v in beyond] == [0, LIMIT, 0, LIMIT]
+    beyond = [[1e308, -1e308, 1e308], [-1e308, 1e308, 0.0], [9.0, 0.0, 0.0]]
+    assert [int(rule.steps_of(np.array(v))[0]) for v in beyond] == [LIMIT, 0, LIMIT]
+    # Infinity less infinity, or less what was not rounded in between: processors differ.
+    assert int(rule.steps_of(np.array([1e308, 1e308, 0.0]))[0]) in (0, LIMIT)
     units = [((A, (np.nan, 0.0, 0.0)),), *O27]
     assert CORNERS.add_up(block(units)).tolist() == CORNERS.add_up(block(O27)).tolist()
 

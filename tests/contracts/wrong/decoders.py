@@ -508,9 +508,6 @@ class _NoisyRowSampler(TokenSampler):
     def _draw(self, step, public):
         return self._chosen(self._released(step, public), public)
 
-    def _law(self, step, public):
-        raise NotImplementedError
-
     def _released(self, step, public):
         setting, rule = self._plan.setting, Probabilities(16)
         (sums,) = summed(step.blocks, public, [rule])
@@ -650,9 +647,6 @@ class _Loud(TokenSampler):
         return public.token(
             Exponential(2 * self._plan.eta).select(inner.scores(self._plan, step, public), self._randomness)
         )
-
-    def _law(self, step, public):
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

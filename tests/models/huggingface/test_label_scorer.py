@@ -18,6 +18,7 @@ from sottovoce.errors import ModelError, ParameterError, TaskError  # noqa: E402
 from sottovoce.experts.reading import Reading  # noqa: E402
 from sottovoce.models.base import Isolation, LabelScorer  # noqa: E402
 from sottovoce.models.huggingface import selftest  # noqa: E402
+from sottovoce.models.huggingface.causal_model import rows_of_head  # noqa: E402
 from sottovoce.models.huggingface.label_scorer import TransformersScorer  # noqa: E402
 from sottovoce.models.huggingface.label_tree import LabelTree  # noqa: E402
 from sottovoce.models.huggingface.prompts import PromptWriter  # noqa: E402
@@ -360,6 +361,27 @@ def test_only_the_labels_rows_of_the_output_head_are_multiplied(folder):
         scorer.model.model.lm_head.register_forward_hook(lambda *_, score=score: calls.append(score))
         scores(scorer)
     assert set(calls) == {"vocabulary"}
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 17])
+@pytest.mark.parametrize("biased", [False, True])
+def test_rows_of_a_head_give_its_numbers_in_every_place(count, biased, monkeypatch):
+    # On Intel processors a product with one to three rows rounds differently by the place in the batch.
+    head, tokens = torch.nn.Linear(48, 40, bias=biased), torch.arange(40)[-count:]
+    product, shapes = torch.nn.functional.linear, []
+    monkeypatch.setattr(
+        "torch.nn.functional.linear",
+        lambda rows, weight, bias: shapes.append(len(weight)) or product(rows, weight, bias),
+    )
+    rows = torch.randn(1, 48, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        found = rows_of_head(head, tokens)(rows.expand(6, -1))
+        np.testing.assert_allclose(
+            found[:1], (rows @ head.weight.T + (head.bias if biased else 0))[:, tokens], atol=1e-5
+        )
+    assert found.shape == (6, count)
+    assert {row.numpy().tobytes() for row in found} == {found[0].numpy().tobytes()}
+    assert shapes == [max(count, 16)]
 
 
 def test_a_head_that_is_not_understood_is_used_whole_and_says_so(folder, monkeypatch):

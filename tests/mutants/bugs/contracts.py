@@ -155,7 +155,9 @@ MUTANTS = [
         "benchmarks/harness/runner.py",
         "    if differs and not restart and not _is_begun(",
         "    if False and not _is_begun(",
-        ("tests/benchmarks/harness/test_runner.py::test_a_result_of_other_settings_is_replaced_when_that_is_said_alone",),
+        (
+            "tests/benchmarks/harness/test_runner.py::test_a_result_of_other_settings_is_replaced_when_that_is_said_alone",
+        ),
     ),
     Mutant(
         "experts-taken-for-releases",

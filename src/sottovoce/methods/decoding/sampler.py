@@ -94,6 +94,9 @@ class TokenSampler(Opaque, ABC):
         """Probability of each token of the vocabulary at this step, all 0 where the text ends here for want of one.
 
         For tests and audits only.
+
+        Raises:
+            NotImplementedError: The sampler states no law.
         """
         public = self._candidates(step, allowed)
         law = np.zeros(step.public.shape[0])
@@ -132,9 +135,9 @@ class TokenSampler(Opaque, ABC):
     def _draw(self, step: Step, public: Candidates) -> int:
         """The token."""
 
-    @abstractmethod
     def _law(self, step: Step, public: Candidates) -> FloatArray:
-        """Probability of each candidate."""
+        """Probability of each candidate. A sampler that draws more than one selection for a token need not state it."""
+        raise NotImplementedError(f"{type(self).__name__} states no law of a token")
 
     def _public_face(self) -> str:
         return f"{self._plan.decoder.name}, {self.length} tokens"

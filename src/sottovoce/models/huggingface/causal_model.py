@@ -16,7 +16,7 @@ from typing import Any, cast, final
 
 import torch
 import transformers
-from torch import Tensor
+from torch import Tensor, nn
 
 from sottovoce.errors import ModelError, ParameterError
 from sottovoce.models.gguf.checkpoint import gguf_path, load_gguf
@@ -33,6 +33,10 @@ TRIED = 6
 
 HeadRows = Callable[[Tensor], Tensor]
 """Features of shape (..., width) to float32 logits of shape (..., tokens)."""
+
+HEAD_FILL = 16
+"""Rows that a head has at least. Some processors multiply by one to three rows in another way at every second place of
+a batch, so that the order of questions moved last digits (``docs/log.md``)."""
 
 
 @final
@@ -133,10 +137,8 @@ class CausalModel:
         chosen = torch.tensor(list(tokens), device=self.device)
         if self.head_note:
             return lambda features: features[..., chosen].float()
-        head = self.model.get_output_embeddings()
-        weight = head.weight[chosen].float()
-        bias = None if getattr(head, "bias", None) is None else head.bias[chosen].float()
-        return lambda features: self._finish(torch.nn.functional.linear(features.float(), weight, bias))
+        rows = rows_of_head(self.model.get_output_embeddings(), chosen)
+        return lambda features: self._finish(rows(features))
 
     def whole_head(self, features: Tensor) -> Tensor:
         """Logits of the whole vocabulary, float32."""
@@ -178,6 +180,15 @@ class CausalModel:
                 f"Models with layers of the kind {unknown[0]} are not supported: their state cannot be shared by "
                 "several questions. Use a model with attention layers only."
             )
+
+
+def rows_of_head(head: nn.Linear, tokens: Tensor) -> HeadRows:
+    """The rows of an output head for these tokens, in float32, filled up to ``HEAD_FILL`` rows that are thrown away."""
+    empty = max(0, HEAD_FILL - len(tokens))
+    weight = nn.functional.pad(head.weight[tokens].float(), (0, 0, 0, empty))
+    bias = getattr(head, "bias", None)
+    added = None if bias is None else nn.functional.pad(bias[tokens].float(), (0, empty))
+    return lambda features: nn.functional.linear(features.float(), weight, added)[..., : len(tokens)]
 
 
 def device_of(device: str) -> torch.device:

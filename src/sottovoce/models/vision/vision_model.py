@@ -19,7 +19,15 @@ from torch import Tensor
 
 from sottovoce.errors import ModelError
 from sottovoce.models.failures import OwnFailure
-from sottovoce.models.huggingface.causal_model import HeadRows, device_of, dtype_of, not_found, quiet, token_limit
+from sottovoce.models.huggingface.causal_model import (
+    HeadRows,
+    device_of,
+    dtype_of,
+    not_found,
+    quiet,
+    rows_of_head,
+    token_limit,
+)
 from sottovoce.models.images import UnreadableError, read_picture
 from sottovoce.models.vision.families import FAMILIES, Grid, Pixels, places
 from sottovoce.models.weights import require_no_adapter
@@ -157,11 +165,7 @@ class VisionModel:
 
     def head_rows(self, tokens: Sequence[int]) -> HeadRows:
         """The output head for these tokens alone, in float32."""
-        head = self.model.get_output_embeddings()
-        chosen = torch.tensor(list(tokens), device=self.device)
-        weight = head.weight[chosen].float()
-        bias = None if getattr(head, "bias", None) is None else head.bias[chosen].float()
-        return lambda features: torch.nn.functional.linear(features.float(), weight, bias)
+        return rows_of_head(self.model.get_output_embeddings(), torch.tensor(list(tokens), device=self.device))
 
     def no_gradient(self) -> AbstractContextManager[None]:
         """Inference mode."""
