@@ -36,11 +36,12 @@ from sottovoce.testing.answer_candidates import candidates
 from sottovoce.testing.answer_road import road
 from sottovoce.testing.answer_worlds import RELATIONS, Relation, World, Writing
 from sottovoce.testing.asked_first import Beside, follows_the_order
-from sottovoce.testing.claims import FloatArray, claim_of, excess, is_empty
+from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, loss_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, running
 from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal
 from sottovoce.testing.fitters import first_difference
+from sottovoce.testing.joint_laws import NoLawError, chances_of_selection, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.options import edges_of, name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
@@ -333,51 +334,20 @@ class _Answerer:
         """The exact law of everything that is drawn, where that can be written out."""
         laws = []
         for world in data:
-            law = self._law(plan, relation, world)
+
+            def run(told: Teller, world: World = world) -> None:
+                self._draw(plan, relation, world, told)
+
+            law = joint_law(run, _chances, MOST_LEAVES)
             if law is None:
                 return
             laws.append(law)
-        outcomes = list(dict.fromkeys(outcome for law in laws for outcome in law))
-        table = np.array([[law.get(outcome, -math.inf) for outcome in outcomes] for law in laws])
-        claim = claim_of(plan.base, relation.adjacency)
-        broken = excess(claim, table, pairs) if claim is not None else None
-        if broken is not None:
+        if broken := joint_excess(plan.base, relation.adjacency, laws, pairs):
             where = f"{worlds.shown(data[broken.first])} and {worlds.shown(data[broken.second])}, {relation}"
             raise ContractError(
                 "neighbours", self.subject, f"its event {plan.base} does not hold: {broken.words}", where
             )
         self.report.kept("neighbours", len(pairs), "pairs of exact joint laws")
-
-    def _law(self, plan: AnswerPlan, relation: Relation, world: World) -> dict[Hashable, float] | None:
-        """Natural-log probability of every sequence of releases; ``None`` where that cannot be written out."""
-        law: dict[Hashable, float] = {}
-        left: list[tuple[Hashable, ...]] = [()]
-        while left:
-            path = left.pop()
-            chosen, logs = list[Hashable](), list[float]()
-
-            def told(
-                number: int,
-                draw: Draw,
-                path: tuple[Hashable, ...] = path,
-                chosen: list[Hashable] = chosen,
-                logs: list[float] = logs,
-            ) -> Hashable:
-                chances = _chances(draw)
-                if number >= len(path):
-                    left.extend((*chosen, other) for other in list(chances)[1:])
-                chosen.append(path[number] if number < len(path) else next(iter(chances)))
-                logs.append(chances[chosen[-1]])
-                return chosen[-1]
-
-            try:
-                self._draw(plan, relation, world, told)
-            except _NoLawError:
-                return None
-            law[tuple(chosen)] = math.fsum(logs)
-            if len(law) + len(left) > MOST_LEAVES:
-                return None
-        return law
 
     # Whatever is drawn
 
@@ -490,7 +460,7 @@ class _Answerer:
                 outcome = plan.answerer.draw(plan.setting, experts, public, tape.randomness)
             except WrongDrawError as wrong:
                 raise ContractError("sampler", self.subject, str(wrong), where) from None
-            except (ContractError, _NoLawError):
+            except (ContractError, NoLawError):
                 raise
             except (Exception, SottoError) as error:
                 problem = f"its draw raised {type(error).__name__}: {error}"
@@ -513,10 +483,6 @@ class _Answerer:
             raise ContractError("finish", self.subject, "an answer is no text", where)
 
 
-class _NoLawError(Exception):
-    """A draw has no law that can be written out."""
-
-
 def _told_of(draw: Draw, relation: Relation, setting: AnswerSetting) -> Adjacency:
     """The relation that an aggregate must be told: the data's, or replace-one among slots where a text is replaced."""
     told = draw.aggregate.adjacency
@@ -526,12 +492,11 @@ def _told_of(draw: Draw, relation: Relation, setting: AnswerSetting) -> Adjacenc
 def _chances(draw: Draw) -> Mapping[Hashable, float]:
     """Natural-log probability of every release of a draw that is possible."""
     if isinstance(draw.mechanism, SelectionMechanism):
-        logs = law_of(draw)
-        return {index: float(logs[index]) for index in np.flatnonzero(logs > -math.inf).tolist()}
+        return chances_of_selection(draw)
     if not isinstance(draw.aggregate, Scores) or not hasattr(draw.mechanism, "law"):
-        raise _NoLawError
+        raise NoLawError
     k = int(getattr(draw.mechanism, "k", 1))
     if math.perm(len(draw.aggregate.values), min(k, len(draw.aggregate.values))) > MOST_LEAVES:
-        raise _NoLawError
+        raise NoLawError
     law: Mapping[Hashable, Any] = draw.mechanism.law(draw.aggregate)
     return {outcome: math.log(float(p)) for outcome, p in law.items() if p > 0}

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, final
 
@@ -31,11 +30,12 @@ from sottovoce.privacy.events import ApproximateDP
 from sottovoce.testing import fit_sessions as sessions
 from sottovoce.testing import fit_worlds as worlds
 from sottovoce.testing.asked_first import Beside, follows_the_order
-from sottovoce.testing.claims import FloatArray, claim_of, excess, is_empty
+from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, loss_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, running
 from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal
 from sottovoce.testing.fit_worlds import LEDGERS, RELATIONS, Case, Neighbourhood, Relation, World, WorldSums
+from sottovoce.testing.joint_laws import NoLawError, chances_of_selection, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
@@ -292,53 +292,19 @@ class _Fitter:
         """The exact law of everything that is drawn, where that is selections of few candidates."""
         (data, pairs), laws = near, []
         for world in data:
-            law = self._law(plan, relation, world)
+
+            def run(told: Teller, world: World = world) -> None:
+                self._fit(plan, relation, world, told)
+
+            law = joint_law(run, chances_of_selection, MOST_LEAVES)
             if law is None:
                 return
             laws.append(law)
-        outcomes = list(dict.fromkeys(outcome for law in laws for outcome in law))
-        table = np.array([[law.get(outcome, -math.inf) for outcome in outcomes] for law in laws])
-        claim = claim_of(plan.event, relation.adjacency)
-        broken = excess(claim, table, pairs) if claim is not None else None
-        if broken is not None:
+        if broken := joint_excess(plan.event, relation.adjacency, laws, pairs):
             problem = f"its event {plan.event} does not hold: {broken.words}"
             where = _where(data[broken.first], plan, relation, data[broken.second])
             raise ContractError("neighbours", self.subject, problem, where)
         self.report.kept("neighbours", len(pairs), "pairs of exact joint laws")
-
-    def _law(self, plan: FitPlan, relation: Relation, world: World) -> dict[Hashable, float] | None:
-        """Natural-log probability of every sequence of selections; ``None`` where that cannot be written out."""
-        law: dict[Hashable, float] = {}
-        left: list[tuple[int, ...]] = [()]
-        while left:
-            path = left.pop()
-            chosen, logs = list[int](), list[float]()
-
-            def told(
-                number: int,
-                draw: Draw,
-                path: tuple[int, ...] = path,
-                chosen: list[int] = chosen,
-                logs: list[float] = logs,
-            ) -> int:
-                if not isinstance(draw.mechanism, SelectionMechanism):
-                    raise _NoSelectionError
-                chances = law_of(draw)
-                open_to = np.flatnonzero(chances > -math.inf).tolist()
-                if number >= len(path):
-                    left.extend((*chosen, other) for other in open_to[1:])
-                chosen.append(path[number] if number < len(path) else open_to[0])
-                logs.append(float(chances[chosen[-1]]))
-                return chosen[-1]
-
-            try:
-                self._fit(plan, relation, world, told)
-            except _NoSelectionError:
-                return None
-            law[tuple(chosen)] = math.fsum(logs)
-            if len(law) + len(left) > MOST_LEAVES:
-                return None
-        return law
 
     # Whatever was fitted before, and whatever is drawn
 
@@ -423,7 +389,7 @@ class _Fitter:
                 support = plan.fitter.fit(plan, WorldSums(world, plan.setting, tape), public, tape.randomness)
             except WrongDrawError as wrong:
                 raise ContractError("sampler", self.subject, str(wrong), where) from None
-            except (ContractError, _NoSelectionError):
+            except (ContractError, NoLawError):
                 raise
             except (Exception, SottoError) as error:
                 problem = f"its fit raised {type(error).__name__}: {error}"
@@ -435,10 +401,6 @@ def _where(world: World, plan: FitPlan, relation: Relation, beside: World | None
     """A world, or two of them, with what is public of the fit."""
     shown = worlds.shown(world) + (f" and {worlds.shown(beside)}" if beside is not None else "")
     return f"{shown}, {relation}, {Case.of(plan.setting)}"
-
-
-class _NoSelectionError(Exception):
-    """A draw has no law that can be written out."""
 
 
 def first_difference(one: Sequence[tuple[str, Any]], other: Sequence[tuple[str, Any]]) -> str:
