@@ -29,7 +29,7 @@ from sottovoce.privacy.accounting.calibration import base_of_sampled
 from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.accounting.groups import epsilon_delta_of_group
 from sottovoce.privacy.accounting.profiles import delta_of_plan, epsilon_of_plan, profile_of
-from sottovoce.privacy.accounting.renyi import epsilon_of_rho, rdp_of_pure
+from sottovoce.privacy.accounting.renyi import epsilon_of_rho, rdp_of_pure, rho_of_pure
 from sottovoce.privacy.events import (
     ApproximateDP,
     BoundedRange,
@@ -312,3 +312,42 @@ def test_calibration_of_extremes_refuses_or_answers():
     assert base_of_sampled(800.0, 1e-6, 0.5)[0] == pytest.approx(800 + math.log(2), abs=1e-5)
     with pytest.raises(ParameterError, match="units"):
         epsilon_delta_of_group(1.0, 1e-6, 1.5)
+
+
+@pytest.mark.parametrize("multiplier", [2e14, 1e12, 1e9, 1e7, 5e15])
+@pytest.mark.parametrize("delta", [1e-15, 1e-13, 1e-12, 1e-50])
+def test_a_little_gaussian_noise_less_costs_no_less_than_its_profile_in_many_digits(multiplier, delta):
+    # Two tails that are nearly the same were subtracted in floating point: 10 % too low at 2e14 and 1e-15.
+    with mpmath.workdps(60):
+        mu, epsilon = 1 / mpmath.mpf(multiplier), mpmath.mpf(report(GaussianDpEvent(multiplier), delta=delta).epsilon)
+        ends = [mpmath.erfc((epsilon / mu + sign * mu / 2) / mpmath.sqrt(2)) / 2 for sign in (-1, 1)]
+        assert ends[0] - mpmath.exp(epsilon) * ends[1] <= mpmath.mpf(delta)
+
+
+@pytest.mark.parametrize("event", [BoundedRange(1e-165), PureDP(1e-165), GaussianDpEvent(1e165)])
+def test_a_release_whose_square_is_no_number_is_not_free(event):
+    found = report(event, delta=1e-180)
+    assert min(bound for bound in found.bounds.values() if bound is not None) > 0
+    assert min(rho_of_pure(1e-170), rho_of_bounded_range(1e-170)) > rho_of_pure(0.0) == rho_of_bounded_range(0.0) == 0
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-12, 1e-14])
+@pytest.mark.parametrize("rate", [None, 0.1])
+def test_many_releases_that_are_too_flat_for_a_grid_have_the_other_bounds(epsilon, rate):
+    # Rounding made up their masses, which grew beyond all numbers, and an index was out of range.
+    count, event = 2049, PureDP(epsilon) if rate is None else PoissonSampledDpEvent(rate, PureDP(epsilon))
+    found = report(event, count, adjacency=AR)
+    least = count * math.log1p((rate or 1.0) * math.expm1(epsilon))
+    assert 0 <= found.epsilon <= least * (1 + 1e-6)
+    assert epsilon_of_plan([SelfComposedDpEvent(event, count)], 0.0, AR) >= least
+
+
+@pytest.mark.parametrize("base", [PureDP, BoundedRange])
+@pytest.mark.parametrize(("epsilon", "count"), [(1e-9, 3000), (1e-10, 3000), (1e-12, 10), (1e-12, 3000)])
+def test_a_sample_of_several_releases_too_small_for_a_grid_is_not_free(base, epsilon, count):
+    # Where the rounding of the base's losses hid all of them it reached to 0, and was left out: epsilon 0.
+    event = PoissonSampledDpEvent(0.5, SelfComposedDpEvent(base(epsilon), count))
+    assert epsilon_of_plan([event], 0.0, AR) >= count * epsilon / 2
+    assert report(event, delta=1e-13, adjacency=AR).epsilon > 0
+    swapped = SampledWithoutReplacementDpEvent(10, 5, SelfComposedDpEvent(base(epsilon), count))
+    assert report(swapped, delta=1e-13).epsilon > 0

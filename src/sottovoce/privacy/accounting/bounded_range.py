@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from sottovoce.privacy.accounting.renyi import ALPHAS, FLOAT_MARGIN, FloatArray
+from sottovoce.privacy.accounting.renyi import ALPHAS, FLOAT_MARGIN, FloatArray, rho_at_least
 
 _ROUNDING: Final = 1e-15
 """Of two logarithms of about 1, of which one is divided by the order less one."""
@@ -60,7 +60,7 @@ def rho_of_bounded_range(eta: float) -> float:
     if not eta >= 0:
         return math.nan
     if eta < SMALL_ETA:
-        return eta * eta / 8
+        return rho_at_least(eta * eta / 8, eta)
     if eta < 1:  # the logarithm of x itself would cancel
         below = (eta - math.expm1(eta)) / math.expm1(eta)
         return below - math.log1p(below)

@@ -13,7 +13,7 @@ from typing import Any, final
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.accounting.bounded_range import rho_of_bounded_range
 from sottovoce.privacy.accounting.composition import SAMPLED, checked, merge, plan_of, rate_of_sample
-from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN, rho_of_pure
+from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN, rho_at_least, rho_of_pure
 from sottovoce.privacy.accounting.subsampled_profiles import epsilon_of_sampled
 from sottovoce.privacy.events import (
     ApproximateDP,
@@ -92,7 +92,7 @@ def cost_of(event: Any) -> EventCost:
 def rho_of_noise(multiplier: float) -> float:
     """The zCDP parameter of Gaussian noise; infinite where there is none."""
     mu = 1 / multiplier if multiplier else math.inf
-    return mu * mu / 2
+    return rho_at_least(mu * mu / 2, mu)
 
 
 def pure_of(event: Any) -> float:

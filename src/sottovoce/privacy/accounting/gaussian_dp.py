@@ -16,6 +16,10 @@ from sottovoce.parameters import Number
 from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN, FloatArray
 
 _STEPS: Final = 200
+_ROUNDING: Final = 2.0**-48
+"""Of a tail, by its value: 16 units in the last place."""
+_SMALLEST: Final = 8 * 2.0**-1074
+"""Of a tail so small that it has lost digits."""
 
 
 def delta_of_mu(epsilon: float, mu: float) -> float:
@@ -32,7 +36,8 @@ def deltas_of_mu(epsilons: FloatArray, mu: float) -> FloatArray:
     """The same at many epsilons, shape (epsilons,).
 
     Phi(-a) - e^epsilon Phi(-b) with a, b = epsilon/mu -+ mu/2. Both terms have the density of a as a factor, and what
-    is left are Mills ratios, so that neither overflows nor do tiny deltas cancel.
+    is left are Mills ratios, so that neither overflows nor do tiny deltas cancel. Where mu is small the two are close:
+    what rounding can take from their difference is added to it.
     """
     from scipy import special
 
@@ -44,7 +49,7 @@ def deltas_of_mu(epsilons: FloatArray, mu: float) -> FloatArray:
     a, b = size / mu - mu / 2, size / mu + mu / 2
     density = np.exp(-a * a / 2) / math.sqrt(2 * math.pi)
     tail = np.where(a > 0, density * _mills(np.maximum(a, 0.0)), special.ndtr(-a))
-    at_size = np.maximum(0.0, tail - density * _mills(b))
+    at_size = np.maximum(0.0, tail - density * _mills(b)) + _ROUNDING * tail + _SMALLEST
     return np.where(e >= 0, at_size, -np.expm1(-size) + np.exp(-size) * at_size)
 
 

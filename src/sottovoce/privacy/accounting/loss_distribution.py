@@ -28,6 +28,8 @@ Profile = Callable[[FloatArray], FloatArray]
 _ROUNDING: Final = 10 * 2.0**-53
 _TAIL: Final = 1e-16
 _AT_ONCE: Final = 2048
+_MASS_OFF: Final = 1e-3
+"""How far a distribution's masses may be from adding up to 1."""
 _LOWERED: Final = 1 - 2.0**-48
 """Epsilons are lowered by more than the rounding of the losses that they are compared with."""
 
@@ -47,14 +49,19 @@ class LossDistribution:
 
     @classmethod
     def of(cls, profile: Profile, reach: float, interval: float) -> LossDistribution:
-        """Connects the dots of a profile between -reach and reach; mass beyond goes to infinity."""
+        """Connects the dots of a profile between -reach and reach; mass beyond goes to infinity.
+
+        All of it does where the profile is so flat that rounding makes up its masses.
+        """
         from dp_accounting.pld import pld_pmf
 
         most = math.ceil(reach / interval)
         epsilons = np.asarray(np.arange(-most, most + 1) * interval, dtype=np.float64)
         deltas = np.minimum.accumulate(np.clip(np.nan_to_num(profile(epsilons), nan=1.0), 0.0, 1.0))
-        pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -most, most, deltas)
-        return cls(pmf.to_dense_pmf(), 1e-15)
+        pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -most, most, deltas).to_dense_pmf()
+        if abs(float(pmf._probs.sum()) + pmf._infinity_mass - 1) < _MASS_OFF:
+            return cls(pmf, 1e-15)
+        return cls.of(np.ones_like, 1.0, 1.0)
 
     def times(self, count: int, delta: float = math.inf) -> LossDistribution:
         """The losses of ``count`` releases.
@@ -64,7 +71,7 @@ class LossDistribution:
             delta: What will be asked of them. Rounding only adds up: where it passes this delta before they are
                 composed, no epsilon meets it, and they are not composed.
         """
-        if count == 1:
+        if count == 1 or self.floor >= 1:
             return self
         if count * self.slack > delta:
             return LossDistribution(self.pmf, 1.0)  # every delta is 1, and other losses can still be added
@@ -79,6 +86,9 @@ class LossDistribution:
 
     def plus(self, other: LossDistribution) -> LossDistribution:
         """The losses of both."""
+        for certain in (self, other):
+            if certain.floor >= 1:
+                return certain
         pmf = self.pmf.compose(other.pmf, _TAIL)
         return LossDistribution(pmf, self.slack + other.slack + _l1_error(pmf.size))
 

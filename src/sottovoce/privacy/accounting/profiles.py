@@ -297,7 +297,13 @@ def _shared_profile(releases: Counter[Any], adjacency: Adjacency) -> tuple[Profi
     composed = [*_composed(releases, adjacency)]
     if not composed:
         return symmetric(np.zeros_like), 0.0
-    return symmetric(composed[0].delta), composed[0].epsilon(max(_NEGLIGIBLE, 2 * composed[0].floor))
+    floor = composed[0].floor
+    if floor >= 1:
+        return np.ones_like, math.inf
+    reach = composed[0].epsilon(max(_NEGLIGIBLE, 2 * floor))
+    # What rounding may have taken can hide all losses. They are not nothing, and reach 0 would say so.
+    widest = math.fsum(count * _pair_of(event, adjacency).reach for event, count in releases.items())
+    return symmetric(composed[0].delta), reach or widest
 
 
 @lru_cache(maxsize=64)

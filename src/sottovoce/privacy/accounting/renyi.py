@@ -22,6 +22,14 @@ FLOAT_MARGIN: Final = 1e-9
 """Added to epsilons that come from floating-point formulas; more than those can be off."""
 
 
+_ROUNDING: Final = 2.0**-50
+"""Of terms that may cancel."""
+LEAST_RHO: Final = 1e-300
+"""What a release that is not free counts as at least: smaller squares lose their digits."""
+
+_LOGS: Final = (np.log1p(-1 / ALPHAS), np.log(ALPHAS))
+
+
 def rho_of_pure(epsilon: float) -> float:
     """The zCDP parameter of a pure-DP release (specification T7).
 
@@ -29,7 +37,12 @@ def rho_of_pure(epsilon: float) -> float:
         >>> round(rho_of_pure(1.0), 4)
         0.4621
     """
-    return epsilon * math.tanh(epsilon / 2) if epsilon >= 0 else math.nan
+    return rho_at_least(epsilon * math.tanh(epsilon / 2), epsilon) if epsilon >= 0 else math.nan
+
+
+def rho_at_least(rho: float, parameter: float) -> float:
+    """``rho``, or ``LEAST_RHO`` where it is smaller than that though the parameter it comes from is not 0."""
+    return max(rho, LEAST_RHO) if parameter else rho
 
 
 def rdp_of_pure(epsilon: float, alphas: FloatArray = ALPHAS) -> FloatArray:
@@ -49,7 +62,9 @@ def epsilon_of_rdp(rdp: FloatArray, delta: float, alphas: FloatArray = ALPHAS) -
     """Converts Renyi divergences to epsilon at ``delta`` (specification T9). Infinite where delta is 0."""
     if delta <= 0:
         return math.inf
-    candidates = rdp + np.log1p(-1 / alphas) - (math.log(delta) + np.log(alphas)) / (alphas - 1)
+    less, logs = _LOGS if alphas is ALPHAS else (np.log1p(-1 / alphas), np.log(alphas))
+    more = (math.log(delta) + logs) / (alphas - 1)
+    candidates = rdp + less - more + _ROUNDING * (np.abs(less) + np.abs(more))
     best = np.nanmin(candidates) if not np.isnan(candidates).all() else math.inf
     return max(0.0, float(best) * (1 + FLOAT_MARGIN))
 
