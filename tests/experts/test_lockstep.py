@@ -95,6 +95,36 @@ def test_a_wide_row_is_the_same_at_every_place_among_any_number_of_others(rule):
         assert torch.equal(rule.on_grid(table[-count:], public), whole[-count:])
 
 
+@pytest.mark.parametrize("normalization", ["candidates", "vocabulary"])
+def test_a_row_alone_in_its_part_adds_what_it_adds_beside_others(normalization):
+    # From 32,768 numbers on a sum over one row is split among threads, and one over several rows is not.
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        table = 2 * torch.randn((41, 50_257), generator=torch.Generator().manual_seed(5))
+        public, rule = candidates_of(table[40]), ClampedLogProbabilities(10.0, normalization)
+        alone = [summed([row[None]], public, [rule])[0] for row in table[:40]]
+        pairs = [summed([table[at : at + 2]], public, [rule])[0] for at in range(0, 40, 2)]
+    finally:
+        torch.set_num_threads(before)
+    assert all((both == one + other).all() for both, one, other in zip(pairs, alone[::2], alone[1::2], strict=True))
+
+
+@every_rule
+def test_what_is_computed_at_once_has_a_public_shape(rule, monkeypatch):
+    table = torch.randn((200, 60), generator=torch.Generator().manual_seed(3))
+    public, shapes = candidates_of(table[0], top_k=20), set()
+    honest = type(rule).values
+    monkeypatch.setattr(
+        type(rule),
+        "values",
+        lambda self, rows, best, public: shapes.add(tuple(rows.shape)) or honest(self, rows, best, public),
+    )
+    for blocks in ([table[:1]], [table[:63]], [table[:65]], [table[:7], table[7:]], [table]):
+        summed(blocks, public, [rule])
+    assert len(shapes) == 1
+
+
 @every_rule
 def test_blocks_and_order_make_no_difference_to_any_bit(rule):
     rows = torch.randn(23, 40, generator=torch.Generator().manual_seed(2)) * 5
@@ -129,13 +159,13 @@ def test_every_summand_stays_in_its_interval_whatever_a_row_holds(rule):
 def test_a_rule_that_leaves_its_interval_is_caught(monkeypatch):
     public = candidates_of(torch.tensor([0.0, 1.0]))
     for value in (5.0, NAN, -9_999.0):
-        monkeypatch.setattr(Rule, "on_grid", lambda rule, block, public, value=value: torch.full((1, 2), value))
+        monkeypatch.setattr(Rule, "on_grid", lambda rule, block, public, value=value, **_: torch.full((1, 2), value))
         with pytest.raises(AssertionError, match="left its interval"):
             summed([torch.zeros(1, 2)], public, [ClippedLogits(2.0)])
 
 
 def test_a_distribution_of_more_than_one_is_caught(monkeypatch):
-    monkeypatch.setattr(Rule, "on_grid", lambda rule, block, public: torch.full((1, 2), float(rule.high)))
+    monkeypatch.setattr(Rule, "on_grid", lambda rule, block, public, **_: torch.full((1, 2), float(rule.high)))
     with pytest.raises(AssertionError, match="left its interval"):
         summed([torch.zeros(1, 2)], candidates_of(torch.tensor([0.0, 1.0])), [Probabilities()])
 

@@ -105,17 +105,26 @@ class Rule(ABC):
         """
 
     @final
-    def on_grid(self, block: Tensor, public: Candidates) -> Tensor:
-        """Summands in whole grid steps, held as float32, shape (rows, candidates). The block is left as it was."""
+    def on_grid(self, block: Tensor, public: Candidates, *, filled: int = 0) -> Tensor:
+        """Summands in whole grid steps, held as float32, shape (rows, candidates). The block is left as it was.
+
+        Args:
+            block: Logits, shape (rows, vocabulary).
+            public: The candidates.
+            filled: How many rows are computed at least: null experts stand below those of the block. Processors choose
+                how to add up a row by how many there are, so that number must not follow from the experts'.
+        """
         torch = require_torch()
-        block = block if self.whole_rows or public.ids is None else block.index_select(1, public.ids)
+        block, count = block if self.whole_rows or public.ids is None else block.index_select(1, public.ids), len(block)
+        if count < filled:
+            block = torch.cat([block, block.new_full((filled - count, block.shape[1]), math.nan)])
         rows = torch.nan_to_num(block.float(), nan=-math.inf, posinf=math.inf, neginf=-math.inf)
         chosen = rows if not self.whole_rows or public.ids is None else rows.index_select(1, public.ids)
         best = chosen.amax(1, keepdim=True)
         speaks = torch.isfinite(best)
         steps = self.values(rows, torch.where(speaks, best, 0.0), public).mul_(2.0**self.bits)
         steps.nan_to_num_(nan=self.low, posinf=math.inf, neginf=-math.inf)
-        return steps.floor_().clamp_(self.low, self.high).mul_(speaks)
+        return steps.floor_().clamp_(self.low, self.high).mul_(speaks)[:count]
 
 
 @final

@@ -10,7 +10,7 @@ Sources     specification 1.2, 2.4 (denominators), 5.11 (Top-k+), 9.1.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,10 +23,10 @@ from sottovoce.privacy.unit import Adjacency, ChangeType
 if TYPE_CHECKING:
     from torch import Tensor
 
-_IN_CACHE: Final = 1 << 18
-"""Numbers worked on at once on a processor, where they stay in its cache."""
-_ON_DEVICE: Final = 1 << 27
-"""Numbers worked on at once on an accelerator."""
+_IN_CACHE, _ROWS = 1 << 18, 64
+"""Numbers worked on at once on a processor, where they stay in its cache; and rows, which fewer are filled up to."""
+_ON_DEVICE, _ROWS_ON_DEVICE = 1 << 27, 256
+"""The same on an accelerator."""
 
 
 def candidates_of(
@@ -87,8 +87,9 @@ def summed(blocks: Iterable[Tensor], public: Candidates, rules: Sequence[Rule]) 
         outside = torch.zeros_like(public.logits[0], dtype=torch.bool)
         for block in blocks:
             for at, rule in enumerate(rules):
-                for part in torch.split(block, _rows_at_once(block, public, rule)):
-                    steps = rule.on_grid(part, public)
+                filled = _rows_at_once(block, public, rule)
+                for part in torch.split(block, filled):
+                    steps = rule.on_grid(part, public, filled=filled)
                     least, most = torch.aminmax(steps)
                     outside |= ~((least >= rule.low) & (most <= rule.high))
                     if rule.most_in_total is not None:
@@ -145,6 +146,7 @@ def tensor_of(tokens: Sequence[int] | Tensor, like: Tensor) -> Tensor:
 
 
 def _rows_at_once(block: Tensor, public: Candidates, rule: Rule) -> int:
+    """A function of public numbers: how many experts there are is none."""
     wide = block.shape[1] if rule.whole_rows else len(public)
-    room = (_IN_CACHE if block.device.type == "cpu" else _ON_DEVICE) // wide
-    return max(1, min(room, MOST_STEPS // max(rule.high, -rule.low)))
+    numbers, rows = (_IN_CACHE, _ROWS) if block.device.type == "cpu" else (_ON_DEVICE, _ROWS_ON_DEVICE)
+    return max(1, min(numbers // wide, rows, MOST_STEPS // max(rule.high, -rule.low)))

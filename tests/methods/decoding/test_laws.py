@@ -98,7 +98,7 @@ def broken(decoder, adjacency) -> float:
 
 @every_adjacency
 def test_a_missing_clip_is_found(monkeypatch, adjacency):
-    def unclipped(rule, block, public):
+    def unclipped(rule, block, public, **_):
         rows = torch.nan_to_num(block if public.ids is None else block[:, public.ids], nan=0, posinf=0, neginf=-99)
         best = rows.amax(1, keepdim=True)
         return rule.values(rows, best, public).mul(2.0**rule.bits).floor().clamp(-1e6, 1e6)
@@ -146,7 +146,7 @@ def test_a_whole_row_that_vanishes_with_its_public_part_is_found(monkeypatch):
 @pytest.mark.parametrize("decoder", PLANTED_ON, ids=str)
 def test_a_null_expert_that_speaks_for_the_public_model_is_found(monkeypatch, decoder):
     # Two slots, of which the changed one is null where its record is absent: then a drop is really a swap.
-    def voting(rule, block, public):
+    def voting(rule, block, public, **_):
         rows = torch.where(torch.isfinite(block).any(1, keepdim=True), block, public.logits)
         return real(rule, rows, public)
 
@@ -177,7 +177,7 @@ def test_zero_for_values_below_the_clip_would_be_found_by_what_it_chooses(monkey
     plan = plan_of(PoEDecoding(clip=3.0, rate=1 / 3, top_k=None), Adjacency.ADD_REMOVE, experts=8)
     assert law_of(plan, (0.0, 0.0, 0.0), rows)[0] == pytest.approx(0.9993, abs=1e-4)
 
-    def zeroing(rule, block, public):
+    def zeroing(rule, block, public, **_):
         values = rule.values(block.clone(), block.amax(1, keepdim=True), public)
         return torch.where(values < -rule.clip, 0.0, values).mul(2.0**rule.bits).floor()
 

@@ -183,6 +183,15 @@ def test_the_self_test_notices_a_head_where_places_matter():
     assert stepper.isolation is Isolation.NOT_VERIFIED
 
 
+def test_the_places_behind_the_last_whole_panel_of_a_pass_are_tried():
+    stepper = TransformersStepper("tiny", loaded=(tiny.tokenizer(), tiny.llama()), layout="rows", rows=24)
+    stepper.engine.model.body.layers[1].register_forward_hook(
+        lambda _, given, out: torch.cat([out[:-1], out[-1:].roll(1, -1)]) if len(out) == 24 else out
+    )
+    assert stepper.isolation is Isolation.NOT_VERIFIED
+    assert stepper.panel_rows == 16
+
+
 @pytest.mark.parametrize(("layout", "found"), [("rows", Isolation.NOT_VERIFIED), ("auto", Isolation.BY_CONSTRUCTION)])
 def test_what_fails_at_the_shape_of_a_run_alone_is_found_in_its_rehearsal(monkeypatch, layout, found):
     stepper = TransformersStepper("tiny", loaded=(tiny.tokenizer(), tiny.llama()), layout=layout, rows=ROWS)

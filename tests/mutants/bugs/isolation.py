@@ -28,6 +28,22 @@ MUTANTS = [
         (_SHAPES,),
     ),
     Mutant(
+        "parts-of-a-sum-are-not-filled",
+        "the last part of a sum over logits has as many rows as experts are left",
+        "experts/token_scores.py",
+        "steps = rule.on_grid(part, public, filled=filled)",
+        "steps = rule.on_grid(part, public)",
+        ("tests/experts/test_lockstep.py::test_what_is_computed_at_once_has_a_public_shape",),
+    ),
+    Mutant(
+        "places-behind-whole-panels-are-not-tried",
+        "the self-test fills whole panels alone, and runs use the places behind them, too",
+        "models/lockstep/selftest.py",
+        "*([[*full, (everywhere, rest)]] if rest else []),",
+        "",
+        (_NUMBER + "test_the_places_behind_the_last_whole_panel_of_a_pass_are_tried",),
+    ),
+    Mutant(
         "public-among-experts",
         "public prompts stand in the passes of experts, at places that follow from how many there are",
         "models/lockstep/decoding.py",

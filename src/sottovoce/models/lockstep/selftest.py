@@ -150,10 +150,13 @@ def rows_keep_apart(workspace: Workspace, group: GroupRead, shape: Shape) -> boo
         everywhere, even, odd = _made_up(workspace, group, shape)
         panels = max(1, shape.rows // (shape.prompts * shape.texts))
         full = [(everywhere, shape.prompts)] * panels
+        # Places behind the last whole panel of a pass, where a smaller one can stand.
+        rest = max(0, shape.rows - panels * shape.prompts * shape.texts) // shape.texts
         mixed = [(even, shape.prompts), (odd, shape.prompts)] * panels
         # The last of these goes on behind a full pass.
         worlds = [
             full,
+            *([[*full, (everywhere, rest)]] if rest else []),
             *([(even, count) for count in _panels(end, shape.prompts)] for end in ENDS),
             mixed[: panels + 1],
         ]
