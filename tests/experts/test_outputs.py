@@ -156,6 +156,14 @@ def test_changing_one_row_never_changes_another_rows_summand_bit_for_bit():
         assert np.array_equal(np.delete(again, place, axis=0), np.delete(known, place, axis=0))
 
 
+def test_a_row_alone_is_added_up_as_beside_others_in_any_order_of_the_memory():
+    rows = np.random.default_rng(4).normal(-3, 2, (40, 33))
+    for made in (np.ascontiguousarray, np.asfortranarray):
+        together = normalized(sanitized(made(rows)), "labels")
+        alone = [normalized(sanitized(row[None]), "labels")[0] for row in rows]
+        assert together.tobytes() == np.array(alone).tobytes()
+
+
 @every_adjacency
 def test_sensitivities_follow_the_change_type(adjacency):
     scores = outputs([[0.0, -1.0]], adjacency)

@@ -149,7 +149,8 @@ def require_clipping(clip: float, normalization: str) -> None:
 
 def sanitized(log_probabilities: FloatArray) -> FloatArray:
     """NaN becomes minus infinity, then a row without a finite maximum becomes a null expert (all NaN)."""
-    rows = np.where(np.isnan(log_probabilities), -np.inf, log_probabilities.astype(np.float64))
+    # In this order of the memory a row is added up by itself.
+    rows = np.ascontiguousarray(np.where(np.isnan(log_probabilities), -np.inf, log_probabilities.astype(np.float64)))
     null = ~np.isfinite(rows.max(axis=1))
     rows[null] = np.nan
     return rows

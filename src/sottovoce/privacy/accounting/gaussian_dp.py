@@ -50,7 +50,7 @@ def deltas_of_mu(epsilons: FloatArray, mu: float) -> FloatArray:
     density = np.exp(-a * a / 2) / math.sqrt(2 * math.pi)
     tail = np.where(a > 0, density * _mills(np.maximum(a, 0.0)), special.ndtr(-a))
     at_size = np.maximum(0.0, tail - density * _mills(b)) + _ROUNDING * tail + _SMALLEST
-    return np.where(e >= 0, at_size, -np.expm1(-size) + np.exp(-size) * at_size)
+    return np.minimum(1.0, np.where(e >= 0, at_size, -np.expm1(-size) + np.exp(-size) * at_size))
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:
