@@ -181,6 +181,11 @@ ANSWERERS = [
     (answerers.Unclipped, "sensitivity", "its sum moves by"),
     (answerers.QuietNoise, "composition", "costs epsilon"),
     (answerers.NeedsArguments, "drive", "without arguments"),
+    (answerers.DoubleQuery, "sensitivity", "told that counts change by"),
+    (answerers.PrivateThreshold, "asks", "tells a mechanism something else"),
+    (answerers.TwoRuns, "composition", "costs epsilon 1"),
+    (answerers.TestedForLess, "composition", "costs epsilon 8"),
+    (answerers.EachWordTwice, "sensitivity", "told that counts of items change by"),
     (answerers.ComparesUnsaid, "candidates", "they change its answer"),
     (answerers.UniverseUnsaid, "candidates", "they change its answer"),
 ]
@@ -229,6 +234,8 @@ FITTERS = [
     (fitters.TheLikest, "post-processing", "two supports"),
     (fitters.OccupiedAlone, "post-processing", "two supports"),
     (fitters.NoiseOutOfRange, "draws", "its fit raised ParameterError: noise_multiplier"),
+    (fitters.TestsTwiceTheUnits, "sensitivity", "told that counts change by"),
+    (fitters.TestForFree, "composition", "costs epsilon"),
     (fitters.NeedsWords, "drive", "unknown choice"),
 ]
 
@@ -333,7 +340,9 @@ def test_a_wrong_fitter_is_noticed(wrong, contract, reason):
     notice(check_fitter, wrong, contract, reason)
 
 
-@pytest.mark.parametrize("right", [fitters.Means, fitters.Chosen], ids=name)
+@pytest.mark.parametrize(
+    "right", [fitters.Means, fitters.Chosen, pytest.param(fitters.TestedMeans, marks=pytest.mark.slow)], ids=name
+)
 def test_the_fitters_that_the_wrong_ones_are_made_of_keep_the_contract(right):
     assert check_fitter(right).passed
 
@@ -343,7 +352,17 @@ def test_a_wrong_answerer_is_noticed(wrong, contract, reason):
     notice(check_answerer, wrong, contract, reason)
 
 
-@pytest.mark.parametrize("right", [answerers.OneKeyword, answerers.Mean, answerers.AnyOfForty], ids=name)
+@pytest.mark.parametrize(
+    "right",
+    [
+        answerers.OneKeyword,
+        answerers.Mean,
+        answerers.AnyOfForty,
+        answerers.OpenWords,
+        pytest.param(answerers.FirstCommon, marks=pytest.mark.slow),
+    ],
+    ids=name,
+)
 def test_a_right_answerer_keeps_the_contract(right):
     assert check_answerer(right).passed
 

@@ -37,11 +37,11 @@ from sottovoce.testing.answer_road import road
 from sottovoce.testing.answer_worlds import RELATIONS, Relation, World, Writing
 from sottovoce.testing.asked_first import Beside, follows_the_order
 from sottovoce.testing.claims import FloatArray, is_empty
-from sottovoce.testing.draw_losses import Losses, law_of, loss_of, too_far
-from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, running
+from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
+from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, numbers_of, running
 from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal
 from sottovoce.testing.fitters import first_difference
-from sottovoce.testing.joint_laws import NoLawError, chances_of_selection, joint_excess, joint_law
+from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.options import edges_of, name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
@@ -283,7 +283,7 @@ class _Answerer:
         """The same releases in all of these worlds: what is asked for and what is made of them is the same too."""
         first, made = self._draw(plan, relation, data[0], randomness=source)
         released = [draw.outcome for draw in first.draws]
-        if not released:
+        if not first.draws and not first.others:
             raise ContractError("drive", self.subject, "it draws from no mechanism of the package", str(relation))
         tapes = []
         for world in data:
@@ -299,11 +299,11 @@ class _Answerer:
         self.report.kept("post-processing", len(data), "worlds with the same outcome of the same releases")
         for one, other in pairs:
             where = f"{worlds.shown(data[one])} and {worlds.shown(data[other])}, {relation}"
-            both = list(zip(tapes[one].draws, tapes[other].draws, strict=True))
-            for draw, twin in both:
+            draws, twins = tapes[one].draws, tapes[other].draws
+            for draw, twin in zip(draws, twins, strict=True):
                 if problem := too_far(draw, twin, _told_of(draw, relation, plan.setting)):
                     raise ContractError("sensitivity", self.subject, f"{draw.mechanism!r} {problem}", where)
-            losses.add([loss_of(draw, twin) for draw, twin in both], where)
+            losses.add(losses_of(draws, twins), where)
         self.report.kept("sensitivity", len(pairs), "pairs whose sums move by no more than a mechanism was told")
 
     def _replay(self, released: Sequence[Any], where: str) -> Teller:
@@ -323,7 +323,7 @@ class _Answerer:
         for other in others:
             twin, _ = self._draw(plan, relation, other, self._replay(released, worlds.shown(other)))
             for draw, same in zip(tape.draws, twin.draws, strict=True):
-                if not np.array_equal(draw.aggregate.values, same.aggregate.values):
+                if not np.array_equal(numbers_of(draw.aggregate), numbers_of(same.aggregate)):
                     problem = "what it adds up depends on the order of experts, or a null expert adds something"
                     raise ContractError("order", self.subject, problem, worlds.shown(world))
         self.report.kept("order", len(others), "worlds in another order")
@@ -366,7 +366,7 @@ class _Answerer:
 
         def told(answerer: Answerer, world: World) -> tuple[str, list[Any]]:
             tape, outcome = self._draw(replace(plan, answerer=answerer), relation, world, randomness=seeded(3))
-            return worlds.marks(outcome), [draw.aggregate.values.tolist() for draw in tape.draws]
+            return worlds.marks(outcome), [numbers_of(draw.aggregate).tolist() for draw in tape.draws]
 
         new = [told(type(plan.answerer)(**plan.parameters), world) for world in data]
         used = [told(plan.answerer, world) for world in reversed(data)]
@@ -381,7 +381,7 @@ class _Answerer:
             told = self._replay(released, worlds.shown(opposite[number])) if released else None
             tape, _ = self._draw(asked, relation, opposite[number], told, shot=f"of a {unit}")
             released[:] = [draw.outcome for draw in tape.draws]
-            return np.concatenate([np.asarray(d.aggregate.values, dtype=np.float64).ravel() for d in tape.draws])
+            return np.concatenate([np.zeros(0), *(numbers_of(draw.aggregate) for draw in tape.draws)])
 
         if problem := follows_the_order(drawn_from, ASKED):
             raise ContractError("state", self.subject, problem, f"{worlds.shown(opposite[0])}, {relation}")
@@ -491,8 +491,8 @@ def _told_of(draw: Draw, relation: Relation, setting: AnswerSetting) -> Adjacenc
 
 def _chances(draw: Draw) -> Mapping[Hashable, float]:
     """Natural-log probability of every release of a draw that is possible."""
-    if isinstance(draw.mechanism, SelectionMechanism):
-        return chances_of_selection(draw)
+    if draw.test is not None or isinstance(draw.mechanism, SelectionMechanism):
+        return chances_of(draw)
     if not isinstance(draw.aggregate, Scores) or not hasattr(draw.mechanism, "law"):
         raise NoLawError
     k = int(getattr(draw.mechanism, "k", 1))

@@ -31,11 +31,11 @@ from sottovoce.testing import fit_sessions as sessions
 from sottovoce.testing import fit_worlds as worlds
 from sottovoce.testing.asked_first import Beside, follows_the_order
 from sottovoce.testing.claims import FloatArray, is_empty
-from sottovoce.testing.draw_losses import Losses, law_of, loss_of, too_far
-from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, running
+from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
+from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, numbers_of, running
 from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal
 from sottovoce.testing.fit_worlds import LEDGERS, RELATIONS, Case, Neighbourhood, Relation, World, WorldSums
-from sottovoce.testing.joint_laws import NoLawError, chances_of_selection, joint_excess, joint_law
+from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
@@ -241,7 +241,7 @@ class _Fitter:
         data, pairs = near
         first, made = self._fit(plan, relation, data[0])
         released = [draw.outcome for draw in first.draws]
-        if not released:
+        if not first.draws and not first.others:
             raise ContractError(
                 "drive", self.subject, "it draws from no mechanism of the package", worlds.shown(data[0])
             )
@@ -260,12 +260,11 @@ class _Fitter:
         self.report.kept("post-processing", len(data), "worlds with the same support of the same releases")
         for one, other in pairs:
             where = _where(data[one], plan, relation, data[other])
-            for draw, twin in zip(tapes[one].draws, tapes[other].draws, strict=True):
+            draws, twins = tapes[one].draws, tapes[other].draws
+            for draw, twin in zip(draws, twins, strict=True):
                 if problem := too_far(draw, twin, relation.adjacency):
                     raise ContractError("sensitivity", self.subject, f"{draw.mechanism!r} {problem}", where)
-            losses.add(
-                [loss_of(draw, twin) for draw, twin in zip(tapes[one].draws, tapes[other].draws, strict=True)], where
-            )
+            losses.add(losses_of(draws, twins), where)
         self.report.kept("sensitivity", len(pairs), "pairs whose sums move by no more than a mechanism was told")
 
     def _replay(self, released: Sequence[Any], world: World) -> Teller:
@@ -296,7 +295,7 @@ class _Fitter:
             def run(told: Teller, world: World = world) -> None:
                 self._fit(plan, relation, world, told)
 
-            law = joint_law(run, chances_of_selection, MOST_LEAVES)
+            law = joint_law(run, chances_of, MOST_LEAVES)
             if law is None:
                 return
             laws.append(law)
@@ -319,8 +318,7 @@ class _Fitter:
             told = self._replay(released, world) if released else None
             tape, _ = self._fit(plan, relation, world, told)
             released[:] = [draw.outcome for draw in tape.draws]
-            given = [draw.aggregate.values for draw in tape.draws if hasattr(draw.aggregate, "values")]
-            return np.concatenate([np.asarray(values, dtype=np.float64).ravel() for values in given])
+            return np.concatenate([np.zeros(0), *(numbers_of(draw.aggregate) for draw in tape.draws)])
 
         if problem := follows_the_order(drawn_from, ASKED):
             raise ContractError(
@@ -371,7 +369,8 @@ class _Fitter:
     ) -> tuple[Tape, Any]:
         """One fit, and what was drawn in it: as often, and to a support of the same shape, as in any of its plan."""
         tape, support = self._run(plan, relation, world, told, randomness)
-        left = len(tape.draws), _shape(support)
+        drawn = len(tape.others) + sum(draw.test is None for draw in tape.draws)  # a run answers until it says yes
+        left = drawn, _shape(support)
         if self._left is None or self._left[0] is not plan:
             self._left = plan, left
         elif left != self._left[1]:

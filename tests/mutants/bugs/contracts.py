@@ -8,6 +8,7 @@ ENTRIES = ("tests/contracts/test_entries.py::test_it_keeps_its_contract",)
 WRONG = ("tests/contracts/test_wrong_entries.py",)
 CLAIMS = ("tests/contracts/test_claims.py",)
 ASKED = ("tests/contracts/test_asked_first.py",)
+TAPE = "tests/contracts/test_draw_tape.py"
 PRICED = "tests/contracts/test_text_prices.py"
 SHIPPED = ("tests/contracts/test_shipped_suite.py",)
 
@@ -129,9 +130,41 @@ MUTANTS = [
         "tests-between-tokens-unpaid",
         "the contract counts no run of threshold tests among what a text draws",
         "testing/draw_tape.py",
-        "            tape.others.append(mechanism)\n",
+        "        self.others.append(mechanism)\n",
         "",
         (PRICED,),
+    ),
+    Mutant(
+        "threshold-answers-drawn-anew",
+        "the contract lets a threshold test draw another answer in a neighbouring world, and refuses right entries",
+        "testing/draw_tape.py",
+        "NotImplemented if self._told is None else self._told(len(self.draws), noted)",
+        "NotImplemented if self._told is None or noted.test else self._told(len(self.draws), noted)",
+        (TAPE,),
+    ),
+    Mutant(
+        "private-thresholds-unseen",
+        "the contract does not compare the thresholds of runs in neighbouring worlds",
+        "testing/draw_tape.py",
+        '        self.trace.append(("a run", told))\n',
+        "",
+        (TAPE, *WRONG),
+    ),
+    Mutant(
+        "runs-are-free",
+        "the contract counts no threshold test among the losses of a pair of worlds",
+        "testing/draw_losses.py",
+        "if one.test is None or one.test.run not in paid else NoOpDpEvent()",
+        "if one.test is None else NoOpDpEvent()",
+        (TAPE, *WRONG),
+    ),
+    Mutant(
+        "moves-of-items-unseen",
+        "the contract takes any two counts of items for near enough",
+        "testing/draw_losses.py",
+        "        return _items_too_far(told, other.aggregate)\n",
+        '        return ""\n',
+        (TAPE, *WRONG),
     ),
     Mutant(
         "releases-taken-for-experts",
