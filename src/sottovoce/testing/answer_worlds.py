@@ -19,6 +19,7 @@ from sottovoce.experts.written import WrittenOutputs
 from sottovoce.methods.answering.answerer import AnswerSetting, PublicSide
 from sottovoce.models.base import FloatArray, WritingRequest
 from sottovoce.privacy.unit import Adjacency
+from sottovoce.testing.ladders import TOP, ladders
 
 World = tuple[str | None, ...]
 
@@ -116,6 +117,12 @@ def neighbourhoods(relation: Relation, experts: int) -> tuple[list[World], list[
     if relation.setting(experts, 4, 4).change.widths > 1:
         return worlds, [(i, j) for i in range(len(worlds)) for j in range(i)]
     return worlds, [(i, null) for i in range(null)]
+
+
+def climbed(relation: Relation) -> Iterator[list[World]]:
+    """Worlds in which ever fewer experts write one text, each a change away from the next."""
+    swaps = relation.setting(TOP, 4, 4).change.widths > 1
+    yield from ladders(SMALL[0], SMALL[1], None, swaps=swaps, comes=not relation.counted)
 
 
 def vector_of(text: str | None) -> Sequence[float]:

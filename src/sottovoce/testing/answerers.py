@@ -43,6 +43,7 @@ from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal
 from sottovoce.testing.fitters import first_difference
 from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
+from sottovoce.testing.ladders import TOP, pairs_of
 from sottovoce.testing.options import edges_of, name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
@@ -136,6 +137,8 @@ class _Answerer:
         for relation in RELATIONS if self.first or self.full else RELATIONS[:4]:
             for experts in SIZES:
                 self._neighbours(relation, experts)
+        for relation in RELATIONS[:5] if self.first or self.full else RELATIONS[:1]:
+            self._however_many(relation)
         for relation in RELATIONS[:3]:
             plan, experts = self._drawn_plan(relation)
             if plan is not None:
@@ -281,29 +284,59 @@ class _Answerer:
         source: Randomness,
     ) -> None:
         """The same releases in all of these worlds: what is asked for and what is made of them is the same too."""
+        tapes = self._replayed(plan, relation, data, source)
+        for tape, world in zip(tapes, data, strict=True):
+            self._same_in_any_order(plan, relation, world, [draw.outcome for draw in tape.draws], tape)
+        self._near(plan, relation, data, pairs, tapes)
+        for one, other in pairs:
+            losses.add(losses_of(tapes[one].draws, tapes[other].draws), _where(data[one], relation, data[other]))
+
+    def _however_many(self, relation: Relation) -> None:
+        """The same of worlds that differ in how many experts write one text, from many to none, one by one."""
+        public = worlds.public_side(len(worlds.POOL), Writing())
+        for climbed in worlds.climbed(relation):
+            for others in ((), worlds.SMALL[2:] * (worlds.MANY - TOP)):  # the second where so few are refused
+                rungs = [(*others, *world) for world in climbed]
+                setting = relation.setting(len(rungs[0]), len(public.candidates), len(public.universe))
+                plan = self._plan(PRICES[0], setting, relation)
+                if plan is not None:
+                    tapes = self._replayed(plan, relation, rungs, seeded(100))
+                    self._near(plan, relation, rungs, pairs_of(rungs), tapes)
+                    break
+
+    def _replayed(self, plan: AnswerPlan, relation: Relation, data: Sequence[World], source: Randomness) -> list[Tape]:
+        """Draws of all of these worlds with the releases of the first: they ask the same, and have one outcome."""
         first, made = self._draw(plan, relation, data[0], randomness=source)
         released = [draw.outcome for draw in first.draws]
         if not first.draws and not first.others:
             raise ContractError("drive", self.subject, "it draws from no mechanism of the package", str(relation))
-        tapes = []
+        tapes, marks = [], worlds.marks(made)
         for world in data:
-            where = f"{worlds.shown(data[0])} and {worlds.shown(world)}, {relation}"
+            where = _where(data[0], relation, world)
             tape, outcome = self._draw(plan, relation, world, self._replay(released, where))
             if problem := first_difference(first.trace, tape.trace):
                 raise ContractError("asks", self.subject, problem, where)
-            if worlds.marks(outcome) != worlds.marks(made):
+            if worlds.marks(outcome) != marks:
                 problem = "of the same releases it makes two outcomes: something private reaches them without noise"
                 raise ContractError("post-processing", self.subject, problem, where)
-            self._same_in_any_order(plan, relation, world, released, tape)
             tapes.append(tape)
         self.report.kept("post-processing", len(data), "worlds with the same outcome of the same releases")
+        return tapes
+
+    def _near(
+        self,
+        plan: AnswerPlan,
+        relation: Relation,
+        data: Sequence[World],
+        pairs: Sequence[tuple[int, int]],
+        tapes: Sequence[Tape],
+    ) -> None:
+        """What a mechanism is given moves by no more than it was told, between any two neighbours."""
         for one, other in pairs:
-            where = f"{worlds.shown(data[one])} and {worlds.shown(data[other])}, {relation}"
-            draws, twins = tapes[one].draws, tapes[other].draws
-            for draw, twin in zip(draws, twins, strict=True):
+            for draw, twin in zip(tapes[one].draws, tapes[other].draws, strict=True):
                 if problem := too_far(draw, twin, _told_of(draw, relation, plan.setting)):
+                    where = _where(data[one], relation, data[other])
                     raise ContractError("sensitivity", self.subject, f"{draw.mechanism!r} {problem}", where)
-            losses.add(losses_of(draws, twins), where)
         self.report.kept("sensitivity", len(pairs), "pairs whose sums move by no more than a mechanism was told")
 
     def _replay(self, released: Sequence[Any], where: str) -> Teller:
@@ -481,6 +514,11 @@ class _Answerer:
             raise ContractError("finish", self.subject, "an outcome is finished in two ways, or not as saved", where)
         if not all(isinstance(answer, str) and answer for answer in (*answers, silent)):
             raise ContractError("finish", self.subject, "an answer is no text", where)
+
+
+def _where(world: World, relation: Relation, beside: World) -> str:
+    """Two worlds, with the relation."""
+    return f"{worlds.shown(world)} and {worlds.shown(beside)}, {relation}"
 
 
 def _told_of(draw: Draw, relation: Relation, setting: AnswerSetting) -> Adjacency:

@@ -39,6 +39,7 @@ from sottovoce.testing.asked_first import DRAWS, Asked, Beside, follows_the_orde
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draws import exceeds
 from sottovoce.testing.label_worlds import seeded
+from sottovoce.testing.ladders import pairs_of, require_near
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool, share_of
 from sottovoce.testing.public_rows import NOT_ADDITIVE, PublicRow, moved
@@ -327,6 +328,8 @@ class _Decoder:
         pairs = list(swaps if plan.setting.change is SWAP else drops)
         if isinstance(plan.decoder, SelectingDecoder):
             self._scores_beside(plan, plan.decoder, pairs)
+        elif self.full or self.must_run:
+            self._however_many(plan, claim)
         null, comes = names.index("N"), plan.setting.adjacency is Adjacency.ADD_REMOVE
         rows = [(public, 0, rest) for public in worlds.PUBLIC_ROWS for rest in worlds.BACKGROUNDS]
         rows += [(worlds.PUBLIC, text, worlds.BACKGROUNDS[1]) for text in worlds.LATER_TEXTS]
@@ -372,6 +375,18 @@ class _Decoder:
                 crowd = {name: scores((*worlds.CROWD, name)) for name in worlds.SAYINGS}
                 looked.look(str(worlds.CROWD), crowd, pairs, "N", adds=False)
                 self._in_any_order(crowd, scores, f"{worlds.CROWD} beside {row}")
+                for rungs in worlds.climbed(plan):
+                    require_near([scores(names) for names in rungs], self.subject, f"beside {row}", self.report)
+
+    def _however_many(self, plan: DecodingPlan, claim: Claim) -> None:
+        """Laws of a first token by crowds, of which ever fewer are of one opinion, one by one."""
+        for rungs in worlds.climbed(plan):
+            laws = [self._law_beside(plan, worlds.PUBLIC_ROWS[0], names) for names in rungs]
+            if breach := excess(claim, np.array(laws), pairs_of(rungs)):
+                problem = f"its event {claim.words} does not hold: {breach.words}"
+                world = f"{rungs[breach.first]} and {rungs[breach.second]} ({self._setting(plan)})"
+                raise ContractError("neighbours", self.subject, problem, world)
+            self.report.kept("neighbours", len(rungs) - 1, "pairs of exact laws of texts within the event")
 
     def _in_any_order(self, last: Mapping[str, Scores], scores: Callable[[Sequence[str]], Scores], world: str) -> None:
         """The first expert of a crowd is heard as the last one is."""

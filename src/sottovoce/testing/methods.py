@@ -32,6 +32,7 @@ from sottovoce.testing.asked_first import DRAWS, Asked, Beside, follows_the_orde
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draws import departs, exceeds, mixture
 from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
+from sottovoce.testing.ladders import pairs_of
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
 from sottovoce.testing.public_rows import NOT_ADDITIVE, moved, squared_distance
@@ -131,6 +132,7 @@ class _Method:
         elif not self.sampled:
             self._order_of_experts(claims)
             self._neighbours(claims)
+            self._however_many(claims)
             self._smallest_worlds({**claims, **large})
         if self.first or self.full:
             self._sharp_draws(claims)
@@ -183,6 +185,16 @@ class _Method:
                 for public in publics[1:]:
                     for group, pairs in worlds.groups_of_pairs(labels, change):
                         self._compare_worlds(claim, group, pairs, public, change, price)
+
+    def _however_many(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
+        """Outputs of crowds, of which ever fewer are of one opinion, one by one: at one price, and one unit changes."""
+        for change, labels in itertools.product(CHANGES, (2, 3) if self.first or self.full else (2,)):
+            price = self._usual.get(change.adjacency)
+            if price is None or change.change.rows > 1:
+                continue
+            claim = claims[change.adjacency, price]
+            for rungs in worlds.climbed(labels, change):
+                self._compare_worlds(claim, rungs, pairs_of(rungs), worlds.PUBLIC[labels], change, price)
 
     def _smallest_worlds(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
         """One expert, and none, at every price, change and number of labels, in every combination.
