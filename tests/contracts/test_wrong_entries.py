@@ -70,6 +70,7 @@ METHODS = [
     (methods.SaysPrivate, "price", "is not"),
     (methods.ChargesByChance, "price", "different events"),
     (methods.HalvedNoiseOnSamples, "records", NEIGHBOURS),
+    pytest.param(methods.OnlyWhereAgreed, "neighbours", "log-ratios 452", marks=pytest.mark.slow),
     (methods.UnknownWords, "drive", "unknown choice"),
     (methods.NeedsArguments, "drive", "without arguments"),
     (methods.AcceptsNothing, "drive", "accepts no adjacency"),
@@ -116,6 +117,10 @@ DECODERS = [
     (decoders.QuietCrowdAdded, "sampler", "likeliest outcome came .* with adjacency add-remove"),
     (decoders.QuietFromFour, "sampler", "likeliest outcome came .* experts 4 or more"),
     (decoders.QuietTexts, "sampler", "likeliest outcome came"),
+    pytest.param(
+        decoders.FrequentTokens, "isolation", "its scores move by more than is stated", marks=pytest.mark.slow
+    ),
+    pytest.param(decoders.FrequentTokensOfItsOwn, "neighbours", NEIGHBOURS, marks=pytest.mark.slow),
     (decoders.NotADecoder, "drive", "without arguments"),
 ]
 MECHANISMS = [
@@ -186,6 +191,8 @@ ANSWERERS = [
     (answerers.TwoRuns, "composition", "costs epsilon 1"),
     (answerers.TestedForLess, "composition", "costs epsilon 8"),
     (answerers.EachWordTwice, "sensitivity", "told that counts of items change by"),
+    pytest.param(answerers.RareWordsOut, "sensitivity", "scores move by 11", marks=pytest.mark.slow),
+    pytest.param(answerers.SilentWhereFew, "post-processing", "two outcomes", marks=pytest.mark.slow),
     (answerers.ComparesUnsaid, "candidates", "they change its answer"),
     (answerers.UniverseUnsaid, "candidates", "they change its answer"),
 ]
@@ -236,6 +243,8 @@ FITTERS = [
     (fitters.NoiseOutOfRange, "draws", "its fit raised ParameterError: noise_multiplier"),
     (fitters.TestsTwiceTheUnits, "sensitivity", "told that counts change by"),
     (fitters.TestForFree, "composition", "costs epsilon"),
+    pytest.param(fitters.RareLabelsOut, "post-processing", "two supports", marks=pytest.mark.slow),
+    pytest.param(fitters.RareLabelsZeroed, "sensitivity", "its sum moves by", marks=pytest.mark.slow),
     (fitters.NeedsWords, "drive", "unknown choice"),
 ]
 
@@ -317,7 +326,9 @@ def test_a_shift_of_all_scores_and_the_last_bits_of_a_law_are_no_fault():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("right", [decoders.Own, decoders.LessTheBest, decoders.CappedSums], ids=name)
+@pytest.mark.parametrize(
+    "right", [decoders.Own, decoders.LessTheBest, decoders.CappedSums, decoders.CommonTokens], ids=name
+)
 def test_a_decoder_may_have_a_sampler_and_scores_of_its_own(right):
     assert check_decoder(right).passed
 

@@ -19,7 +19,7 @@ from sottovoce.experts.written import WrittenOutputs
 from sottovoce.methods.answering.answerer import AnswerSetting, PublicSide
 from sottovoce.models.base import FloatArray, WritingRequest
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.testing.ladders import TOP, ladders
+from sottovoce.testing.ladders import TOP, counted, ladders
 
 World = tuple[str | None, ...]
 
@@ -134,9 +134,9 @@ def vector_of(text: str | None) -> Sequence[float]:
 
 def shown(world: World) -> str:
     """A world in words."""
-    if len(world) > 8:
+    if len(world) > 8 and len({*world[-4:]}) > 1 and len({*world[:4]}) > 1:
         return f"{{{len(world) - 1} experts, and {world[-1] or 'null'!r}}}"
-    return "{" + ", ".join(repr(text) if text else "null" for text in world) + "}"
+    return "{" + counted(repr(text) if text else "null" for text in world) + "}"
 
 
 @final

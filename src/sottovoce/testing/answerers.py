@@ -13,6 +13,7 @@ Sources     specification 5.4 to 5.7, 7, T10 to T12.
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -311,8 +312,8 @@ class _Answerer:
         if not first.draws and not first.others:
             raise ContractError("drive", self.subject, "it draws from no mechanism of the package", str(relation))
         tapes, marks = [], worlds.marks(made)
-        for world in data:
-            where = _where(data[0], relation, world)
+        for before, world in itertools.pairwise((data[0], *data)):
+            where = _where(before, relation, world)
             tape, outcome = self._draw(plan, relation, world, self._replay(released, where))
             if problem := first_difference(first.trace, tape.trace):
                 raise ContractError("asks", self.subject, problem, where)

@@ -14,6 +14,7 @@ import copy
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -35,11 +36,11 @@ from sottovoce.randomness import Randomness
 from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from sottovoce.testing import text_sessions as sessions
 from sottovoce.testing import text_worlds as worlds
-from sottovoce.testing.asked_first import DRAWS, Asked, Beside, follows_the_order, held_by
+from sottovoce.testing.asked_first import CROWD, DRAWS, Asked, Beside, follows_the_order, held_by
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draws import exceeds
 from sottovoce.testing.label_worlds import seeded
-from sottovoce.testing.ladders import pairs_of, require_near
+from sottovoce.testing.ladders import counted, pairs_of, require_near
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool, share_of
 from sottovoce.testing.public_rows import NOT_ADDITIVE, PublicRow, moved
@@ -384,7 +385,8 @@ class _Decoder:
             laws = [self._law_beside(plan, worlds.PUBLIC_ROWS[0], names) for names in rungs]
             if breach := excess(claim, np.array(laws), pairs_of(rungs)):
                 problem = f"its event {claim.words} does not hold: {breach.words}"
-                world = f"{rungs[breach.first]} and {rungs[breach.second]} ({self._setting(plan)})"
+                first, second = counted(rungs[breach.first]), counted(rungs[breach.second])
+                world = f"({first}) and ({second}) ({self._setting(plan)})"
                 raise ContractError("neighbours", self.subject, problem, world)
             self.report.kept("neighbours", len(rungs) - 1, "pairs of exact laws of texts within the event")
 
@@ -488,7 +490,11 @@ class _Decoder:
             raise ContractError("state", self.subject, problem, self._setting(plan))
         if held_by(plan.decoder) != held:
             raise ContractError("state", self.subject, "its attributes changed while it wrote", self._setting(plan))
-        if problem := follows_the_order(lambda public, world: self._first(plan, public, OPPOSITE[world]), ASKED):
+
+        def answers(public: Sequence[float], world: int, times: int = 1) -> Asked:
+            return self._first(plan, public, OPPOSITE[world] * times)
+
+        if problem := follows_the_order(answers, ASKED, partial(answers, times=CROWD)):
             raise ContractError("state", self.subject, problem, self._setting(plan))
         self.report.kept("state", len(scenes) + 4 * len(ASKED), "batches written alike before and after others")
 

@@ -27,7 +27,7 @@ from sottovoce.privacy.unit import DROP, SWAP, TWO_SWAP, Adjacency, ChangeType, 
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import Example, Query, Task
 from sottovoce.testing.draw_tape import Tape, fingerprint
-from sottovoce.testing.ladders import ladders
+from sottovoce.testing.ladders import counted, ladders
 
 Record = tuple[str, int]
 Unit = tuple[Record, ...]
@@ -201,7 +201,7 @@ def _neighbourhood(relation: Relation, rest: World, changed: Sequence[World]) ->
 
 def shown(world: World) -> str:
     """A world in words."""
-    return "{" + ", ".join("+".join(f"{name}:{label}" for name, label in unit) or "blank" for unit in world) + "}"
+    return "{" + counted("+".join(f"{name}:{label}" for name, label in unit) or "blank" for unit in world) + "}"
 
 
 def vector_of(text: str, dimension: int = DIMENSION) -> Sequence[float]:

@@ -267,9 +267,9 @@ class _Fitter:
                 "drive", self.subject, "it draws from no mechanism of the package", worlds.shown(data[0])
             )
         tapes, marks = [], worlds.support_marks(made)
-        for world in data:
+        for before, world in itertools.pairwise((data[0], *data)):
             tape, support = self._run(plan, relation, world, self._replay(released, world))
-            where = _where(data[0], plan, relation, world)
+            where = _where(before, plan, relation, world)
             if problem := first_difference(first.trace, tape.trace):
                 raise ContractError("asks", self.subject, problem, where)
             if worlds.support_marks(support) != marks:

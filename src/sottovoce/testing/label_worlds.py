@@ -25,7 +25,7 @@ from sottovoce.privacy.unit import CHANGE_TYPES, Adjacency, ChangeType
 from sottovoce.randomness import Randomness, SeededRandomness
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import CONTENT_FREE, Query, Task
-from sottovoce.testing.ladders import ladders
+from sottovoce.testing.ladders import counted, ladders
 
 FloatArray = NDArray[np.float64]
 NAN: Final = math.nan
@@ -326,7 +326,7 @@ def shown(data: DataSet) -> str:
 
 def shown_rows(rows: Rows, public: Sequence[float] | None = None) -> str:
     """Experts' rows in words, with the public row unless it is that of ``PUBLIC``."""
-    said = "[" + "; ".join(", ".join(f"{x:g}" for x in row) for row in rows) + "]"
+    said = "[" + counted((", ".join(f"{x:g}" for x in row) for row in rows), "; ") + "]"
     if public is None or tuple(public) == PUBLIC.get(len(public)):
         return said
     return f"{said} beside the public row ({', '.join(f'{x:g}' for x in public)})"

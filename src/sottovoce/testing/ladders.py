@@ -11,7 +11,7 @@ Assumes     Nothing of what a threshold above ``TOP``, or on something else than
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from sottovoce.privacy.aggregates import Scores
@@ -22,6 +22,9 @@ TOP: Final = 24
 """How many are of one opinion at the top."""
 BESIDE: Final = 12
 """How many say another thing, and stay, where one change adds or removes one."""
+MANY: Final = 4
+"""In a report, more of one kind in a row are counted."""
+
 T = TypeVar("T")
 
 
@@ -54,6 +57,19 @@ def _ladder(said: T, instead: tuple[T, ...], rest: tuple[T, ...] = ()) -> list[t
 def pairs_of(rungs: Sequence[object]) -> list[tuple[int, int]]:
     """Neighbouring worlds of a ladder, by their places."""
     return [*itertools.pairwise(range(len(rungs)))]
+
+
+def counted(said: Iterable[str], between: str = ", ") -> str:
+    """What is said, with its number where many in a row say the same.
+
+    Example:
+        >>> counted(["y", "y", *"xxxxx"])
+        'y, y, 5 times x'
+    """
+    runs = [(word, len([*alike])) for word, alike in itertools.groupby(said)]
+    return between.join(
+        f"{times} times {word}" if times > MANY else between.join([word] * times) for word, times in runs
+    )
 
 
 def require_near(rungs: Sequence[Scores], subject: str, world: str, report: Report) -> None:

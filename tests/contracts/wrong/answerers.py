@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -488,6 +488,29 @@ class EachWordTwice(OpenWords):
 
     def marks(self):
         return ("", "'")
+
+
+@dataclass(frozen=True)
+class RareWordsOut(OneKeyword):
+    """Counts no word that fewer than ten experts wrote."""
+
+    least: ClassVar[int] = 10
+
+    def counts(self, experts, public):
+        right = experts.keyword_counts(public.universe)
+        values = np.where(right.values >= self.least, right.values, 0)
+        return Scores(values, sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class SilentWhereFew(OneKeyword):
+    """Gives its word only where five experts wrote it, by their true number."""
+
+    least: ClassVar[int] = 5
+
+    def outcome(self, word, experts):
+        wrote = sum(word in keywords_of(text) for text in experts.texts_without_noise() if text)
+        return super().outcome(word if wrote >= self.least else "anything", experts)
 
 
 class NeedsArguments(OneKeyword):

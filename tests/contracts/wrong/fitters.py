@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -608,6 +609,32 @@ class TestForFree(TestedMeans):
 
     def calibrated(self, price, setting):
         return Means.calibrated(self, price, setting)
+
+
+@dataclass(frozen=True)
+class RareLabelsOut(Means):
+    """Leaves out a label that fewer than five units have, by their true number."""
+
+    least: ClassVar[int] = 5
+
+    def fit(self, plan, private, public, randomness):
+        made = super().fit(plan, private, public, randomness)
+        counts = private.sum_of(self.rule(plan.setting, private))[-plan.setting.labels :] / LIMIT
+        return replace(made, weights=np.where((counts >= self.least)[:, None], made.weights, 0.0))
+
+
+@dataclass(frozen=True)
+class RareLabelsZeroed(Means):
+    """Adds up nothing of a label that fewer than ten units have, before its noise."""
+
+    least: ClassVar[int] = 10
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        if len(sums) > 1:
+            vectors, counts = np.split(sums.copy(), [setting.labels * setting.dimension])
+            vectors.reshape(setting.labels, -1)[counts < self.least * LIMIT] = 0
+            sums = np.concatenate([vectors, counts])
+        return super().drawn(sums, squared_l2, setting, multiplier, randomness)
 
 
 @dataclass(frozen=True)
