@@ -329,8 +329,6 @@ class _Decoder:
         pairs = list(swaps if plan.setting.change is SWAP else drops)
         if isinstance(plan.decoder, SelectingDecoder):
             self._scores_beside(plan, plan.decoder, pairs)
-        elif self.full or self.must_run:
-            self._however_many(plan, claim)
         null, comes = names.index("N"), plan.setting.adjacency is Adjacency.ADD_REMOVE
         rows = [(public, 0, rest) for public in worlds.PUBLIC_ROWS for rest in worlds.BACKGROUNDS]
         rows += [(worlds.PUBLIC, text, worlds.BACKGROUNDS[1]) for text in worlds.LATER_TEXTS]
@@ -349,6 +347,8 @@ class _Decoder:
                 world = f"{names[breach.first]} and {names[breach.second]} {beside}"
                 raise ContractError(PublicRow.CONTRACT, self.subject, problem, world)
             self.report.kept(PublicRow.CONTRACT, len(pairs), "pairs of neighbours beside other public rows")
+        if not isinstance(plan.decoder, SelectingDecoder) and (self.full or self.must_run):
+            self._however_many(plan, claim)
 
     def _scores_beside(self, plan: DecodingPlan, decoder: SelectingDecoder, pairs: Sequence[tuple[str, str]]) -> None:
         """Scores beside other public rows and of later texts, with few other experts and with a crowd."""
