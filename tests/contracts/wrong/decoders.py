@@ -822,7 +822,7 @@ class CommonTokens(Decoder):
 
     name, summary, source = "common-tokens", "a stability histogram", "none"
     epsilon: Positive | None = None
-    calibrated_parameters: ClassVar[Mapping[str, bool]] = {"epsilon": False}
+    calibrated_parameters: ClassVar[Mapping[str, bool]] = {"epsilon": True}
 
     @property
     def histogram(self):
