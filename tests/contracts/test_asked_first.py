@@ -61,3 +61,14 @@ def drawn(row, world):
 )
 def test_what_is_kept_of_a_question_is_found(ask, problem):
     assert follows_the_order(ask, ROWS) == problem
+
+
+def test_what_speaks_in_larger_crowds_alone_is_asked_there():
+    alike = [0] * DRAWS
+    assert follows_the_order(lambda row, world: alike, ROWS, drawn) == ""
+    assert follows_the_order(lambda row, world: alike, ROWS, lambda row, world: alike) == IGNORES
+    assert follows_the_order(kept_by(lambda row: row), ROWS, right) == KEEPS
+
+
+def test_that_no_difference_was_found_is_no_proof():
+    assert "This alone is no proof" in IGNORES

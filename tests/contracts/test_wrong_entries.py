@@ -70,6 +70,7 @@ METHODS = [
     (methods.SaysPrivate, "price", "is not"),
     (methods.ChargesByChance, "price", "different events"),
     (methods.HalvedNoiseOnSamples, "records", NEIGHBOURS),
+    pytest.param(methods.OnlyWhereAgreed, "neighbours", "log-ratios 452", marks=pytest.mark.slow),
     (methods.UnknownWords, "drive", "unknown choice"),
     (methods.NeedsArguments, "drive", "without arguments"),
     (methods.AcceptsNothing, "drive", "accepts no adjacency"),
@@ -116,6 +117,10 @@ DECODERS = [
     (decoders.QuietCrowdAdded, "sampler", "likeliest outcome came .* with adjacency add-remove"),
     (decoders.QuietFromFour, "sampler", "likeliest outcome came .* experts 4 or more"),
     (decoders.QuietTexts, "sampler", "likeliest outcome came"),
+    pytest.param(
+        decoders.FrequentTokens, "isolation", "its scores move by more than is stated", marks=pytest.mark.slow
+    ),
+    pytest.param(decoders.FrequentTokensOfItsOwn, "neighbours", NEIGHBOURS, marks=pytest.mark.slow),
     (decoders.NotADecoder, "drive", "without arguments"),
 ]
 MECHANISMS = [
@@ -181,6 +186,13 @@ ANSWERERS = [
     (answerers.Unclipped, "sensitivity", "its sum moves by"),
     (answerers.QuietNoise, "composition", "costs epsilon"),
     (answerers.NeedsArguments, "drive", "without arguments"),
+    (answerers.DoubleQuery, "sensitivity", "told that counts change by"),
+    (answerers.PrivateThreshold, "asks", "tells a mechanism something else"),
+    (answerers.TwoRuns, "composition", "costs epsilon 1"),
+    (answerers.TestedForLess, "composition", "costs epsilon 8"),
+    (answerers.EachWordTwice, "sensitivity", "told that counts of items change by"),
+    pytest.param(answerers.RareWordsOut, "sensitivity", "scores move by 11", marks=pytest.mark.slow),
+    pytest.param(answerers.SilentWhereFew, "post-processing", "two outcomes", marks=pytest.mark.slow),
     (answerers.ComparesUnsaid, "candidates", "they change its answer"),
     (answerers.UniverseUnsaid, "candidates", "they change its answer"),
 ]
@@ -229,6 +241,10 @@ FITTERS = [
     (fitters.TheLikest, "post-processing", "two supports"),
     (fitters.OccupiedAlone, "post-processing", "two supports"),
     (fitters.NoiseOutOfRange, "draws", "its fit raised ParameterError: noise_multiplier"),
+    (fitters.TestsTwiceTheUnits, "sensitivity", "told that counts change by"),
+    (fitters.TestForFree, "composition", "costs epsilon"),
+    pytest.param(fitters.RareLabelsOut, "post-processing", "two supports", marks=pytest.mark.slow),
+    pytest.param(fitters.RareLabelsZeroed, "sensitivity", "its sum moves by", marks=pytest.mark.slow),
     (fitters.NeedsWords, "drive", "unknown choice"),
 ]
 
@@ -310,7 +326,9 @@ def test_a_shift_of_all_scores_and_the_last_bits_of_a_law_are_no_fault():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("right", [decoders.Own, decoders.LessTheBest, decoders.CappedSums], ids=name)
+@pytest.mark.parametrize(
+    "right", [decoders.Own, decoders.LessTheBest, decoders.CappedSums, decoders.CommonTokens], ids=name
+)
 def test_a_decoder_may_have_a_sampler_and_scores_of_its_own(right):
     assert check_decoder(right).passed
 
@@ -333,7 +351,9 @@ def test_a_wrong_fitter_is_noticed(wrong, contract, reason):
     notice(check_fitter, wrong, contract, reason)
 
 
-@pytest.mark.parametrize("right", [fitters.Means, fitters.Chosen], ids=name)
+@pytest.mark.parametrize(
+    "right", [fitters.Means, fitters.Chosen, pytest.param(fitters.TestedMeans, marks=pytest.mark.slow)], ids=name
+)
 def test_the_fitters_that_the_wrong_ones_are_made_of_keep_the_contract(right):
     assert check_fitter(right).passed
 
@@ -343,7 +363,17 @@ def test_a_wrong_answerer_is_noticed(wrong, contract, reason):
     notice(check_answerer, wrong, contract, reason)
 
 
-@pytest.mark.parametrize("right", [answerers.OneKeyword, answerers.Mean, answerers.AnyOfForty], ids=name)
+@pytest.mark.parametrize(
+    "right",
+    [
+        answerers.OneKeyword,
+        answerers.Mean,
+        answerers.AnyOfForty,
+        answerers.OpenWords,
+        pytest.param(answerers.FirstCommon, marks=pytest.mark.slow),
+    ],
+    ids=name,
+)
 def test_a_right_answerer_keeps_the_contract(right):
     assert check_answerer(right).passed
 

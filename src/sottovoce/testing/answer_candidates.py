@@ -21,7 +21,7 @@ from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import AnswerExample, load_answer_task
 from sottovoce.testing import answer_worlds as worlds
 from sottovoce.testing.answer_worlds import Relation, Writing
-from sottovoce.testing.draw_tape import Tape, running
+from sottovoce.testing.draw_tape import Tape, numbers_of, running
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.report import ContractError, Report, must_not_raise
 
@@ -120,7 +120,7 @@ def _unseen(answerer: Answerer, relation: Relation, subject: str) -> bool:
         public, tape = worlds.public_side(count, Writing()), Tape(seeded(SEED))
         with must_not_raise("candidates", subject, "its draw", f"{count} public answers"), running(tape):
             outcome = plan.answerer.draw(setting, experts, public, tape.randomness)
-            sums = [draw.aggregate.values.tolist() for draw in tape.draws]
+            sums = [numbers_of(draw.aggregate).tolist() for draw in tape.draws]
             made.append((sums, worlds.marks(outcome), plan.answerer.finish(outcome, public)))
     if made[0] != made[1]:
         problem = "it says that it compares no public answers (least_candidates 0), and they change its answer"

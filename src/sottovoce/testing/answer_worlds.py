@@ -19,6 +19,7 @@ from sottovoce.experts.written import WrittenOutputs
 from sottovoce.methods.answering.answerer import AnswerSetting, PublicSide
 from sottovoce.models.base import FloatArray, WritingRequest
 from sottovoce.privacy.unit import Adjacency
+from sottovoce.testing.ladders import TOP, counted, ladders
 
 World = tuple[str | None, ...]
 
@@ -118,6 +119,12 @@ def neighbourhoods(relation: Relation, experts: int) -> tuple[list[World], list[
     return worlds, [(i, null) for i in range(null)]
 
 
+def climbed(relation: Relation) -> Iterator[list[World]]:
+    """Worlds in which ever fewer experts write one text, each a change away from the next."""
+    swaps = relation.setting(TOP, 4, 4).change.widths > 1
+    yield from ladders(SMALL[0], SMALL[1], None, swaps=swaps, comes=not relation.counted)
+
+
 def vector_of(text: str | None) -> Sequence[float]:
     """What the fake embedder says of a text; of a null expert nothing."""
     if text is None:
@@ -127,9 +134,9 @@ def vector_of(text: str | None) -> Sequence[float]:
 
 def shown(world: World) -> str:
     """A world in words."""
-    if len(world) > 8:
+    if len(world) > 8 and len({*world[-4:]}) > 1 and len({*world[:4]}) > 1:
         return f"{{{len(world) - 1} experts, and {world[-1] or 'null'!r}}}"
-    return "{" + ", ".join(repr(text) if text else "null" for text in world) + "}"
+    return "{" + counted(repr(text) if text else "null" for text in world) + "}"
 
 
 @final

@@ -13,6 +13,7 @@ Sources     specification 5.4 to 5.7, 7, T10 to T12.
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -37,12 +38,13 @@ from sottovoce.testing.answer_road import road
 from sottovoce.testing.answer_worlds import RELATIONS, Relation, World, Writing
 from sottovoce.testing.asked_first import Beside, follows_the_order
 from sottovoce.testing.claims import FloatArray, is_empty
-from sottovoce.testing.draw_losses import Losses, law_of, loss_of, too_far
-from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, running
+from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
+from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, numbers_of, running
 from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal
 from sottovoce.testing.fitters import first_difference
-from sottovoce.testing.joint_laws import NoLawError, chances_of_selection, joint_excess, joint_law
+from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
+from sottovoce.testing.ladders import TOP, pairs_of
 from sottovoce.testing.options import edges_of, name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
@@ -136,6 +138,8 @@ class _Answerer:
         for relation in RELATIONS if self.first or self.full else RELATIONS[:4]:
             for experts in SIZES:
                 self._neighbours(relation, experts)
+        for relation in RELATIONS[:5] if self.first or self.full else RELATIONS[:1]:
+            self._however_many(relation)
         for relation in RELATIONS[:3]:
             plan, experts = self._drawn_plan(relation)
             if plan is not None:
@@ -281,29 +285,59 @@ class _Answerer:
         source: Randomness,
     ) -> None:
         """The same releases in all of these worlds: what is asked for and what is made of them is the same too."""
+        tapes = self._replayed(plan, relation, data, source)
+        for tape, world in zip(tapes, data, strict=True):
+            self._same_in_any_order(plan, relation, world, [draw.outcome for draw in tape.draws], tape)
+        self._near(plan, relation, data, pairs, tapes)
+        for one, other in pairs:
+            losses.add(losses_of(tapes[one].draws, tapes[other].draws), _where(data[one], relation, data[other]))
+
+    def _however_many(self, relation: Relation) -> None:
+        """The same of worlds that differ in how many experts write one text, from many to none, one by one."""
+        public = worlds.public_side(len(worlds.POOL), Writing())
+        for climbed in worlds.climbed(relation):
+            for others in ((), worlds.SMALL[2:] * (worlds.MANY - TOP)):  # the second where so few are refused
+                rungs = [(*others, *world) for world in climbed]
+                setting = relation.setting(len(rungs[0]), len(public.candidates), len(public.universe))
+                plan = self._plan(PRICES[0], setting, relation)
+                if plan is not None:
+                    tapes = self._replayed(plan, relation, rungs, seeded(100))
+                    self._near(plan, relation, rungs, pairs_of(rungs), tapes)
+                    break
+
+    def _replayed(self, plan: AnswerPlan, relation: Relation, data: Sequence[World], source: Randomness) -> list[Tape]:
+        """Draws of all of these worlds with the releases of the first: they ask the same, and have one outcome."""
         first, made = self._draw(plan, relation, data[0], randomness=source)
         released = [draw.outcome for draw in first.draws]
-        if not released:
+        if not first.draws and not first.others:
             raise ContractError("drive", self.subject, "it draws from no mechanism of the package", str(relation))
-        tapes = []
-        for world in data:
-            where = f"{worlds.shown(data[0])} and {worlds.shown(world)}, {relation}"
+        tapes, marks = [], worlds.marks(made)
+        for before, world in itertools.pairwise((data[0], *data)):
+            where = _where(before, relation, world)
             tape, outcome = self._draw(plan, relation, world, self._replay(released, where))
             if problem := first_difference(first.trace, tape.trace):
                 raise ContractError("asks", self.subject, problem, where)
-            if worlds.marks(outcome) != worlds.marks(made):
+            if worlds.marks(outcome) != marks:
                 problem = "of the same releases it makes two outcomes: something private reaches them without noise"
                 raise ContractError("post-processing", self.subject, problem, where)
-            self._same_in_any_order(plan, relation, world, released, tape)
             tapes.append(tape)
         self.report.kept("post-processing", len(data), "worlds with the same outcome of the same releases")
+        return tapes
+
+    def _near(
+        self,
+        plan: AnswerPlan,
+        relation: Relation,
+        data: Sequence[World],
+        pairs: Sequence[tuple[int, int]],
+        tapes: Sequence[Tape],
+    ) -> None:
+        """What a mechanism is given moves by no more than it was told, between any two neighbours."""
         for one, other in pairs:
-            where = f"{worlds.shown(data[one])} and {worlds.shown(data[other])}, {relation}"
-            both = list(zip(tapes[one].draws, tapes[other].draws, strict=True))
-            for draw, twin in both:
+            for draw, twin in zip(tapes[one].draws, tapes[other].draws, strict=True):
                 if problem := too_far(draw, twin, _told_of(draw, relation, plan.setting)):
+                    where = _where(data[one], relation, data[other])
                     raise ContractError("sensitivity", self.subject, f"{draw.mechanism!r} {problem}", where)
-            losses.add([loss_of(draw, twin) for draw, twin in both], where)
         self.report.kept("sensitivity", len(pairs), "pairs whose sums move by no more than a mechanism was told")
 
     def _replay(self, released: Sequence[Any], where: str) -> Teller:
@@ -323,7 +357,7 @@ class _Answerer:
         for other in others:
             twin, _ = self._draw(plan, relation, other, self._replay(released, worlds.shown(other)))
             for draw, same in zip(tape.draws, twin.draws, strict=True):
-                if not np.array_equal(draw.aggregate.values, same.aggregate.values):
+                if not np.array_equal(numbers_of(draw.aggregate), numbers_of(same.aggregate)):
                     problem = "what it adds up depends on the order of experts, or a null expert adds something"
                     raise ContractError("order", self.subject, problem, worlds.shown(world))
         self.report.kept("order", len(others), "worlds in another order")
@@ -366,7 +400,7 @@ class _Answerer:
 
         def told(answerer: Answerer, world: World) -> tuple[str, list[Any]]:
             tape, outcome = self._draw(replace(plan, answerer=answerer), relation, world, randomness=seeded(3))
-            return worlds.marks(outcome), [draw.aggregate.values.tolist() for draw in tape.draws]
+            return worlds.marks(outcome), [numbers_of(draw.aggregate).tolist() for draw in tape.draws]
 
         new = [told(type(plan.answerer)(**plan.parameters), world) for world in data]
         used = [told(plan.answerer, world) for world in reversed(data)]
@@ -381,7 +415,7 @@ class _Answerer:
             told = self._replay(released, worlds.shown(opposite[number])) if released else None
             tape, _ = self._draw(asked, relation, opposite[number], told, shot=f"of a {unit}")
             released[:] = [draw.outcome for draw in tape.draws]
-            return np.concatenate([np.asarray(d.aggregate.values, dtype=np.float64).ravel() for d in tape.draws])
+            return np.concatenate([np.zeros(0), *(numbers_of(draw.aggregate) for draw in tape.draws)])
 
         if problem := follows_the_order(drawn_from, ASKED):
             raise ContractError("state", self.subject, problem, f"{worlds.shown(opposite[0])}, {relation}")
@@ -483,6 +517,11 @@ class _Answerer:
             raise ContractError("finish", self.subject, "an answer is no text", where)
 
 
+def _where(world: World, relation: Relation, beside: World) -> str:
+    """Two worlds, with the relation."""
+    return f"{worlds.shown(world)} and {worlds.shown(beside)}, {relation}"
+
+
 def _told_of(draw: Draw, relation: Relation, setting: AnswerSetting) -> Adjacency:
     """The relation that an aggregate must be told: the data's, or replace-one among slots where a text is replaced."""
     told = draw.aggregate.adjacency
@@ -491,8 +530,8 @@ def _told_of(draw: Draw, relation: Relation, setting: AnswerSetting) -> Adjacenc
 
 def _chances(draw: Draw) -> Mapping[Hashable, float]:
     """Natural-log probability of every release of a draw that is possible."""
-    if isinstance(draw.mechanism, SelectionMechanism):
-        return chances_of_selection(draw)
+    if draw.test is not None or isinstance(draw.mechanism, SelectionMechanism):
+        return chances_of(draw)
     if not isinstance(draw.aggregate, Scores) or not hasattr(draw.mechanism, "law"):
         raise NoLawError
     k = int(getattr(draw.mechanism, "k", 1))

@@ -38,17 +38,29 @@ Beside = tuple[P, P, float]
 KEEPS: Final = "the answer of a world follows what was asked before it: it keeps state between questions"
 IGNORES: Final = (
     "no difference was found between the answers to opposite records, beside any public input that was new: it keeps "
-    "state between questions and gives the first one's answer again, or reads no record and should say so"
+    "state between questions and gives the first one's answer again, or reads no record and should say so. This alone "
+    "is no proof: one that speaks only where more of its experts agree than here answers alike, too"
 )
+CROWD: Final = 40
+"""By how much larger crowds are that are asked where smaller ones are answered alike: some mechanisms release nothing
+unless hundreds agree."""
 
 
-def follows_the_order(ask: Callable[[P, int], Asked], inputs: Sequence[Beside[P]]) -> str:
+def follows_the_order(
+    ask: Callable[[P, int], Asked], inputs: Sequence[Beside[P]], larger: Callable[[P, int], Asked] | None = None
+) -> str:
     """What shows that answers follow what was asked before; empty where nothing does.
 
     Args:
         ask: The answer beside a public input in the first world (0) or in its opposite (1).
         inputs: Public inputs that nothing was asked beside before.
+        larger: The same of much larger worlds, which are asked where all answers were one.
     """
+    problem = _found(ask, inputs)
+    return problem if problem != IGNORES or larger is None else _found(larger, inputs)
+
+
+def _found(ask: Callable[[P, int], Asked], inputs: Sequence[Beside[P]]) -> str:
     distinct = False
     for public, nearly, slack in inputs:
         first, second = ask(public, 0), ask(public, 1)

@@ -14,6 +14,7 @@ import copy
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -35,10 +36,11 @@ from sottovoce.randomness import Randomness
 from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from sottovoce.testing import text_sessions as sessions
 from sottovoce.testing import text_worlds as worlds
-from sottovoce.testing.asked_first import DRAWS, Asked, Beside, follows_the_order, held_by
+from sottovoce.testing.asked_first import CROWD, DRAWS, Asked, Beside, follows_the_order, held_by
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draws import exceeds
 from sottovoce.testing.label_worlds import seeded
+from sottovoce.testing.ladders import counted, pairs_of, require_near
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool, share_of
 from sottovoce.testing.public_rows import NOT_ADDITIVE, PublicRow, moved
@@ -345,6 +347,8 @@ class _Decoder:
                 world = f"{names[breach.first]} and {names[breach.second]} {beside}"
                 raise ContractError(PublicRow.CONTRACT, self.subject, problem, world)
             self.report.kept(PublicRow.CONTRACT, len(pairs), "pairs of neighbours beside other public rows")
+        if not isinstance(plan.decoder, SelectingDecoder) and (self.full or self.must_run):
+            self._however_many(plan, claim)
 
     def _scores_beside(self, plan: DecodingPlan, decoder: SelectingDecoder, pairs: Sequence[tuple[str, str]]) -> None:
         """Scores beside other public rows and of later texts, with few other experts and with a crowd."""
@@ -372,6 +376,19 @@ class _Decoder:
                 crowd = {name: scores((*worlds.CROWD, name)) for name in worlds.SAYINGS}
                 looked.look(str(worlds.CROWD), crowd, pairs, "N", adds=False)
                 self._in_any_order(crowd, scores, f"{worlds.CROWD} beside {row}")
+                for rungs in worlds.climbed(plan):
+                    require_near([scores(names) for names in rungs], self.subject, f"beside {row}", self.report)
+
+    def _however_many(self, plan: DecodingPlan, claim: Claim) -> None:
+        """Laws of a first token by crowds, of which ever fewer are of one opinion, one by one."""
+        for rungs in worlds.climbed(plan):
+            laws = [self._law_beside(plan, worlds.PUBLIC_ROWS[0], names) for names in rungs]
+            if breach := excess(claim, np.array(laws), pairs_of(rungs)):
+                problem = f"its event {claim.words} does not hold: {breach.words}"
+                first, second = counted(rungs[breach.first]), counted(rungs[breach.second])
+                world = f"({first}) and ({second}) ({self._setting(plan)})"
+                raise ContractError("neighbours", self.subject, problem, world)
+            self.report.kept("neighbours", len(rungs) - 1, "pairs of exact laws of texts within the event")
 
     def _in_any_order(self, last: Mapping[str, Scores], scores: Callable[[Sequence[str]], Scores], world: str) -> None:
         """The first expert of a crowd is heard as the last one is."""
@@ -473,7 +490,11 @@ class _Decoder:
             raise ContractError("state", self.subject, problem, self._setting(plan))
         if held_by(plan.decoder) != held:
             raise ContractError("state", self.subject, "its attributes changed while it wrote", self._setting(plan))
-        if problem := follows_the_order(lambda public, world: self._first(plan, public, OPPOSITE[world]), ASKED):
+
+        def answers(public: Sequence[float], world: int, times: int = 1) -> Asked:
+            return self._first(plan, public, OPPOSITE[world] * times)
+
+        if problem := follows_the_order(answers, ASKED, partial(answers, times=CROWD)):
             raise ContractError("state", self.subject, problem, self._setting(plan))
         self.report.kept("state", len(scenes) + 4 * len(ASKED), "batches written alike before and after others")
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from sottovoce.mechanisms.base import SelectionMechanism, log_law
 from sottovoce.privacy.accounting.accountant import RdpAccountant
-from sottovoce.privacy.aggregates import Counts, Scores, VectorSum
+from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.events import (
     BoundedRange,
     ComposedDpEvent,
@@ -49,8 +49,8 @@ def too_far(one: Draw, other: Draw, adjacency: Adjacency) -> str:
     told = one.aggregate
     if told.adjacency is not adjacency:
         return f"is told that one change is {told.adjacency.value}"
-    if not hasattr(told, "values"):
-        return ""
+    if isinstance(told, ItemCounts):
+        return _items_too_far(told, other.aggregate)
     moved = [a - b for a, b in zip(told.values.tolist(), other.aggregate.values.tolist(), strict=True)]
     if isinstance(told, Scores):
         reach, square = max(moved) - min(moved), _least_square(moved)
@@ -66,17 +66,41 @@ def too_far(one: Draw, other: Draw, adjacency: Adjacency) -> str:
     return ""
 
 
+def _items_too_far(one: ItemCounts, other: ItemCounts) -> str:
+    """What shows that counts of items move by more than their cap and change say, or that too many items are new."""
+    moved = {item: one.counts[item] - other.counts[item] for item in one.counts.keys() | other.counts.keys()}
+    if (reach := sum(map(abs, moved.values()))) > one.l1:
+        return f"is told that counts of items change by {one.l1} in all, and they change by {reach}"
+    for here, there in ((one, other), (other, one)):
+        new = [count for item, count in here.counts.items() if item not in there.counts]
+        rows, most = one.change.rows, one.change.rows * one.items_per_unit
+        if len(new) > most or max(new, default=0) > rows:
+            return f"is told that a change adds {most} items of count {rows} at most, and it adds {len(new)}"
+    return ""
+
+
 def _least_square(moved: Sequence[int]) -> int:
     """Squared norm of a move of scores, of which a selection ignores what all candidates have in common."""
     middle = sum(moved) // len(moved)
     return min(sum((step - common) ** 2 for step in moved) for common in (0, middle, middle + 1))
 
 
+def losses_of(ones: Sequence[Draw], others: Sequence[Draw]) -> list[DpEvent]:
+    """What each of these pairs of draws costs. A run of threshold tests costs its event once, whatever it answers."""
+    losses, paid = list[DpEvent](), set[int]()
+    for one, other in zip(ones, others, strict=True):
+        loss = loss_of(one, other) if one.test is None or one.test.run not in paid else NoOpDpEvent()
+        if one.test is not None and not isinstance(loss, NoOpDpEvent):
+            paid.add(one.test.run)
+        losses.append(loss)
+    return losses
+
+
 def loss_of(one: Draw, other: Draw) -> DpEvent:
-    """What this pair of draws costs."""
+    """What this pair of draws costs; of a threshold test, what its run does."""
     event = one.mechanism.event
-    if not hasattr(one.aggregate, "values"):
-        return event
+    if isinstance(one.aggregate, ItemCounts):
+        return event if one.aggregate.counts != other.aggregate.counts else NoOpDpEvent()
     moved = one.aggregate.values - other.aggregate.values
     if not moved.any():
         return NoOpDpEvent()

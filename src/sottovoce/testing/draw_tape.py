@@ -1,7 +1,8 @@
 """A record of what a fitter draws: every mechanism's release is noted, or answered from a list.
 
-While a tape runs, the registered mechanisms hand their releases through it. So the contract sees which bounds they are
-told, can compare what they are given in neighbouring worlds, and can let the same release come in all of them.
+While a tape runs, the registered mechanisms hand their releases through it, and runs of threshold tests each of their
+answers. So the contract sees which bounds they are told, can compare what they are given in neighbouring worlds, and
+can let the same release come in all of them.
 
 Guarantee   A draw by anything but a registered mechanism is not noted. It shows in a support that differs between
             worlds of which every noted draw is the same.
@@ -11,14 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache, wraps
 from inspect import isfunction
 from typing import Any, Final, final
+from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sottovoce.mechanisms.above_threshold import ThresholdRun
+from sottovoce.mechanisms.above_threshold import AboveThreshold, ThresholdRun
 from sottovoce.mechanisms.base import Mechanism, registered
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.randomness import Randomness
@@ -30,20 +33,40 @@ AGGREGATES: Final = (Scores, VectorSum, Counts, ItemCounts)
 
 @final
 @dataclass(frozen=True)
+class ThresholdTest:
+    """One test of a run: which run, and what was asked of it before.
+
+    Attributes:
+        run: Number of the run among those that were started.
+        threshold: Of the run. Public.
+        sensitivity: That the run was told.
+        queries: True counts of the run's tests so far, this one last. Private.
+    """
+
+    run: int
+    threshold: int
+    sensitivity: int
+    queries: tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True)
 class Draw:
-    """One release of a mechanism.
+    """One release of a mechanism: an outcome, or an answer of a run of threshold tests.
 
     Attributes:
         mechanism: That drew.
         aggregate: What it drew from. Private.
         public: What it was told besides, such as a prior.
         outcome: What it released.
+        test: Of a threshold test; ``None`` for every other draw.
     """
 
     mechanism: Any
     aggregate: Any
     public: tuple[Any, ...]
     outcome: Any
+    test: ThresholdTest | None = None
 
 
 Teller = Callable[[int, Draw], Any]
@@ -62,16 +85,15 @@ class Tape:
     Args:
         randomness: That the fit is given.
         told: Says what every draw releases; ``None`` for real draws.
-        answered: What the first threshold tests answer; further ones are drawn.
         noise: Source of what is drawn, so that other uses of ``randomness`` do not shift with it; by default the same.
 
     Attributes:
-        draws: In order.
+        draws: In order, answers of threshold tests among them.
         trace: Everything that may depend on earlier releases and public inputs alone: what was asked for, which
             mechanisms drew, and their bounds.
         rules: Rules of the sums that were asked for.
-        others: Mechanisms that drew from something else than an aggregate, such as a run of threshold tests.
-        answers: Of threshold tests, in order.
+        others: Mechanisms that drew from something else than an aggregate: those that started a run of threshold tests,
+            in order.
     """
 
     def __init__(
@@ -79,16 +101,15 @@ class Tape:
         randomness: Randomness,
         told: Teller | None = None,
         *,
-        answered: Sequence[bool] = (),
         noise: Randomness | None = None,
     ) -> None:
         self.randomness, self._told, self._inside = randomness, told, False
-        self._answered, self._noise = answered, noise or randomness
+        self._noise = noise or randomness
+        self._runs: dict[int, _Run] = {}
         self.draws: list[Draw] = []
         self.trace: list[tuple[str, Any]] = []
         self.rules: list[Any] = []
         self.others: list[Any] = []
-        self.answers: list[bool] = []
 
     def asked(self, what: str, content: Any) -> None:
         """Notes that the private side was asked."""
@@ -100,33 +121,78 @@ class Tape:
         """One release, noted."""
         if self._inside:
             return real(mechanism, aggregate, *given)
-        if not any(part is self.randomness for part in given):
-            raise WrongDrawError(f"{mechanism!r} draws from another source of noise than the one that is given")
+        self._require_source(mechanism, given)
         public = tuple(part for part in given if part is not self.randomness)
-        noted = Draw(mechanism, aggregate, public, None)
+
+        def drawn() -> Any:
+            return real(mechanism, aggregate, *map(self.noise_for, given))
+
+        outcome = self._released(Draw(mechanism, aggregate, public, None), drawn)
+        self.trace.append(("a draw", (fingerprint(mechanism), fingerprint(public), _bounds(aggregate))))
+        return outcome
+
+    def started(self, real: Callable[..., Any], mechanism: Any, *given: Any, **named: Any) -> Any:
+        """What draws from something else than an aggregate, such as the start of a run of threshold tests."""
+        self.others.append(mechanism)
+        if self._inside or not isinstance(mechanism, AboveThreshold):
+            return real(mechanism, *map(self.noise_for, given), **_mapped(named, self.noise_for))
+        self._require_source(mechanism, (*given, *named.values()))
+        run = real(mechanism, *map(self.noise_for, given), **_mapped(named, self.noise_for))
+        threshold = int(given[0] if given else named["threshold"])
+        number = len(self._runs)
+        self._runs[id(run)] = _Run(run, mechanism, number, threshold)
+        told = (fingerprint(mechanism), threshold, run.sensitivity, run.adjacency)
+        self.trace.append(("a run", told))
+        return run
+
+    def test(self, real: Callable[..., bool], run: ThresholdRun, query: Counts) -> bool:
+        """One answer of a threshold test, noted."""
+        if self._inside:
+            return real(run, query)
+        kept = self._runs.get(id(run))
+        if kept is None:
+            raise WrongDrawError(f"{run!r} was started by no mechanism, or before anything could be drawn")
+        if run.over or query.values.size != 1:
+            return real(run, query)
+        queries = (*kept.queries, int(query.values[0]))
+        test = ThresholdTest(kept.number, kept.threshold, run.sensitivity, queries)
+        noted = Draw(kept.mechanism, query, (), None, test)
+        run.over = self._released(noted, lambda: real(run, query))
+        kept.queries = queries
+        self.trace.append(("a test", (kept.number, _bounds(query))))
+        return run.over
+
+    def _released(self, noted: Draw, drawn: Callable[[], Any]) -> Any:
+        """The release of a draw: what is told, or what is drawn; noted."""
         outcome = NotImplemented if self._told is None else self._told(len(self.draws), noted)
         if outcome is NotImplemented:
             self._inside = True
             try:
-                outcome = real(mechanism, aggregate, *map(self.noise_for, given))
+                outcome = drawn()
             finally:
                 self._inside = False
-        self.draws.append(Draw(mechanism, aggregate, public, outcome))
-        self.trace.append(("a draw", (fingerprint(mechanism), fingerprint(public), _bounds(aggregate))))
+        self.draws.append(replace(noted, outcome=outcome))
         return outcome
+
+    def _require_source(self, mechanism: Any, given: Sequence[Any]) -> None:
+        if not any(part is self.randomness for part in given):
+            raise WrongDrawError(f"{mechanism!r} draws from another source of noise than the one that is given")
 
     def noise_for(self, given: Any) -> Any:
         """What a mechanism is handed in place of the entry's own source."""
         return self._noise if given is self.randomness else given
 
-    def test(self, real: Callable[..., bool], run: ThresholdRun, query: Counts) -> bool:
-        """One answer of a threshold test, noted."""
-        if len(self.answers) < len(self._answered):
-            run.over = answer = self._answered[len(self.answers)]
-        else:
-            answer = real(run, query)
-        self.answers.append(answer)
-        return answer
+
+@final
+@dataclass
+class _Run:
+    """A run of threshold tests, which is held so that no other has its identity."""
+
+    run: ThresholdRun
+    mechanism: AboveThreshold
+    number: int
+    threshold: int
+    queries: tuple[int, ...] = ()
 
 
 @contextmanager
@@ -153,12 +219,11 @@ def _releases() -> Sequence[tuple[type[Mechanism], str]]:
 
 def _through(tape: Tape, method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
-    def noted(mechanism: Any, aggregate: Any, *given: Any, **named: Any) -> Any:
-        if not isinstance(aggregate, AGGREGATES):
-            tape.others.append(mechanism)
-            named = {name: tape.noise_for(part) for name, part in named.items()}
-            return method(mechanism, aggregate, *map(tape.noise_for, given), **named)
-        return tape.draw(method, mechanism, aggregate, *given, *named.values())
+    def noted(mechanism: Any, *given: Any, **named: Any) -> Any:
+        first, *others = (*given, *named.values())
+        if not isinstance(first, AGGREGATES):
+            return tape.started(method, mechanism, *given, **named)
+        return tape.draw(method, mechanism, first, *others)
 
     return noted
 
@@ -169,6 +234,18 @@ def _answering(tape: Tape, above: Callable[..., bool]) -> Callable[..., bool]:
         return tape.test(above, run, query)
 
     return noted
+
+
+def _mapped(named: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    return {name: change(part) for name, part in named.items()}
+
+
+def numbers_of(aggregate: Any) -> NDArray[np.float64]:
+    """What a mechanism draws from, as numbers that are equal for equal aggregates: items as a digest, then a count."""
+    if isinstance(aggregate, ItemCounts):
+        items = sorted(aggregate.counts.items())
+        return np.array([part for item, n in items for part in (crc32(item.encode()), n)], dtype=np.float64)
+    return np.asarray(aggregate.values, dtype=np.float64).ravel()
 
 
 def _bounds(aggregate: Any) -> Any:

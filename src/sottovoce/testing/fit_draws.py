@@ -20,7 +20,7 @@ from sottovoce.testing.draws import ALARM
 
 
 def _told(deviations: Callable[[int], float]) -> Teller:
-    """Releases with noise of so many deviations on the numbers; of selections the first or the last candidate."""
+    """Noise of so many deviations on numbers; of selections the first or the last candidate, of tests yes or no."""
 
     def told(_: int, draw: Draw) -> Any:
         if isinstance(draw.aggregate, VectorSum):
@@ -31,7 +31,7 @@ def _told(deviations: Callable[[int], float]) -> Teller:
         if isinstance(draw.mechanism, SelectionMechanism):
             possible = np.flatnonzero(law_of(draw) > -math.inf)
             return int(possible[0 if deviations(0) > 0 else -1])
-        return NotImplemented
+        return NotImplemented if draw.test is None else deviations(0) > 0
 
     return told
 

@@ -27,6 +27,7 @@ from sottovoce.privacy.unit import DROP, SWAP, TWO_SWAP, Adjacency, ChangeType, 
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import Example, Query, Task
 from sottovoce.testing.draw_tape import Tape, fingerprint
+from sottovoce.testing.ladders import counted, ladders
 
 Record = tuple[str, int]
 Unit = tuple[Record, ...]
@@ -181,6 +182,14 @@ def sharpest(relation: Relation) -> Neighbourhood:
     return _neighbourhood(relation, RESTS[0], [(unit,) * rows for unit in FEW_UNITS[:3]])
 
 
+def climbed(relation: Relation) -> Iterator[list[World]]:
+    """Worlds in which ever fewer units have one label and one vector, each a change away from the next; never none."""
+    swaps = relation.adjacency is Adjacency.REPLACE_ONE
+    null: Unit = (("nothing", 1),) if swaps else ()
+    for rungs in ladders(EAST, SLANT, null, swaps=swaps, comes=relation.adjacency is Adjacency.ADD_REMOVE):
+        yield [world for world in rungs if world]
+
+
 def _neighbourhood(relation: Relation, rest: World, changed: Sequence[World]) -> Neighbourhood:
     worlds: list[World] = [(*rest, *units) for units in changed]
     if relation.adjacency is Adjacency.REPLACE_ONE:
@@ -192,7 +201,7 @@ def _neighbourhood(relation: Relation, rest: World, changed: Sequence[World]) ->
 
 def shown(world: World) -> str:
     """A world in words."""
-    return "{" + ", ".join("+".join(f"{name}:{label}" for name, label in unit) or "blank" for unit in world) + "}"
+    return "{" + counted("+".join(f"{name}:{label}" for name, label in unit) or "blank" for unit in world) + "}"
 
 
 def vector_of(text: str, dimension: int = DIMENSION) -> Sequence[float]:

@@ -31,12 +31,13 @@ from sottovoce.testing import fit_sessions as sessions
 from sottovoce.testing import fit_worlds as worlds
 from sottovoce.testing.asked_first import Beside, follows_the_order
 from sottovoce.testing.claims import FloatArray, is_empty
-from sottovoce.testing.draw_losses import Losses, law_of, loss_of, too_far
-from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, running
+from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
+from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, numbers_of, running
 from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal
 from sottovoce.testing.fit_worlds import LEDGERS, RELATIONS, Case, Neighbourhood, Relation, World, WorldSums
-from sottovoce.testing.joint_laws import NoLawError, chances_of_selection, joint_excess, joint_law
+from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
+from sottovoce.testing.ladders import pairs_of
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
@@ -105,6 +106,8 @@ class _Fitter:
         self._alone(RELATIONS[0])
         for relation, adds in itertools.product(RELATIONS if self.first or self.full else RELATIONS[:2], LEDGERS):
             self._neighbours(relation, adds_epsilons=adds)
+        for relation in RELATIONS[:3] if self.first or self.full else RELATIONS[:1]:
+            self._however_many(relation)
         for relation, adds in itertools.product(RELATIONS[:3], LEDGERS):
             self._whatever_is_drawn(relation, replace(self.usual, adds_epsilons=adds))
             self._sampler(relation, replace(self.usual, adds_epsilons=adds))
@@ -239,33 +242,51 @@ class _Fitter:
     ) -> None:
         """The same releases in all of these worlds: what is asked for and what is made of them is the same too."""
         data, pairs = near
+        tapes = self._replayed(plan, relation, data)
+        for tape, world in zip(tapes, data, strict=True):
+            ends = max(1, len(tape.rules) - 1)
+            self._isolated(tape.rules[:: 1 if every_rule else ends], world, plan.setting.dimension)
+        self._near(plan, relation, near, tapes)
+        for one, other in pairs:
+            lost = losses_of(tapes[one].draws, tapes[other].draws)
+            losses.add(lost, _where(data[one], plan, relation, data[other]))
+
+    def _however_many(self, relation: Relation) -> None:
+        """The same of worlds that differ in how many units are of one kind, from many to none, one by one."""
+        for rungs in worlds.climbed(relation):
+            plan = self._plan(relation, len(rungs[0]), PRICES[0], self.usual)
+            if plan is not None:
+                self._near(plan, relation, (rungs, pairs_of(rungs)), self._replayed(plan, relation, rungs))
+
+    def _replayed(self, plan: FitPlan, relation: Relation, data: Sequence[World]) -> list[Tape]:
+        """Fits of all of these worlds with the releases of the first: they ask the same, and leave one support."""
         first, made = self._fit(plan, relation, data[0])
         released = [draw.outcome for draw in first.draws]
-        if not released:
+        if not first.draws and not first.others:
             raise ContractError(
                 "drive", self.subject, "it draws from no mechanism of the package", worlds.shown(data[0])
             )
-        tapes = []
-        for world in data:
+        tapes, marks = [], worlds.support_marks(made)
+        for before, world in itertools.pairwise((data[0], *data)):
             tape, support = self._run(plan, relation, world, self._replay(released, world))
-            where = _where(data[0], plan, relation, world)
+            where = _where(before, plan, relation, world)
             if problem := first_difference(first.trace, tape.trace):
                 raise ContractError("asks", self.subject, problem, where)
-            if worlds.support_marks(support) != worlds.support_marks(made):
+            if worlds.support_marks(support) != marks:
                 problem = "of the same releases it makes two supports: something private reaches them without noise"
                 raise ContractError("post-processing", self.subject, problem, where)
-            ends = max(1, len(tape.rules) - 1)
-            self._isolated(tape.rules[:: 1 if every_rule else ends], world, plan.setting.dimension)
             tapes.append(tape)
         self.report.kept("post-processing", len(data), "worlds with the same support of the same releases")
+        return tapes
+
+    def _near(self, plan: FitPlan, relation: Relation, near: Neighbourhood, tapes: Sequence[Tape]) -> None:
+        """What a mechanism is given moves by no more than it was told, between any two neighbours."""
+        data, pairs = near
         for one, other in pairs:
-            where = _where(data[one], plan, relation, data[other])
             for draw, twin in zip(tapes[one].draws, tapes[other].draws, strict=True):
                 if problem := too_far(draw, twin, relation.adjacency):
+                    where = _where(data[one], plan, relation, data[other])
                     raise ContractError("sensitivity", self.subject, f"{draw.mechanism!r} {problem}", where)
-            losses.add(
-                [loss_of(draw, twin) for draw, twin in zip(tapes[one].draws, tapes[other].draws, strict=True)], where
-            )
         self.report.kept("sensitivity", len(pairs), "pairs whose sums move by no more than a mechanism was told")
 
     def _replay(self, released: Sequence[Any], world: World) -> Teller:
@@ -296,7 +317,7 @@ class _Fitter:
             def run(told: Teller, world: World = world) -> None:
                 self._fit(plan, relation, world, told)
 
-            law = joint_law(run, chances_of_selection, MOST_LEAVES)
+            law = joint_law(run, chances_of, MOST_LEAVES)
             if law is None:
                 return
             laws.append(law)
@@ -319,8 +340,7 @@ class _Fitter:
             told = self._replay(released, world) if released else None
             tape, _ = self._fit(plan, relation, world, told)
             released[:] = [draw.outcome for draw in tape.draws]
-            given = [draw.aggregate.values for draw in tape.draws if hasattr(draw.aggregate, "values")]
-            return np.concatenate([np.asarray(values, dtype=np.float64).ravel() for values in given])
+            return np.concatenate([np.zeros(0), *(numbers_of(draw.aggregate) for draw in tape.draws)])
 
         if problem := follows_the_order(drawn_from, ASKED):
             raise ContractError(
@@ -371,7 +391,8 @@ class _Fitter:
     ) -> tuple[Tape, Any]:
         """One fit, and what was drawn in it: as often, and to a support of the same shape, as in any of its plan."""
         tape, support = self._run(plan, relation, world, told, randomness)
-        left = len(tape.draws), _shape(support)
+        drawn = len(tape.others) + sum(draw.test is None for draw in tape.draws)  # a run answers until it says yes
+        left = drawn, _shape(support)
         if self._left is None or self._left[0] is not plan:
             self._left = plan, left
         elif left != self._left[1]:

@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
+from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing.claims import Excess, claim_of, excess
 from sottovoce.testing.draw_losses import law_of
-from sottovoce.testing.draw_tape import Draw, Teller
+from sottovoce.testing.draw_tape import Draw, Teller, ThresholdTest
+
+MOST_SCALE: Final = 10_000
+"""Laws of threshold tests with noise on a finer grid are not worked out."""
+LEAST: Final = 1e-200
+"""Answers of threshold tests with a smaller probability do not come."""
 
 JointLaw = Mapping[tuple[Hashable, ...], float]
 """Natural-log probability of every sequence of releases."""
@@ -69,16 +76,27 @@ def joint_law(
     return law
 
 
-def chances_of_selection(draw: Draw) -> Mapping[Hashable, float]:
-    """Natural-log probability of every candidate of a selection that is possible.
+def chances_of(draw: Draw) -> Mapping[Hashable, float]:
+    """Natural-log probability of every candidate of a selection, or answer of a threshold test, that is possible.
 
     Raises:
-        NoLawError: The draw is no selection.
+        NoLawError: The draw is neither, or the noise of a test is spread too widely.
     """
+    if draw.test is not None:
+        return _chances_of_test(draw.mechanism, draw.test)
     if not isinstance(draw.mechanism, SelectionMechanism):
         raise NoLawError
     logs = law_of(draw)
     return {index: float(logs[index]) for index in np.flatnonzero(logs > -math.inf).tolist()}
+
+
+def _chances_of_test(mechanism: AboveThreshold, test: ThresholdTest) -> Mapping[Hashable, float]:
+    """Given the answers before it, all of which were no: the noise on the threshold is one for the whole run."""
+    if mechanism.scale(test.sensitivity) > MOST_SCALE:
+        raise NoLawError
+    before = mechanism.law(test.queries[:-1], test.threshold, test.sensitivity)[-1]
+    *_, yes, no = mechanism.law(test.queries, test.threshold, test.sensitivity)
+    return {answer: math.log(p / before) for answer, p in ((True, yes), (False, no)) if p > LEAST}
 
 
 def joint_excess(

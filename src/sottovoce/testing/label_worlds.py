@@ -25,6 +25,7 @@ from sottovoce.privacy.unit import CHANGE_TYPES, Adjacency, ChangeType
 from sottovoce.randomness import Randomness, SeededRandomness
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import CONTENT_FREE, Query, Task
+from sottovoce.testing.ladders import counted, ladders
 
 FloatArray = NDArray[np.float64]
 NAN: Final = math.nan
@@ -150,6 +151,13 @@ def groups_of_neighbours(labels: int, change: Change, most: int) -> Iterator[tup
 def groups_of_pairs(labels: int, change: Change) -> Iterator[tuple[list[Rows], list[tuple[int, int]]]]:
     """Those of ``groups_of_neighbours`` with one expert beside those that change, which says one of three rows."""
     return itertools.islice(groups_of_neighbours(labels, change, 1), 1, 4)
+
+
+def climbed(labels: int, change: Change) -> Iterator[list[Rows]]:
+    """Crowds of which ever fewer are sure of the first label, each a change away from the next."""
+    said, other, *_, null = ROWS[labels]
+    swaps = change.change.widths > 1
+    yield from ladders(said, other, null, swaps=swaps, comes=change.adjacency is Adjacency.ADD_REMOVE and not swaps)
 
 
 def _multisets(rows: Rows, most: int) -> Iterator[Rows]:
@@ -318,7 +326,7 @@ def shown(data: DataSet) -> str:
 
 def shown_rows(rows: Rows, public: Sequence[float] | None = None) -> str:
     """Experts' rows in words, with the public row unless it is that of ``PUBLIC``."""
-    said = "[" + "; ".join(", ".join(f"{x:g}" for x in row) for row in rows) + "]"
+    said = "[" + counted((", ".join(f"{x:g}" for x in row) for row in rows), "; ") + "]"
     if public is None or tuple(public) == PUBLIC.get(len(public)):
         return said
     return f"{said} beside the public row ({', '.join(f'{x:g}' for x in public)})"

@@ -14,6 +14,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import is_dataclass, replace
+from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -28,10 +29,11 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import label_sessions as sessions
 from sottovoce.testing import label_worlds as worlds
-from sottovoce.testing.asked_first import DRAWS, Asked, Beside, follows_the_order, held_by
+from sottovoce.testing.asked_first import CROWD, DRAWS, Asked, Beside, follows_the_order, held_by
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draws import departs, exceeds, mixture
 from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
+from sottovoce.testing.ladders import pairs_of
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
 from sottovoce.testing.public_rows import NOT_ADDITIVE, moved, squared_distance
@@ -131,6 +133,7 @@ class _Method:
         elif not self.sampled:
             self._order_of_experts(claims)
             self._neighbours(claims)
+            self._however_many(claims)
             self._smallest_worlds({**claims, **large})
         if self.first or self.full:
             self._sharp_draws(claims)
@@ -183,6 +186,16 @@ class _Method:
                 for public in publics[1:]:
                     for group, pairs in worlds.groups_of_pairs(labels, change):
                         self._compare_worlds(claim, group, pairs, public, change, price)
+
+    def _however_many(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
+        """Outputs of crowds, of which ever fewer are of one opinion, one by one: at one price, and one unit changes."""
+        for change, labels in itertools.product(CHANGES, (2, 3) if self.first or self.full else (2,)):
+            price = self._usual.get(change.adjacency)
+            if price is None or change.change.rows > 1:
+                continue
+            claim = claims[change.adjacency, price]
+            for rungs in worlds.climbed(labels, change):
+                self._compare_worlds(claim, rungs, pairs_of(rungs), worlds.PUBLIC[labels], change, price)
 
     def _smallest_worlds(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
         """One expert, and none, at every price, change and number of labels, in every combination.
@@ -548,15 +561,22 @@ class _Method:
         if held_by(self.method) != held or (is_dataclass(self.method) and self.method != pristine):
             raise ContractError("state", self.subject, "its attributes changed while it answered")
         key = next(iter(claims)) if self._law is not None else (next(iter(claims))[0], DRAWN_PRICES[0])
-        if problem := follows_the_order(lambda public, world: self._beside(public, world, *key), ASKED):
+
+        def answers(public: tuple[float, ...], world: int, times: int = 1) -> Asked:
+            return self._beside(public, world, *key, times=times)
+
+        larger = None if self.sampled else partial(answers, times=CROWD)
+        if problem := follows_the_order(answers, ASKED, larger):
             raise ContractError("state", self.subject, problem, f"eight of ten experts of one opinion, {key[1]}")
         self.report.kept("state", len(scenes) + 4 * len(ASKED), "questions answered alike before and after others")
 
-    def _beside(self, public: tuple[float, ...], world: int, adjacency: Adjacency, price: Price) -> Asked:
+    def _beside(
+        self, public: tuple[float, ...], world: int, adjacency: Adjacency, price: Price, times: int = 1
+    ) -> Asked:
         """The law beside a public row where most experts are sure of one label, or where none is known some draws."""
         change = next(change for change in CHANGES if change.adjacency is adjacency)
         sure, other = worlds.ROWS[2][world], worlds.ROWS[2][1 - world]
-        rows = ((sure,) * 8 + (other,) * 2)[: getattr(self.method, "subsamples", 10)]
+        rows = ((sure,) * 8 + (other,) * 2)[: getattr(self.method, "subsamples", 10)] * times
         experts, where = outputs(rows, 2, change, public), worlds.shown_rows(rows, public)
         if self._law is not None:
             return np.exp(self._log_law(experts, price, where))

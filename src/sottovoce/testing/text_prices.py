@@ -85,7 +85,8 @@ def price_of_drawn_texts(plan: DecodingPlan, subject: str, world: str, *, texts:
             if cost > min(charged, stated) * (1 + SLACK):
                 draws = _private(plan, subject, world, text, seed, tape)
                 cost = _cost(tape, draws)
-            drew = f"{len(draws) + len(tape.others)} draws of a text of {chooser.length} tokens cost {cost:.6g} in rho"
+            number = len(tape.others) + sum(draw.test is None for draw in draws)
+            drew = f"{number} draws of a text of {chooser.length} tokens cost {cost:.6g} in rho"
             if cost > charged * (1 + SLACK):
                 problem = f"{drew}, and its event {plan.event} pays {charged:.6g} for each text"
                 raise ContractError("price", subject, problem, world)
@@ -101,7 +102,8 @@ def price_of_drawn_texts(plan: DecodingPlan, subject: str, world: str, *, texts:
 
 def _cost(tape: Tape, draws: Sequence[Draw]) -> float:
     """In rho, with all that was drawn from no aggregate."""
-    return sum(cost_of(mechanism.event).rho for mechanism in (*(draw.mechanism for draw in draws), *tape.others))
+    drew = (draw.mechanism for draw in draws if draw.test is None)
+    return sum(cost_of(mechanism.event).rho for mechanism in (*drew, *tape.others))
 
 
 def _private(plan: DecodingPlan, subject: str, world: str, text: Text, seed: int, first: Tape) -> list[Draw]:
@@ -111,7 +113,7 @@ def _private(plan: DecodingPlan, subject: str, world: str, text: Text, seed: int
     for experts in (experts for experts in others if experts != text.experts):
         lost: list[int] = []
         told, again = _teller(first, lost), text._replace(experts=experts)
-        tape = _drawn(plan, subject, world, again, seed, told, first.answers)[1]
+        tape = _drawn(plan, subject, world, again, seed, told)[1]
         same = len(tape.draws) if not lost else lost[0]
         private |= set(range(same, len(first.draws)))
         private |= {
@@ -141,13 +143,12 @@ def _drawn(
     text: Text,
     seed: int,
     told: Teller | None = None,
-    answered: Sequence[bool] = (),
 ) -> tuple[Any, Tape]:
     """A text, and what was drawn for it. Coins of the decoder's own are the same whatever is released."""
     source = seeded(seed)
-    tape = Tape(source, told, answered=answered, noise=seeded(1000 + seed))
-    chooser = worlds.chooser_of(plan, source)
+    tape = Tape(source, told, noise=seeded(1000 + seed))
     with must_not_raise("price", subject, "a text", world), running(tape):
+        chooser = worlds.chooser_of(plan, source)
         try:
             while not chooser.over:
                 chooser.next(worlds.step_beside(text.public, text.experts), text.allowed)

@@ -20,12 +20,13 @@ from sottovoce.methods.decoding.decoder import DecodingPlan, TokenSampler
 from sottovoce.methods.decoding.selecting import SelectingDecoder, exponential
 from sottovoce.models.fake import FakeStepper
 from sottovoce.models.stepper import Step
-from sottovoce.privacy.unit import Adjacency
+from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import Task
 from sottovoce.testing.draws import mixture
 from sottovoce.testing.label_worlds import seeded
+from sottovoce.testing.ladders import ladders
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -167,6 +168,12 @@ def step_beside(public: Sequence[float], sayings: Sequence[str], text: int = 0) 
 
 WORDS: Final = 6
 """Tokens of a random step: four pieces, an end, and a control token."""
+
+
+def climbed(plan: DecodingPlan) -> Iterator[list[tuple[str, ...]]]:
+    """What crowds say of whom ever fewer are sure of the first token, each a change away from the next."""
+    comes = plan.setting.adjacency is Adjacency.ADD_REMOVE
+    yield from ladders("X", "Y", "N", swaps=plan.setting.change is SWAP, comes=comes)
 
 
 def random_step(dice: Randomness, most: int, text: int = 0) -> Callable[[], Step]:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from sottovoce.errors import ParameterError
 from sottovoce.experts.keywords import keywords_of, universe_of
+from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianVector
+from sottovoce.mechanisms.stability_histogram import StabilityHistogram
 from sottovoce.methods.answering.answerer import Answerer, Outcome
 from sottovoce.methods.answering.references import _Reference
 from sottovoce.methods.base import Reads
 from sottovoce.parameters import Number, Positive
 from sottovoce.privacy.accounting.renyi import rho_of_budget
-from sottovoce.privacy.aggregates import Scores, VectorSum
+from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.events import BoundedRange, NoOpDpEvent, ZCDpEvent
 from sottovoce.privacy.parameters import Epsilon
 from sottovoce.randomness import SeededRandomness
@@ -381,6 +383,134 @@ class QuietNoise(Mean):
     def draw(self, setting, experts, public, randomness):
         noisy = GaussianVector(4 * self.rho).release(self.summed(experts), randomness).values
         return Outcome(self.name, {"answer": public.candidates[int(np.argmax(public.vectors @ noisy))]})
+
+
+@dataclass(frozen=True)
+class FirstCommon(OneKeyword):
+    """The first keyword that enough experts wrote, by one run of threshold tests. Nothing is wrong with it."""
+
+    name = "first-common"
+
+    def event(self, setting):
+        return AboveThreshold(self.eta).event
+
+    def draw(self, setting, experts, public, randomness):
+        for word in self.common(experts, public, randomness):
+            return Outcome(self.name, {"word": word})
+        return Outcome(self.name, {"word": "anything"})
+
+    def common(self, experts, public, randomness):
+        counts = experts.keyword_counts(public.universe)
+        most = counts.sensitivity
+        run = AboveThreshold(self.eta).start(
+            self.threshold(experts), sensitivity=most, adjacency=counts.adjacency, randomness=randomness
+        )
+        for word, count in zip(public.universe, counts.values.tolist(), strict=True):
+            if run.above(Counts([self.weight() * count], l1=most, adjacency=counts.adjacency)):
+                yield word
+                return
+
+    def threshold(self, experts):
+        return 3
+
+    def weight(self):
+        return 1
+
+
+@dataclass(frozen=True)
+class DoubleQuery(FirstCommon):
+    """Counts every expert twice in a threshold test that is told that it counts once."""
+
+    def weight(self):
+        return 2
+
+
+@dataclass(frozen=True)
+class PrivateThreshold(FirstCommon):
+    """Its threshold is half of the experts who wrote something."""
+
+    def threshold(self, experts):
+        return sum(text is not None for text in experts.texts_without_noise()) // 2 or 1
+
+
+@dataclass(frozen=True)
+class TwoRuns(FirstCommon):
+    """Pays for one run of threshold tests and makes two."""
+
+    def common(self, experts, public, randomness):
+        yield from {*super().common(experts, public, randomness)} & {*super().common(experts, public, randomness)}
+
+
+@dataclass(frozen=True)
+class TestedForLess(FirstCommon):
+    """Tests at the whole price and charges for a third of it."""
+
+    def event(self, setting):
+        return AboveThreshold(self.eta / 3).event
+
+
+@dataclass(frozen=True)
+class OpenWords(Answerer):
+    """The words that many experts wrote, whether a public answer has them or not. Nothing is wrong with it."""
+
+    name = "open-words"
+    needs_delta = True
+    calibrated_parameters = ("loss", "failure")
+    loss: Epsilon | None = None
+    failure: float | None = None
+
+    def calibrated(self, price, setting):
+        return replace(self, loss=self.loss or price.epsilon, failure=self.failure or price.delta / 4)
+
+    def event(self, setting):
+        return self.histogram.event
+
+    @property
+    def histogram(self):
+        return StabilityHistogram(self.loss, self.failure)
+
+    def draw(self, setting, experts, public, randomness):
+        texts = [keywords_of(text) for text in experts.texts_without_noise() if text]
+        units = [{word + mark for word in words} for words in texts for mark in self.marks()]
+        items = ItemCounts(units, items_per_unit=3, change=setting.change, adjacency=experts.adjacency)
+        return Outcome(self.name, {"words": [word for word, _ in self.histogram.release(items, randomness)]})
+
+    def marks(self):
+        return ("",)
+
+    def finish(self, outcome, public):
+        return public.written(f"Use {', '.join(outcome.values['words'])}.")
+
+
+@dataclass(frozen=True)
+class EachWordTwice(OpenWords):
+    """Lets an expert hold twice as many items as the histogram is told."""
+
+    def marks(self):
+        return ("", "'")
+
+
+@dataclass(frozen=True)
+class RareWordsOut(OneKeyword):
+    """Counts no word that fewer than ten experts wrote."""
+
+    least: ClassVar[int] = 10
+
+    def counts(self, experts, public):
+        right = experts.keyword_counts(public.universe)
+        values = np.where(right.values >= self.least, right.values, 0)
+        return Scores(values, sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class SilentWhereFew(OneKeyword):
+    """Gives its word only where five experts wrote it, by their true number."""
+
+    least: ClassVar[int] = 5
+
+    def outcome(self, word, experts):
+        wrote = sum(word in keywords_of(text) for text in experts.texts_without_noise() if text)
+        return super().outcome(word if wrote >= self.least else "anything", experts)
 
 
 class NeedsArguments(OneKeyword):

@@ -14,6 +14,7 @@ from sottovoce.experts.token_scores import summed
 from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
+from sottovoce.mechanisms.stability_histogram import StabilityHistogram
 from sottovoce.methods.amin import Amin, AminSampler, AminTest
 from sottovoce.methods.decoding.decoder import Decoder, Part, Setting, TokenSampler
 from sottovoce.methods.decoding.selecting import SelectingDecoder
@@ -21,7 +22,7 @@ from sottovoce.methods.prism import PRISM
 from sottovoce.methods.tang import Tang
 from sottovoce.models.stepper import Step
 from sottovoce.parameters import Positive
-from sottovoce.privacy.aggregates import Counts, Scores, VectorSum
+from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.events import BoundedRange, GaussianDpEvent
 from sottovoce.privacy.step_costs import Sensitivity, StepCost
 from sottovoce.privacy.unit import Adjacency
@@ -758,6 +759,83 @@ class QuietTexts(_QuietWhere):
 
     def quiet(self, setting, experts):
         return setting.experts != 2
+
+
+@dataclass(frozen=True)
+class FrequentTokens(Clipped):
+    """Every expert votes for its likeliest token, and tokens with fewer than four votes have none."""
+
+    least: ClassVar[int] = 4
+
+    def scores(self, plan, step, public):
+        rows = _rows_of(step)
+        right = super().scores(plan, _with_rows(step, rows.clone()), public)
+        said = rows[torch.isfinite(rows.amax(dim=1))][:, : len(public)].argmax(dim=1).tolist() if len(rows) else []
+        votes = np.bincount(np.array(said, dtype=int), minlength=len(public))
+        votes = np.where(votes >= self.least, votes, 0) * self.rule.width
+        return Scores(votes, sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+class _FrequentSampler(_OwnSampler):
+    def _scores(self, step, public):
+        return FrequentTokens(self._plan.decoder.clip).scores(self._plan, step, public)
+
+
+@dataclass(frozen=True)
+class FrequentTokensOfItsOwn(Own):
+    """The same votes, with a sampler of its own that states its law."""
+
+    sampler: ClassVar[type[TokenSampler]] = _FrequentSampler
+
+
+@dataclass(frozen=True)
+class _Items(StepCost):
+    epsilon: Positive
+    name, source, law, family = "items", "none", "stability histogram", "laplace"
+
+    def sensitivity(self, change):
+        return Sensitivity(1.0, "norm")
+
+    def event(self, change):
+        return StabilityHistogram(self.epsilon, 1e-9).event
+
+
+class _CommonTokenSampler(TokenSampler):
+    def _public_rule(self):
+        return None, None
+
+    def _law(self, step, public):
+        raise NotImplementedError
+
+    def _draw(self, step, public):
+        rows, setting = _rows_of(step)[:, : len(public)], self._plan.setting
+        heard = rows[~torch.isnan(rows).any(dim=1)]
+        units = [[str(token)] for token in heard.argmax(dim=1).tolist()]
+        items = ItemCounts(units, items_per_unit=1, change=setting.change, adjacency=setting.adjacency)
+        said = self._plan.decoder.histogram.release(items, self._randomness)
+        return public.token(int(max(said, key=lambda kept: kept[1])[0] if said else public.logits.argmax()))
+
+
+@dataclass(frozen=True)
+class CommonTokens(Decoder):
+    """Right: the token that most experts put first, by a stability histogram: of few experts always the public one."""
+
+    name, summary, source = "common-tokens", "a stability histogram", "none"
+    epsilon: Positive | None = None
+    calibrated_parameters: ClassVar[Mapping[str, bool]] = {"epsilon": True}
+
+    @property
+    def histogram(self):
+        return StabilityHistogram(self.epsilon, 1e-9)
+
+    def parts(self, setting):
+        return [Part(_Items(self.epsilon or 1.0), setting.tokens)]
+
+    def mechanisms(self, plan):
+        return [self.histogram]
+
+    def start(self, plan, randomness, *, eos_tokens, forbidden_tokens=()):
+        return _CommonTokenSampler(plan, randomness, eos_tokens, forbidden_tokens)
 
 
 class NotADecoder(Decoder):

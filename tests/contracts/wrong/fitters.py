@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
 from sottovoce.experts.unit_sums import LIMIT, ClassSums, Likeness, SumRule, UnitCount
+from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.class_means import ClassMeansStep
 from sottovoce.methods.fitting.fitter import Fitter
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport
 from sottovoce.parameters import Positive
-from sottovoce.privacy.aggregates import Scores, VectorSum
+from sottovoce.privacy.aggregates import Counts, Scores, VectorSum
 from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
 from sottovoce.randomness import SeededRandomness
 from sottovoce.tasks import Example
@@ -560,6 +562,79 @@ class MoreCoordinatesThanVectors(Means):
     def support(self, means, setting):
         made = super().support(means, setting)
         return replace(made, weights=np.hstack([made.weights] * 2), spread=np.hstack([made.spread] * 2))
+
+
+@dataclass(frozen=True)
+class TestedMeans(Means):
+    """Weights of zero unless a threshold test says that there are enough units. Nothing is wrong with it."""
+
+    name = "tested-means"
+
+    def calibrated(self, price, setting):
+        return replace(self, multiplier=self.multiplier or 1.5 * super().calibrated(price, setting).multiplier)
+
+    def event(self, setting):
+        return ComposedDpEvent([super().event(setting), self.test.event])
+
+    @property
+    def test(self):
+        return AboveThreshold(min(0.5 / self.multiplier, 10.0))
+
+    def fit(self, plan, private, public, randomness):
+        made, setting = super().fit(plan, private, public, randomness), plan.setting
+        (units,) = private.sum_of(UnitCount())
+        most = LIMIT * setting.change.rows
+        run = self.test.start(4 * LIMIT, sensitivity=most, adjacency=setting.adjacency, randomness=randomness)
+        enough = run.above(Counts([self.asked(int(units))], l1=most, adjacency=setting.adjacency))
+        return replace(made, weights=made.weights * enough)
+
+    def asked(self, units):
+        return units
+
+
+@dataclass(frozen=True)
+class TestsTwiceTheUnits(TestedMeans):
+    """Asks its test of twice the number of units that it says."""
+
+    def asked(self, units):
+        return 2 * units
+
+
+@dataclass(frozen=True)
+class TestForFree(TestedMeans):
+    """Charges nothing for its test."""
+
+    def event(self, setting):
+        return Means.event(self, setting)
+
+    def calibrated(self, price, setting):
+        return Means.calibrated(self, price, setting)
+
+
+@dataclass(frozen=True)
+class RareLabelsOut(Means):
+    """Leaves out a label that fewer than five units have, by their true number."""
+
+    least: ClassVar[int] = 5
+
+    def fit(self, plan, private, public, randomness):
+        made = super().fit(plan, private, public, randomness)
+        counts = private.sum_of(self.rule(plan.setting, private))[-plan.setting.labels :] / LIMIT
+        return replace(made, weights=np.where((counts >= self.least)[:, None], made.weights, 0.0))
+
+
+@dataclass(frozen=True)
+class RareLabelsZeroed(Means):
+    """Adds up nothing of a label that fewer than ten units have, before its noise."""
+
+    least: ClassVar[int] = 10
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        if len(sums) > 1:
+            vectors, counts = np.split(sums.copy(), [setting.labels * setting.dimension])
+            vectors.reshape(setting.labels, -1)[counts < self.least * LIMIT] = 0
+            sums = np.concatenate([vectors, counts])
+        return super().drawn(sums, squared_l2, setting, multiplier, randomness)
 
 
 @dataclass(frozen=True)

@@ -730,3 +730,24 @@ class AcceptsNothing(OtherThanItsLaw):
 
     def event(self, price, adjacency):
         raise AssignmentError("not under this adjacency")
+
+
+@dataclass(frozen=True)
+class OnlyWhereAgreed(Method):
+    """Answers as the model alone does where fewer than eight experts agree, by their true number."""
+
+    name, summary, source = "only-where-agreed", "a mistake", "none"
+    least: ClassVar[int] = 8
+
+    def event(self, price, adjacency):
+        return BoundedRange(price.epsilon)
+
+    def law(self, experts, price):
+        if (votes := experts.votes()).values.max() < self.least:
+            return [float(label == int(np.argmax(experts.public))) for label in range(experts.labels)]
+        return Exponential(price.epsilon).law(votes)
+
+    def choose(self, experts, price, randomness):
+        if (votes := experts.votes()).values.max() < self.least:
+            return int(np.argmax(experts.public))
+        return Exponential(price.epsilon).select(votes, randomness)

@@ -8,6 +8,8 @@ ENTRIES = ("tests/contracts/test_entries.py::test_it_keeps_its_contract",)
 WRONG = ("tests/contracts/test_wrong_entries.py",)
 CLAIMS = ("tests/contracts/test_claims.py",)
 ASKED = ("tests/contracts/test_asked_first.py",)
+LADDERS = "tests/contracts/test_ladders.py"
+TAPE = "tests/contracts/test_draw_tape.py"
 PRICED = "tests/contracts/test_text_prices.py"
 SHIPPED = ("tests/contracts/test_shipped_suite.py",)
 
@@ -129,9 +131,97 @@ MUTANTS = [
         "tests-between-tokens-unpaid",
         "the contract counts no run of threshold tests among what a text draws",
         "testing/draw_tape.py",
-        "            tape.others.append(mechanism)\n",
+        "        self.others.append(mechanism)\n",
         "",
         (PRICED,),
+    ),
+    Mutant(
+        "threshold-answers-drawn-anew",
+        "the contract lets a threshold test draw another answer in a neighbouring world, and refuses right entries",
+        "testing/draw_tape.py",
+        "NotImplemented if self._told is None else self._told(len(self.draws), noted)",
+        "NotImplemented if self._told is None or noted.test else self._told(len(self.draws), noted)",
+        (TAPE,),
+    ),
+    Mutant(
+        "private-thresholds-unseen",
+        "the contract does not compare the thresholds of runs in neighbouring worlds",
+        "testing/draw_tape.py",
+        '        self.trace.append(("a run", told))\n',
+        "",
+        (TAPE, *WRONG),
+    ),
+    Mutant(
+        "runs-are-free",
+        "the contract counts no threshold test among the losses of a pair of worlds",
+        "testing/draw_losses.py",
+        "if one.test is None or one.test.run not in paid else NoOpDpEvent()",
+        "if one.test is None else NoOpDpEvent()",
+        (TAPE, *WRONG),
+    ),
+    Mutant(
+        "moves-of-items-unseen",
+        "the contract takes any two counts of items for near enough",
+        "testing/draw_losses.py",
+        "        return _items_too_far(told, other.aggregate)\n",
+        '        return ""\n',
+        (TAPE, *WRONG),
+    ),
+    Mutant(
+        "rungs-missing",
+        "worlds of one opinion have gaps in their sizes, as before, in which a raw threshold hides",
+        "testing/ladders.py",
+        "for count in range(TOP, -1, -1)]",
+        "for count in (TOP, 14, 13, 3, 2, 1, 0)]",
+        (LADDERS,),
+    ),
+    Mutant(
+        "fits-not-climbed",
+        "the contract of fitters climbs no ladder of how many units are of one kind",
+        "testing/fitters.py",
+        "            self._however_many(relation)\n",
+        "            pass\n",
+        (LADDERS,),
+    ),
+    Mutant(
+        "answers-not-climbed",
+        "the contract of answerers climbs no ladder of how many experts write one text",
+        "testing/answerers.py",
+        "            self._however_many(relation)\n",
+        "            pass\n",
+        (LADDERS,),
+    ),
+    Mutant(
+        "labels-not-climbed",
+        "the contract of methods climbs no ladder of how many experts are sure of one label",
+        "testing/methods.py",
+        "            self._however_many(claims)\n",
+        "",
+        (LADDERS,),
+    ),
+    Mutant(
+        "tokens-not-climbed",
+        "the contract of decoders takes the scores of any two crowds of one opinion for near enough",
+        "testing/ladders.py",
+        "        elif max(moved) - min(moved) > one.sensitivity or (",
+        "        elif max(moved) - min(moved) > 100 * one.sensitivity or (",
+        (LADDERS,),
+    ),
+    Mutant(
+        "laws-of-tokens-not-climbed",
+        "the contract of decoders climbs no ladder of laws",
+        "testing/decoders.py",
+        "            self._however_many(plan, claim)\n",
+        "            pass\n",
+        (LADDERS,),
+    ),
+    Mutant(
+        "larger-crowds-unasked",
+        "the contract says of an entry that speaks in larger crowds alone that it keeps state",
+        "testing/asked_first.py",
+        "return problem if problem != IGNORES or larger is None else _found(larger, inputs)",
+        "return problem",
+        ASKED,
     ),
     Mutant(
         "releases-taken-for-experts",

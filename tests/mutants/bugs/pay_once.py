@@ -622,18 +622,15 @@ MUTANTS = [
         "losses-are-not-added",
         "the contract looks at one draw of each pair",
         "testing/fitters.py",
-        "losses.add(\n"
-        "                [loss_of(draw, twin) for draw, twin in "
-        "zip(tapes[one].draws, tapes[other].draws, strict=True)], where\n"
-        "            )",
-        "losses.add([loss_of(tapes[one].draws[-1], tapes[other].draws[-1])], where)",
+        "lost = losses_of(tapes[one].draws, tapes[other].draws)",
+        "lost = losses_of(tapes[one].draws[-1:], tapes[other].draws[-1:])",
         WRONG,
     ),
     Mutant(
         "supports-are-not-compared",
         "the contract does not ask whether the same releases make the same support",
         "testing/fitters.py",
-        "if worlds.support_marks(support) != worlds.support_marks(made):",
+        "if worlds.support_marks(support) != marks:",
         "if type(support) is not type(made):",
         WRONG,
     ),

@@ -1,0 +1,88 @@
+"""An answer of a threshold test is a release as any other: noted, told, compared, priced once a run, with a law."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from sottovoce.mechanisms.above_threshold import AboveThreshold
+from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores
+from sottovoce.privacy.events import NoOpDpEvent, PureDP
+from sottovoce.privacy.unit import DROP, Adjacency
+from sottovoce.randomness import SeededRandomness
+from sottovoce.testing.draw_losses import losses_of, too_far
+from sottovoce.testing.draw_tape import Tape, WrongDrawError, numbers_of, running
+from sottovoce.testing.fitters import first_difference
+from sottovoce.testing.joint_laws import chances_of, joint_law
+
+ADDED = Adjacency.ADD_REMOVE
+TEST = AboveThreshold(1.0)
+
+
+def run_of(queries, told=None, *, threshold=3, sensitivity=1, source=None):
+    """A tape on which one run is asked of these counts until it says yes."""
+    tape = Tape(SeededRandomness(1), told)
+    with running(tape):
+        run = TEST.start(
+            threshold=threshold, sensitivity=sensitivity, adjacency=ADDED, randomness=source or tape.randomness
+        )
+        any(run.above(Counts([count], l1=1, adjacency=ADDED)) for count in queries)
+    return tape
+
+
+def test_answers_are_draws_in_their_order_and_can_be_told():
+    answers = [False, True]
+    first = run_of((1, 2, 90), lambda number, draw: answers[number])
+    assert [(draw.outcome, draw.test.queries) for draw in first.draws] == [(False, (1,)), (True, (1, 2))]
+    assert (first.others, {draw.test.run for draw in first.draws}) == ([TEST], {0})
+    assert [draw.outcome for draw in run_of((-90, 90)).draws] == [False, True], "drawn where nothing is told"
+
+
+def test_what_a_run_is_told_is_compared_and_what_it_is_asked_is_not():
+    told = lambda number, draw: False  # noqa: E731
+    usual = run_of((1,), told).trace
+    assert first_difference(usual, run_of((2,), told).trace) == ""
+    for other in ({"threshold": 4}, {"sensitivity": 2}):
+        assert "tells a mechanism something else" in first_difference(usual, run_of((1,), told, **other).trace)
+
+
+def test_a_run_costs_its_event_once_if_any_of_its_queries_moves():
+    told = lambda number, draw: False  # noqa: E731
+    one, same, other = (run_of(queries, told).draws for queries in ((1, 5, 6), (1, 5, 6), (1, 4, 5)))
+    assert losses_of(one, same) == [NoOpDpEvent()] * 3
+    assert losses_of(one, other) == [NoOpDpEvent(), PureDP(1.0), NoOpDpEvent()]
+    assert "counts change by 1 in all, and they change by 2" in too_far(*(run_of((n,)).draws[0] for n in (1, 3)), ADDED)
+
+
+def test_the_law_of_a_run_is_followed_answer_by_answer():
+    queries = (1, 4, 2)
+    law = joint_law(lambda told: run_of(queries, told), chances_of, 10)
+    ends = {(False,) * at + (True,): p for at, p in enumerate(TEST.law(queries, 3, 1)[:-1])}
+    ends[(False,) * 3] = TEST.law(queries, 3, 1)[-1]
+    assert {path: math.exp(log) for path, log in law.items()} == pytest.approx(ends)
+
+
+def test_a_run_must_be_started_where_it_is_noted_and_from_the_given_source():
+    with pytest.raises(WrongDrawError, match="another source"):
+        run_of((1,), source=SeededRandomness(1))
+    early = TEST.start(3, sensitivity=1, adjacency=ADDED, randomness=SeededRandomness(1))
+    with running(Tape(SeededRandomness(1))), pytest.raises(WrongDrawError, match="started by no mechanism"):
+        early.above(Counts([1], l1=1, adjacency=ADDED))
+
+
+def test_aggregates_may_be_handed_over_by_name():
+    tape = Tape(SeededRandomness(1))
+    with running(tape):
+        Exponential(1.0).select(scores=Scores([1, 2], sensitivity=1, adjacency=ADDED), randomness=tape.randomness)
+    assert [draw.aggregate.values.tolist() for draw in tape.draws] == [[1, 2]]
+
+
+def test_counts_of_items_are_compared_item_by_item():
+    items = [ItemCounts(units, items_per_unit=2, change=DROP, adjacency=ADDED) for units in ([], ["a"], ["ab", "cd"])]
+    assert len({numbers_of(its).tobytes() for its in items}) == 3
+    draw = type("Draw", (), {"mechanism": None, "test": None})
+    none, one, two = (type("D", (draw,), {"aggregate": its})() for its in items)
+    assert too_far(none, one, ADDED) == ""
+    assert "items change by 2 in all, and they change by 4" in too_far(two, none, ADDED)
