@@ -16,7 +16,7 @@ import numpy as np
 
 from sottovoce.mechanisms.base import SelectionMechanism, log_law
 from sottovoce.privacy.accounting.accountant import RdpAccountant
-from sottovoce.privacy.aggregates import Counts, Scores, VectorSum
+from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.events import (
     BoundedRange,
     ComposedDpEvent,
@@ -49,6 +49,10 @@ def too_far(one: Draw, other: Draw, adjacency: Adjacency) -> str:
     told = one.aggregate
     if told.adjacency is not adjacency:
         return f"is told that one change is {told.adjacency.value}"
+    if isinstance(told, ItemCounts):
+        counts, others = told.counts, other.aggregate.counts
+        reach = sum(abs(counts[item] - others[item]) for item in counts.keys() | others.keys())
+        return f"is told that counts change by {told.l1} in all, and they change by {reach}" if reach > told.l1 else ""
     if not hasattr(told, "values"):
         return ""
     moved = [a - b for a, b in zip(told.values.tolist(), other.aggregate.values.tolist(), strict=True)]

@@ -18,7 +18,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from sottovoce.mechanisms.above_threshold import ThresholdRun
+from sottovoce.mechanisms.above_threshold import AboveThreshold, ThresholdRun
 from sottovoce.mechanisms.base import Mechanism, registered
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.randomness import Randomness
@@ -72,6 +72,7 @@ class Tape:
         rules: Rules of the sums that were asked for.
         others: Mechanisms that drew from something else than an aggregate, such as a run of threshold tests.
         answers: Of threshold tests, in order.
+        tests: Threshold tests, in order: the run that drew, and the query.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Tape:
         self.rules: list[Any] = []
         self.others: list[Any] = []
         self.answers: list[bool] = []
+        self.tests: list[Draw] = []
 
     def asked(self, what: str, content: Any) -> None:
         """Notes that the private side was asked."""
@@ -126,6 +128,7 @@ class Tape:
         else:
             answer = real(run, query)
         self.answers.append(answer)
+        self.tests.append(Draw(run, query, (), answer))
         return answer
 
 
@@ -151,11 +154,21 @@ def _releases() -> Sequence[tuple[type[Mechanism], str]]:
     return [(cls, name) for cls, _ in registered().values() if (name := release_of(cls)[0])]
 
 
+def is_noted(mechanism: Any) -> bool:
+    """Whether a tape notes what a mechanism releases: it is registered, or draws as a registered one does."""
+    return any(
+        isinstance(mechanism, cls) and getattr(type(mechanism), name) is getattr(cls, name) for cls, name in _releases()
+    )
+
+
 def _through(tape: Tape, method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def noted(mechanism: Any, aggregate: Any, *given: Any, **named: Any) -> Any:
         if not isinstance(aggregate, AGGREGATES):
             tape.others.append(mechanism)
+            if isinstance(mechanism, AboveThreshold):
+                public = [part for part in (*given, *named.values()) if part is not tape.randomness]
+                tape.trace.append(("a run of tests", fingerprint((mechanism, aggregate, public))))
             named = {name: tape.noise_for(part) for name, part in named.items()}
             return method(mechanism, aggregate, *map(tape.noise_for, given), **named)
         return tape.draw(method, mechanism, aggregate, *given, *named.values())

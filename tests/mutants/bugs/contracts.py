@@ -163,8 +163,8 @@ MUTANTS = [
         "experts-taken-for-releases",
         "the contract takes every draw of a text for one from what was released",
         "testing/text_prices.py",
-        "            if _seen(one) != _seen(other)\n",
-        "            if _kind(one) != _kind(other)\n",
+        "            if seen(one) != seen(other)\n",
+        "            if one.mechanism != other.mechanism\n",
         (PRICED,),
     ),
     Mutant(
