@@ -31,6 +31,7 @@ from sottovoce.testing import label_worlds as worlds
 from sottovoce.testing.asked_first import DRAWS, Asked, Beside, follows_the_order, held_by
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draws import departs, exceeds, mixture
+from sottovoce.testing.label_moves import compare_moves
 from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
@@ -298,6 +299,10 @@ class _Method:
                     world = f"{worlds.shown(pair[0])} and {worlds.shown(pair[1])} ({road}, {price})"
                     raise ContractError("neighbours", self.subject, problem, world)
                 self.report.kept("neighbours by draws", 1, "pairs of data sets that draws do not tell apart too well")
+        if not self.sampled:
+            for change, (adjacency, price) in itertools.product(CHANGES, claims):
+                if change.adjacency is adjacency:
+                    compare_moves(self.method, self.subject, change, price, self.report)
 
     def _drawn(self, data: worlds.DataSet, road: Road, price: Price, source: Randomness) -> list[int]:
         samples: Iterable[ExpertOutputs]

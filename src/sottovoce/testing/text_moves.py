@@ -16,10 +16,10 @@ from typing import Any, Final, final
 from sottovoce.methods.decoding.decoder import DecodingPlan
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing import text_worlds as worlds
-from sottovoce.testing.draw_losses import too_far
 from sottovoce.testing.draw_tape import is_noted
+from sottovoce.testing.replays import OTHERWISE, far_apart, same_draws, seen, teller
 from sottovoce.testing.report import ContractError, Report
-from sottovoce.testing.text_draws import DrawnText, StepOf, drawn_on_tape, seen, teller
+from sottovoce.testing.text_draws import DrawnText, StepOf, drawn_on_tape
 from sottovoce.testing.text_worlds import LABELS, DataSet, Scene
 
 GONE: Final = "nobody"
@@ -88,16 +88,10 @@ class Moves:
         pairs = swaps if self._adjacency is Adjacency.REPLACE_ONE else drops
         near = [(one, other) for one, other in pairs if one in again and other in again]
         for one, other in near:
-            self._apart(again[one], again[other], f"{one} and {other} {beside}")
+            if problem := far_apart(again[one].tape, again[other].tape, self._adjacency):
+                raise ContractError("sensitivity", self._subject, problem, f"{one} and {other} {beside}")
         self._report.kept("sensitivity", len(near), "pairs of worlds whose draws move by no more than is told")
         return len(first.tape.draws) + len(first.tape.answers)
-
-    def _apart(self, one: DrawnText, other: DrawnText, world: str) -> None:
-        """No draw moves by more than its mechanism was told."""
-        pairs = [*zip(one.tape.draws, other.tape.draws, strict=True), *zip(one.tape.tests, other.tape.tests, strict=True)]
-        for draw, twin in pairs:
-            if problem := too_far(draw, twin, self._adjacency):
-                raise ContractError("sensitivity", self._subject, f"{draw.mechanism!r} {problem}", world)
 
     def _again(self, first: DrawnText, step_of: StepOf, seed: int, world: str) -> DrawnText | None:
         """The same releases in another world; ``None`` where other coins are thrown there."""
@@ -106,12 +100,11 @@ class Moves:
         if again.coins != first.coins:
             self._note("worlds in which it throws other coins of its own")
             return None
-        if lost or again.tape.trace != first.tape.trace or _told(again) != _told(first):
-            problem = "after the same releases it draws otherwise, or tells a mechanism something else, in another world"
-            raise ContractError("asks", self._subject, problem, world)
+        if lost or not same_draws(first.tape, again.tape):
+            raise ContractError("asks", self._subject, OTHERWISE, world)
         if again.tokens != first.tokens:
-            problem = "of the same releases it writes two texts: something private reaches them without noise"
-            raise ContractError("post-processing", self._subject, problem, world)
+            problem = "of the same releases it writes two texts: something private reaches it by no registered mechanism"
+            raise ContractError("drive" if first.coins else "post-processing", self._subject, problem, world)
         return again
 
     def _alike(self) -> None:
@@ -149,11 +142,6 @@ class Moves:
 
     def _note(self, what: str) -> None:
         self._report.not_compared(f"{self._subject}: {what}, under {self._adjacency.value}")
-
-
-def _told(drawn: DrawnText) -> Sequence[tuple[int, int]]:
-    """The bounds that threshold tests were told."""
-    return [(test.mechanism.sensitivity, test.aggregate.l1) for test in drawn.tape.tests]
 
 
 def _given(drawn: DrawnText) -> Sequence[Any]:
