@@ -44,6 +44,7 @@ METHODS = [
     (methods.NullVotes, "null expert", "says nothing"),
     (methods.CheapEvent, "neighbours", NEIGHBOURS),
     (methods.CheapEventWithoutLaw, "neighbours", "an event of probability"),
+    (methods.UntilTwice, "neighbours", r"at least 2\.\d+ apart: 2 is allowed"),
     (methods.OtherThanItsLaw, "sampler", "do not follow its law"),
     (methods.PoorSampler, "sampler", "do not follow its law"),
     (methods.ShortcutOnLongLeads, "sampler", "do not follow its law"),
@@ -116,6 +117,13 @@ DECODERS = [
     (decoders.QuietCrowdAdded, "sampler", "likeliest outcome came .* with adjacency add-remove"),
     (decoders.QuietFromFour, "sampler", "likeliest outcome came .* experts 4 or more"),
     (decoders.QuietTexts, "sampler", "likeliest outcome came"),
+    (decoders.LaplaceHalved(), "neighbours", NEIGHBOURS),
+    (decoders.LaplaceReadsTheFirst(), "isolation", "depends on the other experts"),
+    (decoders.LaplaceRealisedDivisor(), "isolation", "depends on the other experts"),
+    (decoders.LaplaceNullSpeaks(), "failures", "is no null expert"),
+    (decoders.LaplaceHearsThree(), "order", "the order of the experts changes the scores"),
+    (decoders.WithoutLawOfItsMechanism(), "drive", "Unregistered is no registered mechanism"),
+    (decoders.NoisyRowForADrop(), "sensitivity", r"1\.414 times the norm"),
     (decoders.NotADecoder, "drive", "without arguments"),
 ]
 MECHANISMS = [
@@ -310,7 +318,11 @@ def test_a_shift_of_all_scores_and_the_last_bits_of_a_law_are_no_fault():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("right", [decoders.Own, decoders.LessTheBest, decoders.CappedSums], ids=name)
+@pytest.mark.parametrize(
+    "right",
+    [decoders.Own, decoders.LessTheBest, decoders.CappedSums, decoders.LaplaceMax, decoders.NoisyVotes],
+    ids=name,
+)
 def test_a_decoder_may_have_a_sampler_and_scores_of_its_own(right):
     assert check_decoder(right).passed
 

@@ -113,8 +113,8 @@ class Moves:
             pair = f"{worlds.shown(data)} and {worlds.shown(other)} ({self._setting})"
             first = self._drawn(self._of_records(data), 0, pair, contract="failures")
             again = self._drawn(self._of_records(other), 0, pair, first, [], contract="failures")
-            if first.coins or again.coins:
-                self._note("worlds in which it throws coins of its own")
+            if again.coins != first.coins or (first.coins and contract != "failures"):
+                self._note("experts in another order or number, where it throws coins of its own")
                 continue
             if _given(again) != _given(first) or again.tokens != first.tokens:
                 raise ContractError(contract, self._subject, problem, pair)
