@@ -12,7 +12,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from sottovoce.testing import ContractError, check_decoder
 from sottovoce.testing import decoders as contract_of_decoders
-from sottovoce.testing.report import Report
+from sottovoce.testing.report import Effort, Report
 from sottovoce.testing.text_moves import Moves
 
 REPLACED, ADDED = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
@@ -47,9 +47,7 @@ def test_a_right_decoder_draws_from_records_in_any_order_alike():
 def test_what_coins_of_its_own_leave_out_is_said():
     kept, uncompared = compared(decoders.NoisyRowBehindATest(), adjacency=ADDED, every=True)
     assert kept.keys() == {"sensitivity", "failures"}
-    assert uncompared == [
-        "it: experts in another order or number, where it throws coins of its own, under add-remove"
-    ]
+    assert uncompared == ["it: experts in another order or number, where it throws coins of its own, under add-remove"]
 
 
 WRONG = [
@@ -74,7 +72,9 @@ def test_a_mechanism_that_is_told_too_little_is_found(wrong, tokens, adjacency, 
 
 
 @pytest.mark.parametrize(
-    ("wrong", "contract"), [(decoders.NoisyRowOfTheFirst(), "order"), (decoders.NoisyRowOfNulls(), "failures")], ids=name
+    ("wrong", "contract"),
+    [(decoders.NoisyRowOfTheFirst(), "order"), (decoders.NoisyRowOfNulls(), "failures")],
+    ids=name,
 )
 def test_records_that_are_drawn_from_otherwise_in_another_order_are_found(wrong, contract):
     with pytest.raises(ContractError) as failed:
@@ -98,3 +98,15 @@ def test_scores_are_compared_where_a_law_takes_too_long(wrong, contract, monkeyp
         check_decoder(wrong, report=report)
     assert failed.value.contract == contract
     assert "LaplaceNoisyMax works out too slowly" in str(report)
+
+
+def test_draws_of_one_batch_are_compared_with_what_one_batch_costs(monkeypatch):
+    claims = []
+    monkeypatch.setattr(contract_of_decoders, "exceeds", lambda claim, *drawn: claims.append(claim) or "")
+    order = SynthesisConfig(per_label=1, tokens=1, experts=2)
+    plan = plan_of(decoders.NoisyVotes(), order, Price(2.0, 1e-3), REPLACED, "record", 2)
+    contract = contract_of_decoders._Decoder(plan.decoder, Effort.QUICK, Report("decoder", "it"), must_run=True)
+    contract.draws = 2
+    contract._texts_by_draws(plan)
+    assert plan.setting.two_batches
+    assert claims[0].pure == plan.token_event.epsilon

@@ -59,7 +59,7 @@ def compare_moves(method: Method, subject: str, change: Change, price: Price, re
                     report.not_compared(f"{subject}: worlds in which it throws other coins of its own, {change}")
                     continue
                 world = f"{worlds.shown_rows(rows[one])} and {worlds.shown_rows(rows[other])} ({change}, {price})"
-                if problem := far_apart(*near, change.adjacency):
+                if problem := far_apart(near[0], near[1], change.adjacency):
                     raise ContractError("sensitivity", subject, problem, world)
                 alone = [mechanism.event for mechanism in near[0].others]
                 losses.add([*map(loss_of, near[0].draws, near[1].draws), *alone], world)

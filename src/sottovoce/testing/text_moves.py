@@ -20,7 +20,7 @@ from sottovoce.testing.draw_tape import is_noted
 from sottovoce.testing.replays import OTHERWISE, far_apart, same_draws, seen, teller
 from sottovoce.testing.report import ContractError, Report
 from sottovoce.testing.text_draws import DrawnText, StepOf, drawn_on_tape
-from sottovoce.testing.text_worlds import LABELS, DataSet, Scene
+from sottovoce.testing.text_worlds import DataSet, Scene
 
 GONE: Final = "nobody"
 """In place of an expert: there is one fewer."""
@@ -57,6 +57,7 @@ class Moves:
         """
         if strange := [each for each in self._plan.decoder.mechanisms(self._plan) if not is_noted(each)]:
             raise ContractError("drive", self._subject, UNNOTED.format(type(strange[0]).__name__), self._setting)
+        rows: list[tuple[Sequence[float], Sequence[str], int]]
         rows = [(worlds.PUBLIC, rest, 0) for rest in worlds.BACKGROUNDS] + [(worlds.PUBLIC, worlds.CROWD, 0)]
         if every:
             rows += [(public, rest, 0) for public in worlds.PUBLIC_ROWS for rest in worlds.BACKGROUNDS[1:3]]
@@ -103,7 +104,9 @@ class Moves:
         if lost or not same_draws(first.tape, again.tape):
             raise ContractError("asks", self._subject, OTHERWISE, world)
         if again.tokens != first.tokens:
-            problem = "of the same releases it writes two texts: something private reaches it by no registered mechanism"
+            problem = (
+                "of the same releases it writes two texts: something private reaches it by no registered mechanism"
+            )
             raise ContractError("drive" if first.coins else "post-processing", self._subject, problem, world)
         return again
 
