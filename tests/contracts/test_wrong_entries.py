@@ -44,7 +44,6 @@ METHODS = [
     (methods.NullVotes, "null expert", "says nothing"),
     (methods.CheapEvent, "neighbours", NEIGHBOURS),
     (methods.CheapEventWithoutLaw, "neighbours", "an event of probability"),
-    (methods.UntilTwice, "neighbours", r"at least 2\.\d+ apart: 2 is allowed"),
     (methods.OtherThanItsLaw, "sampler", "do not follow its law"),
     (methods.PoorSampler, "sampler", "do not follow its law"),
     (methods.ShortcutOnLongLeads, "sampler", "do not follow its law"),
@@ -117,15 +116,18 @@ DECODERS = [
     (decoders.QuietCrowdAdded, "sampler", "likeliest outcome came .* with adjacency add-remove"),
     (decoders.QuietFromFour, "sampler", "likeliest outcome came .* experts 4 or more"),
     (decoders.QuietTexts, "sampler", "likeliest outcome came"),
-    (decoders.LaplaceHalved(), "neighbours", NEIGHBOURS),
+    (decoders.NotADecoder, "drive", "without arguments"),
+]
+WHATEVER_DRAWS = [
+    (decoders.LaplaceHalved(), "public rows", "its scores move by more than is stated"),
     (decoders.LaplaceReadsTheFirst(), "isolation", "depends on the other experts"),
     (decoders.LaplaceRealisedDivisor(), "isolation", "depends on the other experts"),
     (decoders.LaplaceNullSpeaks(), "failures", "is no null expert"),
     (decoders.LaplaceHearsThree(), "order", "the order of the experts changes the scores"),
     (decoders.WithoutLawOfItsMechanism(), "drive", "Unregistered is no registered mechanism"),
-    (decoders.NoisyRowForADrop(), "sensitivity", r"1\.414 times the norm"),
-    (decoders.NotADecoder, "drive", "without arguments"),
+    pytest.param(decoders.NoisyRowForADrop(), "sensitivity", r"1\.414 times the norm", marks=pytest.mark.slow),
 ]
+"""Mistakes in scores, bounds and public rules that show without a law, or by one that no list names."""
 MECHANISMS = [
     (mechanisms.HalvedSensitivity(0.7), "neighbours", NEIGHBOURS),
     (mechanisms.TooLittleNoise(0.7), "neighbours", NEIGHBOURS),
@@ -331,6 +333,16 @@ def test_a_decoder_may_have_a_sampler_and_scores_of_its_own(right):
 @pytest.mark.parametrize(("wrong", "contract", "reason"), DECODERS, ids=name)
 def test_a_wrong_decoder_is_noticed(wrong, contract, reason):
     notice(check_decoder, wrong, contract, reason)
+
+
+@pytest.mark.parametrize(("wrong", "contract", "reason"), WHATEVER_DRAWS, ids=name)
+def test_a_wrong_decoder_is_noticed_by_whatever_it_draws(wrong, contract, reason):
+    notice(check_decoder, wrong, contract, reason)
+
+
+@pytest.mark.slow
+def test_a_method_without_a_law_that_draws_too_often_is_noticed():
+    notice(check_method, methods.UntilTwice, "neighbours", r"at least 2\.\d+ apart: 2 is allowed")
 
 
 @pytest.mark.cases(6)
