@@ -1,10 +1,11 @@
 """The contract of a method that writes texts, put to any ``Decoder``.
 
-Guarantee   Where every token is one selection whose law is known: the exact law of whole texts of one and two tokens,
-            in both batches that a change can touch, against the event that is charged, and draws against that law.
-            Elsewhere (noise on a fine grid, tests between tokens, coins for experts): draws in sharp worlds, which
-            found every planted decoder that doubles the privacy loss of a token; less is not found. The draws of texts
-            at their longest are compared with the charge (``text_prices``).
+Guarantee   Where every token is one selection whose mechanism states a law: the exact law of whole texts of one and two
+            tokens, in both batches that a change can touch, against the event that is charged, and draws against that
+            law. The scores of such a decoder are compared whatever its mechanism is. Elsewhere (noise on a fine grid,
+            tests between tokens, coins for experts): what mechanisms are given against what they are told, exactly
+            (``text_moves``), and draws in sharp worlds. The draws of texts at their longest are compared with the
+            charge (``text_prices``).
 Assumes     Worlds are small: two tokens and an end, and a few experts.
 """
 

@@ -1,8 +1,10 @@
 """The contract of a method that answers with a label, put to any ``Method``.
 
 Guarantee   For a method with ``law``: the exact law of the answer in every small world, from records to label, against
-            the event that is charged, and draws of ``choose`` against that law. For one without: draws alone, which
-            find what at least doubles the privacy loss of a sharp world with probability 0.999 at epsilon 2.
+            the event that is charged, and draws of ``choose`` against that law. For one without: what its mechanisms
+            are given against what they are told, and all draws of an answer against its event (``label_moves``); and
+            draws, which find what at least doubles the privacy loss of a sharp world with probability 0.999 at
+            epsilon 2.
 Assumes     Worlds are small: two, three or five labels, a few experts and crowds of one opinion. A method that goes
             wrong with a hundredth label alone is not found.
 """

@@ -17,9 +17,9 @@ from sottovoce.methods.decoding.decoder import DecodingPlan
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing import text_worlds as worlds
 from sottovoce.testing.draw_tape import is_noted
+from sottovoce.testing.drawn_texts import DrawnText, StepOf, drawn_on_tape
 from sottovoce.testing.replays import OTHERWISE, far_apart, same_draws, seen, teller
 from sottovoce.testing.report import ContractError, Report
-from sottovoce.testing.text_draws import DrawnText, StepOf, drawn_on_tape
 from sottovoce.testing.text_worlds import DataSet, Scene
 
 GONE: Final = "nobody"

@@ -21,9 +21,9 @@ from sottovoce.models.stepper import Step
 from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.testing import text_worlds as worlds
 from sottovoce.testing.draw_tape import Draw, Tape, Teller
+from sottovoce.testing.drawn_texts import drawn_on_tape
 from sottovoce.testing.replays import seen, teller
 from sottovoce.testing.report import ContractError, must_not_raise
-from sottovoce.testing.text_draws import drawn_on_tape
 
 
 class Text(NamedTuple):
