@@ -55,7 +55,7 @@ def test_log_ratios_that_are_further_apart_than_a_range_are_told_apart():
         for seed in range(5):
             one, other = (drawn({"a": q, "b": 1 - q}, 4_000, 2 * seed + side) for side, q in enumerate((p, 1 - p)))
             found = exceeds(Claim("a claim", pure=1.0, width=width), one, other)
-            assert ("apart: 1 is allowed" in found) is wrong
+            assert ("apart: 1.0 is allowed" in found) is wrong
 
 
 def test_every_branch_of_coins_is_added_up_with_its_probability():

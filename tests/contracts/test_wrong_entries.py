@@ -342,7 +342,7 @@ def test_a_wrong_decoder_is_noticed_by_whatever_it_draws(wrong, contract, reason
 
 @pytest.mark.slow
 def test_a_method_without_a_law_that_draws_too_often_is_noticed():
-    notice(check_method, methods.UntilTwice, "neighbours", r"at least 2\.\d+ apart: 2 is allowed")
+    notice(check_method, methods.UntilTwice, "neighbours", r"at least 2\.\d+ apart: 2.0 is allowed")
 
 
 @pytest.mark.cases(6)

@@ -4,7 +4,7 @@ Guarantee   Where every token is one selection whose mechanism states a law: the
             tokens, in both batches that a change can touch, against the event that is charged, and draws against that
             law. The scores of such a decoder are compared whatever its mechanism is. Elsewhere (noise on a fine grid,
             tests between tokens, coins for experts): what mechanisms are given against what they are told, exactly
-            (``text_moves``), and draws in sharp worlds. The draws of texts at their longest are compared with the
+            (``token_moves``), and draws in sharp worlds. The draws of texts at their longest are compared with the
             charge (``text_prices``).
 Assumes     Worlds are small: two tokens and an end, and a few experts.
 """
@@ -42,9 +42,9 @@ from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool, share_of
 from sottovoce.testing.public_rows import NOT_ADDITIVE, PublicRow, moved
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
-from sottovoce.testing.text_moves import Moves
 from sottovoce.testing.text_prices import SEEDS, price_of_drawn_texts
 from sottovoce.testing.text_worlds import LABELS, DataSet, Scene
+from sottovoce.testing.token_moves import Moves
 
 PRICES: Final = (Price(2.0, 0.0), Price(2.0, 1e-3))
 """A pure one, and one in zCDP."""

@@ -82,7 +82,7 @@ def _too_wide(width: float, first: Sequence[Hashable], second: Sequence[Hashable
     least = math.log(more[0] / more[1]) + math.log(less[0] / less[1])
     if least <= width:
         return ""
-    return f"log-ratios of an event and of its opposite are at least {least:.4g} apart: {width:.6g} is allowed"
+    return f"log-ratios of an event and of its opposite are at least {least:.4g} apart: {width} is allowed"
 
 
 def _lower_limit(hits: int, total: int) -> float:

@@ -9,7 +9,7 @@ WRONG = ("tests/contracts/test_wrong_entries.py",)
 CLAIMS = ("tests/contracts/test_claims.py",)
 ASKED = ("tests/contracts/test_asked_first.py",)
 PRICED = "tests/contracts/test_text_prices.py"
-MOVED = "tests/contracts/test_text_moves.py"
+MOVED = "tests/contracts/test_token_moves.py"
 SHIPPED = ("tests/contracts/test_shipped_suite.py",)
 
 MUTANTS = [
@@ -97,7 +97,7 @@ MUTANTS = [
     Mutant(
         "what-decoders-tell-unseen",
         "the contract compares what a decoder's mechanisms are given with nothing that they are told",
-        "testing/text_moves.py",
+        "testing/token_moves.py",
         "            if problem := far_apart(",
         "            if problem := None and far_apart(",
         (f"{MOVED}::test_a_mechanism_that_is_told_too_little_is_found",),

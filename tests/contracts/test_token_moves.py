@@ -13,7 +13,7 @@ from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from sottovoce.testing import ContractError, check_decoder
 from sottovoce.testing import decoders as contract_of_decoders
 from sottovoce.testing.report import Effort, Report
-from sottovoce.testing.text_moves import Moves
+from sottovoce.testing.token_moves import Moves
 
 REPLACED, ADDED = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 
