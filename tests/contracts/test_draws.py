@@ -48,6 +48,16 @@ def test_two_samplers_within_a_claim_are_not_told_apart_and_others_are():
             assert bool(exceeds(claim, one, other)) is wrong
 
 
+def test_log_ratios_that_are_further_apart_than_a_range_are_told_apart():
+    # Randomised response of loss 1 has log-ratios of 1 and -1, a range of 2; the loss alone is that of a range of 1.
+    p = float(np.exp(1.0) / (1 + np.exp(1.0)))
+    for width, wrong in ((2.0, False), (1.0, True)):
+        for seed in range(5):
+            one, other = (drawn({"a": q, "b": 1 - q}, 4_000, 2 * seed + side) for side, q in enumerate((p, 1 - p)))
+            found = exceeds(Claim("a claim", pure=1.0, width=width), one, other)
+            assert ("apart: 1.0 is allowed" in found) is wrong
+
+
 def test_every_branch_of_coins_is_added_up_with_its_probability():
     def tosses(source):
         first = source.below(3)

@@ -123,6 +123,16 @@ DECODERS = [
     pytest.param(decoders.FrequentTokensOfItsOwn, "neighbours", NEIGHBOURS, marks=pytest.mark.slow),
     (decoders.NotADecoder, "drive", "without arguments"),
 ]
+WHATEVER_DRAWS = [
+    (decoders.LaplaceHalved(), "public rows", "its scores move by more than is stated"),
+    (decoders.LaplaceReadsTheFirst(), "isolation", "depends on the other experts"),
+    (decoders.LaplaceRealisedDivisor(), "isolation", "depends on the other experts"),
+    (decoders.LaplaceNullSpeaks(), "failures", "is no null expert"),
+    (decoders.LaplaceHearsThree(), "order", "the order of the experts changes the scores"),
+    (decoders.WithoutLawOfItsMechanism(), "drive", "Unregistered is no registered mechanism"),
+    pytest.param(decoders.NoisyRowForADrop(), "sensitivity", r"1\.414 times the norm", marks=pytest.mark.slow),
+]
+"""Mistakes in scores, bounds and public rules that show without a law, or by one that no list names."""
 MECHANISMS = [
     (mechanisms.HalvedSensitivity(0.7), "neighbours", NEIGHBOURS),
     (mechanisms.TooLittleNoise(0.7), "neighbours", NEIGHBOURS),
@@ -327,7 +337,16 @@ def test_a_shift_of_all_scores_and_the_last_bits_of_a_law_are_no_fault():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "right", [decoders.Own, decoders.LessTheBest, decoders.CappedSums, decoders.CommonTokens], ids=name
+    "right",
+    [
+        decoders.Own,
+        decoders.LessTheBest,
+        decoders.CappedSums,
+        decoders.CommonTokens,
+        decoders.LaplaceMax,
+        decoders.NoisyVotes,
+    ],
+    ids=name,
 )
 def test_a_decoder_may_have_a_sampler_and_scores_of_its_own(right):
     assert check_decoder(right).passed
@@ -337,6 +356,16 @@ def test_a_decoder_may_have_a_sampler_and_scores_of_its_own(right):
 @pytest.mark.parametrize(("wrong", "contract", "reason"), DECODERS, ids=name)
 def test_a_wrong_decoder_is_noticed(wrong, contract, reason):
     notice(check_decoder, wrong, contract, reason)
+
+
+@pytest.mark.parametrize(("wrong", "contract", "reason"), WHATEVER_DRAWS, ids=name)
+def test_a_wrong_decoder_is_noticed_by_whatever_it_draws(wrong, contract, reason):
+    notice(check_decoder, wrong, contract, reason)
+
+
+@pytest.mark.slow
+def test_a_method_without_a_law_that_draws_too_often_is_noticed():
+    notice(check_method, methods.UntilTwice, "neighbours", r"at least 2\.\d+ apart: 2.0 is allowed")
 
 
 @pytest.mark.cases(6)

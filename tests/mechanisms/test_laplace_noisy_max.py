@@ -77,6 +77,24 @@ def test_far_candidates_keep_their_relative_accuracy():
     assert LaplaceNoisyMax(1.0).law(scores([d, 0]))[1] == pytest.approx(behind, rel=1e-10)
 
 
+def term_by_term(values, scale, reach):
+    """The same sum with every whole number a term, for candidates that are not tied."""
+    q, at = math.exp(-1 / scale), np.arange(min(values) - reach, max(values) + reach + 1)
+    mass = [(1 - q) / (1 + q) * q ** np.abs(at - v) for v in values]
+    below = [np.where(at > v, 1 - q ** (at - v) / (1 + q), q ** (v - at + 1) / (1 + q)) for v in values]
+    others = [[(below[j], mass[j]) for j in range(len(values)) if j != i] for i in range(len(values))]
+    (a, b), (c, d) = (np.array([other[n] for other in others]).swapaxes(0, 1) for n in range(2))
+    return (np.array(mass) * (a * c + (a * d + b * c) / 2 + b * d / 3)).sum(axis=1)
+
+
+@pytest.mark.parametrize(("sensitivity", "epsilon"), [(8, 0.5), (60, 2.0), (2000, 1.0), (4000, 7.0)])
+def test_places_between_two_scores_stand_for_all_whole_numbers(sensitivity, epsilon):
+    values = [3 * sensitivity, 0, 17]
+    law = LaplaceNoisyMax(epsilon).law(scores(values, sensitivity))
+    scale = sensitivity / epsilon
+    assert law == pytest.approx(term_by_term(values, scale, math.ceil(45 * scale)), rel=1e-12)
+
+
 def test_ties_are_broken_by_chance_and_not_by_place():
     # Three equal scores and hardly any noise: with ties broken by place the first would win always. Five deviations.
     source = SeededRandomness(6)

@@ -17,8 +17,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
-from itertools import accumulate
+from functools import cache, lru_cache
+from itertools import accumulate, pairwise
 from typing import Final, final
 
 import numpy as np
@@ -41,6 +41,8 @@ _WIDE: Final = 1_000
 """Grid steps of Gaussian noise from which sums over the grid would be long."""
 _REACH: Final = 45
 """Scales of Laplace noise that the law sums over; exp(-45) is left out."""
+_PLACES: Final = 16
+"""At which a long sum over noisy scores is worked out."""
 
 
 @final
@@ -171,17 +173,20 @@ class LaplaceNoisyMax(Checked, SelectionMechanism):
         return scores.sensitivity / exact(self.epsilon)
 
     def law(self, scores: Scores) -> Sequence[float]:
-        """By summation over the winner's noisy score; each entry is right to about 1e-12 of itself."""
+        """By summation over the winner's noisy score; each entry is right to about 1e-12 of itself.
+
+        Many terms between two scores are added up by Gauss's rule for sums over whole numbers.
+        """
         scale = float(self.scale(scores))
         values = scores.values - scores.values.max()
-        reach = math.ceil(_REACH * scale)
-        distance = np.arange(int(values.min()) - reach, reach + 1)[None, :] - values[:, None]
+        places, counts = _noisy_scores(np.unique(values), math.ceil(_REACH * scale), math.ceil(scale))
+        distance = places[None, :] - values[:, None]
         tail = np.exp(-np.abs(distance) / scale) / (1 + math.exp(-1 / scale))
         mass = tail * -math.expm1(-1 / scale)
         under = np.where(distance > 0, 1 - tail, tail * math.exp(-1 / scale))
         # A tie with t others is won with probability 1 / (t + 1) = the integral of z**t: exact by Gauss-Legendre.
         law = sum(
-            weight * (mass * _of_others(under + node * mass, np.multiply)).sum(axis=1)
+            weight * (counts * mass * _of_others(under + node * mass, np.multiply)).sum(axis=1)
             for node, weight in _nodes(len(values) // 2 + 1)
         )
         return [float(p) for p in np.asarray(law)]
@@ -192,6 +197,36 @@ class LaplaceNoisyMax(Checked, SelectionMechanism):
         largest = max(noisy)
         best = [index for index, value in enumerate(noisy) if value == largest]
         return best[randomness.below(len(best))]
+
+
+def _noisy_scores(values: NDArray[np.int64], reach: int, scale: int) -> tuple[FloatArray, FloatArray]:
+    """Where a sum over noisy scores is worked out, and how many of them each place stands for.
+
+    Between two neighbouring values a term is a polynomial in exponentials that change by a factor e within ``scale``.
+    """
+    places, counts = [], []
+    ends = [int(values[0]) - reach, *values.tolist(), int(values[-1]) + reach + 1]
+    for low, high in pairwise(ends):
+        for start in range(low, high, max(scale, _PLACES)):
+            length = min(max(scale, _PLACES), high - start)
+            nodes, weights = _nodes_of_sum(length)
+            places.append(start + nodes)
+            counts.append(weights)
+    return np.concatenate(places), np.concatenate(counts)
+
+
+@lru_cache(256)
+def _nodes_of_sum(length: int) -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights of Gauss's rule for sums over 0 to ``length - 1``: exact for polynomials of degree 31.
+
+    By the recurrence of discrete Chebyshev polynomials. Short sums are taken as they are.
+    """
+    if length <= _PLACES:
+        return np.arange(length, dtype=np.float64), np.ones(length)
+    order = np.arange(1, _PLACES)
+    beside = np.sqrt(order**2 * (1 - (order / length) ** 2) / (4 * (4 * order**2 - 1))) * length
+    nodes, vectors = np.linalg.eigh(np.diag(beside, 1) + np.diag(beside, -1))
+    return nodes + (length - 1) / 2, vectors[0] ** 2 * length
 
 
 @cache

@@ -217,6 +217,13 @@ def _releases() -> Sequence[tuple[type[Mechanism], str]]:
     return [(cls, name) for cls, _ in registered().values() if (name := release_of(cls)[0])]
 
 
+def is_noted(mechanism: Any) -> bool:
+    """Whether a tape notes what a mechanism releases: it is registered, or draws as a registered one does."""
+    return any(
+        isinstance(mechanism, cls) and getattr(type(mechanism), name) is getattr(cls, name) for cls, name in _releases()
+    )
+
+
 def _through(tape: Tape, method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def noted(mechanism: Any, *given: Any, **named: Any) -> Any:

@@ -66,7 +66,23 @@ def exceeds(claim: Claim, first: Sequence[Hashable], second: Sequence[Hashable])
                     f"an event of probability at least {least:.4g} in one world has at most {most:.4g} in the "
                     f"other{direction}: more than epsilon {epsilon:.6g}, delta {delta:.6g} allows"
                 )
-    return ""
+    return _too_wide(claim.width, first, second)
+
+
+def _too_wide(width: float, first: Sequence[Hashable], second: Sequence[Hashable]) -> str:
+    """What shows that log-ratios are further apart than a claim allows: of an event, and of all that it leaves out."""
+    half = min(len(first), len(second)) // 2
+    (likely_p, p), (likely_q, q) = ((Counter(draws[:half]), Counter(draws[half:])) for draws in (first, second))
+    likely = {outcome for outcome in likely_p if likely_p[outcome] > likely_q[outcome]}
+    hits_p, hits_q = (sum(counts[outcome] for outcome in likely) for counts in (p, q))
+    more = _lower_limit(hits_p, p.total()), _upper_limit(hits_q, q.total())
+    less = _lower_limit(q.total() - hits_q, q.total()), _upper_limit(p.total() - hits_p, p.total())
+    if more[0] * less[0] == 0:
+        return ""
+    least = math.log(more[0] / more[1]) + math.log(less[0] / less[1])
+    if least <= width:
+        return ""
+    return f"log-ratios of an event and of its opposite are at least {least:.4g} apart: {width} is allowed"
 
 
 def _lower_limit(hits: int, total: int) -> float:

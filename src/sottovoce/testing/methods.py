@@ -1,8 +1,10 @@
 """The contract of a method that answers with a label, put to any ``Method``.
 
 Guarantee   For a method with ``law``: the exact law of the answer in every small world, from records to label, against
-            the event that is charged, and draws of ``choose`` against that law. For one without: draws alone, which
-            find what at least doubles the privacy loss of a sharp world with probability 0.999 at epsilon 2.
+            the event that is charged, and draws of ``choose`` against that law. For one without: what its mechanisms
+            are given against what they are told, and all draws of an answer against its event (``label_moves``); and
+            draws, which find what at least doubles the privacy loss of a sharp world with probability 0.999 at
+            epsilon 2.
 Assumes     Worlds are small: two, three or five labels, a few experts and crowds of one opinion. A method that goes
             wrong with a hundredth label alone is not found.
 """
@@ -32,6 +34,7 @@ from sottovoce.testing import label_worlds as worlds
 from sottovoce.testing.asked_first import CROWD, DRAWS, Asked, Beside, follows_the_order, held_by
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draws import departs, exceeds, mixture
+from sottovoce.testing.label_moves import compare_moves
 from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
 from sottovoce.testing.ladders import pairs_of
 from sottovoce.testing.options import name_of, settings_of, subject_of
@@ -311,6 +314,10 @@ class _Method:
                     world = f"{worlds.shown(pair[0])} and {worlds.shown(pair[1])} ({road}, {price})"
                     raise ContractError("neighbours", self.subject, problem, world)
                 self.report.kept("neighbours by draws", 1, "pairs of data sets that draws do not tell apart too well")
+        if not self.sampled:
+            for change, (adjacency, price) in itertools.product(CHANGES, claims):
+                if change.adjacency is adjacency:
+                    compare_moves(self.method, self.subject, change, price, self.report)
 
     def _drawn(self, data: worlds.DataSet, road: Road, price: Price, source: Randomness) -> list[int]:
         samples: Iterable[ExpertOutputs]

@@ -64,6 +64,7 @@ class Report:
         checks: Contracts that were kept.
         failure: The contract that was broken; ``None`` where all were kept.
         refused: Settings that the entry refuses, which need no check.
+        uncompared: What was not compared, and why.
     """
 
     kind: str
@@ -71,6 +72,7 @@ class Report:
     checks: list[Check] = field(default_factory=list)
     failure: ContractError | None = None
     refused: list[str] = field(default_factory=list)
+    uncompared: list[str] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
@@ -85,11 +87,17 @@ class Report:
                 return
         self.checks.append(Check(contract, cases, note))
 
+    def not_compared(self, what: str) -> None:
+        """Notes something that could not be compared, once."""
+        if what not in self.uncompared:
+            self.uncompared.append(what)
+
     def __str__(self) -> str:
         if self.failure is not None:
             return f"{self.kind} {self.name}: FAILED\n  {self.failure}"
         lines = [f"  {c.contract}: {c.cases} cases{', ' + c.note if c.note else ''}" for c in self.checks]
         lines += [f"  refused: {text}" for text in self.refused]
+        lines += [f"  not compared: {text}" for text in self.uncompared]
         return "\n".join([f"{self.kind} {self.name}: kept its contract", *lines])
 
 

@@ -17,11 +17,12 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from sottovoce.methods.decoding.decoder import DecodingPlan
+from sottovoce.models.stepper import Step
 from sottovoce.privacy.accounting.event_cost import cost_of
-from sottovoce.privacy.aggregates import Scores
 from sottovoce.testing import text_worlds as worlds
-from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, running
-from sottovoce.testing.label_worlds import seeded
+from sottovoce.testing.draw_tape import Draw, Tape, Teller
+from sottovoce.testing.drawn_texts import drawn_on_tape
+from sottovoce.testing.replays import seen, teller
 from sottovoce.testing.report import ContractError, must_not_raise
 
 
@@ -112,28 +113,16 @@ def _private(plan: DecodingPlan, subject: str, world: str, text: Text, seed: int
     others = OTHERS if plan.setting.adjacency.size_is_public else (*OTHERS, ())
     for experts in (experts for experts in others if experts != text.experts):
         lost: list[int] = []
-        told, again = _teller(first, lost), text._replace(experts=experts)
+        told, again = teller(first, lost), text._replace(experts=experts)
         tape = _drawn(plan, subject, world, again, seed, told)[1]
         same = len(tape.draws) if not lost else lost[0]
         private |= set(range(same, len(first.draws)))
         private |= {
             at
             for at, (one, other) in enumerate(zip(first.draws[:same], tape.draws, strict=False))
-            if _seen(one) != _seen(other)
+            if seen(one) != seen(other)
         }
     return [first.draws[at] for at in sorted(private)]
-
-
-def _teller(first: Tape, lost: list[int]) -> Teller:
-    """The releases of another text, up to the first draw that it has not; from there on, which is noted, real ones."""
-
-    def told(number: int, draw: Draw) -> Any:
-        if lost or number >= len(first.draws) or _kind(draw) != _kind(first.draws[number]):
-            lost.append(number)
-            return NotImplemented
-        return first.draws[number].outcome
-
-    return told
 
 
 def _drawn(
@@ -144,28 +133,10 @@ def _drawn(
     seed: int,
     told: Teller | None = None,
 ) -> tuple[Any, Tape]:
-    """A text, and what was drawn for it. Coins of the decoder's own are the same whatever is released."""
-    source = seeded(seed)
-    tape = Tape(source, told, noise=seeded(1000 + seed))
-    with must_not_raise("price", subject, "a text", world), running(tape):
-        chooser = worlds.chooser_of(plan, source)
-        try:
-            while not chooser.over:
-                chooser.next(worlds.step_beside(text.public, text.experts), text.allowed)
-        except WrongDrawError as wrong:
-            raise ContractError("sampler", subject, str(wrong), world) from None
-    return chooser, tape
+    """A text, and what was drawn for it."""
 
+    def step(_: Sequence[int]) -> Step:
+        return worlds.step_beside(text.public, text.experts)
 
-def _kind(draw: Draw) -> tuple[str, str, int | None]:
-    """What a release must have in common with another one to be given in its place."""
-    size = len(draw.aggregate.values) if hasattr(draw.aggregate, "values") else None
-    return type(draw.mechanism).__name__, type(draw.aggregate).__name__, size
-
-
-def _seen(draw: Draw) -> Any:
-    """What a mechanism draws from, without what all scores have in common: no selection sees that."""
-    if not isinstance(draw.aggregate, Scores):
-        return fingerprint((draw.mechanism, draw.public, draw.aggregate))
-    bounds = (draw.aggregate.sensitivity, draw.aggregate.squared_l2)
-    return fingerprint((draw.mechanism, draw.public, bounds, draw.aggregate.values - draw.aggregate.values.min()))
+    drawn = drawn_on_tape(plan, step, subject, world, seed, allowed=text.allowed, told=told)
+    return drawn.chooser, drawn.tape

@@ -114,6 +114,22 @@ def data_sets(adjacency: Adjacency, most: int, home: int = 0) -> Iterator[tuple[
             yield [*worlds, rest], [(i, len(worlds)) for i in range(len(worlds))]
 
 
+def alike(adjacency: Adjacency) -> list[tuple[str, str, DataSet, DataSet]]:
+    """Pairs of data sets that must have one law: each with the contract that says so, and what a difference shows.
+
+    They differ by the order of their records, by a prompt that failed, and where that is private by a null expert.
+    """
+    x, y, null = ("X", LABELS[0]), ("Y", LABELS[0]), ("N", LABELS[0])
+    pairs: list[tuple[str, str, DataSet, DataSet]] = [
+        ("order", "the order of the records changes its law", (x, y, y), (y, x, y))
+    ]
+    for name, how in FAILURES.items():
+        pairs.append(("failures", f"a prompt {how} is no null expert", (x, null), (x, (name, LABELS[0]))))
+    if adjacency is Adjacency.ADD_REMOVE:
+        pairs.append(("null expert", "an expert that says nothing changes its law", (x, y), (x, y, null)))
+    return pairs
+
+
 def records_of(data: DataSet) -> PrivateRecords:
     """Sealed records; an empty unit is a blank."""
     rows = [

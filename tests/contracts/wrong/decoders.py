@@ -13,6 +13,8 @@ from sottovoce.experts.clipping import ClippedLogits, Probabilities
 from sottovoce.experts.token_scores import summed
 from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.mechanisms.laplace import Laplace
+from sottovoce.mechanisms.noisy_max import LaplaceNoisyMax
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.mechanisms.stability_histogram import StabilityHistogram
 from sottovoce.methods.amin import Amin, AminSampler, AminTest
@@ -23,7 +25,7 @@ from sottovoce.methods.tang import Tang
 from sottovoce.models.stepper import Step
 from sottovoce.parameters import Positive
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
-from sottovoce.privacy.events import BoundedRange, GaussianDpEvent
+from sottovoce.privacy.events import BoundedRange, GaussianDpEvent, PureDP
 from sottovoce.privacy.step_costs import Sensitivity, StepCost
 from sottovoce.privacy.unit import Adjacency
 
@@ -836,6 +838,219 @@ class CommonTokens(Decoder):
 
     def start(self, plan, randomness, *, eos_tokens, forbidden_tokens=()):
         return _CommonTokenSampler(plan, randomness, eos_tokens, forbidden_tokens)
+
+
+@dataclass(frozen=True)
+class _LaplaceToken(StepCost):
+    """Laplace noise on every sum of a token."""
+
+    epsilon: Positive
+    name, source, law, family = "laplace-token", "none", "Laplace noise, the largest", "laplace"
+
+    def sensitivity(self, change):
+        return Sensitivity(1.0, "range")
+
+    def event(self, change):
+        return PureDP(self.epsilon)
+
+
+@dataclass(frozen=True)
+class LaplaceMax(Clipped):
+    """Right: Laplace noise on every sum, and the largest."""
+
+    epsilon: Positive | None = None
+    temperature: Positive | None = 1.0
+    calibrated_parameters: ClassVar[Mapping[str, bool]] = {"epsilon": True}
+
+    def parts(self, setting):
+        return [Part(_LaplaceToken(self.epsilon or 1), setting.tokens)]
+
+    def mechanism(self, plan):
+        return LaplaceNoisyMax(self.epsilon)
+
+
+class LaplaceHalved(LaplaceMax, HalvedSensitivity):
+    """States the sensitivity of a drop whatever the change."""
+
+
+class LaplaceReadsTheFirst(LaplaceMax, ReadsTheFirst):
+    """Adds the first expert's row to every other one."""
+
+
+class LaplaceRealisedDivisor(LaplaceMax, RealisedDivisor):
+    """Divides by the experts that answered."""
+
+
+class LaplaceNullSpeaks(LaplaceMax, NullSpeaks):
+    """A null expert says what the public model says."""
+
+
+class LaplaceHearsThree(LaplaceMax, HearsThree):
+    """Hears the first three experts alone."""
+
+
+class _ForgetsTheSwap(_NoisyRowSampler):
+    share: ClassVar[float] = 0.5
+
+    def _released(self, step, public):
+        setting, rule = self._plan.setting, Probabilities(16)
+        (sums,) = summed(step.blocks, public, [rule])
+        squared = int((2 if setting.change.widths > 1 else 1) * (rule.high * setting.change.rows) ** 2 * self.share)
+        mechanism = self._plan.decoder.mechanisms(self._plan)[0]
+        row = mechanism.release(VectorSum(sums, squared_l2=squared, adjacency=setting.adjacency), self._randomness)
+        return np.array(row.steps)
+
+
+@dataclass(frozen=True)
+class NoisyRowForADrop(NoisyRowThenToken):
+    """Tells its mechanism half of the squared norm."""
+
+    sampler: ClassVar[type[TokenSampler]] = _ForgetsTheSwap
+
+
+class _Mean(_ForgetsTheSwap):
+    @property
+    def share(self):
+        return 1 / max(1, self._plan.setting.experts) ** 2
+
+
+@dataclass(frozen=True)
+class NoisyRowOfAMean(NoisyRowThenToken):
+    """Divides the bound by the experts, and not the sum."""
+
+    sampler: ClassVar[type[TokenSampler]] = _Mean
+
+
+class _FirstRow(_NoisyRowSampler):
+    def _released(self, step, public):
+        return super()._released(_with_rows(step, _rows_of(step)[:1]), public)
+
+
+@dataclass(frozen=True)
+class NoisyRowOfTheFirst(NoisyRowThenToken):
+    """Hears the first expert alone."""
+
+    sampler: ClassVar[type[TokenSampler]] = _FirstRow
+
+
+class _NullRow(_NoisyRowSampler):
+    def _released(self, step, public):
+        rows = _rows_of(step)
+        return super()._released(_with_rows(step, torch.where(rows.isfinite().any(1, True), rows, step.public)), public)
+
+
+@dataclass(frozen=True)
+class NoisyRowOfNulls(NoisyRowThenToken):
+    """A null expert says what the public model says."""
+
+    sampler: ClassVar[type[TokenSampler]] = _NullRow
+
+
+class _QuietRow(_NoisyRowSampler):
+    def _draw(self, step, public):
+        rows = _rows_of(step)
+        token = super()._draw(_with_rows(step, rows.clone()), public)
+        heard = [int(row[: len(public)].argmax()) for row in rows if row.isfinite().all()]
+        return public.token(heard[0]) if len(set(heard)) == 1 else token
+
+
+@dataclass(frozen=True)
+class NoisyRowUnlessAllAgree(NoisyRowThenToken):
+    """Writes the experts' token where they agree, whatever was released."""
+
+    sampler: ClassVar[type[TokenSampler]] = _QuietRow
+
+
+class _VotesSampler(_NoisyRowSampler):
+    """Laplace noise on votes."""
+
+    def _draw(self, step, public):
+        setting, decoder = self._plan.setting, self._plan.decoder
+        heard = [int(row[: len(public)].argmax()) for row in _rows_of(step) if not row.isnan().any()]
+        votes = decoder.weight * np.bincount(heard, minlength=len(public))
+        bound = setting.change.rows if setting.change.widths == 1 else decoder.ballots * setting.change.rows
+        told = Counts(votes.astype(np.int64), l1=bound, adjacency=setting.adjacency)
+        (mechanism,) = decoder.mechanisms(self._plan)
+        return public.token(int(np.argmax(mechanism.release(told, self._randomness))))
+
+
+@dataclass(frozen=True)
+class NoisyVotes(Own):
+    """Right: Laplace noise on votes, and the largest; states no law."""
+
+    epsilon: Positive | None = None
+    temperature: Positive | None = 1.0
+    calibrated_parameters: ClassVar[Mapping[str, bool]] = {"epsilon": True}
+    sampler: ClassVar[type[TokenSampler]] = _VotesSampler
+    weight: ClassVar[int] = 1
+    ballots: ClassVar[int] = 2
+
+    def parts(self, setting):
+        return [Part(_LaplaceToken(self.epsilon or 1), setting.tokens)]
+
+    def mechanisms(self, plan):
+        return [Laplace(self.epsilon)]
+
+
+class VotesForADrop(NoisyVotes):
+    """Tells its mechanism that a vote that moves changes one count."""
+
+    ballots: ClassVar[int] = 1
+
+
+class VotesCountTwice(NoisyVotes):
+    """Counts every vote twice, and tells its mechanism that it counts once."""
+
+    weight: ClassVar[int] = 2
+
+
+@dataclass(frozen=True)
+class DoubleTests(Amin):
+    """Threshold tests of twice the distance, at the sensitivity of one."""
+
+    def start(self, plan, randomness, *, eos_tokens, forbidden_tokens=()):
+        chooser = AminSampler(plan, randomness, eos_tokens, forbidden_tokens)
+        query = chooser._query
+        chooser._query = lambda shares, public: _twice(query(shares, public))
+        return chooser
+
+
+def _twice(query):
+    return Counts(2 * query.values, l1=query.l1, adjacency=query.adjacency)
+
+
+class Unregistered(LaplaceNoisyMax):
+    """Draws as it likes, and states no law."""
+
+    __slots__ = ()
+
+    def law(self, scores):
+        raise NotImplementedError
+
+    def select(self, scores, randomness):
+        return LaplaceNoisyMax(self.epsilon).select(scores, randomness)
+
+
+@dataclass(frozen=True)
+class WithoutLawOfItsMechanism(LaplaceMax):
+    """Draws by a mechanism that is not registered and states no law."""
+
+    def mechanism(self, plan):
+        return Unregistered(self.epsilon)
+
+
+class _OwnNoise(_NoisyRowSampler):
+    def _draw(self, step, public):
+        rows = _rows_of(step)
+        heard = [int(row[: len(public)].argmax()) for row in rows if row.isfinite().all()]
+        return public.token(heard[0] if heard and self._randomness.below(3) else self._randomness.below(len(public)))
+
+
+@dataclass(frozen=True)
+class NoiseOfItsOwn(NoisyRowThenToken):
+    """Answers at random by coins of its own."""
+
+    sampler: ClassVar[type[TokenSampler]] = _OwnNoise
 
 
 class NotADecoder(Decoder):

@@ -10,11 +10,12 @@ import numpy as np
 from sottovoce.errors import AssignmentError
 from sottovoce.experts.label_scores import ExpertOutputs, normalized, on_grid
 from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
 from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling
 from sottovoce.methods.pbs import PbS
 from sottovoce.methods.poe import PoE
-from sottovoce.privacy.aggregates import Scores
+from sottovoce.privacy.aggregates import Counts, Scores
 from sottovoce.privacy.events import ApproximateDP, BoundedRange, NonPrivateDpEvent, NoOpDpEvent, PureDP
 from sottovoce.privacy.unit import Adjacency
 
@@ -416,6 +417,61 @@ class CheapEventWithoutLaw(CheapEvent):
     """The same, and nobody can ask for its law."""
 
     law = None
+
+
+class NoisyVotes(Method):
+    """Right: Laplace noise on votes, and the largest; states no law."""
+
+    name = "wrong"
+    bound: ClassVar[int] = 2
+
+    def event(self, price, adjacency):
+        return Laplace(price.epsilon).event
+
+    def choose(self, experts, price, randomness):
+        votes, change = experts.votes(), experts.change
+        most = min(self.bound * change.rows, change.widths)
+        return int(np.argmax(Laplace(price.epsilon).release(_counts(votes, most), randomness)))
+
+
+def _counts(votes, most):
+    return Counts(votes.values, l1=most, adjacency=votes.adjacency)
+
+
+class VotesForADrop(NoisyVotes):
+    """Tells its mechanism that a vote that moves changes one count."""
+
+    bound = 1
+
+
+class UntilTwice(Method):
+    """Draws until a label comes for the second time, and charges one draw."""
+
+    name = "wrong"
+
+    def event(self, price, adjacency):
+        return Exponential(price.epsilon).event
+
+    def choose(self, experts, price, randomness):
+        votes, seen = experts.votes(), set()
+        while (label := Exponential(price.epsilon).select(votes, randomness)) not in seen:
+            seen.add(label)
+        return label
+
+
+class NoisyVotesUnlessAllAgree(NoisyVotes):
+    """Answers as the experts do where they agree, whatever was released."""
+
+    def choose(self, experts, price, randomness):
+        label, votes = super().choose(experts, price, randomness), experts.votes().values
+        return int(np.argmax(votes)) if np.count_nonzero(votes) == 1 else label
+
+
+class NoisyVotesByHand(NoisyVotes):
+    """Draws noise of its own."""
+
+    def choose(self, experts, price, randomness):
+        return int(np.argmax([vote * 4 + randomness.below(64) for vote in experts.votes().values.tolist()]))
 
 
 class OtherThanItsLaw(CheapEvent):

@@ -11,6 +11,7 @@ ASKED = ("tests/contracts/test_asked_first.py",)
 LADDERS = "tests/contracts/test_ladders.py"
 TAPE = "tests/contracts/test_draw_tape.py"
 PRICED = "tests/contracts/test_text_prices.py"
+MOVED = "tests/contracts/test_token_moves.py"
 SHIPPED = ("tests/contracts/test_shipped_suite.py",)
 
 MUTANTS = [
@@ -67,7 +68,7 @@ MUTANTS = [
         "one-public-row-for-decoders",
         "the contract looks at decoders beside one public row alone",
         "testing/decoders.py",
-        "            self._public_rows(short, claim if short is plan else self._claim(short, price))\n",
+        "            self._laws_beside(short, claim if short is plan else self._claim(short, price))\n",
         "            pass\n",
         WRONG,
     ),
@@ -86,6 +87,54 @@ MUTANTS = [
         "            for rest in worlds.BACKGROUNDS if text == 0 else worlds.BACKGROUNDS[:2]:\n",
         "            for rest in worlds.BACKGROUNDS[:1]:\n",
         WRONG,
+    ),
+    Mutant(
+        "scores-behind-a-law",
+        "the contract compares no scores of a decoder beside other public rows where its laws are not compared",
+        "testing/decoders.py",
+        "        if isinstance(plan.decoder, SelectingDecoder):\n            self._scores_beside(",
+        "        if self.exact and isinstance(plan.decoder, SelectingDecoder):\n            self._scores_beside(",
+        (f"{MOVED}::test_scores_are_compared_where_a_law_takes_too_long",),
+    ),
+    Mutant(
+        "what-decoders-tell-unseen",
+        "the contract compares what a decoder's mechanisms are given with nothing that they are told",
+        "testing/token_moves.py",
+        "            if problem := far_apart(",
+        "            if problem := None and far_apart(",
+        (f"{MOVED}::test_a_mechanism_that_is_told_too_little_is_found",),
+    ),
+    Mutant(
+        "tests-between-tokens-unseen",
+        "the contract compares releases with what their mechanisms are told, and no threshold test",
+        "testing/replays.py",
+        "[*zip(one.draws, other.draws, strict=True), *zip(one.tests, other.tests, strict=True)]",
+        "[*zip(one.draws, other.draws, strict=True)]",
+        (f"{MOVED}::test_a_mechanism_that_is_told_too_little_is_found",),
+    ),
+    Mutant(
+        "one-batch-paid-as-two",
+        "draws of one batch are compared with an event that pays for two",
+        "testing/decoders.py",
+        "event = plan.decoder.event(replace(plan.setting, labels_public=True))",
+        "event = plan.decoder.event(plan.setting)",
+        (f"{MOVED}::test_draws_of_one_batch_are_compared_with_what_one_batch_costs",),
+    ),
+    Mutant(
+        "several-draws-for-one-charge",
+        "a method without a law may draw as often as it likes for one charge",
+        "testing/label_moves.py",
+        "    if found := losses.exceed(",
+        "    if found := None and losses.exceed(",
+        ("tests/contracts/test_label_moves.py::test_draws_that_are_not_paid_for_are_found",),
+    ),
+    Mutant(
+        "draws-without-a-range",
+        "draws of a bounded-range event are compared by their largest loss alone",
+        "testing/draws.py",
+        "    return _too_wide(claim.width, first, second)\n",
+        '    return ""\n',
+        ("tests/contracts/test_draws.py",),
     ),
     Mutant(
         "asked-in-one-order",
@@ -253,8 +302,8 @@ MUTANTS = [
         "experts-taken-for-releases",
         "the contract takes every draw of a text for one from what was released",
         "testing/text_prices.py",
-        "            if _seen(one) != _seen(other)\n",
-        "            if _kind(one) != _kind(other)\n",
+        "            if seen(one) != seen(other)\n",
+        "            if one.mechanism != other.mechanism\n",
         (PRICED,),
     ),
     Mutant(

@@ -1,0 +1,110 @@
+"""What mechanisms are given by a method without a law, in neighbouring worlds that have the same releases.
+
+Guarantee   Between these worlds no mechanism is given something that moves by more than it was told, in whole numbers;
+            all that is drawn for one answer loses no more than its event; and of the same releases and own coins the
+            answer is the same.
+Assumes     Noise comes from registered mechanisms. Worlds in which a method throws other coins of its own are left out,
+            and noted. For draws other than selections of equal range the loss is an upper bound.
+Sources     specification 1.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from sottovoce.methods.base import Method, Price
+from sottovoce.testing import label_worlds as worlds
+from sottovoce.testing.draw_losses import Losses, losses_of
+from sottovoce.testing.draw_tape import Tape, WrongDrawError, running
+from sottovoce.testing.label_worlds import Change, seeded
+from sottovoce.testing.replays import OTHERWISE, Coins, far_apart, same_draws, teller
+from sottovoce.testing.report import ContractError, Report, must_not_raise
+
+SEEDS: Final = 4
+"""Answers that are drawn in each group of worlds: how often a method draws may follow what was released."""
+
+
+class _Answer(NamedTuple):
+    """An answer, and what was drawn for it."""
+
+    label: int
+    tape: Tape
+    coins: Sequence[int]
+
+
+def compare_moves(method: Method, subject: str, change: Change, price: Price, report: Report) -> None:
+    """Answers of experts a change apart.
+
+    Args:
+        method: A method without a law, and without samples.
+        subject: The method with its options, for an error.
+        change: What one change does.
+        price: Of an answer.
+        report: To be filled.
+
+    Raises:
+        ContractError: A mechanism is told less than what it is given moves by, draws lose more than the event says,
+            something private reaches an answer by no registered mechanism, or nothing that is noted is drawn.
+    """
+    losses, drawn = Losses(change.adjacency), 0
+    for rows, pairs in worlds.groups_of_pairs(2, change):
+        for seed in range(SEEDS):
+            first = _drawn(method, subject, rows[0], change, price, seed)
+            drawn += len(first.tape.draws) + len(first.tape.others)
+            again = {at: _again(method, subject, row, change, price, seed, first) for at, row in enumerate(rows)}
+            for one, other in pairs:
+                near = [answer.tape for at in (one, other) if (answer := again[at])]
+                if len(near) < 2:
+                    report.not_compared(f"{subject}: worlds in which it throws other coins of its own, {change}")
+                    continue
+                world = f"{worlds.shown_rows(rows[one])} and {worlds.shown_rows(rows[other])} ({change}, {price})"
+                if problem := far_apart(near[0], near[1], change.adjacency):
+                    raise ContractError("sensitivity", subject, problem, world)
+                losses.add(losses_of(near[0].draws, near[1].draws), world)
+    if not drawn:
+        problem = "it states no law, and draws from no registered mechanism: state a law, or register what draws"
+        raise ContractError("drive", subject, problem, f"{change}, {price}")
+    if found := losses.exceed(method.event(price, change.adjacency), price.delta):
+        problem, world = found
+        raise ContractError("composition", subject, problem, world)
+    report.kept("composition", losses.pairs, "pairs of worlds whose draws lose no more than the event")
+
+
+def _again(
+    method: Method, subject: str, rows: worlds.Rows, change: Change, price: Price, seed: int, first: _Answer
+) -> _Answer | None:
+    """The same releases in another world; ``None`` where other coins are thrown there."""
+    lost: list[int] = []
+    again = _drawn(method, subject, rows, change, price, seed, first, lost)
+    world = f"{worlds.shown_rows(rows)} ({change}, {price})"
+    if again.coins != first.coins:
+        return None
+    if lost or not same_draws(first.tape, again.tape):
+        raise ContractError("asks", subject, OTHERWISE, world)
+    if again.label != first.label:
+        problem = "of the same releases it gives two answers: something private reaches it by no registered mechanism"
+        raise ContractError("drive" if first.coins else "post-processing", subject, problem, world)
+    return again
+
+
+def _drawn(
+    method: Method,
+    subject: str,
+    rows: worlds.Rows,
+    change: Change,
+    price: Price,
+    seed: int,
+    first: _Answer | None = None,
+    lost: list[int] | None = None,
+) -> _Answer:
+    coins = Coins(seed)
+    told = teller(first.tape, [] if lost is None else lost) if first else None
+    tape = Tape(coins, told, noise=seeded(1000 + seed))
+    world = f"{worlds.shown_rows(rows)} ({change}, {price})"
+    with must_not_raise("sampler", subject, "choose", world), running(tape):
+        try:
+            label = int(method.choose(worlds.outputs(rows, 2, change), price, coins))
+        except WrongDrawError as wrong:
+            raise ContractError("sampler", subject, str(wrong), world) from None
+    return _Answer(label, tape, coins.bounds)

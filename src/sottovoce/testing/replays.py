@@ -1,0 +1,76 @@
+"""The same releases once more, in another world.
+
+Guarantee   Two answers of the same releases, tests and own coins differ by what is private and reaches them through no
+            registered mechanism.
+Assumes     Coins of an entry's own are the same in two worlds where as many are thrown, of the same kinds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, final
+
+from sottovoce.privacy.aggregates import Scores
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.testing.draw_losses import too_far
+from sottovoce.testing.draw_tape import Draw, Tape, Teller, fingerprint
+from sottovoce.testing.label_worlds import seeded
+
+OTHERWISE: Final = "after the same releases it draws otherwise, or tells a mechanism something else, in another world"
+
+
+@final
+class Coins:
+    """A seeded source that notes what it was asked for.
+
+    Attributes:
+        bounds: Of every answer.
+    """
+
+    secure = False
+
+    def __init__(self, seed: int) -> None:
+        self._source, self.bounds = seeded(seed), list[int]()
+
+    def below(self, bound: int) -> int:
+        """A uniform integer, noted."""
+        self.bounds.append(bound)
+        return self._source.below(bound)
+
+
+def teller(first: Tape, lost: list[int]) -> Teller:
+    """The releases of another text, up to the first draw that it has not; from there on, which is noted, real ones."""
+
+    def told(number: int, draw: Draw) -> Any:
+        if lost or number >= len(first.draws) or kind(draw) != kind(first.draws[number]):
+            lost.append(number)
+            return NotImplemented
+        return first.draws[number].outcome
+
+    return told
+
+
+def kind(draw: Draw) -> tuple[str, str, int | None]:
+    """What a release must have in common with another one to be given in its place."""
+    size = len(draw.aggregate.values) if hasattr(draw.aggregate, "values") else None
+    return type(draw.mechanism).__name__, type(draw.aggregate).__name__, size
+
+
+def seen(draw: Draw) -> Any:
+    """What a mechanism draws from, without what all scores have in common: no selection sees that."""
+    if not isinstance(draw.aggregate, Scores):
+        return fingerprint((draw.mechanism, draw.public, draw.aggregate))
+    bounds = (draw.aggregate.sensitivity, draw.aggregate.squared_l2)
+    return fingerprint((draw.mechanism, draw.public, bounds, draw.aggregate.values - draw.aggregate.values.min()))
+
+
+def same_draws(one: Tape, other: Tape) -> bool:
+    """Whether as much was drawn, of the same mechanisms with the same bounds."""
+    return one.trace == other.trace
+
+
+def far_apart(one: Tape, other: Tape, adjacency: Adjacency) -> str:
+    """What shows that a mechanism is given something that moves by more than it was told; empty where nothing does."""
+    for draw, twin in zip(one.draws, other.draws, strict=True):
+        if problem := too_far(draw, twin, adjacency):
+            return f"{draw.mechanism!r} {problem}"
+    return ""

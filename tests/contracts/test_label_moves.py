@@ -1,0 +1,43 @@
+"""What a method without a law draws is compared with its event, and with what its mechanisms are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from contracts.wrong import methods
+from sottovoce.methods.base import Price
+from sottovoce.methods.poe import PoE
+from sottovoce.testing import ContractError
+from sottovoce.testing.label_moves import compare_moves
+from sottovoce.testing.label_worlds import CHANGES
+from sottovoce.testing.report import Report
+
+
+def compared(method, change):
+    report = Report("method", "it")
+    compare_moves(method, "it", change, Price(2.0, 1e-3), report)
+    return {check.contract for check in report.checks}
+
+
+@pytest.mark.parametrize("right", [PoE(clip=2.0), methods.NoisyVotes()], ids=lambda method: type(method).__name__)
+@pytest.mark.parametrize("change", CHANGES, ids=str)
+def test_a_right_method_draws_what_it_charges(right, change):
+    assert compared(right, change) == {"composition"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "contract", "problem"),
+    [
+        (methods.UntilTwice(), "composition", "what it draws costs epsilon"),
+        (methods.CheapEvent(), "composition", "what it draws costs epsilon"),
+        (methods.VotesForADrop(), "sensitivity", "counts change by 1 in all, and they change by 2"),
+        (methods.NoisyVotesUnlessAllAgree(), "post-processing", "of the same releases it gives two answers"),
+        (methods.NoisyVotesByHand(), "drive", "two answers|no registered mechanism"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, methods.Method) else "",
+)
+def test_draws_that_are_not_paid_for_are_found(wrong, contract, problem):
+    with pytest.raises(ContractError, match=problem) as failed:
+        compared(wrong, next(change for change in CHANGES if change.change.widths > 1))
+    assert failed.value.contract == contract
+    assert failed.value.world
