@@ -262,6 +262,15 @@ def test_a_resumed_choice_is_not_paid_before_its_answers_place_is_looked_at(desk
     assert len(desk.entries()) == 1
 
 
+@pytest.mark.parametrize("method", ["ksa", "choice"])
+def test_questions_that_are_the_private_records_are_refused_before_a_budget_is_opened(desk, method):
+    desk.write("queries.jsonl", [row.values for row in rows(16, "private")])
+    given = {"shots": None, "option": None} if method == "choice" else {}
+    words = desk.refuses(method=method, out="answers.jsonl", **given)
+    assert "--queries queries.jsonl: most of these rows are private records" in words
+    assert not (desk.folder / "notes.db").exists()
+
+
 def test_a_choice_without_a_file_of_answers_is_resumed_by_its_own_file(desk, monkeypatch):
     given = {"method": "choice", "shots": None, "option": None, "out_fitted": "c.sotto"}
 

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.answers import RUN, FinishedRun, Run, by_id, hash_of_questions, require_note_place
+from sottovoce.cli.answers import (
+    RUN,
+    FinishedRun,
+    Run,
+    by_id,
+    hash_of_questions,
+    require_asked,
+    require_note_place,
+)
 from sottovoce.cli.console import left_in_words, load_writer, progress, put, say, say_table, table, used_in_words
 from sottovoce.cli.flags import flag_of_name, is_typed, running
 from sottovoce.cli.foresight import say_answering
@@ -240,14 +248,16 @@ class _Command:
 
     def questions(self) -> tuple[list[str], list[Query]]:
         """The ids of the questions, and their fields."""
-        from sottovoce.privacy.ledger.known_records import require_public
-
-        rows = self._public_rows(self.given["queries"])
-        selected = rows.first(self.given["limit"])
-        for part in (rows, selected):  # a part can be somebody's where the whole is not
-            require_public(part, f"--queries {self.given['queries']}")
+        rows, selected = self._asked
+        require_asked((rows, selected), self.given["queries"], beside=None)  # soonest, and where no record is read
         found = by_id(selected)
         return list(found), [self.task.query_of(row, rows.source) for row in found.values()]
+
+    @cached_property
+    def _asked(self) -> tuple[PublicRecords, PublicRecords]:
+        """All rows of --queries, and those that are asked."""
+        rows = self._public_rows(self.given["queries"])
+        return rows, rows.first(self.given["limit"])
 
     def load_fitted(self, file: str) -> Fitted:
         """What an earlier choice left."""
@@ -429,15 +439,18 @@ class _Command:
         return shown
 
     def _records(self) -> PrivateRecords:
+        """The private records, none of which is asked in clear."""
         from sottovoce.records.readers import read_private
 
-        return read_private(
+        records = read_private(
             str(self.setup.private),
             unit=self.setup.unit,
             max_characters=self.longest,
             truncate=self.setup.truncate,
             columns=self.columns,
         )
+        require_asked(self._asked, self.given["queries"], beside=records)
+        return records
 
     def _public_rows(self, source: str) -> PublicRecords:
         from sottovoce.records.readers import read_public

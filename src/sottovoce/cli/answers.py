@@ -29,7 +29,7 @@ from sottovoce.store import private_name
 from sottovoce.terminal import json_text
 
 if TYPE_CHECKING:
-    from sottovoce.records.sealed import PublicRecords, Row
+    from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
 
 PARTIAL: Final = ".partial"
 RUN: Final = ".run"
@@ -60,6 +60,25 @@ def by_id(questions: PublicRecords) -> dict[str, Row]:
             )
         found[row_id] = row
     return found
+
+
+def require_asked(parts: Iterable[PublicRecords], queries: str, *, beside: PrivateRecords | None) -> None:
+    """Refuses questions that are private records, among them those that they are asked of: before a ledger is opened
+    for these, from when on they would be known.
+
+    Args:
+        parts: All questions, and those that are asked: a part can be somebody's where the whole is not.
+        queries: The file that they are from, as it was typed.
+        beside: The records that answer them; ``None`` where none are read.
+
+    Raises:
+        InputError: Most of them are.
+        LedgerUnavailableError: The trusted store cannot be used.
+    """
+    from sottovoce.privacy.ledger.known_records import require_public
+
+    for rows in parts:
+        require_public(rows, f"--queries {queries}", beside=beside)
 
 
 @final
@@ -114,10 +133,14 @@ def refuse_taken(out: str | os.PathLike[str]) -> None:
 def begun_with(out: str | os.PathLike[str]) -> Mapping[str, Any] | None:
     """The public words of the run that left answers there; ``None`` where none can be read."""
     path = target(out)
-    if not any(os.path.lexists(file) for file in (path, path.with_name(path.name + PARTIAL))):
-        return None  # a note whose answers are gone
-    run = _read_run(path.with_name(path.name + RUN))
+    run = _read_run(path.with_name(path.name + RUN)) if is_begun(out) else None  # or a note whose answers are gone
     return run["public"] if run else None
+
+
+def is_begun(out: str | os.PathLike[str]) -> bool:
+    """Whether a run left answers there, whole or not, or began to."""
+    path = target(out)
+    return any(os.path.lexists(file) for file in (path, path.with_name(path.name + PARTIAL)))
 
 
 def hash_of(values: Iterable[Any]) -> str:
