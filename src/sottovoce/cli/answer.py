@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -26,7 +27,7 @@ from sottovoce.cli.console import left_in_words, load_writer, progress, put, say
 from sottovoce.cli.flags import flag_of_name, is_typed, running
 from sottovoce.cli.foresight import say_answering
 from sottovoce.cli.outputs import NewFile
-from sottovoce.errors import GIVEN, InputError, LostDrawError, ParameterError
+from sottovoce.errors import GIVEN, InputError, LostDrawError, ParameterError, SottoError
 from sottovoce.files.checkpoint import (
     Checkpoint,
     Output,
@@ -54,6 +55,13 @@ _OF_EXPERTS = ("experts", "sampling", "sampling_probability")
 
 _HIDDEN = ("records and ledger", "public texts", "question texts")
 """Terms of a run that are hashes."""
+
+_NOTHING: Final = "Nothing was charged."
+_PAID: Final = (
+    "What was chosen is paid for, and whole in {}: once that is mended, --resume goes on with it, and charges nothing "
+    "more."
+)
+"""In its place, where a choice was charged before."""
 
 BESIDE_FITTED = (
     "fitted", "queries", "task", "text_column", "model", "device", "dtype", "chat", "tokens", "max_characters",
@@ -197,17 +205,27 @@ def answer(
         command.fitted = command.chosen(questions, price, 1e-6 if slack is None else slack)
         if command.chooses and command.fitted is None:
             return  # the price was said
+    with command.speaking_of_the_choice():
+        _answer(command, ids, questions, price, slack)
+
+
+def _answer(
+    command: _Command, ids: Sequence[str], questions: Sequence[Query], price: float, delta: float | None
+) -> None:
+    """Answers, once it is settled which examples they follow."""
+    given = command.given
+    out, resume, as_json = given["out"], given["resume"], given["as_json"]
     answers = command.answers()
-    if dry_run:
-        _say_price(answers, questions, price, slack, as_json=as_json)
+    if given["dry_run"]:
+        _say_price(answers, questions, price, delta, as_json=as_json)
         return
     if resume:
         answers.require_known()
-    run = _run_of(answers, questions, ids, price, slack, command.fitted)
+    run = _run_of(answers, questions, ids, price, delta, command.fitted)
     o.warn_of(command.setup.ledger if answers.charges else None, answers.conflicting_ledger)
     started = time.perf_counter()
     if out is None:
-        rows = _to_stdout(run, ids, price, slack, command, hold=as_json)
+        rows = _to_stdout(run, ids, price, delta, command, hold=as_json)
     else:
         finished = _finished_run(out, run, ids)
         if resume and out.exists():
@@ -217,7 +235,7 @@ def answer(
             _say_what_is_left(out)
         else:
             again = resume and (not command.chooses or os.path.lexists(folder_of(out)))
-            rows = _to_file(run, ids, out, command, finished, resume=again, redraw=not without_lost)
+            rows = _to_file(run, ids, out, command, finished, resume=again, redraw=not given["without_lost"])
     _report(run, rows, command, time.perf_counter() - started, as_json=as_json, shown=out is None)
 
 
@@ -231,7 +249,7 @@ class _Command:
         shared = {name: value for name, value in given.items() if name not in ("sampling_probability", "shots")}
         self.setup = o.Setup.of(shared)
         self.task: AnswerTask = load_answer_task(given["task"])
-        self.chooses = False
+        self.chooses = self.is_chosen_now = False
         self.fitted: Fitted | None = None
         self.fitted_file = ""
         self._name = ""
@@ -334,15 +352,25 @@ class _Command:
             return None
         assert place is not None
         for left in filter(os.path.lexists, (out, folder_of(out)) if out is not None else ()):
-            raise InputError(
-                f"{left} is there, and {place} is not. If it holds answers after those examples, restore {place.name} "
-                "and pass --resume; if not, name another --out. Nothing more was charged."
-            )
+            raise _in_the_way(left, place)
         setting = fitting.plan.setting
         self._require_answers(questions, fitting.plan.fitter.most_texts(setting) // setting.labels)
         fitted, _ = run(fitting, self.setup, place, resume=resume)
+        self.is_chosen_now = True
         say(f"Chosen: {place}. Answers after it are free: sotto answer --fitted {place}")
         return fitted
+
+    @contextmanager
+    def speaking_of_the_choice(self) -> Iterator[None]:
+        """Answers after a choice are free, and what ends them says that nothing was charged: it is told that the choice
+        was, and what leads on.
+        """
+        try:
+            yield
+        except SottoError as error:
+            if self.is_chosen_now and _NOTHING in str(error):
+                error.args = (str(error).replace(_NOTHING, _PAID.format(self.fitted_file)), *error.args[1:])
+            raise
 
     def _require_answers(self, questions: Sequence[Query], shots: int) -> None:
         """Refuses a writer that cannot answer the first question or the longest after as many examples as will be
@@ -456,6 +484,21 @@ class _Command:
         from sottovoce.records.readers import read_public
 
         return read_public(source, max_characters=self.longest, truncate=self.setup.truncate, columns=self.columns)
+
+
+def _in_the_way(left: Path, place: Path) -> InputError:
+    """What is said where answers, or a run of some, stand where those of a choice would, and its file does not."""
+    run = folder_of(place)
+    if not os.path.lexists(run):
+        return InputError(
+            f"{left} is there, and {place} is not. If it holds answers after those examples, restore {place.name} "
+            "and pass --resume; if not, name another --out. Nothing more was charged."
+        )
+    return InputError(
+        f"{left} is there, and {run} holds an interrupted choice, which may be paid for. Neither was changed. To go on "
+        f"with that choice, which is not charged twice, move {left.name} away (with a .run file that is of it) and "
+        f"pass --resume; or name another --out, --out-fitted {place} and --resume. Nothing more was charged."
+    )
 
 
 def _say_what_is_left(place: Path) -> None:

@@ -242,4 +242,28 @@ MUTANTS = [
         "        pass\n",
         (_ANSWERS + "test_a_resume_of_records_without_a_ledger_settles_no_budget",),
     ),
+    Mutant(
+        "a-paid-choice-is-taken-for-one-that-is-not",
+        "an interrupted choice that is paid and whole is not named, and the advice leads to a second charge",
+        "cli/answer.py",
+        "    if not os.path.lexists(run):\n",
+        "    if True:\n",
+        (_CHOICE + "test_a_choice_that_is_paid_and_kept_ends_for_nothing_where_answers_came_up_in_its_place",),
+    ),
+    Mutant(
+        "answers-speak-for-their-choice",
+        "answers that end after a charged choice say that nothing was charged",
+        "cli/answer.py",
+        "        self.is_chosen_now = True\n",
+        "",
+        (_CHOICE + "test_what_ends_the_answers_of_a_choice_does_not_say_that_nothing_was_charged",),
+    ),
+    Mutant(
+        "a-lost-draw-that-is-said-to-go-on",
+        "above the words that a draw is lost stands that a repetition goes on with it",
+        "fitting/fit.py",
+        "content, _LOST, LostDrawError)",
+        "content, _LOST, InputError)",
+        (_CHOICE + "test_a_choice_whose_draw_cannot_be_kept_is_not_said_to_go_on",),
+    ),
 ]
