@@ -23,7 +23,18 @@ from sottovoce.cli.answers import (
     require_asked,
     require_note_place,
 )
-from sottovoce.cli.console import left_in_words, load_writer, progress, put, say, say_table, table, used_in_words
+from sottovoce.cli.console import (
+    LOST_WITHOUT_FILE,
+    left_in_words,
+    load_writer,
+    losing,
+    progress,
+    put,
+    say,
+    say_table,
+    table,
+    used_in_words,
+)
 from sottovoce.cli.flags import flag_of_name, is_typed, running
 from sottovoce.cli.foresight import say_answering
 from sottovoce.cli.outputs import NewFile
@@ -601,6 +612,21 @@ def _to_stdout(
     """Answers as they come; what was paid for is printed whatever ends the run."""
     rows: list[dict[str, Any]] = []
     _announce(run, run.left(), command)
+    with losing(LOST_WITHOUT_FILE):
+        _print_answers(run, rows, ids, price, delta, command, hold=hold)
+    return rows
+
+
+def _print_answers(
+    run: AnswerRun,
+    rows: list[dict[str, Any]],
+    ids: Sequence[str],
+    price: float,
+    delta: float | None,
+    command: _Command,
+    *,
+    hold: bool,
+) -> None:
     try:
         with progress() as bar:
             doing = bar.add_task("answering", total=len(ids), rate="")
@@ -623,7 +649,6 @@ def _to_stdout(
             for row in rows:
                 put(row)
         raise
-    return rows
 
 
 def _to_file(
@@ -718,7 +743,7 @@ def _report(
         "statement": terms.statement if terms else "",
     }
     if as_json:
-        put({**summary, "rows": list(rows)} if shown else summary)
+        _put_summary(summary, rows, shown=shown)
         return
     table_rows = [["answers", str(len(rows)) + (f", {lost} lost" if lost else "")]]
     table_rows += [["method", answers.method.name], ["model", answers.writer.name]]
@@ -760,13 +785,22 @@ def _report_free(
         "statement": c.statement,
     }
     if as_json:
-        put({**summary, "rows": list(rows)} if shown else summary)
+        _put_summary(summary, rows, shown=shown)
         return
     charged = f"nothing now; {epsilon_in_words(c)} by the choice"
     listed = [["answers", str(len(rows))], ["method", c.method], ["model", answers.writer.name], ["charged", charged]]
     say_table("", ["", ""], [*listed, ["seconds", f"{seconds:.1f}"]])
     say(rests_on_in_words(rests))
     say(c.statement)
+
+
+def _put_summary(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, shown: bool) -> None:
+    """The summary, with the answers where no file holds them."""
+    if not shown:
+        put(summary)
+        return
+    with losing(LOST_WITHOUT_FILE):
+        put({**summary, "rows": list(rows)})
 
 
 def _say_price(

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
 
-from sottovoce.cli.console import put, say
+from sottovoce.cli.console import LOST, LOST_WITHOUT_FILE, losing, put, say
 from sottovoce.errors import InputError, RecordError
 from sottovoce.files.outputs import new_file, refuse_existing, require_name, target, write_new
 from sottovoce.files.partial import PartialFile, is_torn, rows_of
@@ -210,15 +210,13 @@ class AnswerSink:
             try:
                 self._file.append("".join(json_text(row) + "\n" for row in rows).encode("utf-8"))
             except OSError as error:
-                for row in rows:
-                    put(row)
+                self._put(rows)
                 raise InputError(
                     f"{self._partial} cannot be written ({error.strerror}); the last {len(rows)} answers were paid "
                     "and are on stdout."
                 ) from None
         elif not self._hold:
-            for row in rows:
-                put(row)
+            self._put(rows)
         self.rows.extend(rows)
 
     def __enter__(self) -> AnswerSink:
@@ -230,8 +228,7 @@ class AnswerSink:
         if self._file is None:
             if self._hold and kind is not None and self.rows:
                 say(f"{len(self.rows)} answers were paid before the run ended; they are on stdout, a row a line.")
-                for row in self.rows:
-                    put(row)
+                self._put(self.rows)
             return
         try:
             if kind is None:
@@ -343,6 +340,12 @@ class AnswerSink:
                 raise _damaged(file, number)
         return rows, torn
 
+    def _put(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Prints answers that are in no file."""
+        with losing(LOST_WITHOUT_FILE if self._file is None else f"{LOST}."):
+            for row in rows:
+                put(row)
+
     def _say_kept(self) -> None:
         say(f"Paid answers are in {self._partial}; run again with --resume to continue.")
 
@@ -369,8 +372,7 @@ class AnswerSink:
                 file.place(self._path)
         except OSError as problem:
             if not file.is_at(self._partial):
-                for row in self.rows:
-                    put(row)
+                self._put(self.rows)
                 raise InputError(
                     f"{self._partial} was moved, removed or replaced meanwhile; all {len(self.rows)} paid answers are "
                     "on stdout."

@@ -24,7 +24,16 @@ from sottovoce.cli.answers import (
     refuse_taken,
     require_asked,
 )
-from sottovoce.cli.console import in_percent, left_in_words, progress, put, say, say_table
+from sottovoce.cli.console import (
+    LOST_WITHOUT_FILE,
+    in_percent,
+    left_in_words,
+    losing,
+    progress,
+    put,
+    say,
+    say_table,
+)
 from sottovoce.cli.foresight import say_scoring
 from sottovoce.cli.outputs import NewFile
 from sottovoce.files.tables import require_ending
@@ -141,8 +150,11 @@ def classify(
                 rate = len(sink.rows) / (time.perf_counter() - started)
                 bar.update(doing, advance=len(releases), rate=f"{rate:.1f}/s")
     summary = _summary(session, sink.rows, truth, price, slack, time.perf_counter() - started)
-    if as_json:
-        put(summary if out else {**summary, "rows": sink.rows})
+    if as_json and out is not None:
+        put(summary)
+    elif as_json:
+        with losing(LOST_WITHOUT_FILE):
+            put({**summary, "rows": sink.rows})
     else:
         _show(summary, session, price, slack)
 

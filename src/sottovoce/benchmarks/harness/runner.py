@@ -37,7 +37,7 @@ from sottovoce.models.base import LabelScorer
 from sottovoce.models.registry import load_scorer
 from sottovoce.parameters import Number, OneOf
 from sottovoce.store import home
-from sottovoce.terminal import progress, say
+from sottovoce.terminal import losing, progress, say
 
 MODULES: Final = {
     "poetry-table1": "poetry.table1",
@@ -372,7 +372,8 @@ def main(name: str, argv: Sequence[str]) -> None:
         settings = defaults.changed(**_suited(experiment, arguments, alone=name not in PAPERS))
         alone = each in TIMED  # a time is measured on a quiet machine, as far as this run goes
         file = run(experiment, settings, **{**places, "jobs": 1} if alone else places)
-        print(text_tables(experiment.section(Result.read(file))))
+        with losing(f"{file} is written."):
+            print(text_tables(experiment.section(Result.read(file))))
         say(f"Written: {file}")
 
 
