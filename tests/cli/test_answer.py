@@ -637,6 +637,14 @@ def test_a_method_without_a_guarantee_is_refused_unless_it_is_allowed(desk):
     assert (code, json.loads(out)["rows"][0]["epsilon"]) == (0, None)
 
 
+def test_a_run_after_one_that_opened_no_budget_opens_the_usual_one(desk):
+    Ledger("notes.db").count()
+    code, _, err = desk.run("--resume", out="answers.jsonl")
+    assert (code, "There is nothing to resume" in err, desk.entries("open")) == (2, True, []), err
+    assert desk.run(out="answers.jsonl")[0] == 0
+    assert len(desk.entries()) == 2
+
+
 def test_what_does_not_fit_the_budget_is_refused_whole(desk):
     assert "Nothing was charged" in desk.refuses(epsilon="5", budget="8", code=3)
     assert "Nothing was charged" in desk.refuses(epsilon="5", budget="8", code=3, out="answers.jsonl")

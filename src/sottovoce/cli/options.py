@@ -352,14 +352,13 @@ class LedgerChoice:
         """The budget that was named, or the default one where the ledger is new."""
         from sottovoce.privacy.ledger.budget import Budget
         from sottovoce.privacy.ledger.ledger import Ledger
-        from sottovoce.privacy.ledger.location import is_address
         from sottovoce.privacy.ledger.opening import is_new
         from sottovoce.privacy.ledger.registry import default_path
 
         if self.budget is not None:
             return Budget.parse(self.budget)
         path = self.ledger or default_path(records)
-        fresh = not Ledger(path).balances() if is_address(path) else is_new(path)
+        fresh = is_new(path) or Ledger(path).is_empty(verified=False)
         return Budget.parse(DEFAULT_BUDGET) if fresh else None
 
 

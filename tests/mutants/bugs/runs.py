@@ -266,4 +266,12 @@ MUTANTS = [
         "content, _LOST, InputError)",
         (_CHOICE + "test_a_choice_whose_draw_cannot_be_kept_is_not_said_to_go_on",),
     ),
+    Mutant(
+        "a-ledger-without-a-budget-is-resumed",
+        "a resume asks for a budget that it does not take, where a first run stopped before it opened one",
+        "privacy/ledger/opening.py",
+        "    if ledger is None or ledger.is_empty():\n",
+        "    if ledger is None:\n",
+        ("tests/cli/test_fit.py::test_a_resume_where_a_first_run_opened_no_budget_has_nothing_to_resume",),
+    ),
 ]
