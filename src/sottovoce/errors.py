@@ -10,6 +10,7 @@
     │   ├── AssignmentError             no guarantee exists for this assignment and adjacency
     │   ├── NonPrivateError             a method without a guarantee, not allowed here
     │   ├── OpaqueError                 somebody tried to look inside sealed data
+    │   ├── OutputError                 what a command prints cannot be written
     │   └── MissingExtraError           an optional package is not installed
     ├── BudgetError                 3   nothing was charged
     │   ├── BudgetExhaustedError        asked, left, limit
@@ -109,6 +110,12 @@ class NonPrivateError(InputError):
 
 class OpaqueError(InputError):
     """Code tried to show, copy or store sealed private data."""
+
+
+class OutputError(InputError):
+    """What a command prints on stdout cannot be written, as on a full disk; whoever knows the command adds what is lost
+    with it and what is kept.
+    """
 
 
 class MissingExtraError(InputError):

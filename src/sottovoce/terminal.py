@@ -8,6 +8,7 @@ Assumes     Nobody but this module imports rich, and nobody writes to the file d
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import re
@@ -19,7 +20,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TextIO, final
 
-from sottovoce.errors import InputError
+from sottovoce.errors import InputError, OutputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -200,7 +201,8 @@ def waiting(words: str) -> Iterator[None]:
 def gated() -> Iterator[None]:
     """Meanwhile everything written to stdout and stderr is escaped, also by libraries, warnings and logs."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = _gate(sys.stdout, _Results), _gate(sys.stderr)
+    out, err = sys.stdout or _Closed("stdout is closed"), sys.stderr or _Closed()
+    sys.stdout, sys.stderr = _gate(out, _Results), _gate(err)
     try:
         yield
     finally:
@@ -244,11 +246,40 @@ def _told() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise InputError(
-            f"The output cannot be written ({error.strerror or type(error).__name__}). Make room, or write it "
-            "elsewhere. What was charged stands, and paid answers that were not written are lost: name a file with "
-            "--out, which keeps them."
-        ) from None
+        reason = error.strerror or type(error).__name__
+        raise OutputError(f"The output cannot be written ({reason}). Make room, or write it elsewhere.") from None
+
+
+@contextmanager
+def losing(words: str) -> Iterator[None]:
+    """Adds to an error of stdout what is lost with it."""
+    try:
+        yield
+    except OutputError as error:
+        error.args = (f"{error} {words}",)
+        raise
+
+
+@final
+class _Closed(io.TextIOBase):
+    """A stream that the process was started without, such as by ``>&-``.
+
+    Args:
+        words: Why nothing can be written; where there are none, everything is dropped.
+    """
+
+    encoding = "utf-8"
+
+    def __init__(self, words: str = "") -> None:
+        self._words = words
+
+    def write(self, text: str) -> int:
+        if self._words:
+            raise OSError(errno.EBADF, self._words)
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
 
 
 @final
@@ -289,7 +320,7 @@ class _Gate(io.TextIOBase):
 
 
 def _gate(stream: Any, around: Callable[[Any], Any] = lambda stream: stream) -> Any:
-    return stream if stream is None or isinstance(stream, _Gate) else _Gate(around(stream))
+    return stream if isinstance(stream, _Gate) else _Gate(around(stream))
 
 
 def _write_line(text: str) -> None:

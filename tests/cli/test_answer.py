@@ -15,6 +15,7 @@ from sottovoce.cli import run
 from sottovoce.errors import ModelError
 from sottovoce.experts.written import request_of
 from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.files.run_folder import RunFolder
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.models.fake import FakeWriter, nearest_output
 from sottovoce.privacy.ledger.ledger import Account, Ledger
@@ -256,10 +257,75 @@ def test_a_resumed_choice_is_not_paid_before_its_answers_place_is_looked_at(desk
         assert desk.run(**given)[0] == 130
     (desk.folder / "answers.jsonl").write_text("mine")
     code, _, err = desk.run("--resume", **given)
-    assert (code, "answers.jsonl is there, and answers.jsonl.sotto is not" in err, desk.entries()) == (2, True, []), err
+    assert (code, "sotto.partial holds an interrupted choice" in err, desk.entries()) == (2, True, []), err
     (desk.folder / "answers.jsonl").unlink()
     assert desk.run("--resume", **given)[0] == 0
     assert len(desk.entries()) == 1
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_choice_that_is_paid_and_kept_ends_for_nothing_where_answers_came_up_in_its_place(desk, monkeypatch, moved):
+    given = {"method": "choice", "shots": None, "option": None, "out": "answers.jsonl"}
+
+    def stops(*arguments, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(Checkpoint, "_write", stops)
+        assert desk.run(**given)[0] == 130
+    (desk.folder / "answers.jsonl").write_text("mine")
+    code, _, err = desk.run("--resume", **given)
+    assert (code, len(desk.entries())) == (2, 1)
+    assert "answers.jsonl.sotto.partial holds an interrupted choice" in err
+    if moved:
+        (desk.folder / "answers.jsonl").rename(desk.folder / "kept.jsonl")
+        code, _, err = desk.run("--resume", **given)
+    else:
+        code, _, err = desk.run("--resume", **{**given, "out": "others.jsonl", "out_fitted": "answers.jsonl.sotto"})
+    assert (code, len(desk.entries())) == (0, 1), err
+
+
+def test_what_ends_the_answers_of_a_choice_does_not_say_that_nothing_was_charged(desk, monkeypatch):
+    given = {"method": "choice", "shots": None, "option": None, "out": "answers.jsonl"}
+    create = RunFolder.create
+
+    def full(path, *arguments):
+        if path.name == "answers.jsonl.partial":
+            raise OSError(28, "No space left on device")
+        return create(path, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "create", full)
+        code, _, err = desk.run(**given)
+    assert (code, len(desk.entries())) == (2, 1)
+    assert "Nothing was charged" not in err
+    assert "What was chosen is paid for, and whole in answers.jsonl.sotto" in err
+    code, _, err = desk.run("--resume", **given)
+    assert (code, len(desk.entries())) == (0, 1), err
+
+
+def test_a_choice_whose_draw_cannot_be_kept_is_not_said_to_go_on(desk, monkeypatch):
+    write = RunFolder.write
+
+    def full(folder, name, *arguments, **how):
+        if name.startswith("round-"):
+            raise OSError(28, "No space left on device")
+        return write(folder, name, *arguments, **how)
+
+    monkeypatch.setattr(RunFolder, "write", full)
+    code, _, err = desk.run(method="choice", shots=None, option=None, out="answers.jsonl")
+    assert (code, len(desk.entries())) == (2, 1)
+    assert "what was drawn is lost. Move the folder away" in err
+    assert "to go on" not in err
+
+
+@pytest.mark.parametrize("method", ["ksa", "choice"])
+def test_questions_that_are_the_private_records_are_refused_before_a_budget_is_opened(desk, method):
+    desk.write("queries.jsonl", [row.values for row in rows(16, "private")])
+    given = {"shots": None, "option": None} if method == "choice" else {}
+    words = desk.refuses(method=method, out="answers.jsonl", **given)
+    assert "--queries queries.jsonl: most of these rows are private records" in words
+    assert not (desk.folder / "notes.db").exists()
 
 
 def test_a_choice_without_a_file_of_answers_is_resumed_by_its_own_file(desk, monkeypatch):
@@ -569,6 +635,14 @@ def test_a_method_without_a_guarantee_is_refused_unless_it_is_allowed(desk):
     assert "--allow-non-private" in desk.refuses(**given)
     code, out, _ = desk.run("--allow-non-private", "--json", limit="1", **given)
     assert (code, json.loads(out)["rows"][0]["epsilon"]) == (0, None)
+
+
+def test_a_run_after_one_that_opened_no_budget_opens_the_usual_one(desk):
+    Ledger("notes.db").count()
+    code, _, err = desk.run("--resume", out="answers.jsonl")
+    assert (code, "There is nothing to resume" in err, desk.entries("open")) == (2, True, []), err
+    assert desk.run(out="answers.jsonl")[0] == 0
+    assert len(desk.entries()) == 2
 
 
 def test_what_does_not_fit_the_budget_is_refused_whole(desk):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socketserver
 import threading
@@ -85,6 +86,22 @@ def test_files_of_an_audit_are_written_where_nobody_reads_its_verdict(desk, monk
     words = ("--epsilon", "1", "--report", "a.html", "--junit", "a.xml", "--sarif", "a.sarif")
     assert desk("canary", *FAKE, *QUICK, *words)[0] != 0
     assert all((desk.folder / name).stat().st_size for name in ("a.html", "a.xml", "a.sarif"))
+
+
+@pytest.mark.parametrize("violates", [False, True])
+def test_a_verdict_that_cannot_be_printed_has_its_exit_code_and_its_files(desk, monkeypatch, violates):
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sys.stdout", Full())
+    method = ("--method", "full-context", "--records", "1", "--runs", "200") if violates else ("--epsilon", "1")
+    code, _, err = desk("canary", *FAKE, *QUICK, *method, "--junit", "a.xml")
+    assert code == (1 if violates else 2), err
+    assert "The output cannot be written (No space left on device)." in err
+    assert "The verdict is: full-context: violation found" in err or not violates
+    assert "Written: a.xml" in err
+    assert ("<failure" in (desk.folder / "a.xml").read_text()) is violates
 
 
 def test_an_audit_that_cannot_run_ends_with_2_and_says_so_in_its_outputs(desk, monkeypatch):

@@ -95,6 +95,16 @@ def test_a_resume_where_nothing_is_known_settles_no_budget(place, capsys):
     assert not list((place / "home").rglob("*.db"))
 
 
+def test_a_resume_where_a_first_run_opened_no_budget_has_nothing_to_resume(place, capsys):
+    Ledger("tickets.db").count()  # a run that was stopped between its ledger and the account in it
+    for more in ([], ["--budget", "8,1e-6"]):
+        code, _, err = fit(capsys, "--ledger", "tickets.db", "--resume", *more)
+        assert (code, "There is nothing to resume" in err) == (2, True), err
+        assert "--budget" not in err
+    assert Ledger("tickets.db").is_empty()
+    assert fit(capsys, "--ledger", "tickets.db")[0] == 0
+
+
 def test_the_summary_and_the_scores_are_json(place, capsys):
     fit(capsys)
     code, out, _ = call(capsys, "predict", "support.sotto", "--queries", "new.jsonl", "--json", "--scores")

@@ -132,7 +132,9 @@ def test_an_interrupted_run_is_resumed_by_its_own_command_alone(desk):
     kept = desk.partial.read_bytes(), desk.header.read_bytes(), desk.charges()
     (desk.folder / "one.toml").write_text(TASK.format("Text"))
     desk.write("notes.jsonl", [{"text": f"other {i}", "label": "fraud"} for i in range(6)])
+    desk.write("new.jsonl", [{"text": f"new {i}", "label": "fraud"} for i in range(6)])
     desk.write("other.jsonl", [{"id": f"q{i}", "text": f"else {i}"} for i in range(BATCH + 4)])
+    assert run(["ledger", "grant", "notes.db", "--private", "notes.jsonl", "--budget", "8,1e-6"]) == 0
     for change, told in [
         ({"method": "rnm"}, "method"),
         ({"clip": "1.0"}, "method"),
@@ -142,6 +144,7 @@ def test_an_interrupted_run_is_resumed_by_its_own_command_alone(desk):
         ({"queries": "other.jsonl"}, "other question texts"),
         ({"limit": str(BATCH + 1)}, f"questions {BATCH + 4}, not {BATCH + 1}"),
         ({"private": "notes.jsonl", "ledger": "notes.db"}, "other records"),
+        ({"private": "new.jsonl", "ledger": "new.db"}, "nothing to resume: these records have no ledger"),
         ({"ledger": "second.db"}, "other ledger"),
     ]:
         if "private" not in change and "ledger" in change:
@@ -152,8 +155,23 @@ def test_an_interrupted_run_is_resumed_by_its_own_command_alone(desk):
         assert any(words in err for words in told.split("|")), (change, err)
         assert (desk.partial.read_bytes(), desk.header.read_bytes(), desk.charges()) == kept, change
     assert desk.charges("second.db") == desk.charges("notes.db") == 0
+    assert not (desk.folder / "new.db").exists(), "no budget is settled for records that have no run"
     assert desk.run("--resume")[0] == 0
     assert desk.charges() == kept[2] + 4
+
+
+@pytest.mark.parametrize("limit", [None, "12"])
+def test_questions_that_are_the_private_records_are_refused_before_a_budget_is_opened(desk, limit):
+    # Afterwards they would be known as such: what is refused then must not have been answered before.
+    rows = [{"text": f"Zebra {i} complained about the very late parcel {i}", "label": "fraud"} for i in range(20)]
+    desk.write("private.jsonl", rows)
+    desk.write("queries.jsonl", rows if limit is None else rows[:12] + [{"text": f"question {i}"} for i in range(60)])
+    code, out, err = desk.run(limit=limit)
+    assert (code, out) == (2, "")
+    assert "most of these rows are private records" in err
+    assert "no budget was opened" in err
+    assert not list(desk.folder.glob("tickets.db*"))
+    assert not list(desk.folder.glob("answers*"))
 
 
 def test_another_trusted_store_cannot_tell_the_run_and_says_so(desk, monkeypatch):

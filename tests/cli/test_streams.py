@@ -69,9 +69,40 @@ class FullDisk(io.StringIO):
 def test_a_full_disk_is_bad_output_and_no_bug(capsys, monkeypatch, words):
     monkeypatch.setattr("sys.stdout", FullDisk())
     assert run(list(words)) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("InputError: The output cannot be written (No space left on device).")
-    assert "paid answers that were not written are lost" in err.replace("\n", " ")
+    told = "The output cannot be written (No space left on device). Make room, or write it elsewhere."
+    assert capsys.readouterr().err == f"OutputError: {told}\n"
+
+
+@pytest.mark.parametrize("words", [("--version",), ("bench", "list")], ids=["text", "table"])
+def test_a_process_without_stdout_is_told_and_is_no_bug(capsys, monkeypatch, words):
+    monkeypatch.setattr("sys.stdout", None)
+    assert run(list(words)) == 2
+    assert capsys.readouterr().err.startswith("OutputError: The output cannot be written (stdout is closed).")
+    monkeypatch.setattr("sys.stderr", None)
+    assert run(list(words)) == 2
+
+
+@pytest.mark.parametrize("command", ["classify", "fit", "ask"])
+def test_where_stdout_is_full_it_is_told_what_is_lost_and_what_is_whole(desk, tmp_path, capfd, monkeypatch, command):
+    (tmp_path / "queries.jsonl").write_text('{"text": "late?"}\n')
+    monkeypatch.setattr("sys.stdout", FullDisk())
+    words = {
+        "classify": ("classify", "--queries", "queries.jsonl", *ASK, "--out", "a.jsonl", "--json"),
+        "fit": ("fit", *ASK, "--method", "class-means", "--out", "a.sotto", "--json"),
+        "ask": ("ask", "late?", *ASK),
+    }[command]
+    assert run(list(words)) == 2
+    err = capfd.readouterr().err
+    lost = "answers that were not written are lost"
+    if command == "ask":
+        assert f"What was charged stands, and {lost}: 'sotto classify --out' keeps them." in err
+    else:
+        assert f"{words[-2]} is whole; --resume prints this again, for nothing." in err
+        assert lost not in err
+    if command == "classify":
+        words = (*words[:3], *ASK)
+        assert run(list(words)) == 2
+        assert f"{lost}: name a file with --out, which keeps them." in capfd.readouterr().err
 
 
 def test_where_nobody_can_be_told_the_code_is_not_that_of_a_violation(monkeypatch):

@@ -32,12 +32,16 @@ def drawing(kind: str, shift: int = 0) -> bytes:
     return out.getvalue()
 
 
+def draw_into(folder, first: int = 0):
+    for kind in ("dax", "blicket"):
+        (folder / kind).mkdir(parents=True)
+        for number in range(first, first + 3):
+            (folder / kind / f"{number}.png").write_bytes(drawing(kind, number))
+
+
 @pytest.fixture
 def folder(tmp_path):
-    for kind in ("dax", "blicket"):
-        (tmp_path / "pictures" / kind).mkdir(parents=True)
-        for number in range(3):
-            (tmp_path / "pictures" / kind / f"{number}.png").write_bytes(drawing(kind, number))
+    draw_into(tmp_path / "pictures")
     (tmp_path / "pictures" / "notes.txt").write_text("not a picture")
     return tmp_path / "pictures"
 
@@ -87,8 +91,9 @@ def test_the_command_line_learns_names_from_a_folder(folder, tmp_path, monkeypat
     from sottovoce.cli import main
 
     monkeypatch.setenv("SOTTOVOCE_HOME", str(tmp_path / "home"))
+    draw_into(tmp_path / "asked", first=3)
     arguments = [
-        "classify", "--private", str(folder), "--queries", str(folder), "--task", "pseudonames",
+        "classify", "--private", str(folder), "--queries", str(tmp_path / "asked"), "--task", "pseudonames",
         "--model", "embedded-image", "--epsilon", "30", "--budget", "1000", "--out", str(tmp_path / "out.jsonl"),
     ]  # fmt: skip
     monkeypatch.setattr("sys.argv", ["sotto", *arguments])
@@ -96,7 +101,7 @@ def test_the_command_line_learns_names_from_a_folder(folder, tmp_path, monkeypat
         main()
     assert ended.value.code in (0, None)
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    # Six easy drawings, each an example itself: epsilon 30 leaves hardly any noise.
+    # Six easy drawings, each close to an example: epsilon 30 leaves hardly any noise.
     assert sum(row["value"] == row["id"].split("/")[0] for row in rows) >= 5
 
 

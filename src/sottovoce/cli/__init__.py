@@ -100,7 +100,8 @@ def run(arguments: list[str] | None = None) -> int:
         except OSError as error:  # of stderr, where it would be told
             code = None if isinstance(error, BrokenPipeError) else InputError.exit_code
     if code is None:
-        sys.stderr.close()  # nobody reads: not even that the rest could not be written is told
+        if sys.stderr is not None:
+            sys.stderr.close()  # nobody reads: not even that the rest could not be written is told
         return UNREAD
     return code
 

@@ -4,21 +4,41 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.answers import RUN, FinishedRun, Run, by_id, hash_of_questions, require_note_place
-from sottovoce.cli.console import left_in_words, load_writer, progress, put, say, say_table, table, used_in_words
+from sottovoce.cli.answers import (
+    RUN,
+    FinishedRun,
+    Run,
+    by_id,
+    hash_of_questions,
+    require_asked,
+    require_note_place,
+)
+from sottovoce.cli.console import (
+    LOST_WITHOUT_FILE,
+    left_in_words,
+    load_writer,
+    losing,
+    progress,
+    put,
+    say,
+    say_table,
+    table,
+    used_in_words,
+)
 from sottovoce.cli.flags import flag_of_name, is_typed, running
 from sottovoce.cli.foresight import say_answering
 from sottovoce.cli.outputs import NewFile
-from sottovoce.errors import GIVEN, InputError, LostDrawError, ParameterError
+from sottovoce.errors import GIVEN, InputError, LostDrawError, ParameterError, SottoError
 from sottovoce.files.checkpoint import (
     Checkpoint,
     Output,
@@ -46,6 +66,13 @@ _OF_EXPERTS = ("experts", "sampling", "sampling_probability")
 
 _HIDDEN = ("records and ledger", "public texts", "question texts")
 """Terms of a run that are hashes."""
+
+_NOTHING: Final = "Nothing was charged."
+_PAID: Final = (
+    "What was chosen is paid for, and whole in {}: once that is mended, --resume goes on with it, and charges nothing "
+    "more."
+)
+"""In its place, where a choice was charged before."""
 
 BESIDE_FITTED = (
     "fitted", "queries", "task", "text_column", "model", "device", "dtype", "chat", "tokens", "max_characters",
@@ -189,17 +216,27 @@ def answer(
         command.fitted = command.chosen(questions, price, 1e-6 if slack is None else slack)
         if command.chooses and command.fitted is None:
             return  # the price was said
+    with command.speaking_of_the_choice():
+        _answer(command, ids, questions, price, slack)
+
+
+def _answer(
+    command: _Command, ids: Sequence[str], questions: Sequence[Query], price: float, delta: float | None
+) -> None:
+    """Answers, once it is settled which examples they follow."""
+    given = command.given
+    out, resume, as_json = given["out"], given["resume"], given["as_json"]
     answers = command.answers()
-    if dry_run:
-        _say_price(answers, questions, price, slack, as_json=as_json)
+    if given["dry_run"]:
+        _say_price(answers, questions, price, delta, as_json=as_json)
         return
     if resume:
         answers.require_known()
-    run = _run_of(answers, questions, ids, price, slack, command.fitted)
+    run = _run_of(answers, questions, ids, price, delta, command.fitted)
     o.warn_of(command.setup.ledger if answers.charges else None, answers.conflicting_ledger)
     started = time.perf_counter()
     if out is None:
-        rows = _to_stdout(run, ids, price, slack, command, hold=as_json)
+        rows = _to_stdout(run, ids, price, delta, command, hold=as_json)
     else:
         finished = _finished_run(out, run, ids)
         if resume and out.exists():
@@ -209,7 +246,7 @@ def answer(
             _say_what_is_left(out)
         else:
             again = resume and (not command.chooses or os.path.lexists(folder_of(out)))
-            rows = _to_file(run, ids, out, command, finished, resume=again, redraw=not without_lost)
+            rows = _to_file(run, ids, out, command, finished, resume=again, redraw=not given["without_lost"])
     _report(run, rows, command, time.perf_counter() - started, as_json=as_json, shown=out is None)
 
 
@@ -223,7 +260,7 @@ class _Command:
         shared = {name: value for name, value in given.items() if name not in ("sampling_probability", "shots")}
         self.setup = o.Setup.of(shared)
         self.task: AnswerTask = load_answer_task(given["task"])
-        self.chooses = False
+        self.chooses = self.is_chosen_now = False
         self.fitted: Fitted | None = None
         self.fitted_file = ""
         self._name = ""
@@ -240,14 +277,16 @@ class _Command:
 
     def questions(self) -> tuple[list[str], list[Query]]:
         """The ids of the questions, and their fields."""
-        from sottovoce.privacy.ledger.known_records import require_public
-
-        rows = self._public_rows(self.given["queries"])
-        selected = rows.first(self.given["limit"])
-        for part in (rows, selected):  # a part can be somebody's where the whole is not
-            require_public(part, f"--queries {self.given['queries']}")
+        rows, selected = self._asked
+        require_asked((rows, selected), self.given["queries"], beside=None)  # soonest, and where no record is read
         found = by_id(selected)
         return list(found), [self.task.query_of(row, rows.source) for row in found.values()]
+
+    @cached_property
+    def _asked(self) -> tuple[PublicRecords, PublicRecords]:
+        """All rows of --queries, and those that are asked."""
+        rows = self._public_rows(self.given["queries"])
+        return rows, rows.first(self.given["limit"])
 
     def load_fitted(self, file: str) -> Fitted:
         """What an earlier choice left."""
@@ -324,15 +363,25 @@ class _Command:
             return None
         assert place is not None
         for left in filter(os.path.lexists, (out, folder_of(out)) if out is not None else ()):
-            raise InputError(
-                f"{left} is there, and {place} is not. If it holds answers after those examples, restore {place.name} "
-                "and pass --resume; if not, name another --out. Nothing more was charged."
-            )
+            raise _in_the_way(left, place)
         setting = fitting.plan.setting
         self._require_answers(questions, fitting.plan.fitter.most_texts(setting) // setting.labels)
         fitted, _ = run(fitting, self.setup, place, resume=resume)
+        self.is_chosen_now = True
         say(f"Chosen: {place}. Answers after it are free: sotto answer --fitted {place}")
         return fitted
+
+    @contextmanager
+    def speaking_of_the_choice(self) -> Iterator[None]:
+        """Answers after a choice are free, and what ends them says that nothing was charged: it is told that the choice
+        was, and what leads on.
+        """
+        try:
+            yield
+        except SottoError as error:
+            if self.is_chosen_now and _NOTHING in str(error):
+                error.args = (str(error).replace(_NOTHING, _PAID.format(self.fitted_file)), *error.args[1:])
+            raise
 
     def _require_answers(self, questions: Sequence[Query], shots: int) -> None:
         """Refuses a writer that cannot answer the first question or the longest after as many examples as will be
@@ -429,20 +478,38 @@ class _Command:
         return shown
 
     def _records(self) -> PrivateRecords:
+        """The private records, none of which is asked in clear."""
         from sottovoce.records.readers import read_private
 
-        return read_private(
+        records = read_private(
             str(self.setup.private),
             unit=self.setup.unit,
             max_characters=self.longest,
             truncate=self.setup.truncate,
             columns=self.columns,
         )
+        require_asked(self._asked, self.given["queries"], beside=records)
+        return records
 
     def _public_rows(self, source: str) -> PublicRecords:
         from sottovoce.records.readers import read_public
 
         return read_public(source, max_characters=self.longest, truncate=self.setup.truncate, columns=self.columns)
+
+
+def _in_the_way(left: Path, place: Path) -> InputError:
+    """What is said where answers, or a run of some, stand where those of a choice would, and its file does not."""
+    run = folder_of(place)
+    if not os.path.lexists(run):
+        return InputError(
+            f"{left} is there, and {place} is not. If it holds answers after those examples, restore {place.name} "
+            "and pass --resume; if not, name another --out. Nothing more was charged."
+        )
+    return InputError(
+        f"{left} is there, and {run} holds an interrupted choice, which may be paid for. Neither was changed. To go on "
+        f"with that choice, which is not charged twice, move {left.name} away (with a .run file that is of it) and "
+        f"pass --resume; or name another --out, --out-fitted {place} and --resume. Nothing more was charged."
+    )
 
 
 def _say_what_is_left(place: Path) -> None:
@@ -545,6 +612,21 @@ def _to_stdout(
     """Answers as they come; what was paid for is printed whatever ends the run."""
     rows: list[dict[str, Any]] = []
     _announce(run, run.left(), command)
+    with losing(LOST_WITHOUT_FILE):
+        _print_answers(run, rows, ids, price, delta, command, hold=hold)
+    return rows
+
+
+def _print_answers(
+    run: AnswerRun,
+    rows: list[dict[str, Any]],
+    ids: Sequence[str],
+    price: float,
+    delta: float | None,
+    command: _Command,
+    *,
+    hold: bool,
+) -> None:
     try:
         with progress() as bar:
             doing = bar.add_task("answering", total=len(ids), rate="")
@@ -567,7 +649,6 @@ def _to_stdout(
             for row in rows:
                 put(row)
         raise
-    return rows
 
 
 def _to_file(
@@ -662,7 +743,7 @@ def _report(
         "statement": terms.statement if terms else "",
     }
     if as_json:
-        put({**summary, "rows": list(rows)} if shown else summary)
+        _put_summary(summary, rows, shown=shown)
         return
     table_rows = [["answers", str(len(rows)) + (f", {lost} lost" if lost else "")]]
     table_rows += [["method", answers.method.name], ["model", answers.writer.name]]
@@ -704,13 +785,22 @@ def _report_free(
         "statement": c.statement,
     }
     if as_json:
-        put({**summary, "rows": list(rows)} if shown else summary)
+        _put_summary(summary, rows, shown=shown)
         return
     charged = f"nothing now; {epsilon_in_words(c)} by the choice"
     listed = [["answers", str(len(rows))], ["method", c.method], ["model", answers.writer.name], ["charged", charged]]
     say_table("", ["", ""], [*listed, ["seconds", f"{seconds:.1f}"]])
     say(rests_on_in_words(rests))
     say(c.statement)
+
+
+def _put_summary(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, shown: bool) -> None:
+    """The summary, with the answers where no file holds them."""
+    if not shown:
+        put(summary)
+        return
+    with losing(LOST_WITHOUT_FILE):
+        put({**summary, "rows": list(rows)})
 
 
 def _say_price(

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
 
-from sottovoce.cli.console import put, say
+from sottovoce.cli.console import LOST, LOST_WITHOUT_FILE, losing, put, say
 from sottovoce.errors import InputError, RecordError
 from sottovoce.files.outputs import new_file, refuse_existing, require_name, target, write_new
 from sottovoce.files.partial import PartialFile, is_torn, rows_of
@@ -29,7 +29,7 @@ from sottovoce.store import private_name
 from sottovoce.terminal import json_text
 
 if TYPE_CHECKING:
-    from sottovoce.records.sealed import PublicRecords, Row
+    from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
 
 PARTIAL: Final = ".partial"
 RUN: Final = ".run"
@@ -60,6 +60,25 @@ def by_id(questions: PublicRecords) -> dict[str, Row]:
             )
         found[row_id] = row
     return found
+
+
+def require_asked(parts: Iterable[PublicRecords], queries: str, *, beside: PrivateRecords | None) -> None:
+    """Refuses questions that are private records, among them those that they are asked of: before a ledger is opened
+    for these, from when on they would be known.
+
+    Args:
+        parts: All questions, and those that are asked: a part can be somebody's where the whole is not.
+        queries: The file that they are from, as it was typed.
+        beside: The records that answer them; ``None`` where none are read.
+
+    Raises:
+        InputError: Most of them are.
+        LedgerUnavailableError: The trusted store cannot be used.
+    """
+    from sottovoce.privacy.ledger.known_records import require_public
+
+    for rows in parts:
+        require_public(rows, f"--queries {queries}", beside=beside)
 
 
 @final
@@ -114,10 +133,14 @@ def refuse_taken(out: str | os.PathLike[str]) -> None:
 def begun_with(out: str | os.PathLike[str]) -> Mapping[str, Any] | None:
     """The public words of the run that left answers there; ``None`` where none can be read."""
     path = target(out)
-    if not any(os.path.lexists(file) for file in (path, path.with_name(path.name + PARTIAL))):
-        return None  # a note whose answers are gone
-    run = _read_run(path.with_name(path.name + RUN))
+    run = _read_run(path.with_name(path.name + RUN)) if is_begun(out) else None  # or a note whose answers are gone
     return run["public"] if run else None
+
+
+def is_begun(out: str | os.PathLike[str]) -> bool:
+    """Whether a run left answers there, whole or not, or began to."""
+    path = target(out)
+    return any(os.path.lexists(file) for file in (path, path.with_name(path.name + PARTIAL)))
 
 
 def hash_of(values: Iterable[Any]) -> str:
@@ -187,15 +210,13 @@ class AnswerSink:
             try:
                 self._file.append("".join(json_text(row) + "\n" for row in rows).encode("utf-8"))
             except OSError as error:
-                for row in rows:
-                    put(row)
+                self._put(rows)
                 raise InputError(
                     f"{self._partial} cannot be written ({error.strerror}); the last {len(rows)} answers were paid "
                     "and are on stdout."
                 ) from None
         elif not self._hold:
-            for row in rows:
-                put(row)
+            self._put(rows)
         self.rows.extend(rows)
 
     def __enter__(self) -> AnswerSink:
@@ -207,8 +228,7 @@ class AnswerSink:
         if self._file is None:
             if self._hold and kind is not None and self.rows:
                 say(f"{len(self.rows)} answers were paid before the run ended; they are on stdout, a row a line.")
-                for row in self.rows:
-                    put(row)
+                self._put(self.rows)
             return
         try:
             if kind is None:
@@ -320,6 +340,12 @@ class AnswerSink:
                 raise _damaged(file, number)
         return rows, torn
 
+    def _put(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Prints answers that are in no file."""
+        with losing(LOST_WITHOUT_FILE if self._file is None else f"{LOST}."):
+            for row in rows:
+                put(row)
+
     def _say_kept(self) -> None:
         say(f"Paid answers are in {self._partial}; run again with --resume to continue.")
 
@@ -346,8 +372,7 @@ class AnswerSink:
                 file.place(self._path)
         except OSError as problem:
             if not file.is_at(self._partial):
-                for row in self.rows:
-                    put(row)
+                self._put(self.rows)
                 raise InputError(
                     f"{self._partial} was moved, removed or replaced meanwhile; all {len(self.rows)} paid answers are "
                     "on stdout."

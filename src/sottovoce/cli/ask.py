@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import left_in_words, put, put_text, read_line, say
+from sottovoce.cli.console import LOST, left_in_words, losing, put, put_text, read_line, say
 
 
 def add_to(app: typer.Typer) -> None:
@@ -87,11 +87,12 @@ def ask(
     for number, question in enumerate(_asked(questions), 1):
         release = session.ask(question, epsilon=price, delta=slack, release_id=release_id)
         balance = release.remaining
-        if as_json:
-            remaining = balance.as_dict() if balance else None
-            put({**release.as_row(str(number)), "statement": release.statement, "remaining": remaining})
-            continue
-        put_text(release.value)
+        with losing(f"{LOST}: 'sotto classify --out' keeps them."):
+            if as_json:
+                remaining = balance.as_dict() if balance else None
+                put({**release.as_row(str(number)), "statement": release.statement, "remaining": remaining})
+                continue
+            put_text(release.value)
         if number == 1:
             say(release.statement)
             if session.ledger and setup.ledger is None:

@@ -186,7 +186,8 @@ def put_canaries(
     """Insert made-up records and ask about them: do the answers reveal whether they are there?
 
     Without --private the bundled tickets are used, so that a first audit is one command. Exit code 0 if no violation
-    was found, 1 if one was, 2 if the audit could not run or a file cannot be written.
+    was found, 1 if one was, 2 if the audit could not run or the verdict or a file of it cannot be written; a violation
+    that was found is 1 then, too.
     """
     return _canary("canary", context.params)
 
@@ -786,28 +787,33 @@ def _files(given: dict[str, Any]) -> list[tuple[Path, Callable[[Path], bool], Ca
 
 
 def _hand_over(report: Report, given: dict[str, Any]) -> int:
-    """Prints the verdict, writes what was asked for, and returns the exit code: 2 where a file cannot be written and
-    the verdict has none of its own.
+    """Prints the verdict, writes what was asked for, and returns the exit code: 2 where a file or stdout cannot be
+    written and the verdict has none of its own.
     """
-    from sottovoce.errors import InputError
+    from sottovoce.errors import InputError, OutputError
     from sottovoce.files.outputs import write_new
 
     told, code = [], report.verdict.exit_code
+    where = "The verdict above is whole, and is not in that file."
     try:
         if given["as_json"]:
             put(report.as_dict())
         else:
             _show(report)
+    except OutputError as error:
+        where = "The verdict is not in that file."
+        told.append(f"{error} The verdict is: {report.subject}: {report.headline}.")
+        code = code or error.exit_code
     finally:  # a verdict of hours is not lost with a file, nor with a reader that went away
         for file, replaces, text in _files(given):
             try:
                 write_new(file, text(report), replaces=replaces)
                 told.append(f"Written: {file}")
             except InputError as error:
-                told.append(f"{error} The verdict above is whole, and is not in that file.")
-                code = code or 2
-    for line in told:
-        say(line)
+                told.append(f"{error} {where}")
+                code = code or error.exit_code
+        for line in told:
+            say(line)
     return code
 
 

@@ -20,9 +20,20 @@ from sottovoce.cli.answers import (
     by_id,
     hash_of,
     hash_of_questions,
+    is_begun,
     refuse_taken,
+    require_asked,
 )
-from sottovoce.cli.console import in_percent, left_in_words, progress, put, say, say_table
+from sottovoce.cli.console import (
+    LOST_WITHOUT_FILE,
+    in_percent,
+    left_in_words,
+    losing,
+    progress,
+    put,
+    say,
+    say_table,
+)
 from sottovoce.cli.foresight import say_scoring
 from sottovoce.cli.outputs import NewFile
 from sottovoce.files.tables import require_ending
@@ -92,7 +103,6 @@ def classify(
     first is paid for; if they do not all fit into the budget, nothing is charged (exit code 3).
     """
     from sottovoce.errors import GIVEN, ParameterError
-    from sottovoce.privacy.ledger.known_records import require_public
     from sottovoce.privacy.parameters import DELTA, EPSILON
     from sottovoce.records.readers import read_public
     from sottovoce.release import is_row
@@ -110,11 +120,16 @@ def classify(
         queries, max_characters=setup.longest(the_task), truncate=truncate, columns=setup.columns(the_task)
     )
     selected = questions.first(limit)
-    for rows in (questions, selected):  # a part can be somebody's where the whole is not
-        require_public(rows, f"--queries {queries}")
     truth, fields = read_questions(selected, the_task)
-    begun = begun_with(out) if resume and out is not None else None
-    session = setup.session(the_task, epsilon=price, questions=max(1, len(fields)), begun=begun)
+    resumes = resume and out is not None and is_begun(out)
+    session = setup.session(
+        the_task,
+        epsilon=price,
+        questions=max(1, len(fields)),
+        resumes=resumes,
+        begun=begun_with(out) if resumes and out is not None else None,
+        before_opening=lambda records: require_asked((questions, selected), queries, beside=records),
+    )
     started = time.perf_counter()
     run = _run(session, setup, price, slack, fields)
     terms = session.terms(price, slack)
@@ -135,8 +150,11 @@ def classify(
                 rate = len(sink.rows) / (time.perf_counter() - started)
                 bar.update(doing, advance=len(releases), rate=f"{rate:.1f}/s")
     summary = _summary(session, sink.rows, truth, price, slack, time.perf_counter() - started)
-    if as_json:
-        put(summary if out else {**summary, "rows": sink.rows})
+    if as_json and out is not None:
+        put(summary)
+    elif as_json:
+        with losing(LOST_WITHOUT_FILE):
+            put({**summary, "rows": sink.rows})
     else:
         _show(summary, session, price, slack)
 

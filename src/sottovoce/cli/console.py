@@ -6,21 +6,28 @@ Progress, remarks and closing summaries go to stderr: ``progress``, ``say``, ``s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sottovoce.privacy.numbers import rounded_up
-from sottovoce.terminal import progress, put, put_text, read_line, say, say_table, table, waiting
+from sottovoce.terminal import losing, progress, put, put_text, read_line, say, say_table, table, waiting
 
 if TYPE_CHECKING:
     from sottovoce.models.base import LabelScorer, Writer
     from sottovoce.models.stepper import Stepper
 
+LOST: Final = "What was charged stands, and answers that were not written are lost"
+"""For ``losing``, where answers are printed that may be paid for."""
+LOST_WITHOUT_FILE: Final = f"{LOST}: name a file with --out, which keeps them."
+
 __all__ = [
+    "LOST",
+    "LOST_WITHOUT_FILE",
     "in_percent",
     "left_in_words",
     "load_scorer",
     "load_stepper",
     "load_writer",
+    "losing",
     "progress",
     "put",
     "put_text",

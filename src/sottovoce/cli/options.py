@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self, final
@@ -352,14 +352,13 @@ class LedgerChoice:
         """The budget that was named, or the default one where the ledger is new."""
         from sottovoce.privacy.ledger.budget import Budget
         from sottovoce.privacy.ledger.ledger import Ledger
-        from sottovoce.privacy.ledger.location import is_address
         from sottovoce.privacy.ledger.opening import is_new
         from sottovoce.privacy.ledger.registry import default_path
 
         if self.budget is not None:
             return Budget.parse(self.budget)
         path = self.ledger or default_path(records)
-        fresh = not Ledger(path).balances() if is_address(path) else is_new(path)
+        fresh = is_new(path) or Ledger(path).is_empty(verified=False)
         return Budget.parse(DEFAULT_BUDGET) if fresh else None
 
 
@@ -387,7 +386,14 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
         return cls(**values, shorthands=typed)
 
     def session(
-        self, task: Task, *, epsilon: float, questions: int = 1, begun: Mapping[str, Any] | None = None
+        self,
+        task: Task,
+        *,
+        epsilon: float,
+        questions: int = 1,
+        resumes: bool = False,
+        begun: Mapping[str, Any] | None = None,
+        before_opening: Callable[[PrivateRecords | None], None] = lambda records: None,
     ) -> PrivateICL:
         """Reads the records and opens the ledger; nothing is charged.
 
@@ -395,13 +401,18 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
             task: What is asked.
             epsilon: Price of an answer, which ``auto`` goes by.
             questions: How many are to be answered.
+            resumes: Whether a run that was begun is resumed: then the ledger must know the records.
             begun: Of a run that is resumed: its public words, whose method ``auto`` goes on with.
+            before_opening: Refuses what does not go with the records, before a budget is settled for them; ``None``
+                where none are read.
         """
         from sottovoce.cli.console import load_scorer, say
         from sottovoce.experts.partition import Partition
         from sottovoce.methods.base import Reads, is_method, registered_methods
         from sottovoce.parameters import OneOf
         from sottovoce.planner.answering import AUTO
+        from sottovoce.privacy.ledger.opening import require_known
+        from sottovoce.privacy.unit import Adjacency
         from sottovoce.records.readers import read_private
         from sottovoce.session import PrivateICL
 
@@ -425,6 +436,9 @@ class Setup(TaskChoice, RecordsChoice, ModelChoice, MethodChoice, PublicChoice, 
                 columns=self.columns(task),
                 labels=task.labels,
             )
+        before_opening(records)
+        if resumes and records is not None:
+            require_known(records, Adjacency.parse(self.adjacency), self.ledger, self.caller)
         told: list[str] = []
         if method is None and records is not None:
             name, *told = self._chosen(task, records, epsilon, questions, begun)

@@ -15,6 +15,7 @@ from typing import Any, Final, final, get_args, get_type_hints
 
 from sottovoce.cli.flags import running
 from sottovoce.cli.settings import told
+from sottovoce.errors import OutputError
 from sottovoce.files.outputs import refuse_protected, require_folder
 from sottovoce.privacy.ledger.location import IN_MEMORY, is_address
 from sottovoce.terminal import say
@@ -66,7 +67,14 @@ def _guarded(callback: Callable[..., Any], outputs: Mapping[str, NewFile]) -> Ca
         if running and (settings := told(running[-1])):
             say(f"Settings: {settings}.")
         refuse(outputs, given)
-        return callback(**given)
+        try:
+            return callback(**given)
+        except OutputError as error:
+            files = [str(given[name]) for name in outputs if given.get(name) is not None and given[name].is_file()]
+            if files and not given.get("dry_run"):
+                again = "; --resume prints this again, for nothing" if given.get("resume") is not None else ""
+                error.args = (f"{error} {' and '.join(files)} {'is' if len(files) == 1 else 'are'} whole{again}.",)
+            raise
 
     return checked
 

@@ -274,13 +274,16 @@ class Checkpoint:
             name, _lines(rows), "make room and pass --resume, which charges this again: it was drawn"
         )
 
-    def save_bytes(self, name: str | int, content: bytes, remedy: str) -> str:
+    def save_bytes(
+        self, name: str | int, content: bytes, remedy: str, error_type: type[InputError] = InputError
+    ) -> str:
         """Saves what was drawn under the name of its charge, durably, and returns its hash.
 
         Args:
             name: Of the charge.
             content: What was drawn.
             remedy: What is to be done where it cannot be written, for the error.
+            error_type: ``LostDrawError`` where a resume does not lead on.
 
         Raises:
             InputError: It cannot be written.
@@ -289,7 +292,7 @@ class Checkpoint:
             self._run.remove(_ROOM)
             self._run.write(_file(name), content)
         except OSError as error:
-            raise InputError(
+            raise error_type(
                 f"{self.folder} cannot be written ({_reason(error)}). What was charged stands; {remedy}."
             ) from None
         return hashlib.sha256(content).hexdigest()

@@ -375,7 +375,7 @@ class Fitting:
         fitted = self._fitted(support, run_state)
         saved = hashlib.sha256(content := fitted.to_bytes()).hexdigest()
         if checkpoint is not None:
-            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content, _LOST)
+            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content, _LOST, LostDrawError)
         self._account.mark_released(
             [reservation.release_id], {reservation.release_id: f"{saved} {fitted.content_sha256}"}
         )

@@ -347,6 +347,30 @@ def test_a_result_of_other_settings_is_replaced_when_that_is_said_alone(tmp_path
     with pytest.raises(InputError, match="is not overwritten"):
         run_in(tmp_path, Meanwhile(), more)
     assert file.read_bytes() == before
+    with pytest.raises(InputError, match="is a result with other settings"):
+        run_in(tmp_path, Trial(), more)  # nor by a repetition
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("pieces", [0, 2])
+def test_restart_is_said_for_the_result_that_is_there_then(tmp_path, model, pieces):
+    more = replace(SETTINGS, queries=6)
+    file, mine = tmp_path / "results" / "trial-fake.json", tmp_path / "mine.json"
+    run_in(tmp_path, Trial()).rename(mine)
+    with pytest.raises(Broken):
+        run_in(tmp_path, Trial(breaks_at=pieces), more)  # begun where no result was
+    before = mine.rename(file).read_bytes()
+    with pytest.raises(InputError, match="is a result with other settings"):
+        run_in(tmp_path, Trial(), more)
+    with pytest.raises(Broken):
+        run_in(tmp_path, Trial(breaks_at=pieces), more, restart=True)
+    file.write_bytes(before + b" ")
+    with pytest.raises(InputError, match="is a result with other settings"):
+        run_in(tmp_path, Trial(), more)  # another one than then
+    file.write_bytes(before)
+    trial = Trial()
+    assert Result.read(run_in(tmp_path, trial, more)).settings == more
+    assert len(trial.measured) == 6 - pieces
 
 
 def test_pairs_asked_and_found_are_counted_over_all_runs(tmp_path, model):

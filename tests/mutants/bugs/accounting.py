@@ -46,8 +46,8 @@ MUTANTS = [
         "conversion-without-its-term",
         "the conversion of Renyi divergences forgets the orders' own term: figures are not those that are printed",
         "privacy/accounting/renyi.py",
-        "rdp + np.log1p(-1 / alphas) - (math.log(delta) + np.log(alphas)) / (alphas - 1)",
-        "rdp - math.log(delta) / (alphas - 1)",
+        "candidates = rdp + less - more +",
+        "candidates = rdp - math.log(delta) / (alphas - 1) +",
         ACCOUNTANT,
     ),
     Mutant(
@@ -70,8 +70,8 @@ MUTANTS = [
         "rho-without-square",
         "Gaussian noise is charged one over twice its multiplier, not over twice the square",
         "privacy/accounting/event_cost.py",
-        "return mu * mu / 2",
-        "return mu / 2",
+        "return rho_at_least(mu * mu / 2, mu)",
+        "return rho_at_least(mu / 2, mu)",
         GOLDEN,
     ),
     Mutant(

@@ -105,14 +105,6 @@ MUTANTS = [
         (f"{MOVED}::test_a_mechanism_that_is_told_too_little_is_found",),
     ),
     Mutant(
-        "tests-between-tokens-unseen",
-        "the contract compares releases with what their mechanisms are told, and no threshold test",
-        "testing/replays.py",
-        "[*zip(one.draws, other.draws, strict=True), *zip(one.tests, other.tests, strict=True)]",
-        "[*zip(one.draws, other.draws, strict=True)]",
-        (f"{MOVED}::test_a_mechanism_that_is_told_too_little_is_found",),
-    ),
-    Mutant(
         "one-batch-paid-as-two",
         "draws of one batch are compared with an event that pays for two",
         "testing/decoders.py",
@@ -292,8 +284,26 @@ MUTANTS = [
         "a-result-of-other-settings-is-replaced",
         "a benchmark's result is lost to a run of other settings, and nobody is asked",
         "benchmarks/harness/runner.py",
-        "    if differs and not restart and not _is_begun(",
-        "    if False and not _is_begun(",
+        "    if other is not None and not restart and _replaced_by(",
+        "    if False and _replaced_by(",
+        (
+            "tests/benchmarks/harness/test_runner.py::test_a_result_of_other_settings_is_replaced_when_that_is_said_alone",
+        ),
+    ),
+    Mutant(
+        "a-result-that-was-moved-back-is-replaced",
+        "a run that was begun where no result was replaces one of other settings that is there later",
+        "benchmarks/harness/runner.py",
+        "_replaced_by(partial_file, experiment, settings) != other:",
+        "_replaced_by(partial_file, experiment, settings) not in (other, None):",
+        ("tests/benchmarks/harness/test_runner.py::test_restart_is_said_for_the_result_that_is_there_then",),
+    ),
+    Mutant(
+        "a-result-that-came-up-meanwhile-is-replaced",
+        "a run that may replace one result of other settings replaces whatever result is there at its end",
+        "benchmarks/harness/experiment.py",
+        'or hash_of_result(there) == (replaces or "")',
+        "or is_result_of(there, self.experiment)",
         (
             "tests/benchmarks/harness/test_runner.py::test_a_result_of_other_settings_is_replaced_when_that_is_said_alone",
         ),

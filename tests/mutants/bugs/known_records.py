@@ -325,8 +325,28 @@ MUTANTS = [
         "questions-are-checked-as-a-whole-file",
         "private rows are asked in clear where public ones stand behind them that --limit leaves out",
         "cli/classify.py",
-        "for rows in (questions, selected):",
-        "for rows in (questions,):",
+        "require_asked((questions, selected), ",
+        "require_asked((questions,), ",
         ("tests/benchmarks/harness/test_public_rows.py",),
+    ),
+    Mutant(
+        "questions-beside-records-that-no-ledger-knows-yet",
+        "the private records are answered as questions the first time, and refused once the command made them known",
+        "cli/answers.py",
+        'require_public(rows, f"--queries {queries}", beside=beside)',
+        'require_public(rows, f"--queries {queries}")',
+        (
+            "tests/cli/test_runs.py::test_questions_that_are_the_private_records_are_refused_before_a_budget_is_opened",
+            "tests/cli/test_answer.py::"
+            "test_questions_that_are_the_private_records_are_refused_before_a_budget_is_opened",
+        ),
+    ),
+    Mutant(
+        "a-resumed-run-settles-a-budget",
+        "a resume with other records opens a budget for them, and finds out then that the run is not theirs",
+        "cli/options.py",
+        "        if resumes and records is not None:\n",
+        "        if False:\n",
+        ("tests/cli/test_runs.py::test_an_interrupted_run_is_resumed_by_its_own_command_alone",),
     ),
 ]

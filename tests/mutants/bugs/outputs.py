@@ -162,4 +162,28 @@ MUTANTS = [
         "    if not resume and False:\n        require_known(",
         (f"{SYNTHESIZE}::test_a_resume_where_nothing_is_known_settles_no_budget",),
     ),
+    Mutant(
+        "a-verdict-on-a-full-disk",
+        "an audit that found a violation ends as one that could not run, where its verdict cannot be printed",
+        "cli/audit.py",
+        "    except OutputError as error:\n",
+        "    except ZeroDivisionError as error:\n",
+        ("tests/cli/test_audit.py::test_a_verdict_that_cannot_be_printed_has_its_exit_code_and_its_files",),
+    ),
+    Mutant(
+        "paid-answers-lost-without-a-word",
+        "paid answers that stdout does not take are lost, and it is not told",
+        "cli/answers.py",
+        '        with losing(LOST_WITHOUT_FILE if self._file is None else f"{LOST}."):\n',
+        '        with losing(""):\n',
+        ("tests/cli/test_streams.py::test_where_stdout_is_full_it_is_told_what_is_lost_and_what_is_whole",),
+    ),
+    Mutant(
+        "a-paid-file-that-is-not-named",
+        "where the summary cannot be printed, nothing says that the paid file is whole, and another is paid",
+        "cli/outputs.py",
+        '            if files and not given.get("dry_run"):\n',
+        "            if False:\n",
+        ("tests/cli/test_streams.py::test_where_stdout_is_full_it_is_told_what_is_lost_and_what_is_whole",),
+    ),
 ]

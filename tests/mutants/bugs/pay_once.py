@@ -386,7 +386,7 @@ MUTANTS = [
         "that the support leaves is noted before it is on the disk",
         FIT,
         "        if checkpoint is not None:\n"
-        "            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content, _LOST)\n"
+        "            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content, _LOST, LostDrawError)\n"
         "        self._account.mark_released(\n"
         '            [reservation.release_id], {reservation.release_id: f"{saved} {fitted.content_sha256}"}\n'
         "        )\n",
@@ -394,7 +394,7 @@ MUTANTS = [
         '            [reservation.release_id], {reservation.release_id: f"{saved} {fitted.content_sha256}"}\n'
         "        )\n"
         "        if checkpoint is not None:\n"
-        "            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content, _LOST)\n",
+        "            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content, _LOST, LostDrawError)\n",
         FITS,
     ),
     Mutant(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -187,12 +188,12 @@ class Result:
             object.__setattr__(self, "_by_key", by_key)
         return by_key
 
-    def write(self, file: Path, *, replaces_others: bool = True) -> None:
+    def write(self, file: Path, *, replaces: str | None = None) -> None:
         """Writes one JSON file: a cell a line, and of what else was measured an entry a line.
 
         Args:
-            file: Where to. An earlier result of the experiment is replaced, and nothing else.
-            replaces_others: Replace one of other settings, too.
+            file: Where to. An earlier result of the experiment with the same settings is replaced.
+            replaces: The hash of a result with other settings that is replaced, too.
 
         Raises:
             InputError: Something else is there, or it cannot be written.
@@ -211,8 +212,11 @@ class Result:
         extra = ",\n".join(f"{json.dumps(name)}: {_by_lines(value)}" for name, value in self.extra.items())
         text = f'{head},\n "cells": {_by_lines(short)},\n "extra": {{{extra}}}\n}}'
         file.parent.mkdir(parents=True, exist_ok=True)
-        same = None if replaces_others else self.settings
-        write_new(file, text + "\n", replaces=lambda old: is_result_of(old, self.experiment, same))
+
+        def is_old(there: Path) -> bool:
+            return is_result_of(there, self.experiment, self.settings) or hash_of_result(there) == (replaces or "")
+
+        write_new(file, text + "\n", replaces=is_old)
 
     @staticmethod
     def read(file: Path) -> Result:
@@ -245,6 +249,14 @@ def is_result_of(file: Path, experiment: str, settings: Settings | None = None) 
     except InputError:
         return False
     return result.experiment == experiment and settings in (None, result.settings)
+
+
+def hash_of_result(file: Path) -> str | None:
+    """The hash of a result file as it is now; ``None`` where none can be read."""
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return None
 
 
 def _short(key: Key) -> dict[str, Any]:

@@ -16,7 +16,17 @@ from typing import Any, Final
 
 from sottovoce.benchmarks.harness.checkpoint import CHECKPOINT, installed_checkpoint
 from sottovoce.benchmarks.harness.datasets import DATASETS, default_data
-from sottovoce.benchmarks.harness.experiment import Bench, Cell, Experiment, Key, Piece, Result, Settings, is_result_of
+from sottovoce.benchmarks.harness.experiment import (
+    Bench,
+    Cell,
+    Experiment,
+    Key,
+    Piece,
+    Result,
+    Settings,
+    hash_of_result,
+    is_result_of,
+)
 from sottovoce.benchmarks.harness.hardware import describe
 from sottovoce.benchmarks.harness.parallel import Done, measured, run_in_parallel
 from sottovoce.benchmarks.harness.score_cache import ScoreCache, StoredScorer
@@ -27,7 +37,7 @@ from sottovoce.models.base import LabelScorer
 from sottovoce.models.registry import load_scorer
 from sottovoce.parameters import Number, OneOf
 from sottovoce.store import home
-from sottovoce.terminal import progress, say
+from sottovoce.terminal import losing, progress, say
 
 MODULES: Final = {
     "poetry-table1": "poetry.table1",
@@ -77,6 +87,8 @@ MOST_JOBS: Final = 64
 _HEAD: Final = '{"experiment": "'
 _PIECE: Final = '{"piece": {"'
 """How the first line of a partial file begins, and every other."""
+_REPLACES: Final = "replaces"
+"""In the first line: which result of other settings was there when ``--restart`` was said."""
 
 
 def load_experiment(name: str) -> Experiment:
@@ -132,9 +144,9 @@ def run(
     file = results / f"{experiment.name}{_suffix(settings.model)}{_suffix(settings.writer or 'embedded')}.json"
     refuse_protected(file)
     refuse_existing(file, lambda old: is_result_of(old, experiment.name))
-    differs = file.exists() and not is_result_of(file, experiment.name, settings)
+    other = hash_of_result(file) if file.exists() and not is_result_of(file, experiment.name, settings) else None
     partial_file = file.with_suffix(".partial")
-    if differs and not restart and not _is_begun(partial_file, experiment, settings):
+    if other is not None and not restart and _replaced_by(partial_file, experiment, settings) != other:
         raise InputError(
             f"{file} is a result with other settings. Name another folder (--results), move it away, or pass "
             f"--restart, which replaces it and throws away what is in {partial_file.name}."
@@ -142,7 +154,7 @@ def run(
     pieces = experiment.pieces(settings)
     with (
         closing(ScoreCache(cache / "scores.db")) as store,
-        closing(_Diary(partial_file, experiment, settings, restart=restart)) as diary,
+        closing(_Diary(partial_file, experiment, settings, other if restart else None, restart=restart)) as diary,
     ):
         bench = open_bench(settings, store, data or default_data())
         for task in settings.tasks:
@@ -162,7 +174,7 @@ def run(
         seconds = diary.seconds + time.perf_counter() - started
         scores = {"asked": diary.asked + scored, "found": diary.found + cached}
         result = Result(experiment.name, settings, diary.cells(pieces), describe(), round(seconds, 1), scores, extra)
-        result.write(file, replaces_others=differs)
+        result.write(file, replaces=diary.replaces)
         diary.remove()
     return file
 
@@ -182,10 +194,14 @@ def _work(name: str, pieces: Iterable[Done], diary: _Diary, before: int, total: 
 
 
 class _Diary:
-    """What was done so far, a line a piece; the first line says of what."""
+    """What was done so far, a line a piece; the first line says of what, and which result of other settings it is to
+    replace, by its hash: ``--restart`` was said for that one.
+    """
 
-    def __init__(self, file: Path, experiment: Experiment, settings: Settings, *, restart: bool) -> None:
-        self.file, self.done = file, dict[Piece, dict[Key, float]]()
+    def __init__(
+        self, file: Path, experiment: Experiment, settings: Settings, replaces: str | None, *, restart: bool
+    ) -> None:
+        self.file, self.done, self.replaces = file, dict[Piece, dict[Key, float]](), replaces
         self.seconds, self.asked, self.found = 0.0, 0, 0
         head = _head_of(experiment, settings)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +210,7 @@ class _Diary:
             kept = self._read(head, restart=restart)
             self._partial.keep(kept)
             if not kept:
-                self._append(head)
+                self._append({**head, **({_REPLACES: replaces} if replaces else {})})
         except BaseException:
             self.close()
             raise
@@ -208,7 +224,8 @@ class _Diary:
         if restart:
             return b""
         rows, torn = rows_of(content, self._damaged)
-        if len(rows) > 1 and rows[0] != head:
+        own = bool(rows) and _without_replaced(rows[0]) == head
+        if len(rows) > 1 and not own:
             raise InputError(
                 f"{self.file.name} holds an interrupted run with other settings. Run with those, or throw it away with "
                 "--restart."
@@ -220,7 +237,10 @@ class _Diary:
                 raise self._damaged(number) from None
         if rows and torn and not is_torn(torn, _PIECE):
             raise self._damaged(len(rows) + 1)
-        return content[: len(content) - len(torn)] if len(rows) > 1 else b""
+        if not own:
+            return b""
+        self.replaces = rows[0].get(_REPLACES)
+        return content[: len(content) - len(torn)]
 
     def _damaged(self, number: int) -> InputError:
         return InputError(
@@ -275,13 +295,15 @@ def _head_of(experiment: Experiment, settings: Settings) -> dict[str, Any]:
     return head
 
 
-def _is_begun(file: Path, experiment: Experiment, settings: Settings) -> bool:
-    """Whether an interrupted run of these very settings is there, which was begun to replace a result of others."""
+def _replaced_by(file: Path, experiment: Experiment, settings: Settings) -> str | None:
+    """The hash of the result that an interrupted run of these very settings was begun to replace, if there is one."""
     try:
         with file.open("rb") as stream:
-            return bool(json.loads(stream.readline()) == _head_of(experiment, settings))
-    except (OSError, ValueError, RecursionError):
-        return False
+            line = stream.readline()
+    except OSError:
+        return None
+    head = json.loads(line) if _is_head(line) else {}
+    return head.get(_REPLACES) if _without_replaced(head) == _head_of(experiment, settings) else None
 
 
 def _is_head(line: bytes) -> bool:
@@ -289,7 +311,13 @@ def _is_head(line: bytes) -> bool:
         head = json.loads(line)
     except (ValueError, RecursionError):
         return False
-    return isinstance(head, dict) and head.keys() == {"experiment", "settings"}
+    if not isinstance(head, dict) or not isinstance(head.get(_REPLACES, ""), str):
+        return False
+    return _without_replaced(head).keys() == {"experiment", "settings"}
+
+
+def _without_replaced(head: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in head.items() if name != _REPLACES}
 
 
 def _suffix(model: str) -> str:
@@ -344,7 +372,8 @@ def main(name: str, argv: Sequence[str]) -> None:
         settings = defaults.changed(**_suited(experiment, arguments, alone=name not in PAPERS))
         alone = each in TIMED  # a time is measured on a quiet machine, as far as this run goes
         file = run(experiment, settings, **{**places, "jobs": 1} if alone else places)
-        print(text_tables(experiment.section(Result.read(file))))
+        with losing(f"{file} is written."):
+            print(text_tables(experiment.section(Result.read(file))))
         say(f"Written: {file}")
 
 

@@ -151,6 +151,15 @@ class Ledger:
             row = _known(connection, identity)
         return None if row is None else budget_of(row)
 
+    def is_empty(self, *, verified: bool = True) -> bool:
+        """Whether no data set has a budget here, as where a first run was stopped before it opened one.
+
+        Args:
+            verified: Whether the ledger must be whole; not where it is opened right afterwards, which looks at that.
+        """
+        with self._database.reading(verified=verified) as connection:
+            return not connection.scalar(sa.select(sa.func.count()).select_from(DATA_SET))
+
     def grant(
         self, identity: Identity, budget: Budget | None, *, name: str | None = None, continues: str | None = None
     ) -> Account:

@@ -73,17 +73,18 @@ def require_known(
         caller: As for ``open_account``.
 
     Raises:
-        InputError: There is no such ledger.
+        InputError: There is no such ledger, or nothing is in it yet.
         BudgetError: The ledger does not fit these records, or cannot be used.
     """
     if not isinstance(ledger, Ledger):
         path = ledger or default_path(records)
-        if is_new(path):
-            raise InputError(
-                "There is nothing to resume: these records have no ledger there yet. Repeat the command as it was, "
-                "with the --private and the --ledger that the run began with. Nothing was charged."
-            )
-        ledger = Ledger(path)
+        ledger = None if is_new(path) else Ledger(path)
+    if ledger is None or ledger.is_empty():
+        raise InputError(
+            "There is nothing to resume: these records have no ledger there yet. Repeat the command as it was, with "
+            "the --private and the --ledger that the run began with; if it was stopped before it opened a budget, "
+            "without --resume. Nothing was charged."
+        )
     ledger.open(Identity.of(records, adjacency), None, caller=caller)
 
 
