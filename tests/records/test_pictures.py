@@ -32,11 +32,11 @@ def drawing(kind: str, shift: int = 0) -> bytes:
     return out.getvalue()
 
 
-def draw_into(folder, first: int = 0):
+def draw_into(folder, shift: int = 0):
     for kind in ("dax", "blicket"):
         (folder / kind).mkdir(parents=True)
-        for number in range(first, first + 3):
-            (folder / kind / f"{number}.png").write_bytes(drawing(kind, number))
+        for number in range(3):
+            (folder / kind / f"{number}.png").write_bytes(drawing(kind, number + shift))
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_the_command_line_learns_names_from_a_folder(folder, tmp_path, monkeypat
     from sottovoce.cli import main
 
     monkeypatch.setenv("SOTTOVOCE_HOME", str(tmp_path / "home"))
-    draw_into(tmp_path / "asked", first=3)
+    draw_into(tmp_path / "asked", shift=3)
     arguments = [
         "classify", "--private", str(folder), "--queries", str(tmp_path / "asked"), "--task", "pseudonames",
         "--model", "embedded-image", "--epsilon", "30", "--budget", "1000", "--out", str(tmp_path / "out.jsonl"),

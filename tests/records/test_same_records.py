@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.records.cells import DEEPEST, canonical_text, is_missing
-from sottovoce.records.fingerprints import NAME, NUMBERED, PHRASE, SENTENCE, TEXTS, marks_of
+from sottovoce.records.fingerprints import NAME, NUMBERED, PHRASE, SENTENCE, TEXTS, marks_of, same_text
 from sottovoce.records.readers import read_private
 from sottovoce.records.sealed import PrivateRecords, Row
 
@@ -210,6 +210,18 @@ def test_a_mark_says_nothing_without_its_key_and_finds_a_record_by_its_texts():
     assert texts[2] == texts[3]
     assert texts[4] == set()
     assert not np.isin(marks_of([row], b"another key" * 2), marks).any()
+
+
+def test_a_pictures_file_name_tells_nothing_beside_the_picture_and_what_it_does_without():
+    pictures = ["iVBORw0KGgo" + f"{number:04}AbCdEfGh" * 20 for number in range(6)]
+    rows = [{"id": f"dax/photo {n % 3}.png", "image": picture, "label": "dax"} for n, picture in enumerate(pictures)]
+    here, there = marks_of(rows[:3], KEY), marks_of(rows[3:], KEY)
+    assert here.shape[1] == 2
+    assert not set(same_text(here[:, 1:]).ravel().tolist()) & set(same_text(there[:, 1:]).ravel().tolist())
+    moved = marks_of([{**row, "id": f"{row['id']} 2"} for row in rows[:3]], KEY)
+    assert (same_text(moved[:, 1]) == same_text(here[:, 1])).all()
+    named = [{"file": f"scans/patient {number}.png", "label": "dax"} for number in range(3)]
+    assert marks_of(named, KEY).shape[1] == 2
 
 
 def test_texts_that_many_rows_share_have_no_mark_and_rows_that_are_there_thrice_have_theirs():

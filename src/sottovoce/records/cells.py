@@ -69,6 +69,12 @@ def identity_text(value: object) -> str:
     return str(value)
 
 
+PICTURES: Final = (".png", ".jpg", ".jpeg")
+"""Endings of the pictures that are read."""
+ENCODED_PICTURES: Final = ("iVBORw0KGgo", "/9j/")
+"""How PNG and JPEG files begin in base64."""
+
+
 def canonical_text(value: object) -> str:
     """A cell as text that is the same in CSV, JSON Lines, Parquet and a data frame.
 

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.records.cells import canonical_text, is_missing
+from sottovoce.records.cells import ENCODED_PICTURES, PICTURES, canonical_text, is_missing
 
 Values = Mapping[str, object]
 MarkArray = NDArray[np.uint64]
@@ -132,7 +132,8 @@ def marks_of(rows: Iterable[Values], key: bytes) -> MarkArray:
 
     Those of texts find a record again whose other columns were added, dropped, renamed or filled in otherwise. Which
     texts are a record's own is decided column by column, so that no other column has a part in it, and over different
-    rows, so that equal ones count once.
+    rows, so that equal ones count once. The name of a picture's file is none beside the picture: folders of other
+    pictures have the same names.
     """
     whole_marks, places, columns, text_marks, forms = array("Q"), array("q"), array("Q"), array("Q"), array("Q")
     kinds = array("B")
@@ -140,8 +141,9 @@ def marks_of(rows: Iterable[Values], key: bytes) -> MarkArray:
     for place, row in enumerate(rows):
         cells = _cells(row)
         whole_marks.append(_mark(key, b"record\0" + _joined(cells)))
+        pictured = any(text.startswith(ENCODED_PICTURES) and len(text) >= CODE_LENGTH for _, text in cells)
         for name, text in cells:
-            if not _is_distinctive(text):
+            if not _is_distinctive(text) or (pictured and text.lower().endswith(PICTURES)):
                 continue
             if name not in names:
                 names[name] = _mark(key, b"column\0" + _encoded(name))

@@ -23,6 +23,7 @@ from sottovoce.errors import MissingExtraError, ParameterError, RecordError
 from sottovoce.files.tables import is_without_rows
 from sottovoce.parameters import COUNT, Kind
 from sottovoce.records import limits
+from sottovoce.records.cells import ENCODED_PICTURES, PICTURES
 from sottovoce.records.columns import likely_delimiter, renamed
 from sottovoce.records.rereading import Rereading, is_rereadable
 from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
@@ -37,7 +38,6 @@ MAX_PICTURE_CHARACTERS = 8_000_000
 MAX_WRITTEN_CHARACTERS = 10_000_000
 """The same for rows that a run wrote, which no limit of a reader cut."""
 
-PICTURES = (".png", ".jpg", ".jpeg")
 _PIECE = 1 << 20
 _BATCH_ROWS = 4096
 _TEXTS = ("STRING", "NONE", "JSON", "ENUM")
@@ -502,7 +502,7 @@ def _within(row: Row, file: str, limit: int, truncate: bool, columns: Mapping[st
                 line=row.line,
                 field=_shown(name, row, named),
                 hint="Shorten it, raise --max-characters, or pass --truncate to cut every text there."
-                if not text.startswith(_ENCODED_PICTURES)
+                if not text.startswith(ENCODED_PICTURES)
                 else "Save the picture smaller, or raise --max-characters; a picture cannot be cut.",
             )
     cut = {name: _cut(text, limit) for name, text in texts.items() if len(text) > limit}
@@ -511,7 +511,7 @@ def _within(row: Row, file: str, limit: int, truncate: bool, columns: Mapping[st
 
 def _cut(text: str, limit: int) -> str:
     """The beginning of a text. That of a picture is no base64, lest half a picture pass for a whole one."""
-    return text[: limit - 1 if text.startswith(_ENCODED_PICTURES) and limit % 4 == 0 else limit]
+    return text[: limit - 1 if text.startswith(ENCODED_PICTURES) and limit % 4 == 0 else limit]
 
 
 def _encodable(text: str) -> bool:
@@ -522,8 +522,6 @@ def _encodable(text: str) -> bool:
     return True
 
 
-_ENCODED_PICTURES = ("iVBORw0KGgo", "/9j/")
-"""How PNG and JPEG files begin in base64."""
 _SHOWN = ("text", "image", "label", "group", "id", "question", "answer", "dialogue", "summary")
 
 
