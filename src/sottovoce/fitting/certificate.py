@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 _UNREADABLE: Final = (SottoError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
-_SLACK: Final = 1 + 1e-9
-"""Figures are recomputed in floating point."""
 
 
 @final
@@ -288,7 +286,8 @@ class FitCertificate:
     def _figures(self) -> Check:
         def look() -> tuple[bool, str]:
             report = self._setting().cost(self._event(), self.delta)
-            return report.epsilon <= self.epsilon * _SLACK, f"epsilon {rounded_up(report.epsilon, 6)} by {report.bound}"
+            holds = report.epsilon <= self.epsilon * (1 + report.rounding)
+            return holds, f"epsilon {rounded_up(report.epsilon, 6)} by {report.bound}"
 
         what = f"epsilon {rounded_up(self.epsilon, 6)} at delta {rounded_up(self.delta)} follows from the event"
         return self._looked(what, look)
@@ -309,7 +308,8 @@ class FitCertificate:
             if charge is None:
                 return False, "another event"
             report = self._setting().cost(event, charge.delta)
-            return report.epsilon <= charge.epsilon * _SLACK and charge.delta <= self.delta, "one point of its profile"
+            covers = report.epsilon <= charge.epsilon * (1 + report.rounding)
+            return covers and charge.delta <= self.delta, "one point of its profile"
 
         return self._looked("the charge covers the event", look)
 

@@ -57,9 +57,6 @@ _OF_METHOD: Final = "method's "
 _UNREADABLE: Final = (SottoError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 MIXED: Final = "mixed"
 """Said of texts that a model wrote which is not known to keep prompts apart."""
-_SLACK: Final = 1 + 1e-9
-"""Figures are recomputed in floating point."""
-
 _Entries = dict[str, Mapping[str, Any]]
 
 
@@ -304,10 +301,10 @@ class Certificate:
         if not self._decoder().refundable:  # what was charged is one point of its profile
             point = point_of(self.event if times == 1 else self.event.get("inner"))
             delta = self.delta / times
-            if point is None or not (
-                math.isclose(point.delta, delta, rel_tol=1e-9)
-                and math.isclose(point.epsilon, self._cost([event], delta).epsilon, rel_tol=1e-9)
-            ):
+            if point is None or not math.isclose(point.delta, delta, rel_tol=1e-9):
+                raise InputError(ANOTHER_EVENT)
+            report = self._cost([event], delta)
+            if not math.isclose(point.epsilon, report.epsilon, rel_tol=report.rounding):
                 raise InputError(ANOTHER_EVENT)
             event = point
         return require_same_event(self.event, SelfComposedDpEvent(event, times) if times > 1 else event)
@@ -350,9 +347,8 @@ class Certificate:
             report = self._cost(events())
         except _UNREADABLE as error:
             return Check(what, False, str(error) if isinstance(error, SottoError) else "they cannot be read")
-        return Check(
-            what, report.epsilon <= self.epsilon * _SLACK, f"epsilon {rounded_up(report.epsilon, 6)} by {report.bound}"
-        )
+        holds = report.epsilon <= self.epsilon * (1 + report.rounding)
+        return Check(what, holds, f"epsilon {rounded_up(report.epsilon, 6)} by {report.bound}")
 
     def _cost(self, events: Sequence[DpEvent], delta: float | None = None) -> Report:
         total = RdpAccountant(Adjacency.parse(self.adjacency), self.unit).compose_all(events)
@@ -398,10 +394,10 @@ class Certificate:
                 expected |= {"epsilon": request["epsilon"], "delta": request["delta"]}
             else:
                 asked, report = self._report_of(texts, 0), self._report_of(texts, more)
-                if not math.isclose(asked.epsilon, request["epsilon"], rel_tol=1e-9):
+                if not math.isclose(asked.epsilon, request["epsilon"], rel_tol=asked.rounding):
                     return Check(what, False, f"what was asked for costs epsilon {rounded_up(asked.epsilon, 6)}")
                 if not (
-                    math.isclose(self.epsilon, report.epsilon, rel_tol=1e-9)
+                    math.isclose(self.epsilon, report.epsilon, rel_tol=report.rounding)
                     and math.isclose(self.delta, report.delta, rel_tol=1e-9)
                 ):
                     figures = f"epsilon {rounded_up(report.epsilon, 6)} at delta {rounded_up(report.delta, 6)}"

@@ -351,3 +351,24 @@ def test_a_sample_of_several_releases_too_small_for_a_grid_is_not_free(base, eps
     assert report(event, delta=1e-13, adjacency=AR).epsilon > 0
     swapped = SampledWithoutReplacementDpEvent(10, 5, SelfComposedDpEvent(base(epsilon), count))
     assert report(swapped, delta=1e-13).epsilon > 0
+
+
+@pytest.mark.parametrize("fails", [ApproximateDP(0.0, 0.1), WithFailure(BoundedRange(0.0), 0.1)])
+@pytest.mark.parametrize("adjacency", [AR, RO])
+def test_a_sample_of_what_can_only_fail_is_not_free(fails, adjacency):
+    # Its losses reach to 0, and what reaches to 0 was left out: epsilon 0 at delta 1e-6, where delta is 0.05.
+    event = PoissonSampledDpEvent(0.5, fails)
+    assert delta_of_plan([event], 0.5, adjacency) >= 0.05
+    assert epsilon_of_plan([event], 0.049, adjacency) == math.inf
+    assert epsilon_of_plan([event, PureDP(1.0)], 0.04, adjacency) == math.inf
+    assert 1 <= epsilon_of_plan([event, PureDP(1.0)], 0.0501, adjacency) < 1.01
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "rate"), [(40.0, 1e-34), (35.0, 1e-30), (30.5, 1e-22), (744.104, 5e-324), (31.0, 0.3), (900.0, 0.5)]
+)
+def test_a_pure_sample_costs_no_less_than_in_many_digits(epsilon, rate):
+    with mpmath.workdps(400):
+        exact = mpmath.log1p(mpmath.mpf(rate) * mpmath.expm1(mpmath.mpf(epsilon)))
+        found = report(PoissonSampledDpEvent(rate, PureDP(epsilon)), delta=0.0, adjacency=AR).epsilon
+        assert exact <= found <= exact * (1 + 1e-8)

@@ -61,6 +61,8 @@ MOST_STEPS, MOST_KINDS = 2_000_000, 16
 """Plans of more releases, or of more different ones, are refused: they would take minutes, and beyond two million
 releases what the transforms may lose exceeds any useful delta."""
 
+_SOME_REACH: Final = 1.0
+"""Of losses that are not nothing, where how far they reach is 0 or unknown: a pair that reaches to 0 is left out."""
 _LEAST_INTERVAL: Final = 1e-290
 _LEAST_PRECISION: Final = 1e-300
 _MOST_POINTS: Final = 1 << 19
@@ -248,7 +250,9 @@ def _release_profile(event: Any) -> tuple[Profile, float]:
             mu = 1 / event.noise_multiplier
             if mu > math.sqrt(2 * _WIDEST):
                 return np.ones_like, math.inf
-            return lambda epsilons: deltas_of_mu(epsilons, mu), max(mu, epsilon_of_mu(mu, _NEGLIGIBLE)) if mu else 0.0
+            reach = max(mu, epsilon_of_mu(mu, _NEGLIGIBLE)) if mu else 0.0
+            # What rounding takes is in the slack of a distribution.
+            return lambda epsilons: deltas_of_mu(epsilons, mu, rounded_up=False), reach
         case GaussianDpEvent() | NonPrivateDpEvent():
             return np.ones_like, math.inf
     raise ParameterError("event", describe(event), "one with a privacy profile (a ZCDpEvent has none)")
@@ -258,10 +262,10 @@ def _sampled_pair(event: Any, adjacency: Adjacency) -> Pair:
     require_adjacency(event, adjacency)
     base, base_reach = _base_profile(merge([event.event]), adjacency)
     rate = rate_of_sample(event)
-    reach = epsilon_of_sampled(base_reach, rate)
-    if rate == 0:
+    if rate == 0 or base_reach == 0:
         nothing = symmetric(np.zeros_like)
         return Pair(nothing, nothing, 0.0)
+    reach = epsilon_of_sampled(base_reach, rate) or _SOME_REACH
     if adjacency is Adjacency.ADD_REMOVE and rate < 1:
         return Pair(removed(base, rate), added(base, rate), reach)
     profile = symmetric(amplified_profile(base, rate))
@@ -279,7 +283,7 @@ def _base_profile(merged: Counter[Any], adjacency: Adjacency) -> tuple[Profile, 
         profile, reach = _shared_profile(plan.releases, adjacency)
     if plan.failure == 0:
         return profile, reach
-    failure = float(plan.failure)
+    failure, reach = float(plan.failure), reach or _SOME_REACH
     if plan.exclusive:
         return symmetric(lambda epsilons: np.maximum(failure, profile(epsilons))), reach
     return symmetric(lambda epsilons: np.minimum(1.0, failure + profile(epsilons))), reach

@@ -48,7 +48,10 @@ def epsilon_of_sampled(epsilon: float, rate: float) -> float:
     """
     if rate == 0 or math.isinf(epsilon):
         return 0.0 if rate == 0 else math.inf
-    return math.log1p(rate * math.expm1(epsilon)) if epsilon < 30 else epsilon + math.log(rate + math.exp(-epsilon))
+    if epsilon < 30:
+        return math.log1p(rate * math.expm1(epsilon))
+    logarithm = epsilon + math.log(rate)  # of rate e^epsilon; at most e^-30 of it is left out by the other term
+    return logarithm + math.log1p(math.exp(-logarithm)) if logarithm > 0 else math.log1p(math.exp(logarithm))
 
 
 def removed(base: Profile, rate: float) -> Profile:
