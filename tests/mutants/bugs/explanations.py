@@ -49,7 +49,7 @@ MUTANTS = [
         "lost-charges-from-below",
         "with lost charges any epsilon above their price is certified",
         "synthesis/certificate.py",
-        "math.isclose(self.epsilon, report.epsilon, rel_tol=1e-9)",
+        "math.isclose(self.epsilon, report.epsilon, rel_tol=report.rounding)",
         "self.epsilon >= report.epsilon",
         ("tests/synthesis/test_certificates.py::test_with_a_lost_charge_the_price_is_held_from_both_sides",),
     ),

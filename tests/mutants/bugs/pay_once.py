@@ -524,8 +524,8 @@ MUTANTS = [
         "figures-not-checked",
         "the figure of a certificate is not held against its event",
         CERTIFICATE,
-        "return report.epsilon <= self.epsilon * _SLACK, f",
-        "return report.epsilon <= 1e9, f",
+        "holds = report.epsilon <= self.epsilon * (1 + report.rounding)",
+        "holds = report.epsilon <= 1e9",
         CERTIFICATES,
     ),
     Mutant(
@@ -540,8 +540,8 @@ MUTANTS = [
         "any-charge-covers",
         "a charge below the event's profile is taken to cover it",
         CERTIFICATE,
-        "return report.epsilon <= charge.epsilon * _SLACK and charge.delta <= self.delta",
-        "return report.epsilon < 1e9 and charge.delta <= self.delta",
+        "covers = report.epsilon <= charge.epsilon * (1 + report.rounding)",
+        "covers = report.epsilon < 1e9",
         CERTIFICATES,
     ),
     Mutant(
