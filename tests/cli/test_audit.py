@@ -104,6 +104,18 @@ def test_a_verdict_that_cannot_be_printed_has_its_exit_code_and_its_files(desk, 
     assert ("<failure" in (desk.folder / "a.xml").read_text()) is violates
 
 
+@pytest.mark.parametrize("violates", [False, True])
+def test_a_full_stderr_takes_nothing_from_a_verdict(desk, monkeypatch, violates):
+    def full(line):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sottovoce.cli.audit.say", full)
+    method = ("--method", "full-context", "--records", "1", "--runs", "200") if violates else ("--epsilon", "1")
+    code, out, _ = desk("canary", *FAKE, *QUICK, *method, "--junit", "a.xml", "--sarif", "a.sarif")
+    assert code == (1 if violates else 2)
+    assert ("violation found" in out, (desk.folder / "a.sarif").exists()) == (True, True)
+
+
 def test_an_audit_that_cannot_run_ends_with_2_and_says_so_in_its_outputs(desk, monkeypatch):
     monkeypatch.setattr(Embedded, "scorer", lambda self: lambda: FakeScorer(name="embedded"))
     words = ("--endpoint", "http://127.0.0.1:9/v1", "--runs", "4", "--junit", "a.xml")

@@ -813,7 +813,12 @@ def _hand_over(report: Report, given: dict[str, Any]) -> int:
                 told.append(f"{error} {where}")
                 code = code or error.exit_code
         for line in told:
-            say(line)
+            try:
+                say(line)
+            except BrokenPipeError:
+                raise
+            except OSError:  # of stderr: what was told is no part of the verdict
+                code = code or InputError.exit_code
     return code
 
 

@@ -163,6 +163,14 @@ MUTANTS = [
         (f"{SYNTHESIZE}::test_a_resume_where_nothing_is_known_settles_no_budget",),
     ),
     Mutant(
+        "a-lost-ledger-is-nothing-to-resume",
+        "a run whose ledger is lost is told that it has nothing to resume, and to begin again",
+        "privacy/ledger/opening.py",
+        "        refuse_second(Identity.of(records, adjacency), path)  # where",
+        "        # where",
+        ("tests/privacy/ledger/test_second_budgets.py::test_a_ledger_that_was_deleted_emptied_or_replaced_is_missed",),
+    ),
+    Mutant(
         "a-verdict-on-a-full-disk",
         "an audit that found a violation ends as one that could not run, where its verdict cannot be printed",
         "cli/audit.py",

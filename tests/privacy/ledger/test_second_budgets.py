@@ -21,7 +21,7 @@ from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.identity import Identity
 from sottovoce.privacy.ledger.known_records import require_public
 from sottovoce.privacy.ledger.ledger import Ledger, Reservation
-from sottovoce.privacy.ledger.opening import open_account
+from sottovoce.privacy.ledger.opening import open_account, require_known
 from sottovoce.privacy.ledger.registry import default_path
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.fingerprints import PHRASE, SENTENCE
@@ -118,6 +118,8 @@ def test_a_ledger_that_was_deleted_emptied_or_replaced_is_missed(tmp_path, how, 
         path.write_bytes(b"")
     elif how == "replaced":
         Ledger(str(path)).close()
+    with pytest.raises(LedgerUnavailableError, match="would start their budget again"):  # and not "nothing to resume"
+        require_known(sealed(NOTES), ONE, str(path) if named else None, None)
     with pytest.raises(LedgerUnavailableError, match="would start their budget again") as refusal:
         opened(sealed(NOTES), str(path) if named else None)
     assert "backup" in str(refusal.value)

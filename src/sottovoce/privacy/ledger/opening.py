@@ -73,13 +73,14 @@ def require_known(
         caller: As for ``open_account``.
 
     Raises:
-        InputError: There is no such ledger, or nothing is in it yet.
-        BudgetError: The ledger does not fit these records, or cannot be used.
+        InputError: There is no such ledger, or nothing is in it yet, and the records have no other.
+        BudgetError: The ledger does not fit these records, cannot be used, or is not the one that they have.
     """
+    path = ledger.path if isinstance(ledger, Ledger) else ledger or default_path(records)
     if not isinstance(ledger, Ledger):
-        path = ledger or default_path(records)
         ledger = None if is_new(path) else Ledger(path)
     if ledger is None or ledger.is_empty():
+        refuse_second(Identity.of(records, adjacency), path)  # where their ledger is elsewhere, lost or emptied
         raise InputError(
             "There is nothing to resume: these records have no ledger there yet. Repeat the command as it was, with "
             "the --private and the --ledger that the run began with; if it was stopped before it opened a budget, "
