@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from contracts.wrong import methods
+from sottovoce.experts.partition import Partition
 from sottovoce.methods.base import Price
 from sottovoce.methods.poe import PoE
+from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing import ContractError
 from sottovoce.testing.label_moves import compare_moves
-from sottovoce.testing.label_worlds import CHANGES
-from sottovoce.testing.report import Report
+from sottovoce.testing.label_worlds import CHANGES, Road
+from sottovoce.testing.methods import _Method
+from sottovoce.testing.report import Effort, Report
 
 
 def compared(method, change):
@@ -31,6 +34,8 @@ def test_a_right_method_draws_what_it_charges(right, change):
         (methods.UntilTwice(), "composition", "what it draws costs epsilon"),
         (methods.CheapEvent(), "composition", "what it draws costs epsilon"),
         (methods.VotesForADrop(), "sensitivity", "counts change by 1 in all, and they change by 2"),
+        (methods.VotesLessTheMean(), "sensitivity", "they change by"),
+        (methods.PointsForAVote(), "sensitivity", "counts change by 2 in all, and they change by 4"),
         (methods.NoisyVotesUnlessAllAgree(), "post-processing", "of the same releases it gives two answers"),
         (methods.NoisyVotesByHand(), "drive", "two answers|no registered mechanism"),
     ],
@@ -41,3 +46,17 @@ def test_draws_that_are_not_paid_for_are_found(wrong, contract, problem):
         compared(wrong, next(change for change in CHANGES if change.change.widths > 1))
     assert failed.value.contract == contract
     assert failed.value.world
+
+
+def alike(method, adjacency):
+    _Method(method, Effort.QUICK, Report("method", "it"), first=True)._alike(
+        Road(adjacency, Partition()), Price(2.0, 1e-3)
+    )
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+def test_the_order_of_experts_is_compared_by_what_mechanisms_are_given(adjacency):
+    alike(methods.NoisyVotes(), adjacency)
+    with pytest.raises(ContractError, match="order") as failed:
+        alike(methods.FirstVotesTwice(), adjacency)
+    assert failed.value.contract == "order"

@@ -245,6 +245,8 @@ def test_a_record_that_says_nothing_adds_nothing_and_one_beyond_all_bounds_adds_
     assert [int(rule.steps_of(np.array(v))[0]) for v in nothing] == [0, 0, 0]
     beyond = [[1e308, -1e308, 1e308], [-1e308, 1e308, 0.0], [9.0, 0.0, 0.0]]
     assert [int(rule.steps_of(np.array(v))[0]) for v in beyond] == [LIMIT, 0, LIMIT]
+    endless = Likeness(labels=1, candidates=np.array([[np.inf, 0.0, 0.0]]), floor=0.0, ceiling=0.5)
+    assert int(endless.steps_of(np.array([0.0, 1.0, 0.0]))[0]) == 0  # infinity times nothing
     # Infinity less infinity, or less what was not rounded in between: processors differ.
     assert int(rule.steps_of(np.array([1e308, 1e308, 0.0]))[0]) in (0, LIMIT)
     units = [((A, (np.nan, 0.0, 0.0)),), *O27]

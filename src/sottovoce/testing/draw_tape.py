@@ -211,10 +211,14 @@ def running(tape: Tape) -> Iterator[None]:
         ThresholdRun.above = above  # type: ignore[method-assign]
 
 
-@cache
 def _releases() -> Sequence[tuple[type[Mechanism], str]]:
     """The registered mechanisms, each with the method that draws."""
-    return [(cls, name) for cls, _ in registered().values() if (name := release_of(cls)[0])]
+    return _drawing(tuple(cls for cls, _ in registered().values()))
+
+
+@cache
+def _drawing(mechanisms: tuple[type[Mechanism], ...]) -> Sequence[tuple[type[Mechanism], str]]:
+    return [(cls, name) for cls in mechanisms if (name := release_of(cls)[0])]
 
 
 def is_noted(mechanism: Any) -> bool:

@@ -13,14 +13,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.methods.base import Method, Price
 from sottovoce.testing import label_worlds as worlds
 from sottovoce.testing.draw_losses import Losses, losses_of
 from sottovoce.testing.draw_tape import Tape, WrongDrawError, running
 from sottovoce.testing.label_worlds import Change, seeded
-from sottovoce.testing.replays import OTHERWISE, Coins, far_apart, same_draws, teller
+from sottovoce.testing.replays import OTHERWISE, Coins, far_apart, same_draws, seen, teller
 from sottovoce.testing.report import ContractError, Report, must_not_raise
 
+LABELS: Final = (2, 3)
 SEEDS: Final = 4
 """Answers that are drawn in each group of worlds: how often a method draws may follow what was released."""
 
@@ -48,11 +50,21 @@ def compare_moves(method: Method, subject: str, change: Change, price: Price, re
             something private reaches an answer by no registered mechanism, or nothing that is noted is drawn.
     """
     losses, drawn = Losses(change.adjacency), 0
-    for rows, pairs in worlds.groups_of_pairs(2, change):
-        for seed in range(SEEDS):
-            first = _drawn(method, subject, rows[0], change, price, seed)
+    groups = [(labels, *group) for labels in LABELS for group in worlds.groups_of_pairs(labels, change)]
+    groups += [(labels, *group) for labels in LABELS for group in worlds.groups_in_crowds(labels, change)]
+    for labels, rows, pairs in groups:
+        experts = [worlds.outputs(row, labels, change) for row in rows]
+        for seed in range(SEEDS if labels == 2 else 1):
+            first = _drawn(
+                method, subject, experts[0], f"{worlds.shown_rows(rows[0])} ({change}, {price})", price, seed
+            )
             drawn += len(first.tape.draws) + len(first.tape.others)
-            again = {at: _again(method, subject, row, change, price, seed, first) for at, row in enumerate(rows)}
+            again = {
+                at: _again(
+                    method, subject, each, f"{worlds.shown_rows(rows[at])} ({change}, {price})", price, seed, first
+                )
+                for at, each in enumerate(experts)
+            }
             for one, other in pairs:
                 near = [answer.tape for at in (one, other) if (answer := again[at])]
                 if len(near) < 2:
@@ -71,13 +83,37 @@ def compare_moves(method: Method, subject: str, change: Change, price: Price, re
     report.kept("composition", losses.pairs, "pairs of worlds whose draws lose no more than the event")
 
 
+def draws_alike(
+    method: Method, subject: str, one: ExpertOutputs, other: ExpertOutputs, world: str, price: Price
+) -> bool | None:
+    """Whether mechanisms are given the same in two worlds, and the answers are the same for the same releases.
+
+    Args:
+        method: A method without a law.
+        subject: The method with its options, for an error.
+        one: What experts say.
+        other: What they say in another world.
+        world: Both in words.
+        price: Of an answer.
+
+    Returns:
+        ``None`` where it throws other coins of its own in the other world.
+    """
+    lost: list[int] = []
+    first = _drawn(method, subject, one, world, price, 0)
+    again = _drawn(method, subject, other, world, price, 0, first, lost)
+    if again.coins != first.coins:
+        return None
+    given = [[seen(draw) for draw in answer.tape.draws] for answer in (first, again)]
+    return not lost and first.tape.trace == again.tape.trace and given[0] == given[1] and first.label == again.label
+
+
 def _again(
-    method: Method, subject: str, rows: worlds.Rows, change: Change, price: Price, seed: int, first: _Answer
+    method: Method, subject: str, experts: ExpertOutputs, world: str, price: Price, seed: int, first: _Answer
 ) -> _Answer | None:
     """The same releases in another world; ``None`` where other coins are thrown there."""
     lost: list[int] = []
-    again = _drawn(method, subject, rows, change, price, seed, first, lost)
-    world = f"{worlds.shown_rows(rows)} ({change}, {price})"
+    again = _drawn(method, subject, experts, world, price, seed, first, lost)
     if again.coins != first.coins:
         return None
     if lost or not same_draws(first.tape, again.tape):
@@ -91,8 +127,8 @@ def _again(
 def _drawn(
     method: Method,
     subject: str,
-    rows: worlds.Rows,
-    change: Change,
+    experts: ExpertOutputs,
+    world: str,
     price: Price,
     seed: int,
     first: _Answer | None = None,
@@ -101,10 +137,9 @@ def _drawn(
     coins = Coins(seed)
     told = teller(first.tape, [] if lost is None else lost) if first else None
     tape = Tape(coins, told, noise=seeded(1000 + seed))
-    world = f"{worlds.shown_rows(rows)} ({change}, {price})"
     with must_not_raise("sampler", subject, "choose", world), running(tape):
         try:
-            label = int(method.choose(worlds.outputs(rows, 2, change), price, coins))
+            label = int(method.choose(experts, price, coins))
         except WrongDrawError as wrong:
             raise ContractError("sampler", subject, str(wrong), world) from None
     return _Answer(label, tape, coins.bounds)

@@ -132,25 +132,35 @@ def groups_of_neighbours(labels: int, change: Change, most: int) -> Iterator[tup
     The rows that stay are every multiset of up to ``most``, then crowds of one opinion, where leads are long.
     """
     rows = ROWS[labels]
-    null = rows[-1]
     crowds = [(row,) * size for row in rows[:3] for size in (5, 13)]
     for rest in [*_multisets(rows, most), *crowds]:
-        if change.change.widths == 1:
-            worlds = [(*rest, row) for row in rows[:-1]]
-            without = [rest, (*rest, null)] if change.adjacency is Adjacency.ADD_REMOVE else [(*rest, null)]
-            pairs = [(i, len(worlds) + j) for i in range(len(worlds)) for j in range(len(without))]
-            yield [*worlds, *without], pairs
-        elif change.change.rows == 1:
-            worlds = [(*rest, row) for row in rows]
-            yield worlds, [(i, j) for i in range(len(worlds)) for j in range(i)]
-        else:
-            worlds = [(*rest, *two) for two in itertools.combinations_with_replacement(rows[:2], change.change.rows)]
-            yield worlds, [(i, j) for i in range(len(worlds)) for j in range(i)]
+        yield _group(rest, rows, change)
+
+
+def _group(rest: Rows, rows: Rows, change: Change) -> tuple[list[Rows], list[tuple[int, int]]]:
+    """Worlds in which these experts stay, with the pairs of neighbours."""
+    null = rows[-1]
+    if change.change.widths == 1:
+        worlds = [(*rest, row) for row in rows[:-1]]
+        without = [rest, (*rest, null)] if change.adjacency is Adjacency.ADD_REMOVE else [(*rest, null)]
+        return [*worlds, *without], [(i, len(worlds) + j) for i in range(len(worlds)) for j in range(len(without))]
+    if change.change.rows == 1:
+        worlds = [(*rest, row) for row in rows]
+    else:
+        worlds = [(*rest, *two) for two in itertools.combinations_with_replacement(rows[:2], change.change.rows)]
+    return worlds, [(i, j) for i in range(len(worlds)) for j in range(i)]
 
 
 def groups_of_pairs(labels: int, change: Change) -> Iterator[tuple[list[Rows], list[tuple[int, int]]]]:
     """Those of ``groups_of_neighbours`` with one expert beside those that change, which says one of three rows."""
     return itertools.islice(groups_of_neighbours(labels, change, 1), 1, 4)
+
+
+def groups_in_crowds(labels: int, change: Change) -> Iterator[tuple[list[Rows], list[tuple[int, int]]]]:
+    """Those with five experts of one opinion beside those that change, and with four of several opinions."""
+    rows = ROWS[labels]
+    for rest in ((rows[0],) * 5, (rows[1],) * 5, (*rows[:3], rows[0])):
+        yield _group(rest, rows, change)
 
 
 def climbed(labels: int, change: Change) -> Iterator[list[Rows]]:

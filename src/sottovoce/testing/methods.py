@@ -34,7 +34,7 @@ from sottovoce.testing import label_worlds as worlds
 from sottovoce.testing.asked_first import CROWD, DRAWS, Asked, Beside, follows_the_order, held_by
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draws import departs, exceeds, mixture
-from sottovoce.testing.label_moves import compare_moves
+from sottovoce.testing.label_moves import compare_moves, draws_alike
 from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
 from sottovoce.testing.ladders import pairs_of
 from sottovoce.testing.options import name_of, settings_of, subject_of
@@ -318,6 +318,22 @@ class _Method:
             for change, (adjacency, price) in itertools.product(CHANGES, claims):
                 if change.adjacency is adjacency:
                     compare_moves(self.method, self.subject, change, price, self.report)
+            for adjacency in dict.fromkeys(adjacency for adjacency, _ in claims):
+                self._alike(Road(adjacency, Partition()), self._usual[adjacency])
+
+    def _alike(self, road: Road, price: Price) -> None:
+        """For a method without a law: data sets in which its mechanisms must be given the same."""
+        for contract, problem, data, other in self._alike_worlds(road):
+            pair = f"{worlds.shown(data)} and {worlds.shown(other)} ({road}, {price})"
+            with must_not_raise("failures", self.subject, "an answer", pair):
+                experts = [worlds.road_outputs(self.method, each, road, worlds.seeded(1)) for each in (data, other)]
+            found = draws_alike(self.method, self.subject, experts[0], experts[1], pair, price)
+            if found is None:
+                self.report.not_compared(f"{self.subject}: experts in another order or number, where it throws coins")
+                continue
+            if not found:
+                raise ContractError(contract, self.subject, problem, pair)
+            self.report.kept(contract, 1, "pairs of worlds that are drawn from alike")
 
     def _drawn(self, data: worlds.DataSet, road: Road, price: Price, source: Randomness) -> list[int]:
         samples: Iterable[ExpertOutputs]
@@ -440,8 +456,8 @@ class _Method:
 
         return of
 
-    def _same(self, law: Callable[[worlds.DataSet], FloatArray], road: Road) -> None:
-        """Data sets that must have one law: in another order; with a failing record in place of a null one."""
+    def _alike_worlds(self, road: Road) -> list[tuple[str, str, worlds.DataSet, worlds.DataSet]]:
+        """Data sets that must be answered alike: in another order; with a failing record in place of a null one."""
         yes, maybe, no, nothing = ("yes",), ("maybe",), ("no",), ("nothing",)
         same: list[tuple[str, str, worlds.DataSet, worlds.DataSet]] = [
             ("order", "the order of the records changes its law", (yes, maybe, no), order)
@@ -453,7 +469,11 @@ class _Method:
         for failure in worlds.FAILURES:
             problem = f"a prompt at which the model fails ({failure}) is no null expert"
             same.append(("failures", problem, (yes, nothing, maybe), (yes, (failure,), maybe)))
-        for contract, problem, data, other in same:
+        return same
+
+    def _same(self, law: Callable[[worlds.DataSet], FloatArray], road: Road) -> None:
+        """Data sets that must have one law."""
+        for contract, problem, data, other in self._alike_worlds(road):
             if not np.allclose(law(data), law(other), rtol=0, atol=SAME_LAW):
                 world = f"{worlds.shown(data)} and {worlds.shown(other)} ({road})"
                 raise ContractError(contract, self.subject, problem, world)

@@ -54,6 +54,8 @@ number is private, none as well.
 """
 SEEDS: Final = 4
 """Short texts that are drawn of each of the first two: what follows tests between tokens differs from text to text."""
+FORCED: Final = 200
+"""Answers of one text that are forced at most: a decoder may ask until it has another one."""
 SLACK: Final = 1e-9
 """Rounding of figures in floating point, relative."""
 
@@ -77,8 +79,12 @@ def price_of_drawn_texts(plan: DecodingPlan, subject: str, world: str, *, texts:
         return 0
     compared, charged = 0, cost_of(plan.event).rho / plan.setting.texts
     for text in TEXTS:
-        for seed in range(texts if text.allowed else max(1, texts // 2)):
-            chooser, tape = _drawn(plan, subject, world, text, seed)
+        runs: list[tuple[int, Teller | None]]
+        runs = [(seed, None) for seed in range(texts if text.allowed else max(1, texts // 2))]
+        for seed, told in runs:
+            chooser, tape = _drawn(plan, subject, world, text, seed, told)
+            if told is None and seed == 0 and tape.others:
+                runs += [(0, _answering(answer)) for answer in (False, True)]
             with must_not_raise("price", subject, "what a text spent", world):
                 stated = cost_of(chooser.spent).rho
             cost = _cost(tape, tape.draws)
@@ -99,6 +105,19 @@ def price_of_drawn_texts(plan: DecodingPlan, subject: str, world: str, *, texts:
                 raise ContractError("price", subject, problem, world)
             compared += 1
     return compared
+
+
+def _answering(answer: bool) -> Teller:
+    """Tests that all have one answer: what is drawn behind an answer that seldom comes is paid for as well."""
+    left = [FORCED]
+
+    def told(_: int, draw: Draw) -> Any:
+        if draw.test is None or not left[0]:
+            return NotImplemented
+        left[0] -= 1
+        return answer
+
+    return told
 
 
 def _cost(tape: Tape, draws: Sequence[Draw]) -> float:

@@ -602,6 +602,35 @@ class NoisyRowBehindATest(NoisyRowThenToken):
         ]
 
 
+class _RunATokenSampler(_TestedRowSampler):
+    """A new run for every token until one says yes."""
+
+    crossed = False
+
+    def _draw(self, step, public):
+        adjacency, above = self._plan.setting.adjacency, self._plan.decoder.mechanisms(self._plan)[1]
+        rows = _rows_of(step)
+        (sums,) = summed(_with_rows(step, rows.clone()).blocks, public, [Probabilities(16)])
+        if not self.crossed:
+            run = above.start(1 << 16, sensitivity=1 << 17, adjacency=adjacency, randomness=self._randomness)
+            self.crossed = run.above(Counts([int(sums[0]) + (1 << 40)], l1=1 << 17, adjacency=adjacency))
+        return self._chosen(self._released(_with_rows(step, rows), public), public)
+
+    def _executed(self):
+        return [self.length, 1]
+
+
+@dataclass(frozen=True)
+class ARunForEachToken(NoisyRowBehindATest):
+    """Starts a run of threshold tests for every token, and charges one."""
+
+    sampler: ClassVar[type[TokenSampler]] = _RunATokenSampler
+
+    def parts(self, setting):
+        first, test = super().parts(setting)
+        return [first, replace(test, steps=1)]
+
+
 @dataclass(frozen=True)
 class QuietNoise(Tang):
     """Gaussian noise for half of the norm that an exchanged distribution moves."""

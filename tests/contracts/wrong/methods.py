@@ -444,6 +444,39 @@ class VotesForADrop(NoisyVotes):
     bound = 1
 
 
+class FirstVotesTwice(NoisyVotes):
+    """The first expert that says something counts twice."""
+
+    def choose(self, experts, price, randomness):
+        votes, heard = experts.votes(), experts._rows[~np.isnan(experts._rows).any(axis=1)]
+        more = votes.values.copy()
+        more[heard[:1].argmax(axis=1)] += 1
+        told = Counts(more, l1=2 * min(2 * experts.change.rows, experts.change.widths), adjacency=votes.adjacency)
+        return int(np.argmax(Laplace(price.epsilon).release(told, randomness)))
+
+
+class VotesLessTheMean(NoisyVotes):
+    """Takes the mean of all rows off each of them before it votes."""
+
+    def choose(self, experts, price, randomness):
+        rows = np.maximum(experts._rows[~np.isnan(experts._rows).any(axis=1)], -100)
+        votes = np.bincount((rows - rows.mean(axis=0)).argmax(axis=1) if len(rows) else [], minlength=experts.labels)
+        most = min(2 * experts.change.rows, experts.change.widths)
+        told = Counts(votes.astype(np.int64), l1=most, adjacency=experts.votes().adjacency)
+        return int(np.argmax(Laplace(price.epsilon).release(told, randomness)))
+
+
+class PointsForAVote(NoisyVotes):
+    """Every label has as many points as an expert puts below it, and the bound is that of a vote: right for two."""
+
+    def choose(self, experts, price, randomness):
+        rows = np.maximum(experts._rows[~np.isnan(experts._rows).any(axis=1)], -100)
+        points = (rows[:, :, None] > rows[:, None, :]).sum(axis=(0, 2))
+        most = 2 * experts.change.rows if experts.change.widths > 1 else experts.change.widths
+        told = Counts(points.astype(np.int64), l1=most, adjacency=experts.votes().adjacency)
+        return int(np.argmax(Laplace(price.epsilon).release(told, randomness)))
+
+
 class UntilTwice(Method):
     """Draws until a label comes for the second time, and charges one draw."""
 
