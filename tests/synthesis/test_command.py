@@ -107,7 +107,7 @@ def test_a_finished_run_is_told_on_a_terminal(finished_desk):
         (("--inside-tokens", "90"), "inside_tokens"),
         (("--private", "others.jsonl"), "no new records"),
         (("--labels", "fraud,billing"), "labels"),
-        (("--ledger", "others.db"), "nothing to resume: these records have no ledger there yet"),
+        (("--ledger", "others.db"), "These records have the ledger"),
         (("--epsilon", "5"), "epsilon"),
         (("--budget", "30,1e-5"), "budget"),
         (("--caller", "ann"), "ann"),
