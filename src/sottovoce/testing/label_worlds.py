@@ -164,7 +164,7 @@ def groups_in_crowds(labels: int, change: Change) -> Iterator[tuple[list[Rows], 
 
 
 def climbed(labels: int, change: Change) -> Iterator[list[Rows]]:
-    """Crowds of which ever fewer are sure of the first label, each a change away from the next."""
+    """Crowds in which fewer and fewer experts are sure of the first label; neighbours in the list differ by one."""
     said, other, *_, null = ROWS[labels]
     swaps = change.change.widths > 1
     yield from ladders(said, other, null, swaps=swaps, comes=change.adjacency is Adjacency.ADD_REMOVE and not swaps)

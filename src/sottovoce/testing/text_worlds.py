@@ -187,7 +187,7 @@ WORDS: Final = 6
 
 
 def climbed(plan: DecodingPlan) -> Iterator[list[tuple[str, ...]]]:
-    """What crowds say of whom ever fewer are sure of the first token, each a change away from the next."""
+    """Crowds in which fewer and fewer experts are sure of the first token; neighbours in the list differ by one."""
     comes = plan.setting.adjacency is Adjacency.ADD_REMOVE
     yield from ladders("X", "Y", "N", swaps=plan.setting.change is SWAP, comes=comes)
 

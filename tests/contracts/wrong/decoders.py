@@ -835,9 +835,6 @@ class _CommonTokenSampler(TokenSampler):
     def _public_rule(self):
         return None, None
 
-    def _law(self, step, public):
-        raise NotImplementedError
-
     def _draw(self, step, public):
         rows, setting = _rows_of(step)[:, : len(public)], self._plan.setting
         heard = rows[~torch.isnan(rows).any(dim=1)]
