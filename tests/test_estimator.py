@@ -83,7 +83,7 @@ GENEROUS_ONCE = list(estimator_checks_generator(checked(epsilon=8, method="class
 MEAGRE_ONCE = list(estimator_checks_generator(checked(epsilon=0.01, method=ClassMeans(prior_weight=0.0))))
 
 
-@pytest.mark.cases(24)
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(
     ("estimator", "check"),
     [pair for pair in GENEROUS if check_name(pair[1]) not in EXPECTED_FAILED_CHECKS],
@@ -591,6 +591,7 @@ def test_without_a_budget_the_first_fit_has_all_of_it(tmp_path):
         once(budget_epsilon=None, ledger=path, delta=1e-5, epsilon=0.1).fit(*letters())
 
 
+@pytest.mark.slow
 def test_a_ledger_that_forgets_has_no_second_fit():
     classifier = once().fit(*letters())
     with pytest.raises(BudgetError, match="in memory"):
@@ -664,6 +665,7 @@ def test_folds_are_fits_of_their_own():
     assert shared.ledger.balances()[0].answers == 2
 
 
+@pytest.mark.slow
 def test_without_a_budget_folds_have_that_of_one_fit():
     ledger = Ledger(":memory:")
     classifier = once(ledger=ledger, share_budget=True, budget_epsilon=None)
@@ -710,6 +712,7 @@ def test_auto_resolves_as_the_fit_does_with_the_bundled_texts_and_for_the_model_
     assert classifier.fitted_.method == "choice", "demonstrations suit a model that embeds nothing"
 
 
+@pytest.mark.slow
 def test_a_method_object_has_options_of_its_own():
     ledger = Ledger(":memory:")
     for given in ({"method": ClassMeans(sigma=50.0)}, {"method_options": {"sigma": 50.0}}):
@@ -717,7 +720,7 @@ def test_a_method_object_has_options_of_its_own():
         assert classifier.fitted_.certificate.parameters["sigma"] == 50.0
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("kind", ["texts", "numbers"])
 @pytest.mark.parametrize("method", sorted(registered_fitters()))
 def test_every_method_that_pays_once_reads_texts_and_numbers(method, kind, monkeypatch):
@@ -822,6 +825,7 @@ def test_a_length_scale_tells_near_from_far():
     assert classifier.predict([[0.5, 0.5], [5.0, 5.0]]).tolist() == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_classifier_may_be_fitted_again_by_another_kind_of_method():
     ledger = Ledger(":memory:")
     classifier = once(ledger=ledger, method="poe", epsilon=0.1).fit(*letters())

@@ -326,6 +326,7 @@ def plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+@pytest.mark.slow
 @ENCODER
 def test_labels_need_what_the_demo_installs_alone(desk):
     questions = ["--queries", "queries.jsonl"]
@@ -352,6 +353,7 @@ def test_the_demo_needs_neither_and_leaves_nothing_in_the_store(desk):
     assert not (desk / "home").exists()
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("words", "extra"),
     [

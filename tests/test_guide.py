@@ -389,6 +389,7 @@ def test_advice_is_given_at_every_price_that_can_be_paid(epsilon, delta):
         assert "epsilon 0" not in found.hint.replace("epsilon 0.", "")
 
 
+@pytest.mark.slow
 def test_answers_get_the_method_that_did_best_and_hear_of_what_is_better(monkeypatch):
     monkeypatch.setattr("sottovoce.planner.answering.packaged_tables", lambda: made(ALL))
     given = {"labels": 4, "units": 240, "epsilon": 1.0, "questions": 20}

@@ -101,7 +101,7 @@ def miscoverage(bound, truth: float, false_positive: float, false_negative: floa
     return total
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_p8_the_bound_on_randomised_response_is_too_high_at_most_one_time_in_twenty(epsilon):
     wrong = 1 / (1 + math.exp(epsilon))
@@ -118,6 +118,7 @@ def test_p8_the_gaussian_bound_keeps_its_confidence(mu):
     assert miscoverage(mu_of_rates, mu, false_positive, false_negative) <= 0.05
 
 
+@pytest.mark.slow
 def test_p8_an_attack_on_nothing_raises_a_false_alarm_at_most_one_time_in_twenty():
     assert miscoverage(epsilon_of_rates, 0.0, 0.5, 0.5) <= 0.05
     wins = np.arange(101)
@@ -186,6 +187,7 @@ def false_alarms(curve: TradeOff, false_positive: float, false_negative: float, 
     return total
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("false_positive", [0.02, 0.1, pytest.param(0.3775, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("claim", ["bounded range", "gaussian"])
 def test_p8_a_release_on_its_curve_is_refuted_within_the_level(claim, false_positive):

@@ -55,6 +55,7 @@ def test_a_sound_fit_keeps_its_claim_and_tells_something(method):
     assert not found.refuted
 
 
+@pytest.mark.slow
 def test_class_means_without_most_of_their_noise_are_noticed():
     # 240 right guesses of 240: their bound is 4.3. With a quarter of the noise a miss has a chance below 1 %.
     attack = attack_on("class-means", RO)

@@ -97,6 +97,7 @@ def test_the_likelihood_ratio_finds_what_a_count_of_labels_cannot_and_keeps_to_a
     assert found.attacks[0]["detector"] == "log likelihood ratio of 4 answers, by exact laws"
 
 
+@pytest.mark.slow
 def test_a_method_without_a_law_is_attacked_by_redrawn_answers():
     played = LabelGame(make_method("full-context"), FakeScorer(knows_its_own), TASK, Price(1.0))
     rows = [row for row in ROWS if row.values["label"] != "a"]

@@ -134,6 +134,7 @@ PRIVATE = [
 ]
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("answers", [1, 5])
 @pytest.mark.parametrize(("name", "options"), [*PRIVATE, *NOISES], ids=lambda value: f"{value}")
 def test_the_stated_power_is_not_above_that_of_any_attack_on_the_method_at_twice_the_price(name, options, answers):
@@ -160,6 +161,7 @@ def test_of_what_is_charged_as_one_pair_no_power_against_a_smaller_leak_is_state
     assert [*leaks_of(ApproximateDP(1.0, 1e-6), RO, 1e-6)] == ["everything"]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("adjacency", [RO, AR])
 def test_the_label_of_samples_is_the_method_s_own_on_two_data_sets_that_exist(adjacency):
     # Worked out from the method's law, sample by sample: 1 of 2 labels, 3 prompts, every coin of the record.

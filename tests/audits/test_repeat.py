@@ -60,6 +60,7 @@ def goes_on(records, question):
     return next((" ".join(record) for record in records if record[0].split()[: BEGINNING.words] == begun), "No.")
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("ratio", [BALANCED, ONE_TO_FOUR])
 def test_a_system_that_repeats_its_context_is_caught(ratio):
     found = [attacked(repeats_all, seed, 8, ratio=ratio) for seed in range(2)]

@@ -137,6 +137,7 @@ def test_the_curve_of_a_gaussian_leaves_what_the_gaussian_itself_shows():
     assert caps_of_curve(points[200:201], 0.5) == caps(*points[200], 0.5)
 
 
+@pytest.mark.slow
 def test_a_curve_never_leaves_less_than_an_exact_pair_of_laws_with_that_profile_shows():
     rng = np.random.default_rng(31)
     tight = 0

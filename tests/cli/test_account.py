@@ -49,6 +49,7 @@ def test_the_composition_table(capsys, eta, steps, basic, advanced, short, zcdp,
         assert side["epsilon"] == min(side["bounds"].values())
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("batch", "temperature", "eta", "stated", "ar", "ro"),
     [

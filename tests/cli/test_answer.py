@@ -400,6 +400,7 @@ def test_a_choice_is_paid_for_only_where_the_longest_examples_that_it_can_leave_
     assert desk.run(**{**given, "option": "k=1"})[0] == 0
 
 
+@pytest.mark.slow
 def test_a_choice_of_other_records_or_settings_is_not_taken_for_ones_own(desk):
     given = {"method": "choice", "shots": None, "option": None, "out": "answers.jsonl"}
     assert desk.run(**given)[0] == 0

@@ -283,6 +283,7 @@ def test_a_model_that_writes_is_audited(desk, monkeypatch):
     assert "every record stands in the prompt" in told["notes"][0]
 
 
+@pytest.mark.slow
 def test_a_fitted_file_is_audited_by_its_name(desk):
     fit = ["fit", *FAKE[:4], "--model", "fake", "--method", "class-means", "--epsilon", "8", "--delta", "1e-6"]
     assert run([*fit, "--ledger", ":memory:", "--out", "s.sotto"]) == 0

@@ -787,6 +787,7 @@ def test_a_real_process_that_answers_or_refuses_an_option_returns_the_same_codes
     assert bad.stderr.startswith("ParameterError: --epsilon is 'nan'")
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_the_command_quietly(desk):
     desk.queries(BATCH + 8)
     with HeldProcess(desk) as held:

@@ -37,6 +37,7 @@ def desk(tmp_path, capfd, monkeypatch):
     return typed
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("file", ["mails.jsonl", "mails.csv"])
 def test_every_command_that_reads_records_takes_columns_of_other_names(desk, file):
     private = ("--private", file, *COMMON, *COLUMNS)

@@ -95,6 +95,7 @@ def test_a_resume_where_nothing_is_known_settles_no_budget(place, capsys):
     assert not list((place / "home").rglob("*.db"))
 
 
+@pytest.mark.slow
 def test_a_resume_where_a_first_run_opened_no_budget_has_nothing_to_resume(place, capsys):
     Ledger("tickets.db").count()  # a run that was stopped between its ledger and the account in it
     for more in ([], ["--budget", "8,1e-6"]):
@@ -190,6 +191,7 @@ def test_bad_input_is_refused_in_words_and_nothing_is_left(place, capsys, more, 
     assert sorted(path.name for path in place.iterdir() if path.name != "home") == ["new.jsonl", "tickets.jsonl"]
 
 
+@pytest.mark.slow
 def test_rows_of_a_unit_that_stand_apart_are_held_and_it_is_said(place, capsys, monkeypatch):
     lines = (place / "tickets.jsonl").read_text().splitlines()
     for name, unit, words in (("together", lambda i: i // 3, False), ("apart", lambda i: i % 7, True)):
@@ -221,6 +223,7 @@ def test_a_file_that_changes_before_the_charge_charges_nothing(place, capsys, mo
     assert not (place / "support.sotto.partial").exists()
 
 
+@pytest.mark.slow
 def test_what_is_said_of_a_fit_that_was_stopped_is_true_of_its_folder(place, capsys, monkeypatch):
     save, folder = Checkpoint.save_bytes, place / "support.sotto.partial"
     lines = (place / "tickets.jsonl").read_text().splitlines(keepends=True)
@@ -246,6 +249,7 @@ def test_what_is_said_of_a_fit_that_was_stopped_is_true_of_its_folder(place, cap
     assert Counter(entry["kind"] for entry in Ledger(str(ledger)).history())["reserve"] == 1
 
 
+@pytest.mark.slow
 def test_what_a_fitted_file_settles_is_refused_beside_it(place, capsys):
     fit(capsys)
     code, _, err = call(capsys, "ask", "a fee", "--fitted", "support.sotto", "--epsilon", 2)
@@ -261,6 +265,7 @@ def test_a_dry_run_says_the_price_and_charges_nothing(place, capsys):
     assert fit(capsys)[0] == 0
 
 
+@pytest.mark.slow
 def test_a_fitted_file_is_known_by_its_ending_in_capitals_too(place, capsys):
     assert fit(capsys)[0] == 0
     (place / "support.sotto").rename(place / "SUPPORT.SOTTO")
@@ -268,6 +273,7 @@ def test_a_fitted_file_is_known_by_its_ending_in_capitals_too(place, capsys):
     assert (code, "NO" in err) == (0, False), err
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("change", [{"statement": "Nothing is learned of anybody."}, {"epsilon": 0.001}], ids=repr)
 def test_no_answer_comes_from_a_file_whose_certificate_states_what_does_not_follow(place, capsys, change):
     assert fit(capsys)[0] == 0

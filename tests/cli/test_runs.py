@@ -248,7 +248,7 @@ DAMAGE = {
 }
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("place", [0, 2, BATCH - 1])
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_row_is_refused_and_no_answer_behind_it_is_thrown_away(desk, damage, place):
@@ -265,6 +265,7 @@ def test_a_damaged_row_is_refused_and_no_answer_behind_it_is_thrown_away(desk, d
     assert desk.charges() == charged + BATCH - place + 4
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("kept", [1, 9, 40, -2, -1])
 def test_of_a_torn_last_row_alone_anything_is_cut_off(desk, kept):
     rows, charged = left_by(desk)
@@ -289,7 +290,7 @@ def test_a_finished_file_with_a_row_that_lacks_its_value_is_refused(desk):
     assert "as answers.jsonl.partial" in err
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("linked", [True, False])
 @pytest.mark.parametrize("text", ["important notes\n", "important notes", '{"id": "mine"}', "{}\n", ""])
 def test_what_is_no_file_of_the_run_is_left_as_it_is(desk, linked, text):

@@ -172,6 +172,7 @@ def test_a_strangers_certificate_is_shown_and_not_obeyed(desk, changed, flags):
     assert not flags or not out or json.loads(out)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="no terminal can be simulated")
 def test_on_a_terminal_only_the_programs_own_sequences_are_left(tmp_path):
     (tmp_path / "c.json").write_text(certificate(unit=NASTY, method=NASTY))

@@ -22,6 +22,7 @@ def compared(method, change):
     return {check.contract for check in report.checks}
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("right", [PoE(clip=2.0), methods.NoisyVotes()], ids=lambda method: type(method).__name__)
 @pytest.mark.parametrize("change", CHANGES, ids=str)
 def test_a_right_method_draws_what_it_charges(right, change):

@@ -92,6 +92,7 @@ def test_a_registry_that_has_no_contract_fails_the_suite(tmp_path, monkeypatch, 
     assert "registry writers.py:register_writer: FAILED" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_every_entry_is_driven_unless_names_are_given(capsys):
     assert main(["laplace", "soft"]) == 0
     assert "All 2 kept their contracts." in capsys.readouterr().out

@@ -28,6 +28,7 @@ def compared(decoder, tokens=1, texts=1):
     return price_of_drawn_texts(plan, "it", "a plan")
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("right", [decoders.Own(), PRISM(), Tang(), Amin(), Amin(private_tokens=1)], ids=repr)
 @pytest.mark.parametrize(("tokens", "texts"), [(1, 1), (4, 3)])
 def test_a_text_draws_what_is_charged(right, tokens, texts):
@@ -35,6 +36,7 @@ def test_a_text_draws_what_is_charged(right, tokens, texts):
     assert compared(right, tokens, texts) == (20 if isinstance(right, Amin) else 12)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("right", [decoders.NoisyRowThenToken(), decoders.NoisyRowBehindATest()], ids=name)
 def test_what_is_chosen_from_a_release_is_free(right):
     assert compared(right, 3) == (20 if isinstance(right, decoders.NoisyRowBehindATest) else 12)
@@ -63,6 +65,7 @@ class OwnCoins(decoders.Own):
             super().__init__(plan, SeededRandomness(5), *tokens)
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("wrong", "tokens", "texts", "contract", "problem"),
     [

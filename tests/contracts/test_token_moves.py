@@ -82,6 +82,7 @@ def test_records_that_are_drawn_from_otherwise_in_another_order_are_found(wrong,
     assert failed.value.contract == contract
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("wrong", "contract"),
     [

@@ -307,7 +307,7 @@ def name(value: object) -> str:
     return getattr(value, "__name__", type(value).__name__) if not isinstance(value, str) else ""
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("wrong", "contract", "reason"), METHODS, ids=name)
 def test_a_wrong_method_is_noticed(wrong, contract, reason):
     notice(check_method, wrong, contract, reason)
@@ -358,6 +358,7 @@ def test_a_wrong_decoder_is_noticed(wrong, contract, reason):
     notice(check_decoder, wrong, contract, reason)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("wrong", "contract", "reason"), WHATEVER_DRAWS, ids=name)
 def test_a_wrong_decoder_is_noticed_by_whatever_it_draws(wrong, contract, reason):
     notice(check_decoder, wrong, contract, reason)
@@ -368,18 +369,19 @@ def test_a_method_without_a_law_that_draws_too_often_is_noticed():
     notice(check_method, methods.UntilTwice, "neighbours", r"at least 2\.\d+ apart: 2.0 is allowed")
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("wrong", "contract", "reason"), MECHANISMS, ids=name)
 def test_a_wrong_mechanism_is_noticed(wrong, contract, reason):
     notice(check_mechanism, wrong, contract, reason)
 
 
-@pytest.mark.cases(10)
+@pytest.mark.cases(5)
 @pytest.mark.parametrize(("wrong", "contract", "reason"), FITTERS, ids=name)
 def test_a_wrong_fitter_is_noticed(wrong, contract, reason):
     notice(check_fitter, wrong, contract, reason)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "right", [fitters.Means, fitters.Chosen, pytest.param(fitters.TestedMeans, marks=pytest.mark.slow)], ids=name
 )
@@ -387,11 +389,13 @@ def test_the_fitters_that_the_wrong_ones_are_made_of_keep_the_contract(right):
     assert check_fitter(right).passed
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(("wrong", "contract", "reason"), ANSWERERS, ids=name)
 def test_a_wrong_answerer_is_noticed(wrong, contract, reason):
     notice(check_answerer, wrong, contract, reason)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "right",
     [

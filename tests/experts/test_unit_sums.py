@@ -86,7 +86,7 @@ def test_several_units_move_a_sum_by_as_much_more():
     assert square(added(rule, east, east)) <= rule.squared_l2(several(DROP, 2))
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @every_rule
 @given(one=units, other=units)
 def test_no_vector_and_no_number_of_records_gets_past_the_bound(rule, one, other):
@@ -95,7 +95,7 @@ def test_no_vector_and_no_number_of_records_gets_past_the_bound(rule, one, other
     assert square(first, second) <= rule.squared_l2(SWAP)
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @every_rule
 @given(world=st.lists(units, min_size=1, max_size=6))
 def test_what_a_unit_adds_is_its_own_whatever_the_block(rule, world):
@@ -134,6 +134,7 @@ def test_vectors_are_rounded_towards_zero_on_the_grid_and_no_longer_than_one():
     assert rows[3:].tolist() == [[0, -1], [0, 0]]
 
 
+@pytest.mark.slow
 @given(world=st.lists(units, min_size=1, max_size=4), other=units)
 def test_likenesses_of_a_unit_range_over_one_in_all(world, other):
     rule = Likeness(LABELS, np.array([[1.0, 0.0], [0.0, 1.0], [-0.6, -0.8]]), floor=-0.1, ceiling=0.5)

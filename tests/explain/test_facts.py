@@ -191,6 +191,7 @@ def test_another_ledger_is_refused(made, tmp_path):
         facts_of(made[0], ledger=Ledger(str(tmp_path / "other.db")))
 
 
+@pytest.mark.slow
 def test_a_file_that_names_a_charge_that_was_not_its_own_is_refused(made):
     fitted, ledger = made
     told = rows_of(facts_of(fitted), "Other releases of the same data")

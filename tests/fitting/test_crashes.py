@@ -97,7 +97,7 @@ def killed(point, place) -> int:
     return in_a_child(work)
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("point", POINTS)
 def test_a_fit_that_is_killed_goes_on_under_its_charge_and_nothing_is_drawn_twice(point, place):
     assert killed(point, place) == -signal.SIGKILL, "the point was never reached"
@@ -130,6 +130,7 @@ class _StopError(BaseException):
     """An order to stop."""
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("owner", "name", "charged", "again"),
     [
@@ -222,6 +223,7 @@ def test_another_file_in_the_place_of_what_was_saved_is_refused(place):
     assert noted(place) == ["reserve", "draw"]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("how", "reason"),
     [

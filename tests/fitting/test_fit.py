@@ -133,6 +133,7 @@ def test_ten_thousand_labels_are_fitted_in_little_memory():
     many_labels(10_000, 100 << 20)
 
 
+@pytest.mark.slow
 def test_a_thousand_labels_are_fitted_in_little_memory():
     many_labels(1_000, 20 << 20)
 

@@ -62,7 +62,7 @@ def predict(capsys, *more):
     return call(capsys, "predict", "support.sotto", "--queries", "new.jsonl", "--json", *more)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["class-means", "dp-logistic"])
 def test_a_plain_name_fits_the_usual_layer_and_the_file_says_which(place, capsys, folder, method):
     code, out, err = fit(capsys, f"hf:{folder}", "--method", method, "--ledger", "private.db")
@@ -94,6 +94,7 @@ def test_another_layer_or_pooling_or_model_is_refused(place, capsys, folder):
         Fitted.load("support.sotto", model=load_scorer(f"hf:{other},layer=2"))
 
 
+@pytest.mark.slow
 def test_another_dtype_is_refused(place, capsys, folder):
     # Its vectors differ by parts in a hundred: a classifier would answer otherwise, and nobody would notice.
     assert fit(capsys, f"hf:{folder},layer=2", "--method", "class-means", "--dtype", "float32")[0] == 0
@@ -103,6 +104,7 @@ def test_another_dtype_is_refused(place, capsys, folder):
     assert predict(capsys, "--dtype", "float32")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_run_is_not_resumed_with_another_dtype(place, folder):
     def fitted(dtype, *, resume=False, on_units=None):
         rows = [Row(i, {"text": f"{text} {i}", "label": label}) for i in range(9) for label, text in TEXTS.items()]
@@ -140,6 +142,7 @@ def test_where_bits_of_other_texts_show_the_fit_has_no_guarantee_and_says_so(mon
     assert not fitting._isolation.holds
 
 
+@pytest.mark.cases(1)
 @pytest.mark.skipif(importlib.util.find_spec(DEFAULT_PACKAGE) is None, reason="the encoder is not installed")
 @pytest.mark.parametrize(("model", "embedder"), [("hf:{}", "embedded"), ("hf:{},layer=1", "hf:{},layer=1")])
 def test_demonstrations_are_chosen_by_hidden_states_where_a_layer_is_named(

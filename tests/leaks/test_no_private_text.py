@@ -247,6 +247,7 @@ FAILING = (
 """Models that fail on every record, and only on records."""
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("model", FAILING)
 def test_experts_on_whom_the_model_fails_leave_no_trace(world, model, log):
     session = world.session(FakeScorer(model))
@@ -466,6 +467,7 @@ def test_under_add_remove_no_refusal_tells_how_many_records_there_are(world):
         hunt_error(call, world.markers, number=COUNT)
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("more", [(), ("--json",), ("--capacity", "8"), ("--epsilon", "400"), ("--method", "rnm")])
 def test_under_add_remove_no_command_tells_how_many_records_there_are(world, tmp_path, capfd, more):
     rows = [{key: value for key, value in row.items() if key != "group"} for row in world.rows]

@@ -70,6 +70,7 @@ def secrets_of(tmp_path, monkeypatch):
     return marks
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_server_that_quotes_prompts_makes_nothing_show_them(secrets_of, kind, tmp_path, caplog, capfd):
     text, _ = secrets_of

@@ -58,6 +58,7 @@ def largest_loss(law, values=(-12, 0, 1, 12), queries: int = 6, sensitivity: int
     return max(float(np.abs(losses(once(a), once(b))).max()) for a, b in neighbours(values, queries, sensitivity))
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
 def test_the_loss_of_a_run_is_at_most_epsilon_and_all_but_reaches_it(epsilon):
     # With six queries .2960 of .3, .9999 of 1 and 2.499999988 of 2.5: no less noise would do.
@@ -124,6 +125,7 @@ def test_the_slow_version_as_it_should_be_keeps_epsilon():
     assert largest_loss(lambda q: transcript_law(q, scale=2.0, query_scale=4.0), (-1, 0, 1)) <= 1 + 1e-9
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("name", "mistake"),
     [
@@ -143,6 +145,7 @@ def test_noise_on_the_threshold_only_has_no_bound_at_all():
     assert largest_loss(lambda q: transcript_law(q, scale=2.0, query_scale=0.0), (0, 1), queries=2) > 100
 
 
+@pytest.mark.slow
 def test_its_runs_follow_its_law_and_too_little_noise_is_rejected():
     # 20,000 runs of four queries; false alarm 1e-6; a quarter less noise is missed with less than 1e-6.
     sequence = (-6, 3, -9, 4)

@@ -21,6 +21,7 @@ def mass(x: int, scale: float) -> float:
     return (1 - q) / (1 + q) * q ** abs(x)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(1), Fraction(2)])
 def test_every_branch_of_the_sampler_adds_up_to_the_closed_form(scale):
     # Walked exactly; branches below 2**-16 are cut off and counted. The rest has to fill the law to within them.
@@ -44,6 +45,7 @@ def test_every_branch_of_a_coin_adds_up_to_its_odds(x):
     assert float(walked[True]) - 1e-15 <= math.exp(-x) <= float(walked[True]) + cut + 1e-15
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(7, 2), Fraction(20480, 7)])
 def test_draws_follow_the_law(scale):
     # Nine bins, 30,000 draws, false alarm 1e-6; the same draws refute a scale 10 % larger.

@@ -163,6 +163,7 @@ def exact_width(epsilon, sensitivity, values, others, log_prior=None):
     return log(max(ratios) / min(ratios))
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("epsilon", "sensitivity", "span"),
     [

@@ -103,6 +103,7 @@ def test_a_law_takes_as_much_work_as_it_reaches():
     assert law == pytest.approx([1 / math.sqrt(math.pi * 1e30)] * 5, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_its_sampler_follows_its_law_and_ten_percent_less_noise_is_rejected():
     # 20,000 coordinates with fresh noise each; false alarm 1e-6; the wrong scale is missed with less than 1e-6.
     summed = vector(np.arange(20_000) % 7 * 1000, squared_l2=18)

@@ -87,7 +87,7 @@ def every_loss(adjacency, noise_for=None):
             yield p, q, np.log(p / q)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", [AR, RO])
 def test_no_change_loses_more_than_epsilon_but_the_width_is_larger(adjacency):
     # Specification 5.5.2: a width of 2.98 where k lambda = 2, so one step of bounded range 2 would be wrong.
@@ -112,6 +112,7 @@ def test_the_composition_it_is_charged_as_covers_every_pair(adjacency):
     assert 0.1 < worst <= 2 * rho_of_bounded_range(1.0) == cost_of(event).rho
 
 
+@pytest.mark.slow
 def test_noise_for_a_drop_would_fail_under_a_swap():
     assert max(np.abs(loss).max() for *_, loss in every_loss(RO, noise_for=AR)) > 3
 

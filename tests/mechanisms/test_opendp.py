@@ -63,7 +63,7 @@ def test_their_maps_agree_with_our_prices():
     assert sigma2 == pytest.approx(4.0)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["laplace", "gaussian"])
 def test_single_integers_have_the_same_law_as_theirs(name):
     # Scale 2, eleven bins, 8,000 draws of each; false alarm 1e-6. Ours at scale 2.5 is told from theirs.

@@ -184,6 +184,7 @@ def test_a_large_epsilon_prefers_the_best_all_the_more():
         assert float(mechanism.law(scores([100, 3, 0]))[0]) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_weights_are_the_same_in_every_thread_whatever_others_do():
     xs = [Fraction(k, 977) for k in range(1, 2_000)]
     right = {x: floor_exp(x, 130) for x in xs}
@@ -246,7 +247,7 @@ def test_rational_coins_have_the_exponential_odds():
         assert x == 0 or abs(seen - n * min(1, 1.05 * p)) > slack or p < 0.2
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma2", [Fraction(9), Fraction(1, 2), Fraction(250, 7)], ids=str)
 def test_discrete_gaussian_noise_has_the_right_spread(sigma2):
     # 40,000 draws: the variance estimate has relative s.e. .007; 10 % less noise would be off by .19.

@@ -62,6 +62,7 @@ def test_draws_follow_the_rounded_normal_and_a_wrong_scale_is_rejected(variance)
     assert goodness_of_fit(variance, thin) < 1e-6
 
 
+@pytest.mark.slow
 def test_a_discrete_gaussian_is_not_a_rounded_normal():
     # At a deviation of 1/2 the two differ: P(0) is .683 for the rounded normal, .787 for the discrete Gaussian.
     source = SeededRandomness(12)
@@ -78,6 +79,7 @@ def test_the_law_does_not_depend_on_how_many_bits_are_drawn_at_a_time(monkeypatc
         assert goodness_of_fit(variance, [sample_rounded_normal(variance, source) for _ in range(20_000)]) > 1e-6
 
 
+@pytest.mark.slow
 def test_large_deviations_keep_their_tails():
     # P(|Z| > 3) = .0027; 20,000 draws at a deviation of a million steps, five standard errors.
     source = SeededRandomness(14)

@@ -47,6 +47,7 @@ def test_runs_are_charged_up_to_the_cap_whatever_the_length():
     assert cost_of(plan.event).rho == pytest.approx(7 * sum(cost_of(event).rho for event in one))
 
 
+@pytest.mark.cases(1)
 @every_adjacency
 def test_one_change_moves_the_query_by_its_sensitivity_at_most(adjacency):
     _, chooser = started(Amin(10.0, 1.0, threshold_scale=0.5), adjacency)
@@ -113,6 +114,7 @@ def test_after_the_last_private_token_the_text_goes_on_in_public_and_no_expert_i
     assert (chooser.tests, chooser.private_tokens, chooser.needs_experts) == (5, 5, False)
 
 
+@pytest.mark.slow
 def test_public_tokens_follow_the_public_model_at_its_temperature():
     # 1,000 draws, one degree of freedom: a right sampler is above 15 with probability 1e-4.
     _, chooser = started(Amin(10.0, 1.0, threshold=1.99, threshold_scale=0.001), tokens=1_000)

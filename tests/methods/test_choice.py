@@ -139,6 +139,7 @@ def test_a_change_of_two_units_stays_within_the_event_of_that_change(adjacency, 
     assert eta - 1e-9 < apart <= eta + 1e-12
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("adjacency", "left"), [(AR, [[]]), (RO, [[unit] for unit in OF_SEVERAL + SINGLE[::9]])])
 def test_two_texts_a_label_are_within_two_turns_and_not_within_one(adjacency, left):
     eta = 0.5 if adjacency is AR else 1.0
@@ -169,6 +170,7 @@ def test_each_turn_of_two_texts_is_bounded_range_given_the_turn_before():
         assert apart.max() - apart.min() <= 0.5 + 1e-12
 
 
+@pytest.mark.slow
 def test_rounded_weights_of_every_label_are_paid_for(monkeypatch):
     # One unit with a record for each of 256 labels moves each label's choice by a little, and each has its rounding.
     labels, eta = 256, 1.0
@@ -191,6 +193,7 @@ def test_rounded_weights_of_every_label_are_paid_for(monkeypatch):
 # Draws
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("k", "sums"), [(1, [3, 2, 0, 0, 0, 0]), (2, [3, 2, 0, 1])])
 def test_with_small_weights_every_branch_of_the_sampler_adds_up_to_the_law(k, sums, monkeypatch):
     monkeypatch.setattr(exponential, "weight_table", lambda rate: TINY)

@@ -263,7 +263,7 @@ def rejected(noise: np.ndarray, false_alarm: float) -> bool:
     return not chi2.ppf(false_alarm / 2, noise.size) <= (noise**2).sum() <= chi2.isf(false_alarm / 2, noise.size)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", [Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT], ids=lambda a: a.value)
 def test_every_iteration_draws_the_noise_that_it_is_charged_for(adjacency):
     # Four iterations of 35 numbers, 30 fits. False alarm 1e-6 for each iteration, and for whether they differ.

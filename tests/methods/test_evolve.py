@@ -136,6 +136,7 @@ def test_every_branch_of_two_rounds_adds_up_to_their_law(monkeypatch):
     assert len(law_of(UNITS[:1], AR, labels=1)) == 4
 
 
+@pytest.mark.slow
 def test_draws_of_two_labels_follow_the_law_and_not_that_of_half_the_noise():
     # What the writer was shown is round 1 without its order: 3 sets. Pearson's statistic has at most 31 degrees of
     # freedom: above 110 once in 1e10 of such tests.
@@ -414,6 +415,7 @@ def test_candidates_that_cannot_be_written_are_refused_before_a_ledger_is_opened
     assert not (tmp_path / "l.db").exists()
 
 
+@pytest.mark.slow
 def test_variations_are_read_as_the_tasks_fields_and_too_long_ones_are_left_out():
     both = Task(labels=["a", "b"], query="{title}: {body}", example="{title}: {body} {label}")
     example = Example({"title": "t", "body": "b"}, 0)

@@ -104,7 +104,7 @@ def worst_delta(eta: float, answers: int, epsilon: float) -> float:
     return max(found)
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(3)
 @every_adjacency
 @pytest.mark.parametrize("units", [1, 2])
 @pytest.mark.parametrize("price", [Price(4.0), PRICE], ids=["pure", "with delta"])
@@ -164,6 +164,7 @@ def test_no_two_neighbours_give_labels_that_differ_by_more_than_the_price(adjace
             assert 0.95 * price.epsilon < worst <= price.epsilon + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "adjacency",
     [pytest.param(Adjacency.ADD_REMOVE, marks=pytest.mark.slow), Adjacency.REPLACE_ONE],

@@ -60,7 +60,7 @@ def excess(method, adjacency, price) -> float:
     return worst - price.epsilon
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @every_method
 @every_adjacency
 def test_no_world_exceeds_the_stated_price(method, adjacency):

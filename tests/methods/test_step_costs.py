@@ -325,6 +325,7 @@ def test_in_a_small_world_the_loss_comes_near_eta_and_never_passes_it(name, chan
         assert widest > 0.99 * eta
 
 
+@pytest.mark.slow
 def test_joint_top_k_attains_the_width_of_its_utility():
     # 5.5.1: |change of u| is 1 for a drop, 2 for a swap, and goes both ways: ranges 2 and 4, over counts {0..3}^4.
     widths = {"drop": 0.0, "swap": 0.0}
@@ -420,6 +421,7 @@ def split_utilities(points, size, knee, rise):
     return np.concatenate(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dimensions", "one", "widths"),
     [pytest.param(2, False, (12.2, 17.2), marks=pytest.mark.slow), (1, True, (8.6, 13.6))],

@@ -182,6 +182,7 @@ def broken_by(event, deltas, pairs) -> bool:
     return False
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "decoder", [Tang(noise="em", rate=6.0, **COINS), Tang(noise="exponential", scale=0.3, **COINS)]
 )

@@ -88,7 +88,7 @@ def long_pages(folder):
     return folder / "pages.parquet"
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("bomb", [one_line, many_rows, open_quote, one_text_often, one_text_often_in_lists, long_pages])
 def test_a_bomb_is_refused_in_bounded_memory(tmp_path, bomb):

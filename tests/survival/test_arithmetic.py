@@ -123,7 +123,7 @@ BUDGETS = [Budget(5.0), Budget(8, 1e-6, failure_delta=5e-7), Budget(8, 1e-6, fai
 every_budget = pytest.mark.parametrize("budget", BUDGETS, ids=lambda b: b.currency.replace(" ", "-"))
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @every_budget
 def test_thousands_of_fuzzed_spends(budget):
     spends(budget, 8_000, seed=1)
@@ -136,7 +136,7 @@ def test_a_million_fuzzed_spends(budget):
         spends(budget, 34_000, seed)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @every_budget
 def test_fuzzed_spends_through_a_ledger(budget):
     chance, account = random.Random(7), Ledger(":memory:").open(WHO, budget)

@@ -113,6 +113,7 @@ def torn(folder, monkeypatch, times: int, seed: int) -> dict[str, int]:
     return {"torn writes": times, "refused without their journal": refused}
 
 
+@pytest.mark.slow
 def test_with_its_journal_a_file_with_some_pages_of_a_write_is_what_it_was(tmp_path, monkeypatch):
     assert torn(tmp_path, monkeypatch, times=20, seed=2)["refused without their journal"] > 10
 
@@ -184,6 +185,7 @@ def kills(path, folder, times: int, seed: int) -> tuple[int, int]:
     return refused, whole
 
 
+@pytest.mark.slow
 def test_a_copy_made_after_a_kill_at_any_moment_covers_every_promise(account, path, tmp_path):
     account.database.close()
     _, whole = kills(path, tmp_path, times=8, seed=3)
@@ -198,6 +200,7 @@ def test_copies_made_after_hundreds_of_kills_cover_every_promise(account, path, 
     assert whole > 0
 
 
+@pytest.mark.slow
 def test_copies_of_a_file_that_is_being_written_cover_every_promise_or_are_refused(account, path, tmp_path):
     account.database.close()
     child, promises = start(path, 45)

@@ -56,7 +56,7 @@ def survive(point: str, path: str, notes: Notes, times: int) -> None:
         assert_the_truth_is_covered(path, notes)
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(1)
 @every_point
 def test_a_release_that_is_killed_and_tried_again(point, where, tmp_path):
     survive(point, where, Notes(tmp_path / "notes"), times=1)

@@ -54,6 +54,7 @@ def assert_every_admission_is_charged(where: str, admitted: int) -> None:
     book.close()
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_grow_refuses_and_what_was_admitted_is_charged(tmp_path):
     where = str(tmp_path / "tickets.db")
     Ledger(where).open(WHO, Budget(500.0))
@@ -79,6 +80,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk_refuses_and_what_was_admitted_is_charged(small_disk, tmp_path):
     where = str(small_disk / "tickets.db")
     book = Ledger(where)
@@ -88,6 +90,7 @@ def test_a_full_disk_refuses_and_what_was_admitted_is_charged(small_disk, tmp_pa
     assert_every_admission_is_charged(where, admitted)
 
 
+@pytest.mark.slow
 def test_a_disk_that_turns_read_only_means_no_answer(small_disk, tmp_path):
     where, notes = str(small_disk / "tickets.db"), Notes(tmp_path / "notes")
     assert in_a_child(lambda: release(where, notes, "before")) == 0

@@ -69,6 +69,7 @@ def test_sixty_four_processes_under_nested_caps(address):  # noqa: F811
     assert_nested_caps_hold(address, unit=1_000, processes=64, tries=1_000)
 
 
+@pytest.mark.slow
 def test_a_look_at_the_balance_without_the_lock_is_caught(tmp_path, monkeypatch):
     # The planted mistake: the balance is read in one transaction and written in another.
     where = str(tmp_path / "race.db")

@@ -52,6 +52,7 @@ def test_forked_processes_share_no_draw():
     assert all_different(drawn_by_children(SystemRandomness()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [SeededRandomness(1)], ids=["a generator with a state"])
 def test_a_source_that_keeps_a_state_is_caught_after_a_fork(source):
     draws = drawn_by_children(source)

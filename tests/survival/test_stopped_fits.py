@@ -61,7 +61,7 @@ def kinds():
     return Counter(entry["kind"] for entry in Ledger("rows.db").history())
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 def test_a_fit_that_is_killed_goes_on_behind_what_it_added_up(place, monkeypatch, point):
     fuse, kept = POINTS[point]
@@ -94,6 +94,7 @@ def test_a_fit_that_is_killed_goes_on_behind_what_it_added_up(place, monkeypatch
     assert summed[0] == summed[1]
 
 
+@pytest.mark.slow
 def test_records_in_another_order_are_read_from_the_first_one(place, monkeypatch):
     def work():
         POINTS["a block is embedded, not kept"][0]().arm()

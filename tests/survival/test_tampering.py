@@ -121,6 +121,7 @@ def test_the_untouched_ledger_has_no_problems(history):
     assert find_problems(history) == []
 
 
+@pytest.mark.slow
 def test_thousands_of_changed_rows_are_all_found(history):
     changed, missed = undetected(history, 4_000, seed=1)
     assert missed == []
@@ -188,6 +189,7 @@ def damaged_files(folder, times: int, seed: int) -> dict[str, int]:
     return seen
 
 
+@pytest.mark.slow
 def test_flipped_bits_of_the_file_are_refused_found_or_without_effect(tmp_path):
     seen = damaged_files(tmp_path, 60, seed=4)
     assert seen["refused"] + seen["found"] > 0

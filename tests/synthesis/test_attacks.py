@@ -374,6 +374,7 @@ def test_what_was_left_out_is_not_charged_once_the_run_noted_its_output(desk, mo
     assert not (desk.folder / "demos.jsonl.partial").exists()
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("file", ["demos.jsonl", "demos.jsonl.certificate.json"])
 def test_a_file_that_came_up_meanwhile_is_left_alone(desk, monkeypatch, file):
     write = Checkpoint._write

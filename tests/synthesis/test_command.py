@@ -277,6 +277,7 @@ def test_no_private_text_is_in_anything_but_the_rows(desk):
     assert not any(f"zq{i}xv" in text for i in range(9) for text in (out, err, ledger, proof))
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("flags", "given", "ending"),
     [

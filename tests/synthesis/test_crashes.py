@@ -137,6 +137,7 @@ def test_a_run_that_is_killed_goes_on_and_no_charge_is_drawn_twice(point, place)
     assert run([*proof, "--ledger", str(place / "notes.db"), "--private", str(place / "notes.jsonl")]) == 0
 
 
+@pytest.mark.slow
 def test_every_draw_that_is_cut_off_costs_a_charge_until_the_budget_refuses(place, capfd):
     point, small = "the first token is drawn", ("--budget", "12,1e-5")
     for cut in range(1, 20):

@@ -71,10 +71,12 @@ def test_every_row_keeps_to_the_schema_and_none_is_lost(method):
         validate(dict(row), NOTE)
 
 
+@pytest.mark.slow
 def test_without_the_grammar_the_same_model_writes_no_row():
     assert sum(one.unreadable for one in written(task=FREE).rounds()) == 4
 
 
+@pytest.mark.slow
 def test_a_text_is_one_line_and_over_with_its_last_brace(tmp_path):
     icl = written(tmp_path / "a.db")
     checkpoint = Checkpoint(tmp_path / "notes.jsonl", icl.terms, icl.new_run_state(), resume=False)
@@ -115,6 +117,7 @@ def test_a_grammar_costs_nothing():
     assert run_state.balance.spent == free.balance.spent
 
 
+@pytest.mark.slow
 def test_what_may_come_next_follows_from_the_tokens_so_far_whatever_the_records_are(monkeypatch):
     seen: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
     so_far: dict[int, list[int]] = {}
@@ -171,6 +174,7 @@ def test_a_schema_that_no_grammar_can_be_made_of_is_refused_before_a_charge(tmp_
     assert reservations(tmp_path / "a.db") == 0
 
 
+@pytest.mark.slow
 def test_a_run_is_not_resumed_under_another_setting(tmp_path):
     icl = written(tmp_path / "a.db")
     checkpoint = Checkpoint(tmp_path / "notes.jsonl", icl.terms, icl.new_run_state(), resume=False)

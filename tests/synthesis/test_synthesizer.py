@@ -52,6 +52,7 @@ def test_what_is_handed_over_was_noted_before():
         assert kinds(icl.ledger).count("release") == number
 
 
+@pytest.mark.slow
 def test_texts_follow_the_records_of_their_label():
     # Seeded: a text is right in its label's word with a high chance, not a certain one.
     records = PrivateRecords(rows(400), source="notes", synthetic=True)
@@ -66,6 +67,7 @@ def test_texts_follow_the_records_of_their_label():
     assert len(texts["fraud"]) == 3
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one", "zero-out"])
 @pytest.mark.parametrize("method", sorted(registered_decoders()))
 def test_what_is_charged_is_within_the_price_under_every_method_and_adjacency(method, adjacency):

@@ -84,7 +84,7 @@ def loss(icl, other, per_label: int) -> tuple[float, float]:
     return float(np.abs(np.log(p) - np.log(q)).max()), delta
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("per_label", [1, 2])
 @pytest.mark.parametrize(("adjacency", "other"), CASES, ids=str)
 def test_a_whole_file_costs_what_one_batch_is_charged(adjacency, other, per_label):
@@ -103,6 +103,7 @@ def test_the_price_is_nearly_used_inside_a_batch_and_by_a_move_between_two(adjac
 # Planted mistakes
 
 
+@pytest.mark.slow
 def test_a_unit_in_every_batch_of_its_label_costs_more_than_one_batch(monkeypatch):
     original = Batches.__init__
 

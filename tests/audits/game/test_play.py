@@ -55,6 +55,7 @@ def responding(epsilon, seed):
     return FunctionGame("response", lambda rows, question: "ca"[(source.below(scale) < keep) != is_there(rows)])
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("method", ["poe", "rnm", "prior-poe"])
 @pytest.mark.parametrize("insertion", [Insertion.REPLACE, Insertion.ADD, Insertion.BLANK])
 def test_a_sound_method_keeps_its_claim_under_every_adjacency(method, insertion):
@@ -93,6 +94,7 @@ def test_an_order_is_drawn_once_a_game_and_holds_every_unit():
     assert orders[0] != orders[1]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("method", [name for name, kind in registered_methods().items() if kind.private])
 def test_every_private_method_can_be_played(method):
     options = {"subsamples": 3, "sampling_probability": 0.5} if method == "pbs" else {}

@@ -101,6 +101,7 @@ def ran(name, folder, *options):
     return Result.read(folder / f"contextleak-{name}.json")
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "name", ["grid", "utility", *(pytest.param(name, marks=pytest.mark.slow) for name in ("defences", "wordings"))]
 )
@@ -116,6 +117,7 @@ def test_a_small_run_shows_what_it_found(name, small, tmp_path, capsys):
     assert section.tables[0].title in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_what_a_writer_copies_is_counted_with_the_canary_and_without(small, monkeypatch, tmp_path):
     """A writer that quotes all addresses and the shortest example says the canary where it is there, and only then."""
 
@@ -201,6 +203,7 @@ def test_what_lies_above_the_proof_is_named():
 WITH_LAW = {**{name: pair_of for name, (_, pair_of) in pairs.OTHERS.items()}, "prism": token_pairs.token_pairs("prism")}
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", sorted(WITH_LAW))
 def test_releases_of_a_worst_pair_follow_its_laws(name):
     worst = WITH_LAW[name](4.0, Adjacency.REPLACE_ONE, SeededRandomness(5))
@@ -272,6 +275,7 @@ def test_a_price_has_a_delta_where_the_noise_needs_one():
 # The page
 
 
+@pytest.mark.slow
 def test_the_page_is_that_of_the_numbers(tmp_path):
     shown = sections(RESULTS / "contextleak")
     assert [section.experiment for section in shown] == [f"contextleak-{name}" for name in MODULES]

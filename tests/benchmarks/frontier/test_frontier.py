@@ -106,6 +106,7 @@ def test_the_compact_file_holds_every_number(measured):
         assert found.values == tuple(round(value, 1) for value in cell.values)
 
 
+@pytest.mark.slow
 def test_records_of_a_world_are_in_none_of_its_pools(measured, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "open_model", lambda spec, store: FakeScorer())
     bench = runner.open_bench(SETTINGS, runner.ScoreCache(tmp_path / "scores.db"), default_data())

@@ -56,7 +56,7 @@ def drawn(method, output, price, draws, seed):
 # Laws
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(1)
 @BOTH
 @pytest.mark.parametrize("name", sorted(e.SELECTING))
 def test_the_law_of_a_method_is_how_often_it_chooses(name, adjacency):
@@ -106,7 +106,7 @@ def lead(gap, multiplier, prompts):
     return float(norm.cdf(gap / (math.sqrt(2 * prompts) * math.sqrt(2) * multiplier)))
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @BOTH
 @pytest.mark.parametrize("method", [PBS, PbS(0.3, 1)], ids=["4 prompts", "1 prompt"])
 def test_two_labels_follow_the_closed_form(adjacency, method):

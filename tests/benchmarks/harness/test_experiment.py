@@ -218,6 +218,7 @@ def bench(tmp_path):
 PIECE = Piece("agnews", OWN, 1)
 
 
+@pytest.mark.slow
 def test_one_piece_has_every_method_and_reference_once(bench):
     pairs = list(measure_accuracy(bench, PIECE, pbs=PbS(0.1, 2)))
     found = dict(pairs)

@@ -84,6 +84,7 @@ def test_settings_that_no_attack_can_be_fitted_on_are_refused_before_the_model_i
     assert asked == []
 
 
+@pytest.mark.slow
 def test_the_fewest_seeds_that_are_named_suffice_and_one_less_does_not(bench, monkeypatch):
     monkeypatch.setattr(table4, "DEFENCES", (e.POE,))
     assert len(attacked(bench, replace(SETTINGS, seeds=11))) == 4
@@ -134,6 +135,7 @@ def test_each_defence_has_the_cap_of_its_own_curve_and_price():
     assert table4.cap_of({**one, "epsilon": None}, 0.01) is None
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("adjacency", [AR, RO], ids=lambda a: a.value)
 @pytest.mark.parametrize("name", sorted(e.SELECTING))
 def test_the_best_attack_on_a_swapped_record_stays_below_the_cap_and_passes_that_of_a_tenth(name, adjacency):

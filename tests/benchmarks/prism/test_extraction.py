@@ -124,6 +124,7 @@ def test_a_model_that_copies_is_counted_and_the_control_is_not(tmp_path, monkeyp
     assert copies.open == 0
 
 
+@pytest.mark.slow
 def test_a_defence_without_noise_is_found_out(tmp_path, monkeypatch, data, copies):
     class Leaky:
         """The likeliest token of the first expert, at any price."""
@@ -170,6 +171,7 @@ def test_the_control_counts_what_was_in_no_prompt():
         assert list(found.values()) == expected
 
 
+@pytest.mark.slow
 def test_a_batch_holds_as_many_experts_as_it_is_priced_for(tmp_path, monkeypatch, data, copies):
     sizes, real = [], prism_extraction.write
 

@@ -168,6 +168,7 @@ def test_a_scorer_that_reads_no_demonstration_shows_nothing_and_is_said_to(copie
     assert "does not tell members from others, so it shows nothing about any defence here" in reading(found)[0]
 
 
+@pytest.mark.slow
 def test_a_batch_holds_the_candidate_or_its_stand_in_or_neither(copies, tmp_path, monkeypatch):
     asked = []
 

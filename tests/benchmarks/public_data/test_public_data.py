@@ -193,6 +193,7 @@ def test_a_record_of_the_receipts_is_a_receipt_with_one_question(tmp_path):
     assert world.task.render_query(world.query(world.tests[0][0])) == world.tests[0][0]
 
 
+@pytest.mark.slow
 def test_the_published_accounting_is_compared_with_the_right_figure(data):
     # Specification 7: mu = 1 costs 2.150 by a Poisson accountant, 7.226 for a replaced record of a fixed sample.
     assert solved(lambda mu: added([poisson(mu)]), added([poisson(1.0)])) == pytest.approx(1.0, rel=2e-3)
@@ -206,6 +207,7 @@ def test_the_published_accounting_is_compared_with_the_right_figure(data):
     assert len(section.tables) == 2
 
 
+@pytest.mark.slow
 def test_the_attack_finds_full_context_and_not_the_private_methods(data):
     result = run("answers-repeat", data, tasks=("medquad",), queries=12, epsilons=(8.0,), experts=(16,))
     area = {(cell.key.method, cell.key.option): cell.mean for cell in result.cells if cell.key.quantity == repeat.LOW}

@@ -43,7 +43,7 @@ def several(count: int, x: tuple = EPSILONS) -> list[Series]:
     return [Series(f"method number {place}", x, rows[place], low[place], high[place]) for place in range(count)]
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("kind", plots.KINDS)
 def test_both_files_are_written(tmp_path, kind):
     paths = plots.draw(figure(*several(2), kind=kind), tmp_path / "new", "poetry")
@@ -52,6 +52,7 @@ def test_both_files_are_written(tmp_path, kind):
     assert ElementTree.fromstring(paths[1].read_bytes()).tag == "{http://www.w3.org/2000/svg}svg"
 
 
+@pytest.mark.slow
 def test_equal_numbers_give_equal_files_whatever_the_users_settings(tmp_path):
     drawn = figure(*several(3), log_x=True)
     first = plots.render(drawn)
@@ -103,7 +104,7 @@ def test_a_name_that_is_no_file_name_is_refused(tmp_path, prefix):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("kind", plots.KINDS)
 def test_empty_series_and_gaps_are_drawn_as_such(kind):
     nothing = figure(Series("empty", [], []), Series("gap", [1, 2], [math.nan, math.inf]), kind=kind, log_y=True)
@@ -205,6 +206,7 @@ def test_a_reference_of_one_value_is_a_level_across_the_axes():
     assert {"soft sum", "full context"} <= set(texts(svg(drawn)))
 
 
+@pytest.mark.slow
 def test_a_series_looks_alike_in_every_figure(tmp_path):
     both = Figure("both", "t", "x", "y", [Series("other", [1], [2]), Series("mine", [1], [2])])
     alone = Figure("alone", "t", "x", "y", [Series("mine", [1], [2])])

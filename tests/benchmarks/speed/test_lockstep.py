@@ -90,6 +90,7 @@ def test_prompts_have_the_lengths_that_were_asked_for_and_the_beginning_in_commo
     assert len({tuple(each) for each in ids}) == 4
 
 
+@pytest.mark.slow
 def test_the_plain_loop_and_recomputing_give_the_logits_that_ours_gives(stepper, ids, monkeypatch):
     # The same tokens are forced on all three ways; then they must see the same logits.
     seen, forced = {}, [[5, 6], [7, 8], [9, 10], [11, 12]]

@@ -148,6 +148,7 @@ def test_the_second_implementation_chooses_cuts_as_the_mechanism_does():
         assert [float(p) for p in law] == pytest.approx(choice(places, cuts, size), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("adjacency", "depth", "most", "alpha"),
     [(AR, 1, 1, 4.0), (RO, 1, 1, 4.0)]

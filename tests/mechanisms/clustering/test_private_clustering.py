@@ -98,7 +98,7 @@ def test_o21_widths_are_attained_on_two_axes():
     assert range_of_change(moved, joined, 1, 8, 36) == Fraction(86, 5)
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("axes", "most"), [(1, (8.6, 13.6)), (2, (12.2, 17.2)), (3, (12.2, 17.2))])
 @pytest.mark.parametrize("half_window", [1, 3])
 def test_o21_widths_hold_and_are_nearly_attained_in_random_search(axes, most, half_window):
@@ -184,7 +184,7 @@ def worst_choice(dpm: DPM, sizes=(1, 2, 12), public: np.ndarray = EMPTY) -> tupl
     return loss, width
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @BOTH
 def test_no_neighbour_moves_the_choice_of_a_cut_past_its_price(adjacency):
     dpm = small(adjacency)
@@ -203,7 +203,7 @@ def test_a_lopsided_crowd_takes_the_whole_price_of_add_remove():
     assert 0.61 - 1e-9 < width <= 0.61
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @BOTH
 def test_public_points_do_not_widen_the_choice(adjacency):
     public = grid_rows(np.array([[0.2, 0.2], [0.2, -0.7], [-0.7, 0.7], [-0.2, 0.2]]), Fraction(1))
@@ -213,6 +213,7 @@ def test_public_points_do_not_widen_the_choice(adjacency):
     assert width <= epsilon + 1e-12
 
 
+@pytest.mark.slow
 def test_the_width_of_add_remove_is_caught_under_replace_one(monkeypatch):
     honest = SplitScore.width
     monkeypatch.setattr(SplitScore, "width", lambda self, adjacency, **k: honest(self, AR, **k))

@@ -50,6 +50,7 @@ def test_oracle_10_one_list_of_two(adjacency, widths):
     assert ksa.event(at) == BoundedRange(2 * 0.5 * widths)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("adjacency", "widths"), [(AR, 1), (RO, 2)])
 def test_oracle_11_one_after_another(adjacency, widths):
     ksa, at, source, seen = KSA("one-shot", k=2, rate=1.0), setting(adjacency), SeededRandomness(11), Counter()
@@ -169,6 +170,7 @@ def exact_width(adjacency: Adjacency, rate: float) -> float:
     return worst
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("adjacency", "widths"), [(AR, 1), (RO, 2)])
 def test_the_exact_range_of_every_change_is_the_price(adjacency, widths):
     assert exact_width(adjacency, rate=0.5) == pytest.approx(2 * 0.5 * widths, abs=1e-9)

@@ -134,6 +134,7 @@ def test_public_answers_help_but_experts_alone_must_be_more_than_noise():
         SGA().plan(Price(1.0, 1e-6), setting(70, 100))
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("experts", [60, 100, 132])
 def test_where_it_refuses_no_cut_would_be_kept_without_luck(experts):
     # The best of all worlds, two groups of equal size: noise would have to lift the smaller side by what is missing.

@@ -48,7 +48,7 @@ SHARP = [
 ]
 
 
-@pytest.mark.cases(8)
+@pytest.mark.cases(4)
 @every_bounded_decoder
 @every_adjacency
 def test_no_token_loses_more_than_its_bounded_range(decoder, adjacency):
@@ -64,6 +64,7 @@ def test_the_bounded_range_is_nearly_used_so_that_the_bound_is_no_accident(decod
     assert excess(plan, SHARP) > -0.35 * plan.eta
 
 
+@pytest.mark.cases(1)
 @every_adjacency
 def test_permute_and_flip_keeps_its_pure_loss_and_exceeds_a_range_of_the_same_size(adjacency):
     plan = plan_of(Tang(noise="exponential", scale=0.8, top_k=3), adjacency)
@@ -122,6 +123,7 @@ def test_the_realised_number_of_experts_as_divisor_is_found(monkeypatch, decoder
     assert broken(decoder, Adjacency.ADD_REMOVE) > 0.5
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("decoder", [*PLANTED_ON, INK], ids=str)
 @every_adjacency
 def test_half_the_sensitivity_is_found(monkeypatch, decoder, adjacency):
@@ -216,6 +218,7 @@ def test_three_tokens_whose_law_depends_on_the_text_keep_the_plans_total(decoder
             assert np.maximum(one - math.exp(found) * two, 0).sum() <= delta
 
 
+@pytest.mark.slow
 def test_an_excess_is_measured_in_the_law_that_is_drawn_from():
     # ``TokenSampler.law`` is the law of ``next``: a chi-square of 3,000 draws, 3 degrees of freedom. A right sampler
     # is above 24 with probability 2e-5; drawing at half the temperature gives more than 100.

@@ -60,6 +60,7 @@ POOLED = {
 }
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("mode", "said"),
     [
@@ -170,6 +171,7 @@ def test_a_head_is_named_behind_the_encoder(folder, scorer, tmp_path):
         load_scorer(f"encoder:{folder},head={tmp_path / 'strange.safetensors'}", store=False)
 
 
+@pytest.mark.slow
 def test_what_makes_the_vectors_is_in_the_hash(folder, scorer, tmp_path):
     others = [
         tiny.sentence_encoder(tmp_path / "weights", seed=1),

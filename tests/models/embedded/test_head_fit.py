@@ -82,6 +82,7 @@ def test_a_head_is_fitted_and_used_behind_its_encoder(place, capsys):
     assert (place / "again.safetensors").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_fitting_lowers_the_loss_on_rows_that_were_held_out():
     made = fitted_head(Sensible(), {"kinds": rows_of(40)}, steps=40)
     losses = {kind: (before, after) for _, kind, before, after in made.losses}

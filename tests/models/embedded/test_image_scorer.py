@@ -203,6 +203,7 @@ def test_an_empty_picture_and_a_single_pixel_have_finite_embeddings():
     assert np.isfinite(ImageEncoder().encode([base64_of(picture) for picture in pictures])).all()
 
 
+@pytest.mark.slow
 def test_what_is_no_picture_becomes_a_row_of_nan_without_a_word(caplog, recwarn):
     whole = base64.b64decode(QUERIES[0]["image"])
     bad = [BROKEN, "", "####", "é", base64.b64encode(whole[:60]).decode(), base64_of(drawing("cross", 1), "GIF")]
@@ -331,6 +332,7 @@ def contexts_of(scorer, questions, vectors, owners, sizes) -> EmbeddedImageConte
 # It learns
 
 
+@pytest.mark.slow
 def test_it_learns_names_of_shapes_from_examples_whatever_name_means_what(scorer):
     for shift in range(5):
         moved = [Example(example.fields, (example.label + shift) % 5) for example in EXAMPLES]
@@ -372,6 +374,7 @@ def test_the_embedding_of_a_picture_is_the_same_beside_others_and_from_many_thre
     assert np.array_equal(together, alone[::-1])
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_changes_no_bit_of_an_embedding():
     script = (
         "import sys; from sottovoce.models.embedded.image_encoder import ImageEncoder;"
@@ -413,6 +416,7 @@ def test_a_broken_picture_spoils_its_own_row_and_no_other(scorer):
     assert np.array_equal(scores[:, [0, 2]], sound[:, [0, 2]])
 
 
+@pytest.mark.slow
 def test_a_broken_question_spoils_its_own_answer_and_no_other(scorer):
     contexts = [[], EXAMPLES[:1], EXAMPLES]
     scores = scorer.prepare(TASK, contexts).score([QUERIES[0], {"image": BROKEN}, QUERIES[1]])

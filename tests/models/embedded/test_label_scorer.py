@@ -161,6 +161,7 @@ def test_several_text_fields_are_read_together(scorer):
 # It learns
 
 
+@pytest.mark.slow
 def test_it_learns_made_up_labels_from_examples_whatever_word_means_what(scorer):
     # Over all assignments of words to topics, the words alone are right exactly one time in three.
     without, with_examples = [], []

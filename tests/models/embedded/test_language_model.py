@@ -233,6 +233,7 @@ def _sentences(texts: Iterable[str]) -> set[str]:
     return {part for part in parts if len(part.split()) > 4}
 
 
+@pytest.mark.slow
 def test_no_generated_ticket_shares_a_sentence_with_the_bundled_ones():
     made_up, rng = _script("language_model_made_up"), random.Random(0)
     topics = made_up.topics("tickets")
@@ -247,6 +248,7 @@ def test_no_generated_ticket_shares_a_sentence_with_the_bundled_ones():
     assert not _sentences(drawn) & _sentences(bundled)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("kind", "task"), [("news", "agnews"), ("questions", "trec")])
 def test_generated_news_and_questions_fill_every_blank_and_bear_the_names_of_their_task(kind, task):
     press = _script("language_model_press")
@@ -264,6 +266,7 @@ def test_generated_news_and_questions_fill_every_blank_and_bear_the_names_of_the
     assert max(words) < 90
 
 
+@pytest.mark.slow
 def test_news_of_one_world_share_their_people_and_places():
     press, rng = _script("language_model_press"), random.Random(7)
 

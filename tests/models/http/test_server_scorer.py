@@ -242,6 +242,7 @@ def test_scores_are_kept_as_they_came(server):
     assert scorer(server, cache=True).prepare(TASK, CONTEXTS).score(QUERIES).tobytes() == first.tobytes()
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "told",
     [None, {}, {"tokens": ["a"], "token_logprobs": []}, {"tokens": ["a"], "token_logprobs": [None]},

@@ -76,6 +76,7 @@ def test_a_private_number_of_experts_is_not_told(desk):
     assert "10 experts" not in told
 
 
+@pytest.mark.slow
 def test_synthesize_says_what_it_will_take(desk):
     words = (
         "synthesize",

@@ -68,6 +68,7 @@ def vectors(model, texts):
     return model.embed_records(TASK, asked(texts))
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("pooling", "layer"), [("mean", 1), ("last", 1), ("mean", 2)])
 def test_a_vector_is_what_the_layer_gives_off_a_public_mean(folder, pooling, layer):
     model = load_scorer(f"hf:{folder},layer={layer},pooling={pooling}", device="cpu")
@@ -89,7 +90,7 @@ def test_a_vector_is_what_the_layer_gives_off_a_public_mean(folder, pooling, lay
     assert model.dimension == vectors(model, TEXTS).shape[1] == 48
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_no_other_text_changes_a_bit_of_a_vector(kind):
     model = in_memory(kind)

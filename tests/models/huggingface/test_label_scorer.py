@@ -120,7 +120,7 @@ def test_scores_equal_a_plain_forward_pass_over_the_same_tokens(scorer_of, name,
     np.testing.assert_allclose(scores(scorer, task=TANGLED), plain(scorer, task=TANGLED), atol=1e-4)
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("chat", [None, tiny.CHAT, tiny.CHAT_WITHOUT_SYSTEM], ids=["plain", "chat", "no system role"])
 @pytest.mark.parametrize("score", ["labels", "vocabulary"])
 def test_scores_equal_a_plain_pass_with_every_kind_of_prompt(folder, chat, score):
@@ -173,6 +173,7 @@ def test_bfloat16_scores_stay_near_the_plain_pass(folder):
 # Isolation
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("layout", ["queries", "experts"])
 @pytest.mark.parametrize("world", NEIGHBOURS)
 def test_an_experts_scores_are_bit_equal_whatever_the_others_hold(scorer_of, layout, world):
@@ -250,6 +251,7 @@ def test_the_command_says_at_which_shapes_a_model_was_tried(folder, capsys):
     assert all("passes of 64 rows" in shape for shape in told["writing"]["shapes"])
 
 
+@pytest.mark.slow
 def test_the_self_test_passes_and_says_what_it_measured(llama):
     report = llama.self_test()
     assert report.passed
@@ -290,6 +292,7 @@ def test_a_question_alone_costs_one_row_or_what_makes_up_32_tokens(folder):
     assert [(fixed.padded(length), fixed.rows_of(length)) for length in LENGTHS[:3]] == [(8, 3), (8, 3), (16, 3)]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("family", ARCHITECTURES[:2])
 def test_questions_of_every_length_are_scored_alike_alone_and_together(folder, family):
     scorer = TransformersScorer(folder(family), device="cpu")
@@ -301,6 +304,7 @@ def test_questions_of_every_length_are_scored_alike_alone_and_together(folder, f
     assert prepared.score(queries[::-1])[::-1].tobytes() == alone.tobytes()
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("layout", ["queries", "experts"])
 def test_a_cap_on_the_cache_changes_no_bit_and_is_kept(folder, layout):
     free = scores(TransformersScorer(folder("gemma2"), layout=layout))

@@ -63,6 +63,7 @@ def test_a_kept_verdict_takes_the_place_of_the_same_test(folder, tested):
     assert list(after.shapes) == list(before.shapes)
 
 
+@pytest.mark.slow
 def test_another_shape_or_another_prefix_is_tested(folder, tested):
     kept(folder)
     tested.clear()
@@ -83,7 +84,7 @@ def _other_threads(folder, monkeypatch):
     torch.set_num_threads(torch.get_num_threads() + 1)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -116,6 +117,7 @@ def test_other_conditions_are_tested_anew(folder, tested, change, monkeypatch):
     assert tested == ["run_self_test", "rows_keep_apart"]
 
 
+@pytest.mark.slow
 def test_other_arguments_are_tested_anew(folder, tested):
     kept(folder)
     tested.clear()
@@ -123,6 +125,7 @@ def test_other_arguments_are_tested_anew(folder, tested):
     assert tested == ["run_self_test", "rows_keep_apart"]
 
 
+@pytest.mark.slow
 def test_a_verdict_that_rows_do_not_keep_apart_is_kept_as_well(folder, monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr(stepper_module, "rows_keep_apart", lambda *_: False)

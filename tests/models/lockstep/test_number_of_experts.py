@@ -91,7 +91,7 @@ def everybody_but(count, gone=None):
 # One record more: for every place that is gone, in passes that end in 1, 2, 3 and 15 rows
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 15, 16, 17, 18, 31, 33])
 def test_an_expert_more_changes_no_bit_of_the_others_nor_of_a_public_row(stepper, count):
     for gone in {0, count - 1}:
@@ -99,6 +99,7 @@ def test_an_expert_more_changes_no_bit_of_the_others_nor_of_a_public_row(stepper
         assert_same(with_one, without, [everybody_but(count, 1 + gone), everybody_but(2)])
 
 
+@pytest.mark.cases(1)
 def test_an_expert_more_of_one_label_changes_no_bit_of_another_without_experts(stepper):
     for count in (14, 15, 16, 17):
         with_one, without = rows(stepper, groups_of([count, 0, 1])), rows(stepper, groups_of([count - 1, 0, 1]))
@@ -106,6 +107,7 @@ def test_an_expert_more_of_one_label_changes_no_bit_of_another_without_experts(s
         assert_same(with_one, without, kept)
 
 
+@pytest.mark.cases(1)
 def test_an_expert_more_changes_no_bit_where_texts_share_panels(stepper):
     texts = [0, 1, 0, 0, 1]
     with_one, without = rows(stepper, groups_of([6, 5]), texts), rows(stepper, groups_of([6, 5], {(0, 2)}), texts)
@@ -147,6 +149,7 @@ def shapes_of(stepper, groups, monkeypatch):
     return seen, publics
 
 
+@pytest.mark.cases(1)
 def test_no_shape_follows_from_the_number_of_experts(stepper, monkeypatch):
     rows(stepper, groups_of([1, 1]))  # whatever is tried once is tried before
     worlds = [shapes_of(stepper, groups_of(counts), monkeypatch) for counts in ((1, 1), (2, 3), (15, 16), (17, 40))]
@@ -160,6 +163,7 @@ def test_no_shape_follows_from_the_number_of_experts(stepper, monkeypatch):
 # The self-test notices each of these
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "leak",
     [
@@ -192,6 +196,7 @@ def test_the_places_behind_the_last_whole_panel_of_a_pass_are_tried():
     assert stepper.panel_rows == 16
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("layout", "found"), [("rows", Isolation.NOT_VERIFIED), ("auto", Isolation.BY_CONSTRUCTION)])
 def test_what_fails_at_the_shape_of_a_run_alone_is_found_in_its_rehearsal(monkeypatch, layout, found):
     stepper = TransformersStepper("tiny", loaded=(tiny.tokenizer(), tiny.llama()), layout=layout, rows=ROWS)
@@ -242,6 +247,7 @@ def test_an_expert_more_moves_no_law_of_another_label(stepper):
     assert one[::2] != other[::2]
 
 
+@pytest.mark.cases(1)
 def test_a_prompt_on_which_the_model_fails_has_the_law_of_one_that_is_not_there(stepper, monkeypatch):
     honest, groups = stepper.engine.read_behind, groups_of([17, 2])
 

@@ -119,7 +119,7 @@ def assert_plain(stepper, groups, texts, found, **given):
 # What the numbers are
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("layout", ["rows", "single"])
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gpt2", "bert", "gemma2"])
 def test_rows_equal_separate_uncached_forward_passes(stepper_of, name, layout):
@@ -131,6 +131,7 @@ def test_rows_equal_separate_uncached_forward_passes(stepper_of, name, layout):
     assert_plain(stepper, groups, texts, found)
 
 
+@pytest.mark.slow
 def test_texts_of_uneven_lengths_equal_separate_passes(llama):
     groups, texts = [group(TEXTS[:3])], [0, 0, 0]
     moves = [[0], [0, 2], [2], [2, 1, 0], [1], [1]]
@@ -139,6 +140,7 @@ def test_texts_of_uneven_lengths_equal_separate_passes(llama):
     assert_plain(llama, groups, texts, found)
 
 
+@pytest.mark.slow
 def test_a_public_prompt_with_an_opening_of_its_own_equals_a_separate_pass(llama):
     experts = group().experts
     for public in (Prompt("Anything goes. ", "", "\n\nWrite:"), Prompt("", "", "")):
@@ -146,6 +148,7 @@ def test_a_public_prompt_with_an_opening_of_its_own_equals_a_separate_pass(llama
         assert_plain(llama, groups, [0, 0, 1], written(llama, groups, [0, 0, 1]))
 
 
+@pytest.mark.slow
 def test_many_small_passes_and_blocks_equal_separate_passes():
     stepper = fresh("qwen3", rows=3, layout="rows")
     stepper.workspace._head_rows = 4
@@ -153,6 +156,7 @@ def test_many_small_passes_and_blocks_equal_separate_passes():
     assert_plain(stepper, groups, texts, written(stepper, groups, texts))
 
 
+@pytest.mark.slow
 def test_a_chat_template_frames_every_prompt():
     stepper = fresh(template=tiny.CHAT, chat=True)
     read = stepper.parts.tokens(prompt("ok"), 40)
@@ -200,7 +204,7 @@ WORLDS = {
 }
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", ["llama", "bert"])
 def test_a_row_is_equal_in_every_bit_whatever_the_others_hold(stepper_of, name, world):
@@ -281,6 +285,7 @@ def _mask_too_short(self, window):
     return Panel._mask.honest(self, window)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("model", ["llama", "loud"])
 @pytest.mark.parametrize(
     ("name", "mistake"), [("move", _shifted_positions), ("_mask", _mask_too_far), ("_mask", _mask_too_short)]
@@ -303,6 +308,7 @@ def test_a_model_that_mixes_the_rows_of_a_batch_is_labelled_or_run_a_row_at_a_ti
     assert stepper.isolation is found
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("layout", "found"), [("rows", Isolation.NOT_VERIFIED), ("auto", Isolation.BY_CONSTRUCTION)])
 def test_a_mixture_of_experts_is_never_verified_in_rows(stepper_of, layout, found):
     stepper = stepper_of("mixtral", layout=layout)
@@ -424,7 +430,7 @@ def test_a_prompt_on_which_the_model_fails_is_a_null_row_and_others_are_not_touc
         assert torch.equal(rows[[0, 1, 2, 3, 5]], base[at][[0, 1, 2, 3, 5]])
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("error", "for_good"),
     [
@@ -464,6 +470,7 @@ def test_a_model_that_recovers_before_the_last_prompt_fails_everybody_too(monkey
         stepper.read([group()], max_private_tokens=40, tokens=3)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("failing", [True, False])
 def test_a_model_that_never_repeats_itself_is_found_out_whether_or_not_a_prompt_failed(monkeypatch, failing):
     # Else "does any prompt fail?" would be told by whether an answer comes. The rehearsal, which reads too, finds it.
@@ -532,6 +539,7 @@ def test_what_does_not_fit_is_refused_before_it_is_read_in_public_numbers(monkey
     assert stepper.workspace.memory.used == 0
 
 
+@pytest.mark.slow
 def test_texts_that_do_not_fit_beside_the_prompts_are_refused():
     stepper = fresh(cache_bytes=400_000)
     prompts = stepper.read([group()], max_private_tokens=40, tokens=3)
@@ -546,6 +554,7 @@ def test_prompts_longer_than_the_model_can_read_are_refused_whatever_they_hold(l
             llama.read([group(texts)], max_private_tokens=480, tokens=64)
 
 
+@pytest.mark.slow
 def test_closed_prompts_and_texts_give_back_everything_they_kept():
     stepper = fresh()
     prompts = stepper.read([group()], max_private_tokens=40, tokens=3)
@@ -648,6 +657,7 @@ def test_it_loads_a_saved_model_by_its_folder(tmp_path, llama):
     torch.testing.assert_close(written(loaded, [group()])[0, 2], written(llama, [group()])[0, 2])
 
 
+@pytest.mark.slow
 def test_bfloat16_rows_stay_near_the_plain_pass():
     model = tiny.llama().to(torch.bfloat16)
     stepper = TransformersStepper("tiny", loaded=(tiny.tokenizer(), model))

@@ -129,7 +129,7 @@ def alone(scorer):
     return scorer.prepare(TASK, [[NEIGHBOUR]]).score([QUESTION])
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("picture", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_hostile_picture_changes_no_bit_of_another_expert_and_is_told_by_nobody(
     scorer, alone, picture, caplog, recwarn, capfd
@@ -214,6 +214,7 @@ def test_pictures_longer_than_jpeg_can_say_are_not_read(side):
         read_picture(of_sides(side, 1), MOST_PIXELS)
 
 
+@pytest.mark.slow
 def test_the_square_around_a_thin_drawing_stays_small():
     # Of 65,535 by 16 pixels it took 42 GB, and the ModelError of one record was everybody's.
     for size in ((65_535, 16), (16, 65_535), (4 * MOST_SIDE, 2)):

@@ -261,7 +261,7 @@ def _behind_all_tokens(places_of):
     return wrong
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [_flat, _behind_all_tokens])
 def test_wrong_positions_would_be_seen(folder, wrong):
     scorer = VisionScorer(folder("qwen2_5_vl"), device="cpu")
@@ -398,6 +398,7 @@ def test_the_self_test_passes(scorer_of, family):
     assert len(report.checks) == 4
 
 
+@pytest.mark.slow
 def test_the_self_test_passes_in_bfloat16(folder):
     assert VisionScorer(folder("qwen2_5_vl"), device="cpu", dtype="bfloat16").self_test().passed
 
@@ -405,6 +406,7 @@ def test_the_self_test_passes_in_bfloat16(folder):
 # What cannot be read
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("value", UNREADABLE.values(), ids=UNREADABLE.keys())
 def test_an_unreadable_picture_makes_its_own_expert_null_and_its_own_question(scorer_of, value):
     scorer = scorer_of("internvl")

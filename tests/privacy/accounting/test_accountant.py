@@ -85,7 +85,7 @@ def by_buckets(eta, steps, delta, cells=4000):
     return high
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("eta", "steps", "printed", "grid"), TABLE)
 def test_the_specifications_composition_table(eta, steps, printed, grid):
     basic, advanced, short, zcdp, renyi, pair, optimal = printed

@@ -314,6 +314,7 @@ def test_calibration_of_extremes_refuses_or_answers():
         epsilon_delta_of_group(1.0, 1e-6, 1.5)
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("multiplier", [2e14, 1e12, 1e9, 1e7, 5e15])
 @pytest.mark.parametrize("delta", [1e-15, 1e-13, 1e-12, 1e-50])
 def test_a_little_gaussian_noise_less_costs_no_less_than_its_profile_in_many_digits(multiplier, delta):
@@ -331,6 +332,7 @@ def test_a_release_whose_square_is_no_number_is_not_free(event):
     assert min(rho_of_pure(1e-170), rho_of_bounded_range(1e-170)) > rho_of_pure(0.0) == rho_of_bounded_range(0.0) == 0
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-12, 1e-14])
 @pytest.mark.parametrize("rate", [None, 0.1])
 def test_many_releases_that_are_too_flat_for_a_grid_have_the_other_bounds(epsilon, rate):
@@ -342,6 +344,7 @@ def test_many_releases_that_are_too_flat_for_a_grid_have_the_other_bounds(epsilo
     assert epsilon_of_plan([SelfComposedDpEvent(event, count)], 0.0, AR) >= least
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("base", [PureDP, BoundedRange])
 @pytest.mark.parametrize(("epsilon", "count"), [(1e-9, 3000), (1e-10, 3000), (1e-12, 10), (1e-12, 3000)])
 def test_a_sample_of_several_releases_too_small_for_a_grid_is_not_free(base, epsilon, count):
@@ -353,6 +356,7 @@ def test_a_sample_of_several_releases_too_small_for_a_grid_is_not_free(base, eps
     assert report(swapped, delta=1e-13).epsilon > 0
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("fails", [ApproximateDP(0.0, 0.1), WithFailure(BoundedRange(0.0), 0.1)])
 @pytest.mark.parametrize("adjacency", [AR, RO])
 def test_a_sample_of_what_can_only_fail_is_not_free(fails, adjacency):

@@ -55,6 +55,7 @@ def test_gaussians_agree_with_dp_accountings_closed_form(delta):
         )
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("rate", "sigma", "count"), [(0.1, 1.0, 30), (0.02, 0.8, 100)])
 def test_poisson_gaussians_agree_with_dp_accountings_loss_distributions(rate, sigma, count):
     events = [SelfComposedDpEvent(PoissonSampledDpEvent(rate, GaussianDpEvent(sigma)), count)]

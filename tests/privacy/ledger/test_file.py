@@ -235,6 +235,7 @@ sys.exit([run(["ledger", "verify", f"{sys.argv[1]}/{name}"]) for name in ("ticke
 """
 
 
+@pytest.mark.slow
 def test_a_file_that_a_container_was_given_alone_is_refused(account, path, tmp_path):
     (tmp_path / "box.db").touch()
     alone = ["unshare", "-m", "--propagation", "private", "sh"]
@@ -355,6 +356,7 @@ def _move(path: str, gate, done) -> None:
     done.put(answers(path))
 
 
+@pytest.mark.slow
 def test_programs_that_move_one_ledger_at_once_agree(path):
     older_version(path, ["a", "b", "c"], end="by a power cut")
     gate, done = FORK.Barrier(4), FORK.Queue()
@@ -380,6 +382,7 @@ def test_a_ledger_that_an_older_version_has_open_is_waited_for_and_refused(path,
     assert answers(path) == 2
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("end", ["by a power cut", "in good order"])
 def test_a_file_of_an_older_version_without_its_log_is_taken_on_its_owners_word_alone(path, tmp_path, end, capsys):
     older_version(path, ["a"], end="in good order")

@@ -165,6 +165,7 @@ def test_each_family_is_charged_its_own_rho():
     assert amount_of(PureDP(0.1), "epsilon") == SCALE // 10
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(1e-6, 3.0), min_size=1, max_size=25), st.sampled_from([(2.0, 0.0), (3.0, 1e-6)]))
 @settings(max_examples=40, deadline=None)
 def test_against_a_rational_oracle_the_sum_of_true_charges_stays_under_the_cap(epsilons, budget):

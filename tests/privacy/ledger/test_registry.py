@@ -222,6 +222,7 @@ def outcome(child):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("second", [TICKETS, EDITED], ids=["same", "edited"])
 def test_of_two_programs_that_open_the_same_records_at_once_one_gets_a_budget(tmp_path, monkeypatch, second):
     # Both have asked whether the records are known before either writes, or one of them waits for its turn to ask.
@@ -339,7 +340,7 @@ def steps_of_an_opening():
     return [(name, after) for name in ("opening", "marks", "path") for after in (False, True)]
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("file", "after"), steps_of_an_opening())
 @pytest.mark.parametrize("kind", ["open", "continue", "memory"])
 def test_a_kill_at_any_write_of_the_store_leaves_one_budget_and_a_way_on(tmp_path, kind, file, after):

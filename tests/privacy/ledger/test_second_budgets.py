@@ -260,7 +260,7 @@ FURTHER = {
 }
 
 
-@pytest.mark.cases(12)
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("first", ["plain", "longer"])
 @pytest.mark.parametrize(
     ("kind", "more"),
@@ -368,7 +368,7 @@ CLOCKS = {
 }
 
 
-@pytest.mark.cases(8)
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     "shape",
     [
@@ -480,6 +480,7 @@ def test_pieces_of_several_data_sets_are_known_too_and_new_records_are_not(tmp_p
     assert opened(sealed(mixed), None).balance().left == 1  # 15 of 35, 15 of 40
 
 
+@pytest.mark.slow
 def test_records_of_a_large_data_set_are_found_in_a_sample_of_it(tmp_path, monkeypatch):
     monkeypatch.setattr(known_records, "MOST", 500)
     many = [note(i) for i in range(2000)]
