@@ -10,10 +10,12 @@ import pytest
 from sottovoce.errors import ParameterError
 from sottovoce.methods.base import Price
 from sottovoce.methods.tang import Tang
+from sottovoce.models.fake import FakeStepper
+from sottovoce.privacy.accounting import accountant
 from sottovoce.privacy.events import ApproximateDP
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SystemRandomness
-from sottovoce.synthesis.config import SynthesisConfig, plan_of
+from sottovoce.synthesis.config import SynthesisConfig, plan_of, plan_of_charges, restated
 from synthesis.test_command import desk
 from synthesis.worlds_of_texts import rows
 
@@ -34,6 +36,65 @@ def test_a_run_is_one_point_of_the_ledger_and_its_certificate_holds(desk):
     certificate = json.loads((desk.folder / "demos.jsonl.certificate.json").read_text("utf-8"))
     assert 2.99 < certificate["epsilon"] <= 3
     assert len(certificate["ledger"]) == 1
+
+
+@pytest.fixture
+def other_processor(monkeypatch):
+    """Rounds loss distributions in another way, by a factor."""
+    by_losses = accountant._by_losses
+
+    def begin(factor: float) -> None:
+        monkeypatch.setattr(accountant, "_by_losses", lambda *given: by_losses(*given) * factor)
+        accountant._bound.cache_clear()
+
+    yield begin
+    accountant._bound.cache_clear()
+
+
+def test_a_paid_run_goes_on_and_is_known_where_another_processor_rounds_its_price(desk, other_processor, monkeypatch):
+    def interrupted(*given, **more):
+        raise KeyboardInterrupt
+
+    read = FakeStepper.read
+    monkeypatch.setattr(
+        FakeStepper, "read", lambda model, groups, **o: (interrupted if groups[0].experts else read)(model, groups, **o)
+    )
+    assert desk(*COMMAND, *LEDGER)[0] == 130
+    monkeypatch.setattr(FakeStepper, "read", read)
+    other_processor(1 - 1e-9)
+    code, _, err = desk(*COMMAND, *LEDGER, "--resume")
+    assert (code, "Rows: demos.jsonl" in err) == (0, True), err
+    assert desk("verify", "certificate", "demos.jsonl.certificate.json", "--ledger", "notes.db")[0] == 0
+    other_processor(1 + 1e-9)
+    code, _, err = desk(*COMMAND, *LEDGER, "--resume")
+    assert (code, "Nothing to do" in err) == (0, True), err
+    other_processor(1 - 1e-4)  # as far apart as no rounding is at this delta
+    code, _, err = desk(*COMMAND, *LEDGER, "--resume")
+    assert (code, "differs from what this command writes in" in err) == (2, True), err
+
+
+def test_a_price_is_restated_where_it_differs_by_rounding_alone():
+    order = SynthesisConfig(per_label=2, tokens=2, experts=40)
+    method = Tang(noise="em", fresh="token", sampling_rate=0.25)
+    plan = plan_of(method, order, Price(1, 1e-6), Adjacency.ADD_REMOVE, "record", 40)
+    near = plan.report.epsilon * (1 + 1e-9)
+    assert restated(plan, near).report.epsilon == restated(plan, near).event.epsilon == near
+    for other in (plan.report.epsilon * (1 - 1e-6), 0.5, float("nan"), "1", None):
+        assert restated(plan, other) is plan
+
+
+def test_the_price_with_draws_that_were_lost_is_finite_at_every_delta():
+    # 5 * 1e-6 is 4.9999999999999996e-06: less than what five points fail with together.
+    order, method = (
+        SynthesisConfig(per_label=2, tokens=2, experts=40),
+        Tang(noise="em", fresh="token", sampling_rate=0.25),
+    )
+    for delta in (1e-6, 3e-8, 7e-5, 1e-5):
+        plan = plan_of(method, order, Price(1, delta), Adjacency.ADD_REMOVE, "record", 40)
+        for more in range(1, 12):
+            lost = plan_of_charges(plan, more).report
+            assert lost.epsilon == pytest.approx((1 + more) * plan.report.epsilon)
+            assert lost.delta == pytest.approx((1 + more) * delta, rel=1e-15)
 
 
 def test_fresh_samples_buy_more_weight_than_a_fixed_batch():

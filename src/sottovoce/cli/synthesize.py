@@ -292,7 +292,7 @@ def _run(writer: Synthesizer, out: Path, endings: Sequence[str], *, resume: bool
     if not resume:
         writer.affords()
     say_writing(writer)
-    checkpoint = Checkpoint(out, writer.terms, writer.new_run_state(), resume=resume, endings=endings)
+    checkpoint = Checkpoint(out, writer.terms_beside, writer.new_run_state(), resume=resume, endings=endings)
     try:
         made = checkpoint.carry_out(lambda: _drawn(writer, checkpoint, redraw=redraw))
     except LostDrawError:

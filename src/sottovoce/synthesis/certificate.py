@@ -303,7 +303,7 @@ class Certificate:
             delta = self.delta / times
             if point is None or not math.isclose(point.delta, delta, rel_tol=1e-9):
                 raise InputError(ANOTHER_EVENT)
-            report = self._cost([event], delta)
+            report = self._cost([event], point.delta)
             if not math.isclose(point.epsilon, report.epsilon, rel_tol=report.rounding):
                 raise InputError(ANOTHER_EVENT)
             event = point

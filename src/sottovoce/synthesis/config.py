@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
@@ -12,6 +13,7 @@ from sottovoce.methods.decoding.decoder import Decoder, DecodingPlan
 from sottovoce.parameters import Number, read_fields
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.events import SelfComposedDpEvent
+from sottovoce.privacy.numbers import exact, float_above
 from sottovoce.privacy.unit import DROP, Adjacency, Assignment, change_type
 
 MOST_TEXTS: Final = 100_000
@@ -169,7 +171,25 @@ def plan_of_charges(plan: DecodingPlan, more: int) -> DecodingPlan:
         )
     event = SelfComposedDpEvent(plan.event, 1 + more)
     total = RdpAccountant(s.adjacency, s.unit).compose(event)
-    return replace(plan, event=event, report=total.report(plan.report.delta * (1 + more)))
+    delta = float_above(exact(plan.report.delta) * (1 + more))  # not below what the points fail with together
+    return replace(plan, event=event, report=total.report(delta))
+
+
+def restated(plan: DecodingPlan, epsilon: object) -> DecodingPlan:
+    """The plan as a run that goes on stated it, where another processor had rounded its epsilon in another way.
+
+    Args:
+        plan: From ``plan_of``, worked out here.
+        epsilon: What the run noted.
+
+    Returns:
+        The plan with that epsilon, where the two are the same but for rounding; otherwise ``plan``.
+    """
+    report = plan.report
+    if not isinstance(epsilon, float) or not math.isclose(report.epsilon, epsilon, rel_tol=report.rounding):
+        return plan
+    report = replace(report, epsilon=epsilon)
+    return replace(plan, report=report, event=plan.decoder.charge(plan.setting, report))
 
 
 def terms_of(plan: DecodingPlan, order: SynthesisConfig, writing: GenerationTemplate) -> dict[str, Any]:

@@ -52,7 +52,7 @@ from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records.readers import read_written
 from sottovoce.records.sealed import PrivateRecords
 from sottovoce.synthesis.certificate import MIXED, Certificate, LedgerNote, rows_hash, was_mixed
-from sottovoce.synthesis.config import SynthesisConfig, plan_of, plan_of_charges, room_of, terms_of
+from sottovoce.synthesis.config import SynthesisConfig, plan_of, plan_of_charges, restated, room_of, terms_of
 from sottovoce.synthesis.text import Text
 from sottovoce.tasks import Task
 
@@ -203,6 +203,11 @@ class Synthesizer:
             "records and ledger": self._account.keyed("staging", self._records.fingerprint),
         }
 
+    def terms_beside(self, begun: Mapping[str, Any]) -> dict[str, Any]:
+        """The terms of a run that goes on, whose price is stated as it was where it began."""
+        self.plan = restated(self.plan, begun.get("epsilon"))
+        return self.terms
+
     def new_run_state(self) -> dict[str, str]:
         """What a new run remembers: its id, and the version of sottovoce that is charged for it."""
         return {"run": secrets.token_hex(8), "version": version("sottovoce")}
@@ -344,6 +349,7 @@ class Synthesizer:
         """The words of a request that are others than here."""
         if not certificate.asked:
             return ["the request, which its certificate does not say"]
+        self.plan = restated(self.plan, certificate.asked.get("epsilon"))
         own = self._words
         names = [*own, *(name for name in certificate.asked if name not in {*own, *_OF_ONE_RUN})]
         return [

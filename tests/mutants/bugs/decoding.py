@@ -271,6 +271,14 @@ MUTANTS = [
         ("tests/synthesis/test_fresh_samples.py::test_where_amplification_does_not_hold_nothing_is_charged",),
     ),
     Mutant(
+        "any-noted-price-is-restated",
+        "a run that goes on states whatever price its folder notes",
+        "synthesis/config.py",
+        " or not math.isclose(report.epsilon, epsilon, rel_tol=report.rounding)",
+        "",
+        ("tests/synthesis/test_fresh_samples.py::test_a_price_is_restated_where_it_differs_by_rounding_alone",),
+    ),
+    Mutant(
         "grammar-not-in-the-terms",
         "a run under a grammar may be resumed without it",
         "synthesis/config.py",

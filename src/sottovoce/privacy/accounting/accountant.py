@@ -95,8 +95,10 @@ _PLD_KINDS, _PLD_STEPS = 8, 20_000
 
 
 _ROUNDING_OF_DELTA: Final = 3e-14
-"""Prices of 36 sampled plans at deltas of 1e-6 to 1e-10, with AVX-512 and without it, were apart by up to 8e-15 over
-delta, as a share of epsilon; another 36 by 4e-15 (``docs/log.md``)."""
+_ROUNDING_OF_STEP: Final = 5e-16
+"""Prices of 72 sampled plans of up to 1,024 releases at deltas of 1e-6 to 1e-10, with AVX-512 and without it, were
+apart by up to 8e-15 over delta, as a share of epsilon; those of 507 others, of up to 38,400 releases, by up to 1.2e-16
+a release over delta (``docs/log.md``)."""
 _MOST_ROUNDING: Final = 1e-3
 
 
@@ -112,6 +114,7 @@ class Report:
         unit: Who is protected.
         bound: Which bound was the least.
         bounds: Every valid bound by name; those that are infinite are left out.
+        releases: How many releases it is for.
     """
 
     epsilon: float
@@ -120,17 +123,19 @@ class Report:
     unit: str
     bound: str
     bounds: dict[str, float]
+    releases: int = 1
 
     @property
     def rounding(self) -> float:
         """How far apart two processors may be, as a share of epsilon.
 
         Loss distributions are sums of differences of numbers near 1. What rounding makes of them is a part of delta,
-        so the more of epsilon the smaller delta is.
+        so the more of epsilon the smaller delta is; and it grows with how many are composed.
         """
         if self.bound not in ("PLD", "amplified") or self.delta <= 0:
             return FLOAT_MARGIN
-        return min(_MOST_ROUNDING, max(FLOAT_MARGIN, _ROUNDING_OF_DELTA / self.delta))
+        of_delta = max(_ROUNDING_OF_DELTA, _ROUNDING_OF_STEP * self.releases)
+        return min(_MOST_ROUNDING, max(FLOAT_MARGIN, of_delta / self.delta))
 
     def __str__(self) -> str:
         return (
@@ -204,7 +209,7 @@ class RdpAccountant:
             limit = f"at most {MOST_STEPS:,} of at most {MOST_KINDS} kinds, where some are sampled and not pure"
             raise ParameterError("number of releases", f"{plan.steps:,} of {len(plan.releases):,} kinds", limit)
         best = min(valid, key=lambda name: valid[name])
-        return Report(valid[best], delta, self.adjacency, self.unit, best, valid)
+        return Report(valid[best], delta, self.adjacency, self.unit, best, valid, plan.steps)
 
     def _add(self, part: Any, count: int) -> None:
         for release in plan_of(Counter([part])).releases:
