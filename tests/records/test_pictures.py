@@ -8,15 +8,18 @@ import json
 import os
 import re
 
+import numpy as np
 import pytest
 
 from sottovoce.errors import RecordError
+from sottovoce.records.fingerprints import marks_of, same_text
 from sottovoce.records.readers import read_private, read_public
 from sottovoce.records.sealed import Row, unseal
 from sottovoce.tasks import load_task
 
 Image = pytest.importorskip("PIL.Image")
 ImageDraw = pytest.importorskip("PIL.ImageDraw")
+PngImagePlugin = pytest.importorskip("PIL.PngImagePlugin")
 
 
 def drawing(kind: str, shift: int = 0) -> bytes:
@@ -103,6 +106,48 @@ def test_the_command_line_learns_names_from_a_folder(folder, tmp_path, monkeypat
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     # Six easy drawings, each close to an example: epsilon 30 leaves hardly any noise.
     assert sum(row["value"] == row["id"].split("/")[0] for row in rows) >= 5
+
+
+# A picture that is saved again
+
+
+def saved(pixels, kind: str = "PNG", **options) -> str:
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, kind, **options)
+    return base64.b64encode(out.getvalue()).decode("ascii")
+
+
+def known(rows, others) -> list[bool]:
+    """Which rows share a text with the others."""
+    mine, theirs = (same_text(marks_of(table, b"a key for pictures")[:, 1:]) for table in (rows, others))
+    return ((mine != 0) & np.isin(mine, theirs[theirs != 0])).any(axis=1).tolist()
+
+
+def test_a_picture_that_is_saved_again_without_loss_is_the_same_record_and_another_one_of_its_name_is_not(caplog):
+    caplog.set_level("DEBUG")
+    note = PngImagePlugin.PngInfo()
+    note.add_text("Camera", "secret place")
+    drawn = [np.random.default_rng(seed).integers(0, 255, (9, 7, 3), np.uint8) for seed in range(6)]
+    rows = [{"id": f"dax/holiday of anna {n}.png", "image": saved(drawn[n], pnginfo=note)} for n in range(3)]
+    for options in ({"compress_level": 1}, {"compress_level": 9, "optimize": True}, {}):
+        again = [{"id": f"{n}.png", "image": saved(drawn[n], **options)} for n in range(3)]
+        assert all(row["image"] != other["image"] for row, other in zip(rows, again, strict=True))
+        assert known(again, rows) == [True] * 3
+    others = [{"id": row["id"], "image": saved(drawn[3 + n])} for n, row in enumerate(rows)]
+    assert known(others, rows) == [False] * 3
+    assert not [record for record in caplog.records if record.name.startswith("PIL")]
+
+
+def test_a_jpeg_without_its_notes_is_the_same_record_and_what_nothing_decodes_is_known_by_its_file():
+    drawn = np.random.default_rng(7).integers(0, 255, (16, 16, 3), np.uint8)
+    exif = Image.Exif()
+    exif[0x010F] = "secret camera"
+    whole, bare = saved(drawn, "JPEG", exif=exif), saved(drawn, "JPEG")
+    assert (whole != bare, known([{"image": bare}], [{"image": whole}])) == (True, [True])
+    assert known([{"image": saved(255 - drawn, "JPEG")}], [{"image": whole}]) == [False]
+    torn = whole[: len(whole) // 8 * 4]
+    assert known([{"image": torn}], [{"image": torn}]) == [True]
+    assert known([{"image": torn}], [{"image": whole}]) == [False]
 
 
 # Folders as they are found

@@ -222,6 +222,11 @@ def test_a_pictures_file_name_tells_nothing_beside_the_picture_and_what_it_does_
     assert (same_text(moved[:, 1]) == same_text(here[:, 1])).all()
     named = [{"file": f"scans/patient {number}.png", "label": "dax"} for number in range(3)]
     assert marks_of(named, KEY).shape[1] == 2
+    noted = [
+        {**row, "note": f"Admitted with a fever on ward {n}, for all else see scan.png"} for n, row in enumerate(rows)
+    ]
+    alone = [{"note": row["note"]} for row in noted]
+    assert np.isin(same_text(marks_of(alone, KEY)[:, 1]), same_text(marks_of(noted, KEY)[:, 1:])).all()
 
 
 def test_texts_that_many_rows_share_have_no_mark_and_rows_that_are_there_thrice_have_theirs():

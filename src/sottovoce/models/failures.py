@@ -246,7 +246,7 @@ def _says_shared(error: BaseException) -> bool:
     if not _pictures_of(error).issubset(_OWN_PICTURES) or _is_of_colours(error):
         return True
     if _is_decoders(error):
-        from sottovoce.models.decoder_memory import has_room_to_decode
+        from sottovoce.records.decoder_memory import has_room_to_decode
 
         if has_room_to_decode():
             return False

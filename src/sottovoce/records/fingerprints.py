@@ -132,8 +132,9 @@ def marks_of(rows: Iterable[Values], key: bytes) -> MarkArray:
 
     Those of texts find a record again whose other columns were added, dropped, renamed or filled in otherwise. Which
     texts are a record's own is decided column by column, so that no other column has a part in it, and over different
-    rows, so that equal ones count once. The name of a picture's file is none beside the picture: folders of other
-    pictures have the same names.
+    rows, so that equal ones count once. What a picture shows is a text of its own beside its file, which is another one
+    when it is saved again. The path that a folder of pictures gives as ``id`` is none: folders of other pictures have
+    the same names.
     """
     whole_marks, places, columns, text_marks, forms = array("Q"), array("q"), array("Q"), array("Q"), array("Q")
     kinds = array("B")
@@ -141,9 +142,9 @@ def marks_of(rows: Iterable[Values], key: bytes) -> MarkArray:
     for place, row in enumerate(rows):
         cells = _cells(row)
         whole_marks.append(_mark(key, b"record\0" + _joined(cells)))
-        pictured = any(text.startswith(ENCODED_PICTURES) and len(text) >= CODE_LENGTH for _, text in cells)
+        pictures = [(name, text) for name, text in cells if _is_picture(text)]
         for name, text in cells:
-            if not _is_distinctive(text) or (pictured and text.lower().endswith(PICTURES)):
+            if not _is_distinctive(text) or (pictures and name == "id" and text.lower().endswith(PICTURES)):
                 continue
             if name not in names:
                 names[name] = _mark(key, b"column\0" + _encoded(name))
@@ -153,6 +154,14 @@ def marks_of(rows: Iterable[Values], key: bytes) -> MarkArray:
             kinds.append(_kind(text))
             form = _form(text, kinds[-1])
             forms.append(text_marks[-1] if form == text else _mark(key, b"form\0" + _encoded(form)))
+        for name, text in pictures:
+            if (digest := _shown(text)) is None:
+                continue
+            places.append(place)
+            columns.append(_mark(key, b"shown in\0" + _encoded(name)))
+            text_marks.append(_mark(key, b"shown\0" + digest) & ~3)
+            kinds.append(_ADDRESS)
+            forms.append(text_marks[-1])
     whole = np.frombuffer(whole_marks, np.uint64)
     where, marks = np.frombuffer(places, np.int64), np.frombuffer(text_marks, np.uint64)
     alike = np.frombuffer(kinds, np.uint8)
@@ -166,6 +175,19 @@ def marks_of(rows: Iterable[Values], key: bytes) -> MarkArray:
 def same_text(marks: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Marks without their kinds, shape as given: equal where the texts are."""
     return np.asarray(marks >> KIND_BITS)
+
+
+def _is_picture(text: str) -> bool:
+    return text.startswith(ENCODED_PICTURES) and len(text) >= CODE_LENGTH
+
+
+def _shown(picture: str) -> bytes | None:
+    """What a picture shows, as a digest; ``None`` where nothing here decodes it."""
+    try:
+        from sottovoce.records.pictures import digest_of_shown
+    except ImportError:  # without the extra "images" no model reads pictures either
+        return None
+    return digest_of_shown(picture)
 
 
 def _is_distinctive(text: str) -> bool:

@@ -24,15 +24,15 @@ from PIL.JpegImagePlugin import JpegImageFile  # noqa: E402
 
 from sottovoce.errors import ModelError  # noqa: E402
 from sottovoce.experts.reading import Reading  # noqa: E402
-from sottovoce.models import decoder_memory as _decoder_memory  # noqa: E402
-from sottovoce.models import images  # noqa: E402
-from sottovoce.models.decoder_memory import MADE_UP_SIDE, has_room_to_decode  # noqa: E402
 from sottovoce.models.embedded.image_encoder import MOST_PIXELS, MOST_SIDE, ink_of  # noqa: E402
 from sottovoce.models.embedded.image_scorer import EmbeddedImageScorer  # noqa: E402
 from sottovoce.models.failures import is_own, is_shared  # noqa: E402
 from sottovoce.models.fake import FakeScorer, one_shot  # noqa: E402
 from sottovoce.models.images import UnreadableError, read_picture  # noqa: E402
 from sottovoce.privacy.ledger.budget import Budget  # noqa: E402
+from sottovoce.records import decoder_memory as _decoder_memory  # noqa: E402
+from sottovoce.records import pictures  # noqa: E402
+from sottovoce.records.decoder_memory import MADE_UP_SIDE, has_room_to_decode  # noqa: E402
 from sottovoce.records.sealed import PrivateRecords, Row  # noqa: E402
 from sottovoce.session import PrivateICL  # noqa: E402
 from sottovoce.tasks import Example, load_task  # noqa: E402
@@ -302,10 +302,10 @@ def test_a_decoder_that_lacks_memory_makes_no_expert_null_and_damage_does():
 def test_the_made_up_picture_needs_more_than_any_that_is_decoded():
     # Decoders fill each side up to whole blocks, of 32 pixels at most. Four colours are the most that Pillow reads.
     block = 32
-    sides = [*range(1, images.MAX_FILE_SIDE + 1, 7), images.MAX_FILE_SIDE]
-    others = [min(images.MAX_FILE_PIXELS // side, images.MAX_FILE_SIDE) for side in sides]
+    sides = [*range(1, pictures.MAX_FILE_SIDE + 1, 7), pictures.MAX_FILE_SIDE]
+    others = [min(pictures.MAX_FILE_PIXELS // side, pictures.MAX_FILE_SIDE) for side in sides]
     filled = [(-(-a // block) * block) * (-(-b // block) * block) for a, b in zip(sides, others, strict=True)]
-    assert images.MAX_FILE_PIXELS < max(filled) <= MADE_UP_SIDE**2
+    assert pictures.MAX_FILE_PIXELS < max(filled) <= MADE_UP_SIDE**2
     assert MADE_UP_SIDE % block == 0
 
 
@@ -480,7 +480,7 @@ def test_strips_are_seamless(monkeypatch):
     for picture in (layers, layers.convert("P"), layers.convert("CMYK"), layers.convert("LA")):
         kind = "JPEG" if picture.mode == "CMYK" else "PNG"
         whole = np.asarray(read_picture(encoded(picture, kind), 10**6))
-        monkeypatch.setattr(images, "_STRIP", 100)  # four rows at a time
+        monkeypatch.setattr(pictures, "_STRIP", 100)  # four rows at a time
         assert np.array_equal(np.asarray(read_picture(encoded(picture, kind), 10**6)), whole)
         monkeypatch.undo()
 

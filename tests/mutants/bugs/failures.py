@@ -21,7 +21,7 @@ MUTANTS = [
     Mutant(
         "a-small-picture-shows-the-memory",
         "behind a decoder's failure a picture is decoded that needs less memory than the largest",
-        "models/decoder_memory.py",
+        "records/decoder_memory.py",
         "MADE_UP_SIDE = 8_192\n",
         "MADE_UP_SIDE = 1_024\n",
         (_PICTURES + "test_the_made_up_picture_needs_more_than_any_that_is_decoded",),
@@ -194,7 +194,7 @@ MUTANTS = [
     Mutant(
         "truncated-files-are-allowed",
         "where a program lets Pillow read truncated files, a decoder that lacks memory hands over a black picture",
-        "models/decoder_memory.py",
+        "records/decoder_memory.py",
         "allowed, ImageFile.LOAD_TRUNCATED_IMAGES = ImageFile.LOAD_TRUNCATED_IMAGES, False\n",
         "allowed = ImageFile.LOAD_TRUNCATED_IMAGES\n",
         (_PICTURES + "test_a_program_that_allows_truncated_files_gets_no_black_picture_where_memory_is_short",),

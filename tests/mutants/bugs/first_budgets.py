@@ -48,6 +48,22 @@ MUTANTS = [
         ANNOTATED,
     ),
     Mutant(
+        "a-picture-is-its-file",
+        "private pictures that were saved again have a new budget and may be asked in clear",
+        "records/fingerprints.py",
+        "if (digest := _shown(text)) is None:",
+        "if (digest := _shown(text)) is not None or True:",
+        ("tests/records/test_pictures.py",),
+    ),
+    Mutant(
+        "texts-that-end-as-pictures-are-names",
+        "beside a picture a sentence that ends in .png makes no record known",
+        "records/fingerprints.py",
+        'pictures and name == "id" and text.lower()',
+        "pictures and text.lower()",
+        ("tests/records/test_same_records.py",),
+    ),
+    Mutant(
         "texts-counted-over-all-columns",
         "a new column of unique texts changes what the other columns' texts are",
         "records/fingerprints.py",
