@@ -44,7 +44,7 @@ def methods_page() -> str:
         "fitters": "Paid once: `sotto fit`",
         "methods": "Paid for each answer: `sotto classify`, `sotto ask`",
         "decoders": "Text: `sotto synthesize`",
-        "cost_models": "Priced by `sotto account` alone",
+        "cost_models": "Published releases that `sotto account` prices, drawn here or not",
     }
     told = _methods()
     lines = ["# Methods", "", "Written from the registry when this site is built; `sotto methods` prints the same.", ""]

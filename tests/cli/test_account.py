@@ -196,7 +196,7 @@ def test_a_file_of_something_else_is_refused(capsys, plan, text, told):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("nope",), "METHOD is 'nope'; it must be one of amin, augment, demonstrations, dpm"),
+        (("nope",), "METHOD is 'nope'; it must be one of amin, augment, choice, class-means, coreset"),
         (("prism", "--batch", 0, "--temperature", 1), "--batch is '0'; it must be a whole number from 1"),
         (("prism", "--temperature", 1), "--experts is missing; it must be given"),
         (("prism", "--batch", 5, "--temperature", "inf"), "--temperature is 'inf'"),

@@ -267,8 +267,8 @@ EXAMPLES = {
     "prior-poe": {"rate": 0.1, "tokens": 5},
     "poe-decoding": {"rate": 0.1, "tokens": 5},
     "rnm": {"rate": 0.2},
-    "esa": {"experts": 50, "sigma": 0.05},
-    "ksa": {"rate": 0.1},
+    "esa": {"experts": 50, "sigma": 0.05, "sampler": "continuous"},
+    "ksa": {"release": "histogram", "words": 3, "sigma": 20},
     "dpm": {"kappa": 0.02, "count_sigma": 8, "sigma": 6, "levels": 2},
     "tang": {"experts": 10, "sigma": 0.3, "tokens": 5},
     "amin": {"batch": 100, "threshold_scale": 0.3, "temperature": 1.5, "tokens": 5},
@@ -386,7 +386,19 @@ def test_assignments_without_a_guarantee_are_said_and_refused():
         ("ksa", {"release": "top-k", "rate": 1}, {}, "keywords"),
         ("ksa", {"release": "joint", "rate": 1, "words": 3}, {}, "words"),
         ("ksa", {"release": "ptr", "failure_delta": 1e-5}, {"epsilon": 1, "delta": 1e-6}, "epsilon"),
-        ("esa", {"experts": 10}, {"epsilon": 1, "delta": 0}, "epsilon"),
+        ("esa", {"experts": 10}, {"epsilon": 1, "delta": 0}, "delta"),
+        ("esa", {"experts": 10, "sampler": "continuous"}, {"epsilon": 1, "delta": 0}, "epsilon"),
+        ("ksa", {"release": "top-k", "keywords": 65}, {"epsilon": 1}, "keywords"),
+        ("ksa", {"universe": "private"}, {"epsilon": 1}, "universe"),
+        ("esa", {"experts": 9, "sampling": "without-replacement"}, {"epsilon": 1}, "units"),
+        ("class-means", {"units": 9}, {"epsilon": 1}, "labels"),
+        ("class-means", {"labels": 2}, {"epsilon": 1}, "units"),
+        ("class-means", {"labels": 2, "units": 9}, {}, "epsilon"),
+        ("class-means", {"labels": 2, "units": 9, "clip": 3}, {"epsilon": 1}, "clip"),
+        ("class-means", {"labels": 2, "units": 9, "currency": "gold"}, {"epsilon": 1}, "currency"),
+        ("class-means", {"labels": 2, "units": 9}, {"epsilon": 1, "units_per_expert": 2}, "units_per_expert"),
+        ("choice", {"labels": 2, "units": 9}, {"epsilon": 1}, "candidates"),
+        ("choice", {"labels": 2, "units": 9, "candidates": 1}, {"epsilon": 1}, "k"),
         ("dpm", EXAMPLES["dpm"], {"epsilon": 1}, "epsilon"),
         ("pbs", {"sampling_probability": 1, "sigma": 1}, {}, "sampling_probability"),
         ("pbs", EXAMPLES["pbs"], {"units_per_expert": 2}, "units_per_expert"),
@@ -403,7 +415,9 @@ def test_extreme_parameters_are_priced_and_never_too_low():
     # Above 700 nats exp(eta) overflows; the pure total must stand, not less.
     steps = explain("poe", {"clip": 1000, "rate": 1, "tokens": 2}, Setting(delta=1e-6)).side(AR).report
     assert steps.epsilon >= 2000 - 2 * -math.log(1e-6)
-    assert explain("esa", {"experts": 1, "sigma": 1e-6}, Setting()).side(AR).report.epsilon > 1e9
+    assert (
+        explain("esa", {"experts": 1, "sigma": 1e-6, "sampler": "continuous"}, Setting()).side(AR).report.epsilon > 1e9
+    )
     # The smallest clip is the method's own: what it does not take has no price.
     assert explain("poe", {"clip": 1e-3, "rate": 1e-9}, Setting()).side(RO).report.epsilon <= 1e-11
     none = explain("esa", {"experts": 10, "sigma": 1}, Setting(delta=0))

@@ -14,6 +14,7 @@ from sottovoce.errors import AssignmentError, NonPrivateError, ParameterError
 from sottovoce.experts.label_scores import GRID_BITS, ExpertOutputs
 from sottovoce.explain import Setting, explain, options_of_kind, registered_cost_models, registered_subjects
 from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.methods.answering.answerer import registered_answerers
 from sottovoce.methods.base import (
     _METHODS,
     Price,
@@ -24,6 +25,7 @@ from sottovoce.methods.base import (
     registered_methods,
 )
 from sottovoce.methods.decoding.decoder import registered_decoders
+from sottovoce.methods.fitting.fitter import registered_fitters
 from sottovoce.methods.poe import PoE, ProductOfExperts
 from sottovoce.parameters import options_of
 from sottovoce.privacy.accounting.accountant import RdpAccountant
@@ -164,7 +166,14 @@ def test_a_method_without_a_guarantee_is_refused_in_words(name):
 
 
 def test_every_registered_name_is_known_to_account():
-    assert set(registered_subjects()) == {*registered_methods(), *registered_decoders(), *registered_cost_models()}
+    registries = (
+        registered_methods,
+        registered_answerers,
+        registered_fitters,
+        registered_decoders,
+        registered_cost_models,
+    )
+    assert set(registered_subjects()) == {name for registry in registries for name in registry()}
     assert {"esa", "ksa", "dpm", "exponential"} <= set(registered_cost_models())
     assert {"prior-poe", "poe-decoding", "zero-shot", "demonstrations"} <= set(registered_subjects())
 

@@ -1,7 +1,7 @@
 """``sotto account``: what a method or a list of events costs, and what its paper would have claimed.
 
-Every option of a method, of a decoding method and of a cost model is an option here, by its own name: the flags are
-made from the registries when the command runs, and no list is kept.
+Every option of a method, a decoding method, a fitter, an answerer and a cost model is an option here, by its own name:
+the flags are made from the registries when the command runs, and no list is kept.
 """
 
 from __future__ import annotations
@@ -98,11 +98,11 @@ def account(
     context: typer.Context,
     method: Annotated[
         str,
-        typer.Argument(metavar="METHOD", help="A name that 'sotto methods' lists, or events (with --file)."),
+        typer.Argument(metavar="METHOD", help="A method with a guarantee, see 'sotto methods', or events."),
     ],
     delta: Annotated[Text, _option("--delta", help="Delta of the whole plan. Default: 1e-6.")] = None,
-    queries: Annotated[Text, _option("--queries", help="Answers. Default: 1.")] = None,
-    epsilon: Annotated[Text, _option("--epsilon", help="Price of one answer: sets the method's noise.")] = None,
+    queries: Annotated[Text, _option("--queries", help="Answers; those from a fit are free. Default: 1.")] = None,
+    epsilon: Annotated[Text, _option("--epsilon", help="Price of one answer, or of one fit: sets the noise.")] = None,
     adjacency: Annotated[
         Text, _option("--adjacency", help="The adjacency that --epsilon, or the list of events, is meant for.")
     ] = None,

@@ -81,7 +81,7 @@ def methods(as_json: o.AsJson = False) -> None:
     put_text("For sotto synthesize:")
     for row in writing:
         _show(row)
-    put_text("Priced by sotto account alone:")
+    put_text("Published releases that sotto account prices, drawn here or not:")
     for row in priced:
         _show(row)
     put_text(f"Mechanisms: {', '.join(registered())}")

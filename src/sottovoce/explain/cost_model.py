@@ -1,13 +1,13 @@
 """A price on its own: public parameters, parts, and a paper's claim.
 
-A cost model is one file of ``explain.cost_models``. It prices steps in general, or what one private long answer
-releases: then steps, claim and calibration are the answerer's, and ``charge`` is what a ledger is charged.
+A cost model is one file of ``explain.cost_models``. It prices steps in general, or variants of a private long answer
+that nothing here draws; what an answerer of its name draws is explained by that answerer's plan (``drawn``).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -27,6 +27,13 @@ class CostModel(Checked, Subject):
     summary: ClassVar[str]
     source: ClassVar[str]
     calibrated_parameter: ClassVar[str | None] = None
+    names: ClassVar[Mapping[str, str]] = {}
+    """What the answerer of this name calls options that have another name here."""
+
+    @classmethod
+    def drawn(cls, values: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The options as the answerer of this name has them; ``None`` for a variant that nothing here draws."""
+        return dict(values)
 
     @abstractmethod
     def released(self, adjacency: Adjacency) -> Sequence[Part]:

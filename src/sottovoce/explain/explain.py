@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sottovoce.errors import AssignmentError, ParameterError
-from sottovoce.explain.price import change_of, least, with_noise
+from sottovoce.explain.price import least, with_noise
 from sottovoce.explain.report import Explanation, Side
-from sottovoce.explain.subject import SIDES, Change, Setting, Subject, finite
-from sottovoce.explain.subjects import make_subject
+from sottovoce.explain.subject import SIDES, Change, Counted, Setting, Subject, finite
+from sottovoce.explain.subjects import subject_of
 from sottovoce.methods.decoding.plan import Part
 from sottovoce.privacy import claims
 from sottovoce.privacy.accounting.accountant import Report
@@ -49,22 +49,24 @@ def explain(method: str, options: Mapping[str, Any], setting: Setting | None = N
         (1.8449, 1.6107)
     """
     setting = setting or Setting()
-    subject = make_subject(method, **options)
+    subject = subject_of(method, options, setting)
     _require_place(subject, setting)
     subject = with_noise(subject, setting)
     sides = tuple(dict.fromkeys((*SIDES, Adjacency.parse(setting.adjacency))))
     claim = subject.claim()
     stated = finite(claim.epsilon(setting.delta, setting.queries)) if claim else None
     priced = tuple(_side(subject, setting, adjacency, stated) for adjacency in sides)
-    if all(side.refused for side in priced):
-        raise AssignmentError(priced[0].refused)
+    own = next(side for side in priced if side.adjacency is Adjacency.parse(setting.adjacency))
+    known = next((side for side in (own, *reversed(priced)) if not side.refused), None)
+    if known is None:
+        raise AssignmentError(own.refused)
     return Explanation(
         method,
         subject.title,
         setting,
         subject.used,
-        next(side.mechanisms for side in priced if not side.refused),
-        next(side.total for side in reversed(priced) if not side.refused),
+        known.mechanisms,
+        known.total,
         stated,
         claim.words if claim else "",
         priced,
@@ -107,40 +109,41 @@ def _require_place(subject: Subject, setting: Setting) -> None:
 
 def _side(subject: Subject, setting: Setting, adjacency: Adjacency, stated: float | None) -> Side:
     try:
-        change = change_of(subject, setting, adjacency)
-        parts, charge = subject.parts(change), subject.charge(setting, change)
+        change = subject.change_at(setting, adjacency)
+        counted, charge = subject.counted(change), subject.charge(setting, change)
     except AssignmentError as error:
         return Side(adjacency, refused=str(error))
-    total = subject.adaptive_steps(change) * setting.queries
+    queries = 1 if subject.once else setting.queries
+    events = [(event, count * queries) for event, count in counted]
+    total = subject.adaptive_steps(change) * queries
     if total > subject.most_steps:
         raise ParameterError("steps", total, f"at most {subject.most_steps:,} in all")
-    report = least(subject.plans(change), setting.delta, adjacency, setting.unit, setting.queries)
+    report = least(subject.plans(change), setting.delta, adjacency, setting.unit, queries)
     return Side(
         adjacency,
         change=_why(subject, setting, change),
-        figures=_figures(parts, change, setting.queries),
-        sensitivities=tuple(str(part.row.sensitivity(change.kind)) for part in parts),
-        events=tuple(
-            f"{part.steps * part.row.steps * setting.queries} x {describe(part.row.event(change.kind))}"
-            for part in parts
-        ),
+        figures=_figures(subject.parts(change), change, events),
+        sensitivities=tuple(subject.sensitivities(change)),
+        events=tuple(f"{count} x {describe(event)}" for event, count in events),
         report=report,
-        textbook=_textbook(parts, change, setting),
-        verdict=_verdict(stated, report, parts, change, setting),
+        textbook=_textbook(events, setting),
+        verdict=_verdict(stated, report, events, setting),
         charge=charge,
+        once=subject.once,
         total=total,
-        mechanisms=tuple(f"{part.row.law}; {part.row.family} ({part.row.source})" for part in parts),
+        mechanisms=tuple(subject.mechanisms(change)),
     )
 
 
-def _figures(parts: Sequence[Part], change: Change, queries: int) -> dict[str, float]:
+def _figures(parts: Sequence[Part], change: Change, events: Counted) -> dict[str, float]:
     """A single part's own parameter; of several parts those that only one family has; and the plan's totals."""
+    own = [part.row.figures(change.kind) for part in parts] or [figures_of(event) for event, _ in events]
     figures: dict[str, float] = {}
-    for part in parts:
-        for name, value in part.row.figures(change.kind).items():
-            if len(parts) == 1 or name != "rho":
+    for one in own:
+        for name, value in one.items():
+            if len(own) == 1 or name != "rho":
                 figures.setdefault(name, value)
-    rho, failure = _totals(parts, change, queries)
+    rho, failure = _totals(events)
     if math.isfinite(rho):
         figures["rho_total"] = rho
     if failure:
@@ -148,19 +151,18 @@ def _figures(parts: Sequence[Part], change: Change, queries: int) -> dict[str, f
     return figures
 
 
-def _totals(parts: Sequence[Part], change: Change, queries: int) -> tuple[float, float]:
+def _totals(events: Counted) -> tuple[float, float]:
     try:
-        charges = [(cost_of(part.row.event(change.kind)), part.steps * part.row.steps * queries) for part in parts]
+        charges = [(cost_of(event), count) for event, count in events]
     except ParameterError:  # amplified: no useful zCDP form (specification 6.5)
         return math.inf, 0.0
     return sum(cost.rho * count for cost, count in charges), sum(cost.delta * count for cost, count in charges)
 
 
-def _textbook(parts: Sequence[Part], change: Change, setting: Setting) -> dict[str, float]:
-    if len(parts) != 1 or not setting.delta:
+def _textbook(events: Counted, setting: Setting) -> dict[str, float]:
+    if len(events) != 1 or not setting.delta:
         return {}
-    event = parts[0].row.event(change.kind)
-    steps = parts[0].steps * parts[0].row.steps * setting.queries
+    event, steps = events[0]
     if not isinstance(event, BoundedRange | PureDP):
         return {}
     loss = event.eta if isinstance(event, BoundedRange) else event.epsilon
@@ -176,13 +178,13 @@ def _textbook(parts: Sequence[Part], change: Change, setting: Setting) -> dict[s
 def _why(subject: Subject, setting: Setting, change: Change) -> str:
     if not subject.placed:
         return subject.why if subject.calibrated == "eta" else f"{change.kind.name}: {subject.why}"
-    reason = f"{change.kind.name}: {setting.placement.value}"
+    reason = f"{change.kind.name}: {subject.placement(setting)}"
     if setting.slots_per_unit > 1:
         reason += f"; a unit may occupy {setting.slots_per_unit} of them"
     return reason
 
 
-def _verdict(stated: float | None, report: Report, parts: Sequence[Part], change: Change, setting: Setting) -> str:
+def _verdict(stated: float | None, report: Report, events: Counted, setting: Setting) -> str:
     if stated is None or not 0 < report.epsilon < math.inf:
         return ""
     where, least = f"under {report.adjacency.value}", rounded_up(report.epsilon)
@@ -193,8 +195,8 @@ def _verdict(stated: float | None, report: Report, parts: Sequence[Part], change
     verdict = (
         f"The paper's figure {rounded_up(stated)} is NOT a valid bound {where}: the least that is proven is {least}"
     )
-    if len(parts) == 1 and isinstance(event := parts[0].row.event(change.kind), BoundedRange):
-        steps = parts[0].steps * parts[0].row.steps * setting.queries
+    if len(events) == 1 and isinstance(event := events[0][0], BoundedRange):
+        steps = events[0][1]
         reached = claims.reached_delta(stated, event.eta, steps)
         if reached > setting.delta:
             return f"{verdict}, and a run over two candidates has delta {rounded_down(reached, 3)} there."

@@ -18,23 +18,12 @@ from sottovoce.privacy import claims
 from sottovoce.privacy.accounting.accountant import Report
 from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP
 from sottovoce.privacy.numbers import rounded_up
-from sottovoce.privacy.unit import SWAP, Adjacency
+from sottovoce.privacy.unit import Adjacency
 
 COST_MORE: Final = ("rate", "eta", "clip")
 """Parameters of which more costs more; of the others, which are noise, less does."""
 
 S = TypeVar("S", bound=Subject)
-
-
-def change_of(subject: Subject, setting: Setting, adjacency: Adjacency) -> Change:
-    """How one unit can change what the method sums.
-
-    Raises:
-        AssignmentError: Table 2.2 has no entry.
-    """
-    if not subject.placed:  # a present record re-evaluates the one prompt, or the step is priced as it stands
-        return Change(adjacency, SWAP, SWAP)
-    return Change(adjacency, setting.change(adjacency), setting.change(Adjacency.ADD_REMOVE, adjacency))
 
 
 def least(
@@ -78,6 +67,8 @@ def with_noise(subject: S, setting: Setting) -> S:
     Raises:
         ParameterError: Neither is given, or both, or no noise reaches the price.
     """
+    if (settled := subject.settled(setting)) is not None:
+        return settled
     name = subject.open_parameter
     if setting.epsilon is None:
         if name is not None:
@@ -89,7 +80,7 @@ def with_noise(subject: S, setting: Setting) -> S:
         limit = f"absent beside {subject.calibrated}, which it would set"
         raise ParameterError("epsilon", setting.epsilon, limit)
     adjacency = Adjacency.parse(setting.adjacency)
-    change = change_of(subject, setting, adjacency)
+    change = subject.change_at(setting, adjacency)
     return subject.priced(setting, change) or subject.with_noise(_calibrated(subject, name, setting, change))
 
 

@@ -40,7 +40,8 @@ class Side:
         report: Epsilon and every bound.
         textbook: Larger formulas, for comparison only.
         verdict: What to think of the paper's figure here.
-        charge: What a ledger is charged for one answer; ``None`` where nothing here charges it.
+        charge: What a ledger is charged for one answer, or for one fit; ``None`` where nothing here charges it.
+        once: Whether that is paid once, and all answers from it are free.
         total: Adaptive steps in all.
         mechanisms: One line a part: law, family and source.
     """
@@ -55,6 +56,7 @@ class Side:
     textbook: dict[str, float] = field(default_factory=dict)
     verdict: str = ""
     charge: DpEvent | None = None
+    once: bool = False
     total: int = 0
     mechanisms: tuple[str, ...] = ()
 
@@ -150,7 +152,8 @@ def _side_lines(side: Side) -> list[str]:
     lines += [f"  sensitivity: {text}" for text in side.sensitivities]
     lines += [f"  steps: {text}" for text in side.events]
     if side.charge is not None:
-        lines.append(f"  a ledger is charged, for each answer: {describe(side.charge)}")
+        what = "once, and all answers from the fit are free" if side.once else "for each answer"
+        lines.append(f"  a ledger is charged, {what}: {describe(side.charge)}")
     if not math.isfinite(side.report.epsilon):
         return [*lines, "  no finite epsilon at this delta; Gaussian noise and failures need a delta above theirs"]
     bounds = ", ".join(

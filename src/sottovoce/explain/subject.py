@@ -18,7 +18,8 @@ from sottovoce.parameters import Checked, Number, OneOf, Option, nearest
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import DpEvent, NoOpDpEvent
 from sottovoce.privacy.parameters import Delta, Epsilon
-from sottovoce.privacy.unit import CHANGE_TYPES, Adjacency, Assignment, ChangeType, change_type, several
+from sottovoce.privacy.step_costs import StepCost
+from sottovoce.privacy.unit import CHANGE_TYPES, SWAP, Adjacency, Assignment, ChangeType, change_type, several
 
 Counted = list[tuple[DpEvent, int]]
 """Events with how often each happens."""
@@ -43,12 +44,12 @@ class Setting(Checked):
 
     Attributes:
         delta: Failure probability of the whole plan.
-        queries: Q, answers; with T tokens an answer there are TQ steps.
+        queries: Q, answers; with T tokens an answer there are TQ steps. Answers from a fit are free.
         units_per_expert: Above 1 an expert is re-evaluated when a unit goes, so that add-remove is a swap.
         slots_per_unit: Experts that one unit may occupy.
         assignment: How units come into slots, by its written name; by default the first row of table 2.2 that fits.
         adjacency: The relation for which ``epsilon`` is calibrated, and for which events are priced.
-        epsilon: Price of one answer: sets the method's noise.
+        epsilon: Price of one answer, or of one fit: sets the method's noise.
         unit: Who is protected.
     """
 
@@ -112,6 +113,16 @@ class Subject(ABC):
     def title(self) -> str:
         """Its name in words, with the source."""
 
+    def change_at(self, setting: Setting, adjacency: Adjacency) -> Change:
+        """How one unit can change what the method sums.
+
+        Raises:
+            AssignmentError: Table 2.2 has no entry.
+        """
+        if not self.placed:  # a present record re-evaluates the one prompt, or the step is priced as it stands
+            return Change(adjacency, SWAP, SWAP)
+        return Change(adjacency, setting.change(adjacency), setting.change(Adjacency.ADD_REMOVE, adjacency))
+
     @property
     def placed(self) -> bool:
         """Whether its records sit in expert slots, so that table 2.2 says what one unit changes."""
@@ -119,8 +130,14 @@ class Subject(ABC):
 
     name: str
     """As registered."""
+    once: ClassVar[bool] = False
+    """Whether it is paid once, however many answers follow from it."""
     why: ClassVar[str] = "a present record re-evaluates the prompt that holds the sample"
     """What one change does, where there are no slots."""
+
+    def placement(self, setting: Setting) -> str:
+        """How units come into expert slots, in words."""
+        return setting.placement.value
 
     @property
     def most_steps(self) -> int:
@@ -154,25 +171,49 @@ class Subject(ABC):
         """What the paper states."""
         return None
 
+    def settled(self, setting: Setting) -> Self | None:
+        """The subject as the library plans it, for one whose plan reads the price itself; ``None`` for the others.
+
+        Raises:
+            ParameterError: There is no plan for these settings.
+        """
+        return None
+
     def priced(self, setting: Setting, change: Change) -> Self | None:
         """The subject as the library itself sets its noise for this price; ``None`` where nothing here does so."""
         return None
 
+    def counted(self, change: Change) -> Counted:
+        """Every event of one answer with how often it happens."""
+        return [(part.row.event(change.kind), part.steps * part.row.steps) for part in self.parts(change)]
+
+    def sensitivities(self, change: Change) -> Sequence[str]:
+        """What the events rest on, one line a part."""
+        return [str(part.row.sensitivity(change.kind)) for part in self.parts(change)]
+
+    def mechanisms(self, change: Change) -> Sequence[str]:
+        """Law, family and source, one line a part."""
+        return [mechanism_of(part.row) for part in self.parts(change)]
+
     def adaptive_steps(self, change: Change) -> int:
         """Adaptive steps of one answer."""
-        return sum(part.steps * part.row.steps for part in self.parts(change))
+        return sum(count for _, count in self.counted(change))
 
     def plans(self, change: Change) -> Sequence[Sequence[Counted]]:
         """What one answer costs: of several things that one change can be, each in the ways it can be priced."""
+        first = self.counted(change)
         parts = self.parts(change)
-        counts = [part.steps * part.row.steps for part in parts]
-        first = list(zip((part.row.event(change.kind) for part in parts), counts, strict=True))
-        other = list(zip((part.row.other_event(change.kind) for part in parts), counts, strict=True))
+        other = [(part.row.other_event(change.kind), part.steps * part.row.steps) for part in parts] or first
         return [[first] if first == other else [first, other]]
 
     def charge(self, setting: Setting, change: Change) -> DpEvent | None:
         """What a ledger is charged for one answer; ``None`` where nothing here charges it."""
         return None
+
+
+def mechanism_of(step: StepCost | type[StepCost]) -> str:
+    """A kind of step in one line."""
+    return f"{step.law}; {step.family} ({step.source})"
 
 
 def composed(parts: Sequence[Part], change: ChangeType) -> DpEvent:
@@ -207,6 +248,11 @@ def sorted_out(
         except ParameterError as error:
             raise ParameterError(key, error.value, error.limit) from None
     return result
+
+
+def title_of(entry: Any) -> str:
+    """What a registry says of an entry, as a title."""
+    return f"{entry.summary[:1].upper()}{entry.summary[1:]} ({entry.source})"
 
 
 def plain(value: Any) -> Any:

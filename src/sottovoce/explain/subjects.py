@@ -1,4 +1,4 @@
-"""Every name that ``sotto account`` knows: the methods, the decoding methods, and the cost models.
+"""Every name that ``sotto account`` knows: methods, decoding methods, fitters, answerers, and cost models.
 
 Nothing is priced here. Parts, noise, charges and claims are the registered classes' own, so that an explanation and the
 ledger's charge cannot be two things.
@@ -10,22 +10,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Final, Self, final
 
-from sottovoce.errors import NonPrivateError, ParameterError
+from sottovoce.errors import AssignmentError, NonPrivateError, ParameterError
 from sottovoce.explain.cost_model import CostModel, registered_cost_models
+from sottovoce.explain.planned import Answers, Fit, OfAnswers, OfFit
 from sottovoce.explain.price import least
-from sottovoce.explain.subject import ALIASES, Change, Counted, Setting, Subject, composed, plain, sorted_out
-from sottovoce.methods.base import Method, Price, Subsampling, registered_methods
+from sottovoce.explain.subject import ALIASES, Change, Counted, Setting, Subject, composed, plain, sorted_out, title_of
+from sottovoce.methods.answering.answerer import Answerer, registered_answerers
+from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling, registered_methods
 from sottovoce.methods.decoding.decoder import Decoder, registered_decoders
 from sottovoce.methods.decoding.decoder import Setting as Batch
 from sottovoce.methods.decoding.plan import Part
+from sottovoce.methods.fitting.fitter import Fitter, registered_fitters
 from sottovoce.parameters import Checked, Option, Switch, Whole, limits_of, nearest, options_of
 from sottovoce.privacy.accounting.composition import merge
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import ApproximateDP, DpEvent, NoOpDpEvent
 from sottovoce.privacy.step_costs import StepCost
-from sottovoce.privacy.unit import Adjacency
+from sottovoce.privacy.unit import Adjacency, Assignment, change_type
 
-Kind = type[Method] | type[Decoder] | type[CostModel]
+Kind = type[Method] | type[Decoder] | type[CostModel] | type[Fitter] | type[Answerer]
 MOST_SUBSAMPLED: Final = 10**6
 """Releases of fresh samples that can be priced in all."""
 SOME: Final = Adjacency.REPLACE_ONE
@@ -67,6 +70,11 @@ def options_of_kind(kind: Kind) -> dict[str, Option]:
     own = options_of(kind)
     if issubclass(kind, CostModel):
         return own
+    if issubclass(kind, Fitter):
+        return {**options_of(OfFit), **own}
+    if issubclass(kind, Answerer):
+        published = registered_cost_models().get(kind.name)
+        return {**options_of(published or object), **options_of(OfAnswers), **own}
     general = options_of(Texts if issubclass(kind, Decoder) else Answer)
     steps = kind.further if issubclass(kind, Decoder) else kind.kinds_of_step()
     further = {name: option for step in steps for name, option in options_of(step).items()}
@@ -76,8 +84,14 @@ def options_of_kind(kind: Kind) -> dict[str, Option]:
 
 
 def registered_subjects() -> dict[str, Kind]:
-    """Every entry of the three registries by name."""
-    subjects: dict[str, Kind] = {**registered_methods(), **registered_decoders(), **registered_cost_models()}
+    """Every entry of the five registries by name; of an answerer and a cost model of one name, the answerer."""
+    subjects: dict[str, Kind] = {
+        **registered_cost_models(),
+        **registered_answerers(),
+        **registered_fitters(),
+        **registered_decoders(),
+        **registered_methods(),
+    }
     return dict(sorted(subjects.items()))
 
 
@@ -92,23 +106,42 @@ def make_subject(name: str, /, **values: object) -> Subject:
         >>> make_subject("prism", experts="255", temperature="1.02", tokens=100).used["tokens"]
         100
     """
+    return subject_of(name, values, Setting())
+
+
+def subject_of(name: str, values: Mapping[str, Any], setting: Setting) -> Subject:
+    """As ``make_subject``, for what is asked beside the options: where experts are placed as no answerer places them,
+    a published release of its name is priced alone.
+    """
     kinds = registered_subjects()
     if name not in kinds:
         names = [*kinds, "events"]
         raise ParameterError("method", name, f"one of {', '.join(names)}{nearest(name, names)}")
-    kind = kinds[name]
+    kind, own = kinds[name], dict(values)
     if issubclass(kind, CostModel):
-        return kind.make(values)
+        return kind.make(own)
+    if issubclass(kind, Fitter):
+        return Fit.make(kind, own)
     if not kind.private:
         raise NonPrivateError(
             f"The method {name!r} has no privacy guarantee, so that it has no price: {kind.summary}. A ledger refuses "
             "it, unless the owner allows it by name, and then notes every answer."
         )
-    return Decoding.make(kind, values) if issubclass(kind, Decoder) else Answering.make(kind, values)
+    if issubclass(kind, Answerer):
+        published = registered_cost_models().get(name)
+        words = published.drawn(own) if published else own
+        if published and (words is None or not Answers.places(setting)):
+            return published.make(own)
+        called = published.names if published else {}
+        return Answers.make(kind, words or {}, {mine: typed for typed, mine in called.items() if typed in own})
+    if issubclass(kind, Decoder):
+        return Decoding.make(kind, own)
+    answering = Answering.make(kind, own)
+    return answering if answering.is_charged else Charged(answering)
 
 
-def _title(registered: Method | Decoder) -> str:
-    return f"{registered.summary[:1].upper()}{registered.summary[1:]} ({registered.source})"
+PROBE: Final = Price(1.0, 1e-6)
+"""A price at which a step is compared with what a ledger is charged."""
 
 
 @final
@@ -134,15 +167,17 @@ class Answering(Subject):
                 raise ParameterError(name, value, f"absent: this variant of {kind.name} has no such option")
         subject = cls(method, step, rest, answer)
         subject._own = {**method.options, **own}
-        if step and subject.open_parameter is None:
+        if step and subject.open_parameter is None and subject.is_charged:
             subject._single_step  # noqa: B018  # its parameters are in range
         return subject
 
     _own: Mapping[str, Any] = {}
+    _as_drawn = False
+    """Whether the method itself set the noise, for a price."""
 
     @property
     def title(self) -> str:
-        return _title(self._method)
+        return title_of(self._method)
 
     @property
     def placed(self) -> bool:
@@ -184,7 +219,9 @@ class Answering(Subject):
         if self._kind is not self._method.step or self._noise or self._answer.tokens > 1 or setting.epsilon is None:
             return None
         step = self._method.step_at(Price(setting.epsilon, setting.delta), change.kind, change.adjacency)
-        return self._with({str(self.calibrated): getattr(step, str(self.calibrated))})
+        subject = self._with({str(self.calibrated): getattr(step, str(self.calibrated))})
+        subject._as_drawn = True
+        return subject
 
     def claim(self) -> Claim | None:
         if self._kind is None or self._kind is not self._method.step:
@@ -198,17 +235,133 @@ class Answering(Subject):
             parameters |= {**self._single_step.parameters, **vars(self._answer)}
         return {name: plain(value) for name, value in parameters.items() if value is not None}
 
+    @property
+    def reads(self) -> str:
+        """Which private records its contexts hold, in words."""
+        return self._method.reads.value
+
+    @property
+    def used_plain(self) -> dict[str, Any]:
+        """Its own parameters."""
+        return {name: plain(value) for name, value in self._own.items() if value is not None}
+
+    def require_plain(self) -> None:
+        """Refuses noise and several releases an answer, for a method that is priced by its own event.
+
+        Raises:
+            ParameterError: One was given.
+        """
+        tokens = {"tokens": self._answer.tokens} if self._answer.tokens > 1 else {}
+        for name, value in {**self._noise, **tokens}.items():
+            raise ParameterError(name, value, f"absent: {self.name} is charged by its own event, at a price (epsilon)")
+
+    def charged_at(self, price: Price, adjacency: Adjacency) -> DpEvent:
+        """What a ledger is charged for an answer."""
+        return self._method.event(price, adjacency)
+
+    @property
+    def is_charged(self) -> bool:
+        """Whether the step is what a ledger is charged: nothing is read, or the method's own event says so.
+
+        A ``Selecting`` method compares the two by itself, whenever it is charged.
+        """
+        if self._kind is None:
+            return self._method.reads is Reads.NOTHING
+        if isinstance(self._method, Selecting | Subsampling) or self._kind is not self._method.step:
+            return True
+        change = change_type(Assignment.OWN_SLOT, SOME)
+        try:
+            return self._agree(PROBE, self._method.step_at(PROBE, change, SOME).event(change), SOME) is not None
+        except (ParameterError, AssignmentError):
+            return False
+
+    def _agree(self, price: Price, event: DpEvent, adjacency: Adjacency) -> DpEvent | None:
+        """What a ledger is charged for an answer, if that is the event of the step, or a bare pair for its noise."""
+        charged = self._method.event(price, adjacency)
+        priced = self._method.noise_event(price, adjacency) if isinstance(charged, ApproximateDP) else charged
+        return charged if merge([event]) == merge([priced]) else None
+
     def charge(self, setting: Setting, change: Change) -> DpEvent | None:
         if self._kind is None:
             return NoOpDpEvent()
         if self._kind is not self._method.step or self._answer.tokens > 1:
             return None
         event = composed(self.parts(change), change.kind)
+        if setting.epsilon is not None and change.adjacency is Adjacency.parse(setting.adjacency):
+            charged = self._agree(Price(setting.epsilon, setting.delta), event, change.adjacency)
+            if charged is None and self._as_drawn:
+                limit = "one whose step is what a ledger is charged: this one's step and event differ at the price"
+                raise ParameterError("method", self.name, limit)
+            return charged
         if not self._method.can_fail:
             return event
-        if setting.epsilon is not None and change.adjacency.value == setting.adjacency:
-            return ApproximateDP(setting.epsilon, setting.delta)
         return ApproximateDP(least([[[(event, 1)]]], setting.delta, change.adjacency).epsilon, setting.delta)
+
+
+@final
+class Charged(Subject):
+    """A method that names no step, or another one than it is charged: its own event is all that is known of its price.
+
+    Its noise is set for one adjacency, so that the others have no price.
+    """
+
+    def __init__(self, answering: Answering, price: Price | None = None, adjacency: Adjacency = SOME) -> None:
+        self.name = answering.name
+        self._answering, self._price, self._adjacency = answering, price, adjacency
+
+    @property
+    def title(self) -> str:
+        return self._answering.title
+
+    @property
+    def calibrated(self) -> None:
+        return None
+
+    @property
+    def open_parameter(self) -> None:
+        return None
+
+    def with_noise(self, value: float) -> Self:
+        raise ParameterError("epsilon", value, f"absent: {self.name} has no single noise to set by it")
+
+    def settled(self, setting: Setting) -> Self:
+        self._answering.require_plain()
+        if setting.epsilon is None:
+            limit = f"given, as the price of one answer: {self.name} names no noise that has a price by itself"
+            raise ParameterError("epsilon", None, limit)
+        price = Price(setting.epsilon, setting.delta)
+        return type(self)(self._answering, price, Adjacency.parse(setting.adjacency))
+
+    def parts(self, change: Change) -> Sequence[Part]:
+        return ()
+
+    def counted(self, change: Change) -> Counted:
+        event = self._answering.charged_at(self._charged_price, self._stated(change))
+        counted = [*merge([event]).items()]
+        if not counted:
+            limit = f"one whose answers have a price: {self.name} reads {self._answering.reads}, and charges nothing"
+            raise ParameterError("method", self.name, limit)
+        return counted
+
+    @property
+    def used(self) -> dict[str, Any]:
+        return self._answering.used_plain
+
+    def charge(self, setting: Setting, change: Change) -> DpEvent:
+        return self._answering.charged_at(self._charged_price, self._stated(change))
+
+    @property
+    def _charged_price(self) -> Price:
+        assert self._price is not None, "a price settles it first"
+        return self._price
+
+    def _stated(self, change: Change) -> Adjacency:
+        if change.adjacency is not self._adjacency:
+            raise AssignmentError(
+                f"{self.name} says what an answer costs where its noise is set for {self._adjacency.value} adjacency, "
+                f"and not what that noise costs here; ask with --adjacency {change.adjacency.value}."
+            )
+        return change.adjacency
 
 
 @final
@@ -249,7 +402,7 @@ class Decoding(Subject):
 
     @property
     def title(self) -> str:
-        return _title(self._decoder)
+        return title_of(self._decoder)
 
     @property
     def _kinds(self) -> Sequence[type[StepCost]]:
@@ -302,7 +455,11 @@ class Decoding(Subject):
     def plans(self, change: Change) -> Sequence[Sequence[Counted]]:
         if self._further:
             return super().plans(change)
-        return [[[*merge([event]).items()]] for event in self._decoder.alternatives(self._batch(change))]
+        batch = self._batch(change)
+        events = [*self._decoder.alternatives(batch)]
+        if (charged := self._decoder.event(batch)) not in events:
+            events.append(charged)  # a decoder with an event of its own
+        return [[[*merge([event]).items()]] for event in events]
 
     def adaptive_steps(self, change: Change) -> int:
         return self._decoder.adaptive_steps(self._batch(change))
@@ -318,8 +475,8 @@ class Decoding(Subject):
         return {n: plain(value) for n, value in {**texts, **own, **self._further}.items() if value is not None}
 
     def charge(self, setting: Setting, change: Change) -> DpEvent | None:
-        if self._further:
-            return None
+        if self._further or setting.epsilon is not None:
+            return None  # a price takes the least of all bounds here, and in a run the sum that its ledger keeps
         batch = self._batch(change)
         if self._decoder.refundable:
             return self._decoder.event(batch)

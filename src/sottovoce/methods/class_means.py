@@ -140,6 +140,9 @@ class ClassMeans(Fitter):
             return sums
         return ComposedDpEvent([count_noise(self.count_sigma, setting.change).event, sums])
 
+    def released(self, setting: FitSetting) -> ClassMeansStep:
+        return ClassMeansStep(sigma=self.sigma, divisor=_divisor(setting))  # type: ignore[arg-type]
+
     def rules(self, plan: FitPlan, public: PublicInputs) -> list[SumRule] | None:
         if plan.setting.units is not None:
             return [self._rule(plan.setting, public, _least(plan.setting.units))[0]]
@@ -169,8 +172,7 @@ class ClassMeans(Fitter):
         return ClassSums(setting.labels, setting.dimension, _divisor(setting), mapped), variances
 
     def _noise(self, setting: FitSetting) -> RoundedGaussian:
-        step = ClassMeansStep(sigma=self.sigma, divisor=_divisor(setting))  # type: ignore[arg-type]
-        return RoundedGaussian(float(step.event(setting.change).noise_multiplier))
+        return RoundedGaussian(float(self.released(setting).event(setting.change).noise_multiplier))
 
 
 @lru_cache(maxsize=1)

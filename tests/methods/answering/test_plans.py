@@ -277,7 +277,7 @@ def test_a_writer_that_answers_half_is_no_public_side():
 @pytest.mark.parametrize(
     ("name", "options", "asked"),
     [
-        ("esa", {}, {"experts": 100}),
+        ("esa", {}, {}),
         ("ksa", {"selection": "joint"}, {"release": "joint"}),
         ("ksa", {"selection": "one-shot", "k": 5}, {"release": "top-k", "keywords": 5}),
         ("ksa", {"selection": "ptr", "failure_delta": 1e-7}, {"release": "ptr", "failure_delta": 1e-7}),
@@ -286,18 +286,32 @@ def test_a_writer_that_answers_half_is_no_public_side():
 )
 def test_an_answer_is_explained_as_it_is_charged(name, options, asked, adjacency, shots):
     placed = {"units_per_expert": shots, "assignment": "stable-id"} if shots > 1 else {}
-    explained = explain(name, asked, Setting(epsilon=2.0, delta=1e-6, adjacency=adjacency.value, **placed))
+    setting = Setting(epsilon=2.0, delta=1e-6, adjacency=adjacency.value, **placed)
     units = 100 * shots if adjacency.size_is_public else None
-    at = AnswerSetting(adjacency, ExpertSampling(shots, 100), units=units, dimension=3, candidates=4, keywords=20)
-    plan = make_answerer(name, **options).plan(Price(2.0, 1e-6), at)
-    assert explained.side(adjacency).charge == plan.base
+    for currency in ("epsilon", "rho"):
+        at = AnswerSetting(
+            adjacency,
+            ExpertSampling(shots, 100),
+            units=units,
+            dimension=3,
+            candidates=4,
+            keywords=20,
+            adds_epsilons=currency == "epsilon",
+        )
+        plan = make_answerer(name, **options).plan(Price(2.0, 1e-6), at)
+        for words in (asked, options):
+            side = explain(name, {**words, "experts": 100, "currency": currency}, setting).side(adjacency)
+            assert side.charge == plan.charge
 
 
 @pytest.mark.parametrize("adjacency", [RO, AR], ids=lambda adjacency: adjacency.value)
 def test_a_clustering_is_explained_at_what_it_costs(adjacency):
-    explained = explain("sga", {"depth": 2}, Setting(epsilon=8.0, delta=1e-6, adjacency=adjacency.value))
+    explained = explain(
+        "sga", {"depth": 2, "experts": 100}, Setting(epsilon=8.0, delta=1e-6, adjacency=adjacency.value)
+    )
     units = 100 if adjacency.size_is_public else None
     at = AnswerSetting(adjacency, ExpertSampling(1, 100), units=units, dimension=3, candidates=40)
-    plan = make_answerer("sga").plan(Price(8.0, 1e-6), at)
-    assert explained.side(adjacency).report.epsilon == pytest.approx(plan.report.epsilon, rel=1e-6)
+    plan = make_answerer("sga").plan(Price(8.0, 1e-6), replace(at, adds_epsilons=False))
+    assert explained.side(adjacency).charge == plan.charge
+    assert explained.side(adjacency).report.bounds["zCDP"] == pytest.approx(plan.report.epsilon, rel=1e-6)
     assert explained.parameters["rho"] == plan.answerer.rho

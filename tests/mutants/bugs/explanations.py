@@ -17,10 +17,85 @@ SUBSAMPLED = (_FILE + "test_o15_prediction_by_subsampling",)
 PRICE = (_FILE + "test_a_price_sets_the_noise_to_the_safe_side",)
 DPM = (_FILE + "test_o21_dpm_splits_by_kappa_and_5_6_5_the_total",)
 
+_CHARGES = "tests/explain/test_every_charge.py::"
+OWN = (
+    _CHARGES + "test_a_method_without_a_step_is_explained_by_its_own_event",
+    _CHARGES + "test_a_step_that_is_not_what_is_charged_explains_nothing",
+    _CHARGES + "test_a_step_that_parts_from_the_charge_at_a_price_is_refused",
+    _CHARGES + "test_what_cannot_be_priced_is_refused_and_is_never_0",
+)
+FITS = (_CHARGES + "test_a_fit_is_explained_as_it_is_charged",)
+LONG = (_CHARGES + "test_a_long_answer_is_explained_as_it_is_charged",)
+DECODERS = (_CHARGES + "test_a_decoder_with_an_event_of_its_own_is_priced_by_it",)
+
 PAGES = ("tests/explain/test_facts.py::test_a_budget_does_not_bound_what_promises_nothing_on_any_page_of_its_ledger",)
 FACTS = ("tests/explain/test_facts.py::test_a_file_that_names_a_charge_that_was_not_its_own_is_refused",)
 
 MUTANTS = [
+    Mutant(
+        "no-step-no-price",
+        "a method that names no step is explained as free, whatever it is charged",
+        "explain/subjects.py",
+        "            return self._method.reads is Reads.NOTHING\n",
+        "            return True\n",
+        OWN,
+    ),
+    Mutant(
+        "any-step-explains",
+        "a step is believed without a look at what a ledger is charged",
+        "explain/subjects.py",
+        "return charged if merge([event]) == merge([priced]) else None",
+        "return charged",
+        OWN,
+    ),
+    Mutant(
+        "explained-by-what-is-audited",
+        "a method is explained by the noise that an audit tests, where a ledger is charged an event that costs more",
+        "explain/subjects.py",
+        " if isinstance(charged, ApproximateDP) else charged\n",
+        "\n",
+        OWN,
+    ),
+    Mutant(
+        "free-though-it-reads",
+        "a method that reads records and charges nothing is priced at 0",
+        "explain/subjects.py",
+        '        if not counted:\n            limit = f"one whose answers',
+        '        if False:\n            limit = f"one whose answers',
+        OWN,
+    ),
+    Mutant(
+        "priced-by-the-steps-alone",
+        "a decoder with an event of its own is priced by its steps",
+        "explain/subjects.py",
+        "            events.append(charged)  # a decoder with an event of its own\n",
+        "            pass\n",
+        DECODERS,
+    ),
+    Mutant(
+        "explained-for-another-ledger",
+        "a long answer is explained for a ledger that adds rho, whatever the ledger adds",
+        "explain/planned.py",
+        'keywords=of.public_keywords,\n            adds_epsilons=of.currency == "epsilon",',
+        "keywords=of.public_keywords,\n            adds_epsilons=False,",
+        LONG,
+    ),
+    Mutant(
+        "fit-explained-with-public-units",
+        "a fit under add-remove is explained with a public number of units",
+        "explain/planned.py",
+        "            units=of.units if adjacency.size_is_public else None,\n",
+        "            units=of.units,\n",
+        FITS,
+    ),
+    Mutant(
+        "published-noise-explained",
+        "a published release is explained in place of what an answerer draws",
+        "explain/subjects.py",
+        "if published and (words is None or not Answers.places(setting)):",
+        "if published and (words is None or own.keys() <= options_of(published).keys()):",
+        (_CHARGES + "test_what_a_paper_calls_otherwise_is_explained_as_it_is_charged",),
+    ),
     Mutant(
         "seeded-noise-within-the-budget",
         "a budget is said to bound everything where a release was charged with seeded noise",

@@ -8,18 +8,15 @@ Sources     Wu et al. (2024), its proof of propose-test-release corrected in spe
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final, Self, final
+from typing import Annotated, Any, ClassVar, Final, final
 
 from sottovoce.explain.cost_model import CostModel, register_cost_model
-from sottovoce.explain.subject import Change, Setting, composed
-from sottovoce.methods.answering.ksa import KSA as Answerer
 from sottovoce.methods.answering.ksa import KeywordsJoint, KeywordsTestRelease, KeywordsTopK, published
-from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.plan import Part
 from sottovoce.parameters import OneOf, Positive, Tiny, Whole
 from sottovoce.privacy.claims import Claim
-from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.step_costs import GaussianStep, NoiseLaw, step_cost
 from sottovoce.privacy.unit import Adjacency, ChangeType, is_drop
 
@@ -53,6 +50,7 @@ class KeywordHistogram(GaussianStep):
 class KSA(CostModel):
     """Keywords that many responses share, from a public universe."""
 
+    names: ClassVar[Mapping[str, str]] = {"release": "selection", "keywords": "k"}
     release: Annotated[str, OneOf(("joint", "top-k", "ptr", "histogram"))] = "joint"
     rate: Positive | None = None
     keywords: Whole | None = None
@@ -83,20 +81,21 @@ class KSA(CostModel):
                 return (Part(KeywordsTestRelease(self.sigma or 0, self.failure_delta or 0, self.sampler or "")),)
         return (Part(KeywordHistogram(self.words or 0, self.sigma or 0, self.sampler or "")),)
 
-    def priced(self, setting: Setting, change: Change) -> Self | None:
-        if setting.epsilon is None or self.release == "histogram" or self.sampler == "continuous":
+    @classmethod
+    def drawn(cls, values: Mapping[str, Any]) -> dict[str, Any] | None:
+        words = dict(values)
+        release = words.pop("release", None)
+        if "words" in words or words.pop("sampler", "discrete") != "discrete":
             return None
-        if self.release == "ptr" and setting.delta < (self.failure_delta or 0):
-            return None
-        price, selection = Price(setting.epsilon, setting.delta), _SELECTIONS[self.release]
-        answerer = Answerer(selection, k=self.keywords or 1, failure_delta=self.failure_delta)
-        calibrated = answerer.at(price, change.kind, change.adjacency)
-        return self.with_noise(float((calibrated.sigma if self.release == "ptr" else calibrated.rate) or 0))
-
-    def charge(self, setting: Setting, change: Change) -> DpEvent | None:
-        if self.release == "histogram" or self.sampler == "continuous":
-            return None
-        return composed(self.parts(change), change.kind)
+        if release is not None:
+            if release not in _SELECTIONS or "selection" in words:
+                return None
+            words["selection"] = _SELECTIONS[release]
+        if "keywords" in words:
+            if "k" in words:
+                return None
+            words["k"] = words.pop("keywords")
+        return words if release != "top-k" or "k" in words else None
 
     def claim(self) -> Claim | None:
         return published(self.release, self.rate, self.sigma, self.failure_delta)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol, Self, TypeVar, final
 
 from sottovoce.errors import ParameterError
@@ -167,6 +167,11 @@ class Fitter(CheckedFloats, ABC):
     @abstractmethod
     def event(self, setting: FitSetting) -> DpEvent:
         """What is done to the data. Every parameter must be settled."""
+
+    def released(self, setting: FitSetting) -> StepCost:
+        """What one release of it is, for ``sotto account``. Every parameter must be settled."""
+        own = {field.name: value for field in fields(self.step) if (value := self.options.get(field.name)) is not None}
+        return self.step(**own)
 
     def rules(self, plan: FitPlan, public: PublicInputs) -> Sequence[SumRule] | None:
         """Every sum that ``fit`` will ask for, where that is known beforehand: then no vector is kept.
