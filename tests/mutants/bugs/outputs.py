@@ -210,4 +210,30 @@ MUTANTS = [
         "            if False:\n",
         ("tests/cli/test_streams.py::test_where_stdout_is_full_it_is_told_what_is_lost_and_what_is_whole",),
     ),
+    Mutant(
+        "paid-before-there-is-room",
+        "a batch is charged before it has room on the disk, and a full disk is charged again at every resume",
+        "cli/classify.py",
+        "                sink.make_room(longest_rows(ids, session.terms(price, slack), the_task.labels))\n"
+        "                releases = next(batches)  # charges them\n",
+        "                releases = next(batches)  # charges them\n"
+        "                sink.make_room(longest_rows(ids, session.terms(price, slack), the_task.labels))\n",
+        ("tests/cli/test_runs.py::test_a_batch_that_has_no_room_is_not_paid_for",),
+    ),
+    Mutant(
+        "room-for-the-shortest-answer",
+        "room is taken for the shortest label: whether paid answers can be written follows from what was drawn",
+        "release.py",
+        "    longest = max(labels, ",
+        "    longest = min(labels, ",
+        ("tests/cli/test_runs.py::test_the_longest_row_is_no_shorter_than_any",),
+    ),
+    Mutant(
+        "charged-and-interrupted-without-a-word",
+        "an interruption between a charge and its answers in the file says nothing of the charge",
+        "cli/answers.py",
+        "        self._waiting = len(longest)\n",
+        "",
+        ("tests/cli/test_runs.py::test_an_interruption_says_what_may_be_charged_and_is_in_no_file",),
+    ),
 ]
