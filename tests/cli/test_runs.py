@@ -566,8 +566,23 @@ def test_an_interruption_behind_the_disk_loses_no_paid_answer(desk, monkeypatch)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(partial_file.PartialFile, "append", interrupted)
-    assert desk.run()[0] == 130
+    code, _, err = desk.run()
+    assert (code, "may have been charged" in err) == (130, False)
     assert len(desk.partial.read_text().splitlines()) == BATCH
+
+
+def test_of_a_batch_that_is_partly_on_the_disk_the_rest_is_told(desk, monkeypatch):
+    append = partial_file.PartialFile.append
+
+    def interrupted(file, text):
+        append(file, text[: len(text) // 2])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(partial_file.PartialFile, "append", interrupted)
+    code, _, err = desk.run()
+    kept = desk.partial.read_text().count("\n")
+    assert (code, 0 < kept < BATCH) == (130, True)
+    assert f"Up to {BATCH - kept} more answers may have been charged that are in no file" in err
 
 
 def test_a_side_file_that_cannot_be_removed_takes_nothing_from_what_ended_a_run(tmp_path, monkeypatch):
@@ -687,7 +702,9 @@ def test_an_interruption_says_what_may_be_charged_and_is_in_no_file(desk, questi
     code, _, err = desk.run(out=out)
     assert code == 130
     assert desk.charges() == min(kept + BATCH, BATCH + 4)
-    assert f"{desk.charges() - kept} more answers may have been charged. They are in no file" in err
+    where = "are in no file" if out else "were not printed"
+    lost = f"Up to {desk.charges() - kept} more answers may have been charged that {where}; asked again, they are"
+    assert lost in err
 
 
 def test_where_nothing_was_begun_nothing_is_said_to_be_charged(desk, monkeypatch):

@@ -242,8 +242,8 @@ class AnswerSink:
                 ) from None
         elif not self._hold:
             self._put(rows)
-        self.rows.extend(rows)
         self._waiting = 0
+        self.rows.extend(rows)
 
     def __enter__(self) -> AnswerSink:
         return self
@@ -251,12 +251,21 @@ class AnswerSink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        told = kind is None or issubclass(kind, SottoError | BrokenPipeError)  # an error says itself what was charged
+        lost = 0 if told else self._lost()
         self._leave(kind)
-        if self._waiting and kind is not None and not issubclass(kind, SottoError | BrokenPipeError):
-            say(
-                f"{self._waiting} more answers may have been charged. They are in no file; where they are asked again "
-                "they are charged again."
-            )
+        if lost:
+            missing = "were not printed" if self._file is None else "are in no file"
+            say(f"Up to {lost} more answers may have been charged that {missing}; asked again, they are charged again.")
+
+    def _lost(self) -> int:
+        """How many answers may have been paid for and did not come to where they go."""
+        if self._file is None or not self._waiting:
+            return self._waiting
+        kept = len(self.rows)
+        with suppress(OSError):
+            kept = self._file.read().count(b"\n")  # an interruption may come between the disk and the list
+        return max(0, len(self.rows) + self._waiting - kept)
 
     def _leave(self, kind: type[BaseException] | None) -> None:
         if self._file is None:
