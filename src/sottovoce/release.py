@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Protocol, final
+from typing import Any, Final, Protocol, final
 
 from sottovoce.methods.answering.answerer import Answerer
 from sottovoce.methods.base import Method, Price, Reads
@@ -17,6 +17,10 @@ from sottovoce.privacy.ledger.balance import Balance
 from sottovoce.privacy.numbers import factor_up, rounded_up
 from sottovoce.privacy.scope import OF_AN_ANSWER, scope_of
 from sottovoce.privacy.unit import Adjacency, ChangeType
+from sottovoce.terminal import json_text
+
+RELEASE_ID_BYTES: Final = 16
+"""Random bytes of the name of a charge, which is twice as many letters."""
 
 
 class Certified(Protocol):
@@ -225,6 +229,19 @@ class Release:
     def as_row(self, row_id: str) -> dict[str, object]:
         """An output row of the command line."""
         return {"id": row_id, "value": self.value, **self.terms.columns, "release_id": self.release_id}
+
+
+def longest_rows(row_ids: Sequence[str], terms: Guarantee, labels: Sequence[str]) -> list[dict[str, object]]:
+    """Rows that are at least as long as those that ``Release.as_row`` writes under these terms, whatever is drawn.
+
+    Args:
+        row_ids: Of the questions.
+        terms: Of their answers.
+        labels: Of the task.
+    """
+    longest = max(labels, key=lambda label: len(json_text(label).encode("utf-8")))
+    release_id = "0" * (2 * RELEASE_ID_BYTES)
+    return [{"id": row_id, "value": longest, **terms.columns, "release_id": release_id} for row_id in row_ids]
 
 
 def is_row(row: Mapping[str, object], terms: Guarantee, labels: Sequence[str]) -> bool:

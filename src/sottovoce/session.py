@@ -38,7 +38,7 @@ from sottovoce.privacy.numbers import rounded_down
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency, ChangeType
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records.sealed import PrivateRecords, Row
-from sottovoce.release import Guarantee, Release
+from sottovoce.release import RELEASE_ID_BYTES, Guarantee, Release
 from sottovoce.tasks import Example, Query, Task
 
 BATCH = 32
@@ -344,7 +344,7 @@ class PrivateICL:
         waiting = iter(questions)
         while batch := [self._fields(question) for question in islice(waiting, BATCH)]:
             terms = self.terms(epsilon, delta)
-            ids = release_ids or [secrets.token_hex(16) for _ in batch]
+            ids = release_ids or [secrets.token_hex(RELEASE_ID_BYTES) for _ in batch]
             if self._account and self.method.private and self.method.reads is not Reads.NOTHING:
                 self._account.check(self._reservations(ids, terms))
             yield self._answer(batch, ids, terms, self._rehearse(batch))

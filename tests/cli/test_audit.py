@@ -88,6 +88,20 @@ def test_files_of_an_audit_are_written_where_nobody_reads_its_verdict(desk, monk
     assert all((desk.folder / name).stat().st_size for name in ("a.html", "a.xml", "a.sarif"))
 
 
+def test_a_violation_keeps_its_exit_code_where_its_reader_goes_away(desk, monkeypatch):
+    class Unread(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("sys.stdout", Unread())
+    code, _, err = desk(
+        "canary", *FAKE, *QUICK, "--method", "full-context", "--records", "1", "--runs", "200", "--junit", "a.xml"
+    )
+    assert code == 1
+    assert "The verdict is: full-context: violation found." in err
+    assert "Written: a.xml" in err
+
+
 @pytest.mark.parametrize("violates", [False, True])
 def test_a_verdict_that_cannot_be_printed_has_its_exit_code_and_its_files(desk, monkeypatch, violates):
     class Full(io.StringIO):
@@ -109,7 +123,7 @@ def test_a_full_stderr_takes_nothing_from_a_verdict(desk, monkeypatch, violates)
     def full(line):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sottovoce.cli.audit.say", full)
+    monkeypatch.setattr("sottovoce.cli.verdict.say", full)
     method = ("--method", "full-context", "--records", "1", "--runs", "200") if violates else ("--epsilon", "1")
     code, out, _ = desk("canary", *FAKE, *QUICK, *method, "--junit", "a.xml", "--sarif", "a.sarif")
     assert code == (1 if violates else 2)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
+import secrets
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +19,9 @@ from sottovoce.cli.answers import AnswerSink, Run, begun_with
 from sottovoce.errors import InputError
 from sottovoce.files import partial as partial_file
 from sottovoce.models.fake import FakeScorer, one_shot
+from sottovoce.release import RELEASE_ID_BYTES, Release, longest_rows
 from sottovoce.session import BATCH
+from sottovoce.terminal import json_text
 
 LABELS = "billing,fraud"
 TASK = 'labels = ["billing", "fraud"]\nquery = "{0}: {{text}}"\n'
@@ -41,8 +46,11 @@ class Desk:
         (self.folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
     def stop_in_the_second_batch(self):
+        self.stop_at(BATCH)
+
+    def stop_at(self, number):
         def score(task, context, query):
-            if context and query["text"] == f"question {BATCH}":
+            if context and query["text"] == f"question {number}":
                 raise KeyboardInterrupt
             return one_shot(task, context, query)
 
@@ -558,8 +566,23 @@ def test_an_interruption_behind_the_disk_loses_no_paid_answer(desk, monkeypatch)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(partial_file.PartialFile, "append", interrupted)
-    assert desk.run()[0] == 130
+    code, _, err = desk.run()
+    assert (code, "may have been charged" in err) == (130, False)
     assert len(desk.partial.read_text().splitlines()) == BATCH
+
+
+def test_of_a_batch_that_is_partly_on_the_disk_the_rest_is_told(desk, monkeypatch):
+    append = partial_file.PartialFile.append
+
+    def interrupted(file, text):
+        append(file, text[: len(text) // 2])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(partial_file.PartialFile, "append", interrupted)
+    code, _, err = desk.run()
+    kept = desk.partial.read_text().count("\n")
+    assert (code, 0 < kept < BATCH) == (130, True)
+    assert f"Up to {BATCH - kept} more answers may have been charged that are in no file" in err
 
 
 def test_a_side_file_that_cannot_be_removed_takes_nothing_from_what_ended_a_run(tmp_path, monkeypatch):
@@ -570,3 +593,125 @@ def test_a_side_file_that_cannot_be_removed_takes_nothing_from_what_ended_a_run(
     monkeypatch.setattr(Path, "unlink", refuses)
     with pytest.raises(RuntimeError, match="the reason"), begun:
         raise RuntimeError("the reason")
+
+
+# Room on the disk
+
+
+def test_a_batch_that_has_no_room_is_not_paid_for(desk, monkeypatch):
+    full, seen = [0], []
+    take_up = partial_file.PartialFile.take_up
+
+    def taken_up(file, size):
+        seen.append(desk.charges())
+        if len(seen) > full[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        take_up(file, size)
+
+    monkeypatch.setattr(partial_file.PartialFile, "take_up", taken_up)
+    code, out, err = desk.run()
+    assert (code, out, seen) == (2, "", [0])
+    assert "bytes of answers (No space left on device). Nothing was charged; make room." in err
+    assert "may have been charged" not in err
+    assert not any(file.exists() for file in (desk.out, desk.partial, desk.header))
+    full[0] = 2
+    assert desk.run()[0] == 2
+    assert (desk.charges(), len(desk.partial.read_text().splitlines())) == (BATCH, BATCH)
+    for _ in range(2):
+        code, _, err = desk.run("--resume")
+        assert code == 2
+        assert "Nothing more was charged; make room and pass --resume." in err
+    assert desk.charges() == BATCH
+    full[0] = 9
+    assert desk.run("--resume")[0] == 0
+    assert desk.charges() == BATCH + 4
+
+
+def test_the_room_of_a_batch_holds_it_whatever_is_drawn(desk, monkeypatch):
+    sizes = []
+    for name in ("take_up", "append"):
+        own = getattr(partial_file.PartialFile, name)
+
+        def noted(file, of, name=name, own=own):
+            sizes.append((name, of if name == "take_up" else len(of)))
+            own(file, of)
+
+        monkeypatch.setattr(partial_file.PartialFile, name, noted)
+    assert desk.run()[0] == 0
+    assert [name for name, _ in sizes] == ["take_up", "append"] * 2
+    assert all(0 <= room - rows <= BATCH * 10 for (_, room), (_, rows) in zip(sizes[::2], sizes[1::2], strict=True))
+
+
+@pytest.mark.parametrize("labels", [("a", "bbb", "cc"), ("zz", "é", "\u202e"), ('"', "aa"), ("\x9b", "abcde")])
+def test_the_longest_row_is_no_shorter_than_any(labels):
+    terms = SimpleNamespace(columns={"method": "poe", "epsilon": 0.1 + 0.2, "delta": None, "adjacency": "zero-out"})
+    (longest,) = longest_rows(["q\u00e4"], terms, labels)
+    for label in labels:
+        row = Release(label, terms, secrets.token_hex(RELEASE_ID_BYTES), None).as_row("q\u00e4")
+        assert list(row) == list(longest)
+        assert len(json_text(row).encode()) <= len(json_text(longest).encode())
+    assert longest["value"] in labels
+
+
+def test_room_has_no_name_and_is_given_back_before_the_rows_are_written(tmp_path):
+    file = partial_file.PartialFile(tmp_path / "a.partial", fresh=True)
+    written = []
+
+    class Stream:
+        def __init__(self, stream):
+            self.stream = stream
+
+        def write(self, text):
+            written.append(room.closed)
+            return self.stream.write(text)
+
+        def __getattr__(self, name):
+            return getattr(self.stream, name)
+
+    file._stream = Stream(file._stream)
+    size = (1 << 20) + 5
+    file.take_up(7)
+    file.take_up(size)
+    room = file._room
+    assert os.fstat(room.fileno()).st_size == size
+    assert os.listdir(tmp_path) == ["a.partial"]
+    file.append(b"{}\n")
+    assert (written, file.read(), file._room) == ([True], b"{}\n", None)
+    file.take_up(9)
+    room = file._room
+    file.close()
+    assert room.closed
+
+
+def test_room_that_is_not_there_is_not_held(tmp_path, monkeypatch):
+    def full(stream):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    file = partial_file.PartialFile(tmp_path / "a.partial", fresh=True)
+    monkeypatch.setattr(partial_file, "_sync", full)
+    with pytest.raises(OSError, match="No space"):
+        file.take_up(5)
+    assert file._room is None
+    file.close()
+
+
+@pytest.mark.parametrize(("question", "kept"), [(0, 0), (BATCH, BATCH)])
+@pytest.mark.parametrize("out", ["answers.jsonl", None])
+def test_an_interruption_says_what_may_be_charged_and_is_in_no_file(desk, question, kept, out):
+    desk.stop_at(question)
+    code, _, err = desk.run(out=out)
+    assert code == 130
+    assert desk.charges() == min(kept + BATCH, BATCH + 4)
+    where = "are in no file" if out else "were not printed"
+    lost = f"Up to {desk.charges() - kept} more answers may have been charged that {where}; asked again, they are"
+    assert lost in err
+
+
+def test_where_nothing_was_begun_nothing_is_said_to_be_charged(desk, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sottovoce.cli.classify._announce", stop)
+    code, _, err = desk.run()
+    assert code == 130
+    assert "may have been charged" not in err

@@ -5,10 +5,14 @@ from __future__ import annotations
 import errno
 import io
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 
 from sottovoce.cli import run
+from sottovoce.cli.verdict import Verdict
+from sottovoce.errors import OutputError
 from sottovoce.terminal import table
 
 LABELS = "billing,fraud"
@@ -103,6 +107,111 @@ def test_where_stdout_is_full_it_is_told_what_is_lost_and_what_is_whole(desk, tm
         words = (*words[:3], *ASK)
         assert run(list(words)) == 2
         assert f"{lost}: name a file with --out, which keeps them." in capfd.readouterr().err
+
+
+class Unread(io.StringIO):
+    """A pipe whose reader went away."""
+
+    def write(self, text):
+        if text:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+        return 0
+
+
+@pytest.fixture
+def wrong(desk, tmp_path):
+    """A ledger with a changed balance, its export with a changed charge, and a fitted file with a changed price."""
+    assert desk("ledger", "export", "t.db", "--out", "h.jsonl")[0] == 0
+    entries = [json.loads(line) for line in (tmp_path / "h.jsonl").read_text().splitlines()]
+    changed = [{**entry, "amount": 1} if entry.get("kind") == "reserve" else entry for entry in entries]
+    (tmp_path / "h.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in changed))
+    assert desk("fit", *ASK, "--method", "class-means", "--out", "f.sotto")[0] == 0
+    content = (tmp_path / "f.sotto").read_bytes()
+    (tmp_path / "f.sotto").write_bytes(content.replace(b'"epsilon": 0.5', b'"epsilon": 0.4'))
+    with closing(sqlite3.connect("t.db")) as raw, raw:
+        raw.execute("UPDATE sotto_data_set SET spent = spent - 1")
+    return desk
+
+
+VERDICTS = {
+    "verify": (("ledger", "verify", "t.db"), 3, "does not agree with the history"),
+    "recompute": (("ledger", "recompute", "h.jsonl"), 3, "does NOT agree"),
+    "certificate": (("verify", "certificate", "f.sotto"), 2, "does not hold"),
+}
+
+
+def test_a_verdict_keeps_its_exit_code_and_is_told_where_stdout_does_not_take_it(wrong, capfd, monkeypatch):
+    for words, wanted, told in VERDICTS.values():
+        code, out, err = wrong(*words)
+        assert (code, told in out + err) == (wanted, True), err
+    for stream in (FullDisk(), Unread(), None):
+        monkeypatch.setattr("sys.stdout", stream)
+        for words, wanted, told in VERDICTS.values():
+            for more in ((), ("--json",)):
+                assert run([*words, *more]) == wanted, (words, more, stream)
+                err = capfd.readouterr().err
+                assert "The verdict is: " in err
+                assert told in err
+
+
+def test_a_verdict_without_a_code_of_its_own_has_that_of_what_went_wrong(monkeypatch):
+    def broken():
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    def lost():
+        raise OutputError("The output cannot be written.")
+
+    told = []
+    monkeypatch.setattr("sottovoce.cli.verdict.say", told.append)
+    good = Verdict("fine", 0)
+    good.put(lambda: None)
+    assert (good.end(), good.is_printed, told) == (0, True, [])
+    good.put(broken)
+    with pytest.raises(BrokenPipeError):
+        good.end()
+    assert told == []
+    full = Verdict("fine.", 0)
+    full.put(lost)
+    assert (full.end(), full.is_printed) == (2, False)
+    assert told == ["The output cannot be written. The verdict is: fine."]
+    assert (Verdict("bad", 1).end(), Verdict("bad", 3).end()) == (1, 3)
+
+
+@pytest.mark.parametrize("gone", [BrokenPipeError, SystemExit, OSError], ids=["pipe", "rich", "full"])
+def test_no_stderr_takes_the_code_of_a_verdict(monkeypatch, gone):
+    def say(line):
+        if gone is SystemExit:
+            try:
+                raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+            except BrokenPipeError:
+                raise SystemExit(1)  # noqa: B904  as rich does
+        raise gone(errno.ENOSPC if gone is OSError else errno.EPIPE, "not written")
+
+    monkeypatch.setattr("sottovoce.cli.verdict.say", say)
+    violation = Verdict("bad", 1)
+    violation.say("Written: a.xml")
+    assert violation.end() == 1
+    fine = Verdict("fine", 0)
+    fine.say("Written: a.xml")
+    if gone is OSError:
+        assert fine.end() == 2
+    else:
+        with pytest.raises(BrokenPipeError):
+            fine.end()
+
+
+def test_what_an_owner_decided_is_told_where_stdout_is_full(desk, capfd, monkeypatch):
+    monkeypatch.setattr("sys.stdout", FullDisk())
+    grant = ("ledger", "grant", "--private", "private.jsonl", "--ledger", "t.db")
+    for more, told in (
+        (("--budget", "9,1e-6"), "has epsilon 9"),
+        (("--budget", "1,1e-6", "--caller", "ann"), "caller 'ann' of data set 'data' has epsilon 1"),
+        (("--require-caller",), "must name a caller"),
+    ):
+        assert run([*grant, *more, "--json"]) == 2
+        err = capfd.readouterr().err
+        assert "The ledger holds the decision all the same. t.db: " in err
+        assert told in err
 
 
 def test_where_nobody_can_be_told_the_code_is_not_that_of_a_violation(monkeypatch):

@@ -24,6 +24,7 @@ from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.export import export
 from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.privacy.ledger.secret import keyed
+from sottovoce.privacy.numbers import rounded_up
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records.sealed import PrivateRecords
@@ -240,7 +241,13 @@ def test_a_price_that_another_processor_rounds_otherwise_is_that_of_the_certific
     for factor, holds in ((1.0, True), (1 + 1e-6, True), (1 - 1e-6, True), (1 + 1e-4, False), (1 - 1e-4, False)):
         monkeypatch.setattr(accountant, "_by_losses", lambda *given, factor=factor: by_losses(*given) * factor)
         accountant._bound.cache_clear()
-        assert (not wrong(honest.checks())) == holds
+        checks = honest.checks()
+        assert (not wrong(checks)) == holds
+        if holds:
+            told = next(check.told for check in checks if check.what.startswith("the event is that of tang"))
+            assert told.startswith(f"epsilon {rounded_up(honest.epsilon * factor, 6)} by PLD")
+            assert ("the stated one differs by" in told) == (factor != 1)
+            assert ("processors may round apart by 3e-06 of it" in told) == (factor != 1)
     accountant._bound.cache_clear()
 
 

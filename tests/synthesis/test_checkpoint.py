@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -9,7 +10,7 @@ import stat
 
 import pytest
 
-from sottovoce.errors import InputError
+from sottovoce.errors import InputError, LostDrawError
 from sottovoce.files.checkpoint import Checkpoint, Output, beside_finished
 from sottovoce.files.run_folder import RunFolder
 
@@ -746,3 +747,40 @@ def test_a_folder_that_is_removed_is_told_from_a_full_disk(tmp_path):
         checkpoint.make_room(9)
     with pytest.raises(InputError, match="it was removed while this run was under way"):
         checkpoint.save(1, ROWS)
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_what_is_whole_in_the_folder_is_not_called_lost_where_the_system_fails_after_it(tmp_path, monkeypatch, after):
+    """The name is there, and what failed is to make it durable."""
+    checkpoint = begun(tmp_path)
+    checkpoint.make_room(9)
+    write = RunFolder.write
+
+    def failed(folder, name, content):
+        write(folder, name, content if after else content[:-1])
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(RunFolder, "write", failed)
+        with pytest.raises(InputError) as told:
+            checkpoint.save_bytes("fit", b"drawn", "what was drawn is lost", LostDrawError)
+    words = checkpoint.stopped(charged=True, lost="It is charged again.")
+    assert isinstance(told.value, LostDrawError) is not after
+    assert ("What was drawn is whole in it all the same" in str(told.value)) is after
+    assert ("what was drawn is lost" in str(told.value)) is not after
+    assert ("It is charged again." in words) is not after
+    assert (" What was drawn is whole there, and is not charged again." in words) is after
+    assert "Input/output error" in str(told.value)
+    assert checkpoint.found_bytes("fit") == (b"drawn" if after else b"draw")
+
+
+def test_of_what_cannot_be_read_nothing_is_said_to_be_whole(tmp_path, monkeypatch):
+    checkpoint = begun(tmp_path)
+
+    def failed(folder, name, content):
+        os.mkfifo(checkpoint.folder / name)
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(RunFolder, "write", failed)
+    with pytest.raises(LostDrawError, match="what was drawn is lost"):
+        checkpoint.save_bytes("fit", b"drawn", "what was drawn is lost", LostDrawError)

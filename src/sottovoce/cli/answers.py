@@ -1,11 +1,11 @@
 """Answer rows on their way out: to stdout, or to a file that appears whole or not at all.
 
 While a run lasts, rows are appended to FILE.partial in JSON Lines, and each is on the disk before the next batch is
-charged; a file of another format is made of it at the end. FILE.run
-says of which run they are: what was asked, of which records, under which ledger. ``--resume`` goes on with that run
-alone, and finds nothing to do where it is finished. Answers that were paid are not thrown away: of the partial file
-only a torn last line is cut off, and any other damage is refused before anything is charged. A batch that was charged,
-and whose answers never came to be in the file, is charged again under new ids.
+charged. Room for the longest rows of a batch is taken up before it is charged. A file of another format is made of it
+at the end. FILE.run says of which run they are: what was asked, of which records, under which ledger. ``--resume`` goes
+on with that run alone, and finds nothing to do where it is finished. Answers that were paid are not thrown away: of the
+partial file only a torn last line is cut off, and any other damage is refused before anything is charged. A batch that
+was charged, and whose answers never came to be in the file, is charged again under new ids.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
 
 from sottovoce.cli.console import LOST, LOST_WITHOUT_FILE, losing, put, say
-from sottovoce.errors import InputError, RecordError
+from sottovoce.errors import InputError, RecordError, SottoError
 from sottovoce.files.outputs import new_file, refuse_existing, require_name, target, write_new
 from sottovoce.files.partial import PartialFile, is_torn, rows_of
 from sottovoce.files.tables import cell_of, decoded, encoded, is_table
@@ -190,6 +190,7 @@ class AnswerSink:
         self.rows: list[dict[str, Any]] = []
         self.finished = False
         self._hold, self._ids, self._fits = hold, ids, fits
+        self._waiting = 0
         self._file: PartialFile | None = None
         if out is None:
             return
@@ -204,19 +205,44 @@ class AnswerSink:
             self._close()
             raise
 
+    def make_room(self, longest: Sequence[Mapping[str, Any]]) -> None:
+        """Takes up room for answers that are paid for next, which ``add`` gives back for them.
+
+        Whether paid answers can be written must not follow from what was drawn, and what has no room is not paid for.
+
+        Args:
+            longest: Rows as long as any that these answers can have.
+
+        Raises:
+            InputError: There is no room.
+        """
+        if self._file is not None:
+            size = len(_lines(longest))
+            try:
+                self._file.take_up(size)
+            except OSError as error:
+                more = "more " if self.rows else ""
+                raise InputError(
+                    f"{self._partial.parent} has no room for {size} bytes of answers ({error.strerror}). Nothing {more}"
+                    f"was charged; make room{' and pass --resume' if self.rows else ''}."
+                ) from None
+        self._waiting = len(longest)
+
     def add(self, rows: list[dict[str, Any]]) -> None:
         """Takes released answers that were paid for together; what cannot be written goes to stdout."""
         if self._file is not None:
             try:
-                self._file.append("".join(json_text(row) + "\n" for row in rows).encode("utf-8"))
+                self._file.append(_lines(rows))
             except OSError as error:
                 self._put(rows)
                 raise InputError(
                     f"{self._partial} cannot be written ({error.strerror}); the last {len(rows)} answers were paid "
-                    "and are on stdout."
+                    "and are on stdout. Those of them that are not in a file are charged again where they are asked "
+                    "again."
                 ) from None
         elif not self._hold:
             self._put(rows)
+        self._waiting = 0
         self.rows.extend(rows)
 
     def __enter__(self) -> AnswerSink:
@@ -225,6 +251,23 @@ class AnswerSink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        told = kind is None or issubclass(kind, SottoError | BrokenPipeError)  # an error says itself what was charged
+        lost = 0 if told else self._lost()
+        self._leave(kind)
+        if lost:
+            missing = "were not printed" if self._file is None else "are in no file"
+            say(f"Up to {lost} more answers may have been charged that {missing}; asked again, they are charged again.")
+
+    def _lost(self) -> int:
+        """How many answers may have been paid for and did not come to where they go."""
+        if self._file is None or not self._waiting:
+            return self._waiting
+        kept = len(self.rows)
+        with suppress(OSError):
+            kept = self._file.read().count(b"\n")  # an interruption may come between the disk and the list
+        return max(0, len(self.rows) + self._waiting - kept)
+
+    def _leave(self, kind: type[BaseException] | None) -> None:
         if self._file is None:
             if self._hold and kind is not None and self.rows:
                 say(f"{len(self.rows)} answers were paid before the run ended; they are on stdout, a row a line.")
@@ -487,6 +530,10 @@ class FinishedRun:
 
     def _text(self, content: bytes) -> str:
         return replace(self._run, hidden={**self._run.hidden, _ANSWERS: hashlib.sha256(content).hexdigest()}).text()
+
+
+def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    return "".join(json_text(row) + "\n" for row in rows).encode("utf-8")
 
 
 def _require_same(header: Path, now: str, file: Path, *, but: Collection[str] = ()) -> None:

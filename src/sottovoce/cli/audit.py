@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import progress, put, put_text, say, table
+from sottovoce.cli.console import progress, put, put_text, table
 from sottovoce.cli.outputs import NewFile
 from sottovoce.errors import GIVEN, ParameterError
 from sottovoce.privacy.numbers import rounded_down, rounded_up
@@ -790,36 +790,24 @@ def _hand_over(report: Report, given: dict[str, Any]) -> int:
     """Prints the verdict, writes what was asked for, and returns the exit code: 2 where a file or stdout cannot be
     written and the verdict has none of its own.
     """
-    from sottovoce.errors import InputError, OutputError
+    from sottovoce.cli.verdict import Verdict
+    from sottovoce.errors import InputError
     from sottovoce.files.outputs import write_new
 
-    told, code = [], report.verdict.exit_code
-    where = "The verdict above is whole, and is not in that file."
+    verdict = Verdict(f"{report.subject}: {report.headline}.", report.verdict.exit_code)
     try:
-        if given["as_json"]:
-            put(report.as_dict())
-        else:
-            _show(report)
-    except OutputError as error:
-        where = "The verdict is not in that file."
-        told.append(f"{error} The verdict is: {report.subject}: {report.headline}.")
-        code = code or error.exit_code
+        verdict.put(lambda: put(report.as_dict()) if given["as_json"] else _show(report))
     finally:  # a verdict of hours is not lost with a file, nor with a reader that went away
+        whole = "The verdict above is whole, and is not in that file."
         for file, replaces, text in _files(given):
             try:
                 write_new(file, text(report), replaces=replaces)
-                told.append(f"Written: {file}")
             except InputError as error:
-                told.append(f"{error} {where}")
-                code = code or error.exit_code
-        for line in told:
-            try:
-                say(line)
-            except BrokenPipeError:
-                raise
-            except OSError:  # of stderr: what was told is no part of the verdict
-                code = code or InputError.exit_code
-    return code
+                where = whole if verdict.is_printed else "The verdict is not in that file."
+                verdict.fail(f"{error} {where}", error.exit_code)
+            else:
+                verdict.say(f"Written: {file}")
+    return verdict.end()
 
 
 def _show(report: Report) -> None:

@@ -105,7 +105,8 @@ def classify(
     from sottovoce.errors import GIVEN, ParameterError
     from sottovoce.privacy.parameters import DELTA, EPSILON
     from sottovoce.records.readers import read_public
-    from sottovoce.release import is_row
+    from sottovoce.release import is_row, longest_rows
+    from sottovoce.session import BATCH
 
     if resume and out is None:
         raise ParameterError("--resume", GIVEN, "used with --out: it reads the answers that an earlier run left there")
@@ -144,9 +145,12 @@ def classify(
             say_scoring(session, [fields[row_id] for row_id in waiting])
         with progress() as bar:
             doing = bar.add_task("answering", total=len(waiting), rate="")
-            ids = iter(waiting)
-            for releases in session.batches([fields[row_id] for row_id in waiting], epsilon=price, delta=slack):
-                sink.add([release.as_row(next(ids)) for release in releases])
+            batches = session.batches([fields[row_id] for row_id in waiting], epsilon=price, delta=slack)
+            for first in range(0, len(waiting), BATCH):
+                ids = waiting[first : first + BATCH]
+                sink.make_room(longest_rows(ids, session.terms(price, slack), the_task.labels))
+                releases = next(batches)  # charges them
+                sink.add([release.as_row(row_id) for row_id, release in zip(ids, releases, strict=True)])
                 rate = len(sink.rows) / (time.perf_counter() - started)
                 bar.update(doing, advance=len(releases), rate=f"{rate:.1f}/s")
     summary = _summary(session, sink.rows, truth, price, slack, time.perf_counter() - started)

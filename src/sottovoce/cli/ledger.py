@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sottovoce.cli import options as o
-from sottovoce.cli.console import put, put_text, say, used_in_words
+from sottovoce.cli.console import losing, put, put_text, say, used_in_words
 from sottovoce.cli.outputs import NewFile
+from sottovoce.cli.verdict import Verdict
 from sottovoce.privacy.numbers import rounded_down, rounded_up
 
 if TYPE_CHECKING:
@@ -78,24 +79,28 @@ def show(
 
 def verify(
     path: LedgerArgument = None, ledger: o.LedgerPath = None, private: o.Private = None, as_json: o.AsJson = False
-) -> None:
+) -> int:
     """Check the chained history, every price and every balance against it. Exit code 3 if anything is wrong.
 
     A cap that an earlier version accepted in another currency than its data set's is noted; it is not an error.
     """
     book = existing_ledger(path or ledger, private)
     problems, notes, entries = book.verify(), book.notes(), book.count()
-    if as_json:
-        put({"ledger": book.name, "entries": entries, "intact": not problems, "problems": problems, "notes": notes})
-    elif problems:
-        for problem in problems:
-            put_text(f"{book.name}: {problem}")
-    else:
-        put_text(f"{book.name}: {entries} entries, chain and balances agree.")
-    for note in notes if not as_json else []:
-        put_text(f"{book.name}: note: {note}")
-    if problems:
-        raise typer.Exit(DISAGREES)
+    agrees = f"{book.name}: {entries} entries, chain and balances agree."
+    more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+
+    def show() -> None:
+        if as_json:
+            put({"ledger": book.name, "entries": entries, "intact": not problems, "problems": problems, "notes": notes})
+            return
+        for line in problems or [agrees]:
+            put_text(f"{book.name}: {line}" if problems else line)
+        for note in notes:
+            put_text(f"{book.name}: note: {note}")
+
+    verdict = Verdict(f"{book.name}: {problems[0]}{more}." if problems else agrees, DISAGREES if problems else 0)
+    verdict.put(show)
+    return verdict.end()
 
 
 def grant(
@@ -154,34 +159,34 @@ def grant(
     if require_caller is not None:
         balance = book.require_caller(identity, required=require_caller).balance()
         what = "must name a caller" if require_caller else "need not name a caller"
-        if as_json:
-            _put_grant(book, balance, caller_required=require_caller)
-            return
-        say(f"{book.name}: whoever asks of data set '{balance.name}' {what}.")
+        told = f"{book.name}: whoever asks of data set '{balance.name}' {what}."
+        _tell_decided(told, book, balance, {"caller_required": require_caller}, as_json=as_json)
         return
     if shares and limit is not None:
         balance = book.allot(identity, budget=limit, caller=caller, group=group).balance()
         level, holder = balance.levels[0], f"caller '{caller}'" if caller else f"group '{group}'"
         left = f"; {_left(level)} {balance.budget.currency} left" if caller else ""
-        if as_json:
-            _put_grant(book, balance, caller=caller, group=group, granted=str(limit))
-            return
-        say(f"{book.name}: {holder} of data set '{balance.name}' has {limit}, {relation.value} adjacency{left}.")
+        told = f"{book.name}: {holder} of data set '{balance.name}' has {limit}, {relation.value} adjacency{left}."
+        decided = {"caller": caller, "group": group, "granted": str(limit)}
+        _tell_decided(told, book, balance, decided, as_json=as_json)
         return
     account = book.grant(identity, limit, name=name, continues=continues)
     balance = account.balance()
     o.warn_of(book.path, account.conflicting_ledger)
-    if as_json:
-        _put_grant(book, balance)
-        return
-    say(
+    told = (
         f"{book.name}: data set '{balance.name}' has {balance.budget}, {balance.adjacency.value} adjacency, unit "
         f"'{balance.unit}'; {rounded_down(balance.left, 6)} {balance.budget.currency} left."
     )
+    _tell_decided(told, book, balance, {}, as_json=as_json)
 
 
-def _put_grant(book: Ledger, balance: Balance, **decided: Any) -> None:
-    put({"ledger": book.name, **decided, "data_set": balance.as_dict()})
+def _tell_decided(told: str, book: Ledger, balance: Balance, decided: Mapping[str, Any], *, as_json: bool) -> None:
+    """Tells a decision that the ledger holds; where stdout does not take it, that it holds it all the same."""
+    if as_json:
+        with losing(f"The ledger holds the decision all the same. {told}"):
+            put({"ledger": book.name, **decided, "data_set": balance.as_dict()})
+        return
+    say(told)
 
 
 def export(
@@ -206,7 +211,7 @@ def recompute(
     source: Annotated[str, typer.Argument(metavar="FILE_OR_LEDGER", help="An export, a ledger file or an address.")],
     accountant: Annotated[str, typer.Option("--accountant", help="zcdp, rdp, pure or pld.")] = "zcdp",
     as_json: o.AsJson = False,
-) -> None:
+) -> int:
     """Work out from the events alone what was spent, and compare. Exit code 3 if the ledger differs.
 
     An export of an older version can be compared, but not held against its chain as a whole: the last line says so, and
@@ -220,18 +225,23 @@ def recompute(
     differs = bool(problems) or not all(data_set.agrees for data_set in data_sets)
     unheld = next((data_set.unheld for data_set in data_sets), ())
     rows = [data_set.as_dict() for data_set in data_sets]
-    if as_json:
-        agrees = None if unheld and not differs else not differs
-        told = {"accountant": accountant, "entries": entries, "agrees": agrees, "unheld": [*unheld]}
-        put({**told, "problems": problems, "data_sets": rows})
-    else:
+    words = _verdict(entries, unheld, differs=differs)
+
+    def show() -> None:
+        if as_json:
+            agrees = None if unheld and not differs else not differs
+            told = {"accountant": accountant, "entries": entries, "agrees": agrees, "unheld": [*unheld]}
+            put({**told, "problems": problems, "data_sets": rows})
+            return
         for row in rows:
             _show_recomputed(row, accountant, stated="the budget that this file states" if unheld else "the budget")
         for problem in problems:
             put_text(problem)
-        put_text(_verdict(entries, unheld, differs=differs))
-    if differs:
-        raise typer.Exit(DISAGREES)
+        put_text(words)
+
+    verdict = Verdict(words, DISAGREES if differs else 0)
+    verdict.put(show)
+    return verdict.end()
 
 
 def adopt(
@@ -243,7 +253,8 @@ def adopt(
     book = Ledger.adopt(_existing_file(path))
     newest = book.history()[-1:]
     if as_json:
-        put({"ledger": book.name, "entries": book.count(), "newest": newest[0]["at"] if newest else None})
+        with losing(f"{book.name} is in use now all the same."):
+            put({"ledger": book.name, "entries": book.count(), "newest": newest[0]["at"] if newest else None})
         return
     until = f", the newest of {newest[0]['at']}" if newest else ""
     say(f"{book.name}: {book.count()} entries{until}. It is in use now; charges after that are not in it.")

@@ -11,6 +11,7 @@ import typer
 from sottovoce.cli import options as o
 from sottovoce.cli.console import load_scorer, load_stepper, progress, put, put_text, say, table
 from sottovoce.cli.outputs import NewFile
+from sottovoce.cli.verdict import Verdict
 
 if TYPE_CHECKING:
     from sottovoce.models.stepper import Group
@@ -59,7 +60,7 @@ def check(
         bool, typer.Option("--full", help="Also try layouts that are not in use, and more experts side by side.")
     ] = False,
     as_json: o.AsJson = False,
-) -> None:
+) -> int:
     """Run a model's self-test on public text: cached against plain scores, and isolation of experts, bit for bit.
 
     With --labels or --task, writing is tried at the shapes that 'sotto synthesize' has with the same options. What is
@@ -84,11 +85,12 @@ def check(
     del scorer, test  # a second copy of its weights may not fit beside them
     groups = _groups(labels, task, chat=bool(chat)) if labels or task else []
     writing = _writing(model, options, groups, tokens, max_private_tokens)
-    if as_json:
-        put(
-            {"model": named, "passed": report.passed, "isolation": isolation, "checks": checks, "writing": writing},
-        )
-    else:
+
+    def show() -> None:
+        if as_json:
+            told = {"model": named, "passed": report.passed, "isolation": isolation, "checks": checks}
+            put({**told, "writing": writing})
+            return
         rows = [
             [
                 str(c["check"]),
@@ -104,8 +106,14 @@ def check(
             put_text(f"Isolation, writing: {writing['isolation']}")
             for shape in writing["shapes"]:
                 put_text(f"  tried at {shape}")
-    if not report.passed:
-        raise ModelError("The self-test failed; releases of this model would be labelled accordingly.")
+
+    failed = "The self-test failed; releases of this model would be labelled accordingly."
+    words = f"The self-test passed. Isolation: {isolation}." if report.passed else failed
+    verdict = Verdict(words, 0 if report.passed else ModelError.exit_code)
+    verdict.put(show)
+    if not report.passed and verdict.is_printed:
+        raise ModelError(failed)
+    return verdict.end()
 
 
 def fit_head(

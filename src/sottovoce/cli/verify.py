@@ -9,6 +9,7 @@ import typer
 
 from sottovoce.cli import options as o
 from sottovoce.cli.console import put, put_text, table
+from sottovoce.cli.verdict import Verdict
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,7 +35,7 @@ def certificate(
     private: o.Private = None,
     unit: o.UnitName = None,
     as_json: o.AsJson = False,
-) -> None:
+) -> int:
     """Check a certificate of 'sotto synthesize' or 'sotto fit': its figures, its content and, with the ledger, its
     charges.
 
@@ -65,13 +66,21 @@ def certificate(
         whole = certificate.certificate if isinstance(certificate, RowsCertificate) else certificate
         statement = whole.statement
     content = {} if fitted is None else {"content_sha256": fitted.content_sha256}
-    if as_json:
-        put({"checks": [vars(check) for check in checks], **content, "statement": statement})
-    else:
+    wrong = [check.what for check in checks if check.holds is False]
+    words = f"The certificate does not hold: {wrong[0]}." if wrong else "Nothing was found that does not hold."
+
+    def show() -> None:
+        if as_json:
+            put({"checks": [vars(check) for check in checks], **content, "statement": statement})
+            return
         marks = {True: "yes", False: "NO", None: "not looked at"}
         table("", ["", "holds", ""], [[check.what, marks[check.holds], check.told] for check in checks])
         if fitted is not None:
             put_text(f"Content: {fitted.content_sha256}")
         put_text(statement)
-    if wrong := [check.what for check in checks if check.holds is False]:
-        raise InputError(f"The certificate does not hold: {wrong[0]}.")
+
+    verdict = Verdict(words, InputError.exit_code if wrong else 0)
+    verdict.put(show)
+    if wrong and verdict.is_printed:
+        raise InputError(words)
+    return verdict.end()

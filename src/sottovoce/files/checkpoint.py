@@ -117,6 +117,7 @@ class Checkpoint:
         self.out, self.folder = out, folder_of(out)
         self.proof = out.with_name(out.name + CERTIFICATE)
         self._resumed = resume
+        self._is_saved = False
         self._held: RunFolder | None = None
         try:
             require_place(out, resume=resume, endings=endings)
@@ -238,6 +239,8 @@ class Checkpoint:
             return f"{self.out} is whole, and --resume charges nothing and removes what is left of its run."
         if self.is_finished:
             lost = " All of it was drawn, and nothing is charged again."
+        elif self._is_saved:
+            lost = " What was drawn is whole there, and is not charged again."
         paid = "charged and " * charged
         return f"The run is {paid}kept in {self.folder}; repeat the command with --resume to go on.{lost}"
 
@@ -288,16 +291,30 @@ class Checkpoint:
             error_type: ``LostDrawError`` where a resume does not lead on.
 
         Raises:
-            InputError: It cannot be written.
+            InputError: It cannot be written; or it was, and the system failed after it. Of ``error_type`` where it is
+                not whole in the folder.
         """
         try:
             self._run.remove(_ROOM)
             self._run.write(_file(name), content)
         except OSError as error:
+            if self._holds(name, content):
+                self._is_saved = True
+                raise InputError(
+                    f"{self.folder} cannot be written ({_reason(error)}). What was drawn is whole in it all the same: "
+                    "mend that and pass --resume, which does not charge it again."
+                ) from None
             raise error_type(
                 f"{self.folder} cannot be written ({_reason(error)}). What was charged stands; {remedy}."
             ) from None
         return hashlib.sha256(content).hexdigest()
+
+    def _holds(self, name: str | int, content: bytes) -> bool:
+        """Whether what was to be saved is there, whatever the system said of it: a resume finds it then."""
+        try:
+            return self.found_bytes(name) == content
+        except InputError:
+            return False
 
     def load(self, name: str | int, content: str | None) -> list[dict[str, Any]] | None:
         """A round that was saved, if it has this hash; another file is left as it is."""

@@ -15,6 +15,7 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, Final, final
 
 from sottovoce.errors import InputError
@@ -27,6 +28,7 @@ except ModuleNotFoundError:  # no such locks on this system
 
 _FOLLOW_NOTHING: Final = getattr(os, "O_NOFOLLOW", 0)
 _IS_LINK: Final = (errno.ELOOP, errno.EMLINK)
+_PIECE: Final = 1 << 20
 
 
 @final
@@ -63,6 +65,7 @@ class PartialFile:
                 ) from None
             raise InputError(f"{path} cannot be written ({error.strerror}). Nothing was charged.") from None
         self._stream: IO[bytes] = os.fdopen(descriptor, "r+b")
+        self._room: IO[bytes] | None = None
 
     def read(self) -> bytes:
         """All that is in it."""
@@ -81,12 +84,32 @@ class PartialFile:
         if content and not content.endswith(b"\n"):
             self.append(b"\n")
 
+    def take_up(self, size: int) -> None:
+        """Takes up so many bytes of the disk, which the next ``append`` gives back for the rows that it writes.
+
+        They are in a file without a name: a process that is killed leaves none.
+
+        Raises:
+            OSError: There is no room.
+        """
+        self._give_back()
+        self._room = TemporaryFile(dir=self.path.parent)  # noqa: SIM115  ``append`` and ``close`` close it
+        try:
+            for start in range(0, size, _PIECE):
+                self._room.write(b"\0" * min(_PIECE, size - start))
+            self._room.flush()
+            _sync(self._room)
+        except BaseException:
+            self._give_back()
+            raise
+
     def append(self, text: bytes) -> None:
         """Writes whole rows, durably.
 
         Raises:
             OSError: They cannot be written.
         """
+        self._give_back()
         self._stream.write(text)
         self._stream.flush()
         _sync(self._stream)
@@ -122,8 +145,15 @@ class PartialFile:
 
     def close(self) -> None:
         """Lets another process have it."""
+        self._give_back()
         with suppress(OSError):  # a full disk was reported by the row that met it
             self._stream.close()
+
+    def _give_back(self) -> None:
+        room, self._room = self._room, None
+        if room is not None:
+            with suppress(OSError):  # what did not fit into it is written once more as it is closed
+                room.close()
 
     def _lock(self, descriptor: int) -> None:
         if fcntl is None:

@@ -287,7 +287,7 @@ class FitCertificate:
         def look() -> tuple[bool, str]:
             report = self._setting().cost(self._event(), self.delta)
             holds = report.epsilon <= self.epsilon * (1 + report.rounding)
-            return holds, f"epsilon {rounded_up(report.epsilon, 6)} by {report.bound}"
+            return holds, report.beside(min(self.epsilon, report.epsilon))
 
         what = f"epsilon {rounded_up(self.epsilon, 6)} at delta {rounded_up(self.delta)} follows from the event"
         return self._looked(what, look)
@@ -309,7 +309,8 @@ class FitCertificate:
                 return False, "another event"
             report = self._setting().cost(event, charge.delta)
             covers = report.epsilon <= charge.epsilon * (1 + report.rounding)
-            return covers and charge.delta <= self.delta, "one point of its profile"
+            told = report.beside(min(charge.epsilon, report.epsilon))
+            return covers and charge.delta <= self.delta, f"one point of its profile: {told}"
 
         return self._looked("the charge covers the event", look)
 

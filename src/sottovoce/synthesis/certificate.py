@@ -286,10 +286,10 @@ class Certificate:
     def _parameters(self) -> Check:
         what = f"the event is that of {self.method} with its parameters"
         try:
-            self._event()
+            _, told = self._recomputed()
         except _UNREADABLE as error:
             return Check(what, False, str(error) if isinstance(error, SottoError) else "they cannot be read")
-        return Check(what, True, "the same" + (f", {self._times} times" if self._times > 1 else ""))
+        return Check(what, True, told + (f", {self._times} times" if self._times > 1 else ""))
 
     def _event(self) -> DpEvent:
         """The event of the method with its parameters, as often as it was charged, where it is what stands here.
@@ -297,7 +297,11 @@ class Certificate:
         Raises:
             InputError: Another one does; it is not priced.
         """
-        event, times = self._event_of_parameters(), self._times
+        return self._recomputed()[0]
+
+    def _recomputed(self) -> tuple[DpEvent, str]:
+        """As ``_event``; and what its price came to, where that is what was charged, in words."""
+        event, times, told = self._event_of_parameters(), self._times, "the same"
         if not self._decoder().refundable:  # what was charged is one point of its profile
             point = point_of(self.event if times == 1 else self.event.get("inner"))
             delta = self.delta / times
@@ -306,8 +310,8 @@ class Certificate:
             report = self._cost([event], point.delta)
             if not math.isclose(point.epsilon, report.epsilon, rel_tol=report.rounding):
                 raise InputError(ANOTHER_EVENT)
-            event = point
-        return require_same_event(self.event, SelfComposedDpEvent(event, times) if times > 1 else event)
+            event, told = point, report.beside(point.epsilon)
+        return require_same_event(self.event, SelfComposedDpEvent(event, times) if times > 1 else event), told
 
     @property
     def _times(self) -> int:
@@ -348,7 +352,7 @@ class Certificate:
         except _UNREADABLE as error:
             return Check(what, False, str(error) if isinstance(error, SottoError) else "they cannot be read")
         holds = report.epsilon <= self.epsilon * (1 + report.rounding)
-        return Check(what, holds, f"epsilon {rounded_up(report.epsilon, 6)} by {report.bound}")
+        return Check(what, holds, report.beside(min(self.epsilon, report.epsilon)))
 
     def _cost(self, events: Sequence[DpEvent], delta: float | None = None) -> Report:
         total = RdpAccountant(Adjacency.parse(self.adjacency), self.unit).compose_all(events)
@@ -385,7 +389,7 @@ class Certificate:
         try:
             refundable = self._decoder().refundable
             charges, texts = request["charges"], request["texts_per_batch"]
-            more = len(self.ledger) - charges
+            more, lost = len(self.ledger) - charges, ""
             expected: dict[str, Any] = {name: request[name] for name in own} | {"parameters": method}
             expected["texts"] = texts + (more if refundable else 0)
             if charges != (texts if refundable else 1) or more < 0:
@@ -402,10 +406,11 @@ class Certificate:
                 ):
                     figures = f"epsilon {rounded_up(report.epsilon, 6)} at delta {rounded_up(report.delta, 6)}"
                     return Check(what, False, f"with {more} charges that were lost its charges cost {figures}")
+                lost = f", {more} of them lost: {report.beside(self.epsilon)}"
             differs = [name for name, value in expected.items() if canonical(getattr(self, name)) != canonical(value)]
         except _UNREADABLE:
             return Check(what, False, "the request cannot be read")
-        return Check(what, not differs, f"{differs[0]} differs" if differs else f"{len(self.ledger)} charges")
+        return Check(what, not differs, f"{differs[0]} differs" if differs else f"{len(self.ledger)} charges{lost}")
 
     def _report_of(self, texts: int, more: int) -> Report:
         """What the run costs whose batches have so many texts, with charges of rounds that were lost.

@@ -155,6 +155,16 @@ MUTANTS = [
         EXTREMES,
     ),
     Mutant(
+        "a-lowered-price-shown-as-recomputed",
+        "of a certificate whose price was lowered within the tolerance, the price of its parameters is not shown",
+        "synthesis/certificate.py",
+        "            event, told = point, report.beside(point.epsilon)\n",
+        "            event = point\n",
+        (
+            "tests/synthesis/test_certificates.py::test_a_price_that_another_processor_rounds_otherwise_is_that_of_the_certificate",
+        ),
+    ),
+    Mutant(
         "any-figure-is-rounding",
         "a certificate's price may be off by as much as it likes",
         "privacy/accounting/accountant.py",

@@ -173,10 +173,26 @@ MUTANTS = [
     Mutant(
         "a-verdict-on-a-full-disk",
         "an audit that found a violation ends as one that could not run, where its verdict cannot be printed",
-        "cli/audit.py",
-        "    except OutputError as error:\n",
-        "    except ZeroDivisionError as error:\n",
+        "cli/verdict.py",
+        "        except OutputError as error:\n",
+        "        except ZeroDivisionError as error:\n",
         ("tests/cli/test_audit.py::test_a_verdict_that_cannot_be_printed_has_its_exit_code_and_its_files",),
+    ),
+    Mutant(
+        "a-broken-ledger-that-nobody-read-of",
+        "a ledger that disagrees with its history ends with the code of a full disk, or of a reader that went away",
+        "cli/verdict.py",
+        "            return self._code or self._failed\n",
+        "            return self._failed or self._code\n",
+        ("tests/cli/test_streams.py::test_a_verdict_keeps_its_exit_code_and_is_told_where_stdout_does_not_take_it",),
+    ),
+    Mutant(
+        "a-budget-raised-without-a-word",
+        "a budget that was raised is told as output that cannot be written, and is raised again",
+        "cli/ledger.py",
+        '        with losing(f"The ledger holds the decision all the same. {told}"):\n',
+        '        with losing(""):\n',
+        ("tests/cli/test_streams.py::test_what_an_owner_decided_is_told_where_stdout_is_full",),
     ),
     Mutant(
         "paid-answers-lost-without-a-word",
@@ -193,5 +209,31 @@ MUTANTS = [
         '            if files and not given.get("dry_run"):\n',
         "            if False:\n",
         ("tests/cli/test_streams.py::test_where_stdout_is_full_it_is_told_what_is_lost_and_what_is_whole",),
+    ),
+    Mutant(
+        "paid-before-there-is-room",
+        "a batch is charged before it has room on the disk, and a full disk is charged again at every resume",
+        "cli/classify.py",
+        "                sink.make_room(longest_rows(ids, session.terms(price, slack), the_task.labels))\n"
+        "                releases = next(batches)  # charges them\n",
+        "                releases = next(batches)  # charges them\n"
+        "                sink.make_room(longest_rows(ids, session.terms(price, slack), the_task.labels))\n",
+        ("tests/cli/test_runs.py::test_a_batch_that_has_no_room_is_not_paid_for",),
+    ),
+    Mutant(
+        "room-for-the-shortest-answer",
+        "room is taken for the shortest label: whether paid answers can be written follows from what was drawn",
+        "release.py",
+        "    longest = max(labels, ",
+        "    longest = min(labels, ",
+        ("tests/cli/test_runs.py::test_the_longest_row_is_no_shorter_than_any",),
+    ),
+    Mutant(
+        "charged-and-interrupted-without-a-word",
+        "an interruption between a charge and its answers in the file says nothing of the charge",
+        "cli/answers.py",
+        "        self._waiting = len(longest)\n",
+        "",
+        ("tests/cli/test_runs.py::test_an_interruption_says_what_may_be_charged_and_is_in_no_file",),
     ),
 ]

@@ -274,4 +274,24 @@ MUTANTS = [
         "    if ledger is None:\n",
         ("tests/cli/test_fit.py::test_a_resume_where_a_first_run_opened_no_budget_has_nothing_to_resume",),
     ),
+    Mutant(
+        "a-whole-draw-called-lost",
+        "a draw that is whole in its folder is called lost where the system failed after it: it is paid twice",
+        "files/checkpoint.py",
+        "            return self.found_bytes(name) == content\n",
+        "            return False\n",
+        (
+            "tests/synthesis/test_checkpoint.py::test_what_is_whole_in_the_folder_is_not_called_lost_where_the_system_fails_after_it",
+        ),
+    ),
+    Mutant(
+        "a-torn-draw-called-whole",
+        "whatever is in the folder under the name of a draw counts as the draw",
+        "files/checkpoint.py",
+        "            return self.found_bytes(name) == content\n",
+        "            return self.found_bytes(name) is not None\n",
+        (
+            "tests/synthesis/test_checkpoint.py::test_what_is_whole_in_the_folder_is_not_called_lost_where_the_system_fails_after_it",
+        ),
+    ),
 ]

@@ -397,3 +397,16 @@ def test_the_rounding_of_loss_distributions_grows_with_how_many_are_composed_and
     assert long.rounding > 2 * 2.0e-5 > 20 * replace(long, releases=64).rounding
     assert replace(long, delta=1e-12).rounding == 1e-3
     assert replace(long, bound="zCDP").rounding == acc.FLOAT_MARGIN
+
+
+@pytest.mark.parametrize("stated", [4 - 2.9e-6, 4 + 2.9e-6])
+def test_a_price_beside_another_says_how_far_apart_they_are_where_that_is_taken_for_rounding(stated):
+    report = acc.Report(4.0, 1e-8, AR, "record", "PLD", {})
+    told = "epsilon 4 by PLD; the stated one differs by 7.3e-07 of it, and processors may round apart by 3e-06 of it"
+    assert report.beside(stated) == told
+    for other in (4.0, 4 - 3e-5, 4 + 3e-5, math.inf):
+        assert report.beside(other) == "epsilon 4 by PLD"
+    assert replace(report, epsilon=math.inf).beside(4.0) == "epsilon inf by PLD"
+    assert replace(report, epsilon=math.inf).beside(math.inf) == "epsilon inf by PLD"
+    assert replace(report, epsilon=0.0, delta=0.0).beside(0.0) == "epsilon 0 by PLD"
+    assert "apart by 1e-09 of it" in replace(report, bound="zCDP").beside(4 - 3e-9)

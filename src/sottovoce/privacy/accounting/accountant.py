@@ -137,6 +137,26 @@ class Report:
         of_delta = max(_ROUNDING_OF_DELTA, _ROUNDING_OF_STEP * self.releases)
         return min(_MOST_ROUNDING, max(FLOAT_MARGIN, of_delta / self.delta))
 
+    def beside(self, stated: float) -> str:
+        """This price in words, and how far a stated epsilon is from it where that is taken for another's rounding.
+
+        Args:
+            stated: By a certificate. Where a higher one is as good, the lesser of it and this price.
+
+        Example:
+            >>> report = Report(4.0, 1e-8, Adjacency.ADD_REMOVE, "record", "PLD", {"PLD": 4.0})
+            >>> report.beside(4.0)
+            'epsilon 4 by PLD'
+            >>> report.beside(3.999999)
+            'epsilon 4 by PLD; the stated one differs by 2.6e-07 of it, and processors may round apart by 3e-06 of it'
+        """
+        told = f"epsilon {rounded_up(self.epsilon, 6)} by {self.bound}"
+        apart = abs(self.epsilon - stated)
+        if not math.isfinite(apart) or not 0 < apart <= self.rounding * max(self.epsilon, stated):
+            return told
+        share, most = rounded_up(apart / self.epsilon, 2), rounded_up(self.rounding, 2)
+        return f"{told}; the stated one differs by {share} of it, and processors may round apart by {most} of it"
+
     def __str__(self) -> str:
         return (
             f"epsilon {rounded_up(self.epsilon)} at delta {rounded_up(self.delta)}, {self.adjacency.value} adjacency, "
