@@ -695,6 +695,16 @@ def test_room_that_is_not_there_is_not_held(tmp_path, monkeypatch):
     file.close()
 
 
+def test_rows_beyond_the_longest_file_that_a_process_may_make_have_no_room(tmp_path, monkeypatch):
+    file = partial_file.PartialFile(tmp_path / "a.partial", fresh=True)
+    monkeypatch.setattr(partial_file, "_longest_file", lambda: 20)
+    file.take_up(12)
+    file.append(b"a row of 12\n")
+    with pytest.raises(OSError, match="too large"):
+        file.take_up(12)
+    file.close()
+
+
 @pytest.mark.parametrize(("question", "kept"), [(0, 0), (BATCH, BATCH)])
 @pytest.mark.parametrize("out", ["answers.jsonl", None])
 def test_an_interruption_says_what_may_be_charged_and_is_in_no_file(desk, question, kept, out):

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
-from sottovoce.errors import ParameterError
+from sottovoce.errors import InputError, ParameterError
 from sottovoce.methods.base import Price
 from sottovoce.methods.tang import Tang
 from sottovoce.models.fake import FakeStepper
 from sottovoce.privacy.accounting import accountant
 from sottovoce.privacy.events import ApproximateDP
+from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SystemRandomness
+from sottovoce.records.sealed import PrivateRecords
 from sottovoce.synthesis.config import SynthesisConfig, plan_of, plan_of_charges, restated
+from sottovoce.synthesis.synthesizer import Synthesizer
+from sottovoce.tasks import Task
 from synthesis.test_command import desk
 from synthesis.worlds_of_texts import rows
 
@@ -71,6 +77,48 @@ def test_a_paid_run_goes_on_and_is_known_where_another_processor_rounds_its_pric
     other_processor(1 - 1e-4)  # as far apart as no rounding is at this delta
     code, _, err = desk(*COMMAND, *LEDGER, "--resume")
     assert (code, "differs from what this command writes in" in err) == (2, True), err
+
+
+@pytest.mark.parametrize("charged", [False, True])
+def test_a_folder_that_was_edited_lowers_no_price(desk, monkeypatch, charged):
+    """Before it is charged a run costs what it costs here, and afterwards what the ledger holds."""
+    if (pid := os.fork()) == 0:
+        place = (FakeStepper, "read") if charged else (Synthesizer, "_rehearse")
+        whole = getattr(*place)
+
+        def killed(model, groups, **options):
+            if not charged or groups[0].experts:
+                os._exit(9)
+            return whole(model, groups, **options)
+
+        monkeypatch.setattr(*place, killed if charged else lambda *given: os._exit(9))
+        desk(*COMMAND, *LEDGER)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    header = desk.folder / "demos.jsonl.partial" / "run.json"
+    held = json.loads(header.read_text("utf-8"))
+    held["terms"]["epsilon"] *= 1 - 1e-9  # within what is taken for rounding at this delta
+    header.write_text(json.dumps(held), "utf-8")
+    code, _, err = desk(*COMMAND, *LEDGER, "--resume")
+    assert (code, "has epsilon 2.99" in err) == (2, True), err
+
+
+def test_a_writer_that_looks_at_certificates_keeps_its_price(tmp_path):
+    budget = Budget(30, 1e-5, failure_delta=5e-6)
+    icl = Synthesizer(
+        PrivateRecords(list(rows()), source="notes"), Task(labels=["billing", "fraud"]),
+        SynthesisConfig(per_label=1, tokens=2, experts=10), epsilon=3, delta=1e-8, model=FakeStepper(),
+        method=Tang(noise="em", fresh="token", sampling_rate=0.25), adjacency="add-remove", budget=budget,
+        ledger=str(tmp_path / "n.db"),
+    )  # fmt: skip
+    run_state = icl.new_run_state()
+    made = [row for one in icl.rounds(run_state=run_state) for row in one.rows]
+    honest, price = icl.certificate(run_state, made), icl.plan.report.epsilon
+    for look in range(3):
+        lower = replace(honest, asked={**honest.asked, "epsilon": price * (1 - 1e-6)})
+        with pytest.raises(InputError, match="differs from what this command writes"):
+            icl.require_own(lower, made, "demos.jsonl")
+        assert icl.plan.report.epsilon == price, look
 
 
 def test_a_price_is_restated_where_it_differs_by_rounding_alone():

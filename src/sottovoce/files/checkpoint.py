@@ -58,6 +58,9 @@ _LAST_ROOM: Final = "room-out"
 
 T = TypeVar("T")
 
+Terms = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
+"""What is asked for, from the terms that a run began with (none for a new one) and from what it remembers."""
+
 
 @final
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class Checkpoint:
     Args:
         out: The file that the run will write. Nothing is overwritten.
         terms: What was asked for, in public words. A resume must ask for the same; where some words follow from the
-            machine, a function of the terms that the run began with.
+            machine, a function of the terms that the run began with and of what it remembers.
         new_run_state: What a new run remembers besides, such as its id. A resume finds it in ``run_state``.
         resume: Go on with a run that was interrupted.
         endings: What the name of ``out`` may end in, which says the format that it is written in.
@@ -106,7 +109,7 @@ class Checkpoint:
     def __init__(
         self,
         out: Path,
-        terms: Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any]],
+        terms: Mapping[str, Any] | Terms,
         new_run_state: Mapping[str, Any],
         *,
         resume: bool,
@@ -127,8 +130,11 @@ class Checkpoint:
                 is_out = f"; {out} is there, and has no folder beside it" if os.path.lexists(out) else ""
                 told = [f"There is nothing to resume: {self.folder.name} does not exist{is_out}. Nothing was charged."]
                 raise InputError(" ".join([*told, *map(_as_private, ended_beside(out))]))
-            of_run = terms if callable(terms) else lambda begun: terms
-            self.run_state = self._opened(of_run, new_run_state) if resume else self._begun(of_run({}), new_run_state)
+            of_run: Terms = terms if callable(terms) else lambda begun, run_state: terms
+            if resume:
+                self.run_state = self._opened(of_run, new_run_state)
+            else:
+                self.run_state = self._begun(of_run({}, new_run_state), new_run_state)
         except OSError as error:
             self.close()
             raise InputError(f"{self.folder} cannot be used ({error.strerror}). Nothing was charged.") from None
@@ -491,12 +497,10 @@ class Checkpoint:
         self._held = RunFolder.create(self.folder, header, self.out)
         return dict(new_run_state)
 
-    def _opened(
-        self, terms: Callable[[Mapping[str, Any]], Mapping[str, Any]], new_run_state: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def _opened(self, terms: Terms, new_run_state: Mapping[str, Any]) -> dict[str, Any]:
         self._held = RunFolder(self.folder)
         before, run_state = self._header(new_run_state)
-        now = json.loads(json.dumps(terms(before)))
+        now = json.loads(json.dumps(terms(before, run_state)))
         if changed := [name for name in {**before, **now} if before.get(name) != now.get(name)]:
             if _UNSPOKEN in changed:
                 raise InputError(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import stat
 from collections.abc import Callable
@@ -25,6 +26,10 @@ try:
     import fcntl
 except ModuleNotFoundError:  # no such locks on this system
     fcntl = None  # type: ignore[assignment]
+try:
+    import resource
+except ModuleNotFoundError:  # nor such limits
+    resource = None  # type: ignore[assignment]
 
 _FOLLOW_NOTHING: Final = getattr(os, "O_NOFOLLOW", 0)
 _IS_LINK: Final = (errno.ELOOP, errno.EMLINK)
@@ -90,9 +95,11 @@ class PartialFile:
         They are in a file without a name: a process that is killed leaves none.
 
         Raises:
-            OSError: There is no room.
+            OSError: There is no room, or the file would be longer than the process may make one.
         """
         self._give_back()
+        if os.fstat(self._stream.fileno()).st_size + size > _longest_file():
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         self._room = TemporaryFile(dir=self.path.parent)  # noqa: SIM115  ``append`` and ``close`` close it
         try:
             for start in range(0, size, _PIECE):
@@ -216,3 +223,11 @@ def _row(line: bytes) -> dict[str, Any] | None:
 
 def _sync(stream: IO[bytes]) -> None:
     os.fsync(stream.fileno())
+
+
+def _longest_file() -> float:
+    """Bytes of a file that this process may make."""
+    if resource is None:
+        return math.inf
+    longest, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return math.inf if longest == resource.RLIM_INFINITY else longest

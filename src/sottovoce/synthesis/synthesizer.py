@@ -35,6 +35,7 @@ from sottovoce.files.checkpoint import CERTIFICATE, Checkpoint, naming_folder
 from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, make_decoder
+from sottovoce.models.base import Isolation
 from sottovoce.models.failures import bare_order, free, is_models
 from sottovoce.models.registry import load_stepper
 from sottovoce.models.stepper import Group, Prompt, Stepper
@@ -203,9 +204,22 @@ class Synthesizer:
             "records and ledger": self._account.keyed("staging", self._records.fingerprint),
         }
 
-    def terms_beside(self, begun: Mapping[str, Any]) -> dict[str, Any]:
-        """The terms of a run that goes on, whose price is stated as it was where it began."""
-        self.plan = restated(self.plan, begun.get("epsilon"))
+    def terms_beside(self, begun: Mapping[str, Any], run_state: Mapping[str, str]) -> dict[str, Any]:
+        """The terms of a run that goes on, whose price is stated as it was charged.
+
+        Another processor may have rounded it in another way. The ledger alone says so: what a folder notes can be
+        edited, and a run that was not charged yet is charged what it costs here.
+
+        Args:
+            begun: Terms that the run noted; empty for a new one.
+            run_state: What it remembers.
+        """
+        here, self.plan = self.plan, restated(self.plan, begun.get("epsilon"))
+        standings = self._standing(run_state).values()
+        request = self._request(run_state)
+        hashes = {asked_hash({**request, "isolation": isolation.value}) for isolation in Isolation}  # as it was settled
+        if not standings or any(standing.asked not in hashes for standing in standings):
+            self.plan = here
         return self.terms
 
     def new_run_state(self) -> dict[str, str]:
@@ -349,8 +363,8 @@ class Synthesizer:
         """The words of a request that are others than here."""
         if not certificate.asked:
             return ["the request, which its certificate does not say"]
-        self.plan = restated(self.plan, certificate.asked.get("epsilon"))
-        own = self._words
+        plan = restated(self.plan, certificate.asked.get("epsilon"))  # the ledger says whether that was charged
+        own = {**self._words, **terms_of(plan, self.order, self.writing)}
         names = [*own, *(name for name in certificate.asked if name not in {*own, *_OF_ONE_RUN})]
         return [
             name

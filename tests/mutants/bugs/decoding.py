@@ -271,6 +271,14 @@ MUTANTS = [
         ("tests/synthesis/test_fresh_samples.py::test_where_amplification_does_not_hold_nothing_is_charged",),
     ),
     Mutant(
+        "a-folders-price-is-taken-over",
+        "a run that goes on is charged and certified at the price that its folder notes",
+        "synthesis/synthesizer.py",
+        "if not standings or any(standing.asked not in hashes for standing in standings):",
+        "if False:",
+        ("tests/synthesis/test_fresh_samples.py::test_a_folder_that_was_edited_lowers_no_price",),
+    ),
+    Mutant(
         "any-noted-price-is-restated",
         "a run that goes on states whatever price its folder notes",
         "synthesis/config.py",

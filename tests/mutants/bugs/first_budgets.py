@@ -48,6 +48,14 @@ MUTANTS = [
         ANNOTATED,
     ),
     Mutant(
+        "marks-without-pictures-stay",
+        "of records whose marks were kept before pictures could be read, pictures saved again have a new budget",
+        "privacy/ledger/known_records.py",
+        "current = magic == _MAGIC and (header.get(_PICTURES, False) or not can_read_pictures())",
+        "current = magic in _FORMATS[:2]",
+        (_SECOND + "test_marks_made_before_pictures_could_be_read_are_written_anew",),
+    ),
+    Mutant(
         "a-picture-is-its-file",
         "private pictures that were saved again have a new budget and may be asked in clear",
         "records/fingerprints.py",

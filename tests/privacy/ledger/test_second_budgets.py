@@ -8,6 +8,7 @@ import os
 import random
 import shlex
 import string
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from sottovoce.privacy.ledger.ledger import Ledger, Reservation
 from sottovoce.privacy.ledger.opening import open_account, require_known
 from sottovoce.privacy.ledger.registry import default_path
 from sottovoce.privacy.unit import Adjacency
+from sottovoce.records import fingerprints
 from sottovoce.records.fingerprints import PHRASE, SENTENCE
 from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
 from sottovoce.store import home, mark_key
@@ -430,7 +432,7 @@ def test_marks_of_the_first_format_are_read_and_written_anew(tmp_path):
         with pytest.raises(LedgerMismatchError, match="no new records"):
             opened(sealed(EDITS[kind]), None)
     opened(sealed(NOTES), path)
-    assert file.read_bytes().startswith(b"sotto marks 4\n")
+    assert file.read_bytes().startswith(b"sotto marks 5\n")
 
 
 @pytest.mark.parametrize("rows", ["long", "short"])
@@ -442,7 +444,7 @@ def test_marks_of_the_second_format_are_read_and_written_anew(tmp_path, rows):
     marks = records.marks(mark_key()).copy()  # the second format had long texts odd and short ones even
     marks[:, 1] ^= np.arange(len(marks), dtype=np.uint64) % 2 * 2
     marks[:, 1] = marks[:, 1] | 1 if rows == "long" else marks[:, 1] & ~np.uint64(1)
-    assert magic == b"sotto marks 4"
+    assert magic == b"sotto marks 5"
     file.write_bytes(b"sotto marks 2\n" + header + b"\n" + marks.astype("<u8").tobytes())
     read = known_records._read(file).marks[:, 1]
     assert (read % 4 == (SENTENCE if rows == "long" else PHRASE)).all()
@@ -450,7 +452,7 @@ def test_marks_of_the_second_format_are_read_and_written_anew(tmp_path, rows):
         with pytest.raises(LedgerMismatchError, match="no new records"):
             opened(sealed(edit), str(tmp_path / f"{kind}.db"))
     opened(records, path)
-    assert file.read_bytes().startswith(b"sotto marks 4\n")
+    assert file.read_bytes().startswith(b"sotto marks 5\n")
     assert np.array_equal(known_records._read(file).marks, records.marks(mark_key()))
 
 
@@ -467,7 +469,32 @@ def test_marks_of_the_third_format_are_read_and_written_anew(tmp_path):
         with pytest.raises(LedgerMismatchError, match="no new records"):
             opened(sealed(edit), str(tmp_path / f"{kind}.db"))
     opened(records, path)
-    assert file.read_bytes().startswith(b"sotto marks 4\n")
+    assert file.read_bytes().startswith(b"sotto marks 5\n")
+
+
+def test_marks_made_before_pictures_could_be_read_are_written_anew(tmp_path, monkeypatch):
+    image = pytest.importorskip("PIL.Image")
+
+    def pictures(level: int) -> PrivateRecords:
+        drawn = [np.random.default_rng(seed).integers(0, 255, (12, 12), np.uint8) for seed in range(12)]
+        files = [BytesIO() for _ in drawn]
+        for pixels, file in zip(drawn, files, strict=True):
+            image.fromarray(pixels).save(file, "PNG", compress_level=level)
+        return sealed([{"image": base64.b64encode(file.getvalue()).decode("ascii")} for file in files])
+
+    path = str(tmp_path / "t.db")
+    with monkeypatch.context() as without_pillow:
+        without_pillow.setattr(fingerprints, "_shown", lambda picture: None)
+        without_pillow.setattr(known_records, "can_read_pictures", lambda: False)
+        opened(pictures(1), path)
+    (file,) = (home() / "ledgers").glob("*.marks")
+    without = file.read_bytes()
+    for older in (without, without.replace(b"sotto marks 5", b"sotto marks 4").replace(b', "pictures": false', b"")):
+        file.write_bytes(older)
+        opened(pictures(1), path)
+        assert file.read_bytes().startswith(b"sotto marks 5\n")
+        with pytest.raises(LedgerMismatchError, match="no new records"):
+            opened(pictures(9), str(tmp_path / "again.db"))
 
 
 def test_pieces_of_several_data_sets_are_known_too_and_new_records_are_not(tmp_path):

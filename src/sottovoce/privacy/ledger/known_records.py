@@ -21,7 +21,17 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import InputError, LedgerUnavailableError
 from sottovoce.privacy.ledger.identity import Identity
-from sottovoce.records.fingerprints import NAME, NUMBERED, PHRASE, SENTENCE, TEXTS, MarkArray, marks_of, same_text
+from sottovoce.records.fingerprints import (
+    NAME,
+    NUMBERED,
+    PHRASE,
+    SENTENCE,
+    TEXTS,
+    MarkArray,
+    can_read_pictures,
+    marks_of,
+    same_text,
+)
 from sottovoce.records.sealed import PrivateRecords, PublicRecords
 from sottovoce.store import LEDGERS, UnsafeStoreError, home, mark_key, private_folder, private_name, write_anew
 
@@ -32,13 +42,16 @@ SHARE: Final = 0.5
 FEW: Final = 10
 """Fewer rows than this that happen to be known do not make a public file private."""
 
-_MAGIC: Final = b"sotto marks 4\n"
-_FORMATS: Final = (_MAGIC, b"sotto marks 3\n", b"sotto marks 2\n", b"sotto marks 1\n")
-"""All are read. The third format marked codes and repeated words otherwise, and knew no numbered texts; the second had
-one bit for the kind of a text, long or short; files of the first hold the whole record and its longest text alone."""
+_MAGIC: Final = b"sotto marks 5\n"
+_FORMATS: Final = (_MAGIC, *(b"sotto marks %d\n" % number for number in (4, 3, 2, 1)))
+"""All are read. The fourth format did not know what pictures show. The third marked codes and repeated words
+otherwise, and knew no numbered texts; the second had one bit for the kind of a text, long or short; files of the first
+hold the whole record and its longest text alone."""
 OPENING: Final = ".opening"
 """Beside the marks of a data set whose first budget may not be committed yet."""
 _ALL: Final = 2**64 - 1
+_PICTURES: Final = "pictures"
+"""Whether something decoded them where the marks were made."""
 _HEADER_FIELDS: Final = ("ledger", "data_set", "adjacency", "unit")
 
 
@@ -76,7 +89,7 @@ class _Kept:
         limit: The largest mark that the sample was drawn by.
         rate: The part of the records that is kept.
         marks: Their marks.
-        current: Whether it is in the format that is written today.
+        current: Whether it is in the format that is written today, and no pictures could be read that can be now.
     """
 
     known: Known
@@ -121,6 +134,7 @@ def keep(identity: Identity, ledger: str, data_set: str, *, anew: bool = True) -
     sample = _sample(identity.records.marks(mark_key()))
     fields: dict[str, object] = {name: getattr(known, name) for name in _HEADER_FIELDS}
     fields |= {"limit": sample.limit, "rate": sample.rate, "width": sample.marks.shape[1]}
+    fields[_PICTURES] = can_read_pictures()
     header = json.dumps(fields).encode() + b"\n"
     write_anew(file, _MAGIC + header + np.ascontiguousarray(sample.marks, "<u8").tobytes())
 
@@ -299,10 +313,11 @@ def _read(file: Path) -> _Kept:
         marks = np.frombuffer(content, "<u8", offset=end + 1).astype(np.uint64).reshape(-1, width)
     except (ValueError, TypeError, KeyError):
         raise UnsafeStoreError(f"{file} is damaged or of another version; restore it from a backup") from None
-    if magic in _FORMATS[2:]:
+    if magic in _FORMATS[3:]:
         texts = marks[:, 1:]
         long = first | (texts % 2 == 1)
         marks[:, 1:] = np.where(
             texts != 0, (texts & ~np.uint64(3)) | np.where(long, SENTENCE, PHRASE).astype(np.uint64), 0
         )
-    return _Kept(replace(known, begun=file.with_suffix(OPENING).exists()), limit, rate, marks, magic == _MAGIC)
+    current = magic == _MAGIC and (header.get(_PICTURES, False) or not can_read_pictures())
+    return _Kept(replace(known, begun=file.with_suffix(OPENING).exists()), limit, rate, marks, current)
