@@ -203,6 +203,19 @@ ANSWERERS = [
     (answerers.EachWordTwice, "sensitivity", "told that counts of items change by"),
     pytest.param(answerers.RareWordsOut, "sensitivity", "scores move by 11", marks=pytest.mark.slow),
     pytest.param(answerers.SilentWhereFew, "post-processing", "two outcomes", marks=pytest.mark.slow),
+    pytest.param(answerers.AtLeastTwo, "composition", "costs epsilon 1.99994", marks=pytest.mark.slow),
+    pytest.param(
+        answerers.CoarseCounts, "sensitivity", "told a sensitivity of 2, and scores move by 8", marks=pytest.mark.slow
+    ),
+    pytest.param(
+        answerers.QuietUnderRho, "composition", "costs epsilon 15.*BoundedRange.eta=8", marks=pytest.mark.slow
+    ),
+    pytest.param(
+        answerers.QuietWithoutADelta, "composition", r"(?s)costs epsilon 4.*delta=0\.0", marks=pytest.mark.slow
+    ),
+    (answerers.DearWithoutADelta, "composition", r"(?s)costs epsilon 16.*delta=0\.0"),
+    (answerers.DearInCrowds, "sensitivity", "(?s)told a sensitivity of 2, and scores move by 4.*143 experts"),
+    (answerers.RefusesEverything, "drive", "it refuses every price"),
     (answerers.ComparesUnsaid, "candidates", "they change its answer"),
     (answerers.UniverseUnsaid, "candidates", "they change its answer"),
 ]
@@ -403,6 +416,7 @@ def test_a_wrong_answerer_is_noticed(wrong, contract, reason):
         answerers.Mean,
         answerers.AnyOfForty,
         answerers.OpenWords,
+        answerers.WithoutADelta,
         pytest.param(answerers.FirstCommon, marks=pytest.mark.slow),
     ],
     ids=name,

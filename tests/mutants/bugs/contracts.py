@@ -12,6 +12,7 @@ LADDERS = "tests/contracts/test_ladders.py"
 TAPE = "tests/contracts/test_draw_tape.py"
 PRICED = "tests/contracts/test_text_prices.py"
 MOVED = "tests/contracts/test_token_moves.py"
+PRICES = "tests/contracts/test_prices_compared.py"
 SHIPPED = ("tests/contracts/test_shipped_suite.py",)
 
 MUTANTS = [
@@ -167,6 +168,38 @@ MUTANTS = [
         'return "" if distinct else IGNORES',
         'return ""',
         ASKED,
+    ),
+    Mutant(
+        "answers-drawn-at-one-price",
+        "the contract draws answers at its usual price alone, by sums of epsilons alone",
+        "testing/answerers.py",
+        "        self._whatever_is_priced()\n",
+        "",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed[QuietUnderRho--]",),
+    ),
+    Mutant(
+        "answers-with-a-delta-alone",
+        "the contract draws no answer at a price without a delta",
+        "testing/answerers.py",
+        "        pure = () if self.answerer.needs_delta else PURE\n",
+        "        pure = ()\n",
+        (PRICES,),
+    ),
+    Mutant(
+        "answers-of-few-experts-alone",
+        "the contract compares an answerer that wants many experts in no world",
+        "testing/answerers.py",
+        "(*SIZES, *(CROWDS if relation.counted else ()))",
+        "SIZES",
+        (PRICES,),
+    ),
+    Mutant(
+        "prices-with-a-delta-alone",
+        "an entry that refuses every delta is compared at no price",
+        "testing/accepted_prices.py",
+        "([price, replace(price, delta=0.0)] for",
+        "([price] for",
+        (PRICES,),
     ),
     Mutant(
         "fits-in-one-order",
