@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from contracts.wrong import answerers
+from contracts.wrong import answerers, fitters
 from sottovoce.methods.base import Price
-from sottovoce.testing import ContractError, answer_worlds
+from sottovoce.methods.fitting.fitter import make_fitter
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.testing import ContractError, answer_worlds, check_fitter, fit_sessions, fit_worlds
 from sottovoce.testing.answerers import PRICES, PURE, _Answerer
+from sottovoce.testing.fitters import _Fitter
 from sottovoce.testing.report import Effort, Report
 
 PURE_PRICE = r"delta=0\.0"
@@ -63,3 +66,54 @@ def test_an_answerer_that_takes_no_price_is_not_compared():
     checked = an_answerer(answerers.RefusesEverything)
     assert not checked.prices
     assert not checked.check()
+
+
+def a_fitter(cls: type) -> _Fitter:
+    return _Fitter(cls(), Effort.QUICK, Report("fitter", ""), first=True)
+
+
+def test_a_fitter_is_compared_at_a_price_without_a_delta():
+    checked = a_fitter(fitters.QuietWithoutADelta)
+    checked._prices(fit_worlds.RELATIONS[1])
+    with pytest.raises(ContractError, match=f"(?s)costs epsilon.*{PURE_PRICE}") as failed:
+        checked._whatever_is_priced()
+    assert failed.value.contract == "composition"
+
+
+def test_a_fitter_that_takes_no_delta_is_compared_without_one():
+    checked = a_fitter(fitters.LikestWithoutADelta)
+    assert {price.delta for price in checked.prices} == {0.0}
+    with pytest.raises(ContractError, match="two supports"):
+        checked._neighbours(fit_worlds.RELATIONS[0], adds_epsilons=True)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "world"), [(fitters.TwiceFromTwelveUnits, 14), (fitters.TwiceFromFiveHundred, 1_000)], ids=name
+)
+def test_a_fitter_that_wants_many_units_is_compared_in_worlds_of_as_many(wrong, world):
+    checked = a_fitter(wrong)
+    checked._prices(fit_worlds.RELATIONS[0])
+    with pytest.raises(ContractError, match=f"(?s)costs epsilon 5.*{world} times slant"):
+        checked._whatever_is_priced()
+
+
+def test_a_fitter_of_twelve_units_is_put_through_every_check():
+    report = Report("fitter", "")
+    checked = _Fitter(fitters.FromTwelveUnits(), Effort.QUICK, report, first=False)
+    checked.fits = 3
+    assert checked.check()
+    kept = {check.contract for check in report.checks}
+    assert {"price", "refusals", "state", "sensitivity", "composition", "draws", "sampler", "prices"} <= kept
+
+
+def test_a_fitter_that_is_refused_in_every_world_is_not_compared():
+    with pytest.raises(ContractError, match="it refuses every price in every world") as failed:
+        check_fitter(fitters.FromAMillion)
+    assert failed.value.contract == "drive"
+
+
+def test_fits_without_a_delta_leave_certificates(monkeypatch):
+    monkeypatch.setattr(fit_sessions, "registered_fitters", lambda: {"choice": type(make_fitter("choice"))})
+    report = Report("fitter", "")
+    fit_sessions.fits(make_fitter("choice"), "choice", report, Price(4.0, 0.0), [Adjacency.REPLACE_ONE])
+    assert report.checks

@@ -221,6 +221,11 @@ ANSWERERS = [
 ]
 FITTERS = [
     (fitters.HalvedSensitivity, "sensitivity", "2 times the norm"),
+    (fitters.LikestWithoutADelta, "post-processing", "two supports"),
+    pytest.param(fitters.QuietWithoutADelta, "composition", r"(?s)costs epsilon.*delta=0\.0", marks=pytest.mark.slow),
+    (fitters.TwiceFromTwelveUnits, "composition", "(?s)costs epsilon 5.5.*14 times slant"),
+    pytest.param(fitters.TwiceFromFiveHundred, "composition", "1000 times slant", marks=pytest.mark.slow),
+    (fitters.FromAMillion, "drive", "it refuses every price"),
     (fitters.FactorOneForASwap, "sensitivity", "(?s)its sum moves by.*replace-one"),
     (fitters.OneUnitForTwo, "sensitivity", "(?s)its sum moves by.*2-swap"),
     (fitters.WithoutNoise, "post-processing", "something private reaches them without noise"),
@@ -396,7 +401,15 @@ def test_a_wrong_fitter_is_noticed(wrong, contract, reason):
 
 @pytest.mark.cases(1)
 @pytest.mark.parametrize(
-    "right", [fitters.Means, fitters.Chosen, pytest.param(fitters.TestedMeans, marks=pytest.mark.slow)], ids=name
+    "right",
+    [
+        fitters.Means,
+        fitters.Chosen,
+        fitters.WithoutADelta,
+        fitters.FromTwelveUnits,
+        pytest.param(fitters.TestedMeans, marks=pytest.mark.slow),
+    ],
+    ids=name,
 )
 def test_the_fitters_that_the_wrong_ones_are_made_of_keep_the_contract(right):
     assert check_fitter(right).passed

@@ -134,8 +134,8 @@ class _Answerer:
     @cached_property
     def prices(self) -> Sequence[Price]:
         """The prices that it takes somewhere, the usual one first."""
-        most = len(PRICES) if self.full else 3 if self.first else 2
-        return accepted(PRICES[:most], lambda price: any(self._planned(price, relation) for relation in RELATIONS))
+        every = accepted(PRICES, lambda price: any(self._planned(price, relation) for relation in RELATIONS))
+        return every if self.full else every[: 3 if self.first else 2]
 
     def _prices_tried(self) -> Sequence[Price]:
         pure = () if self.answerer.needs_delta else PURE
@@ -504,7 +504,8 @@ class _Answerer:
 
     def _at_the_edges(self, relation: Relation) -> None:
         """A plan of any price can be drawn, and costs what it draws; what is refused is refused before the charge."""
-        for price in EDGES:
+        pure = not any(price.delta for price in self.prices)
+        for price in (replace(price, delta=0.0) for price in EDGES) if pure else EDGES:
             for plan, experts in self._planned(price, relation):
                 self._charged(plan, price, f"{relation}, {price}")
                 self._sharply(plan, relation, experts, price)
