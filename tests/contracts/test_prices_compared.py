@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from contracts.wrong import answerers, fitters
+from contracts.wrong import answerers, fitters, methods
 from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import make_fitter
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing import ContractError, answer_worlds, check_fitter, fit_sessions, fit_worlds
+from sottovoce.testing import methods as contract
 from sottovoce.testing.answerers import PRICES, PURE, _Answerer
 from sottovoce.testing.fitters import _Fitter
+from sottovoce.testing.methods import _Method
 from sottovoce.testing.report import Effort, Report
 
 PURE_PRICE = r"delta=0\.0"
@@ -117,3 +119,40 @@ def test_fits_without_a_delta_leave_certificates(monkeypatch):
     report = Report("fitter", "")
     fit_sessions.fits(make_fitter("choice"), "choice", report, Price(4.0, 0.0), [Adjacency.REPLACE_ONE])
     assert report.checks
+
+
+def a_method(cls: type) -> _Method:
+    return _Method(cls(), Effort.QUICK, Report("method", ""), first=True)
+
+
+def without_a_delta(checked: _Method) -> dict:
+    """What it promises at the price without a delta under replace-one."""
+    keys = [(Adjacency.REPLACE_ONE, price) for price in contract.PURE]
+    return {key: claim for key, claim in checked.claims().items() if key in keys}
+
+
+def test_a_method_is_compared_at_a_price_without_a_delta():
+    checked = a_method(methods.DearWithoutADelta)
+    with pytest.raises(ContractError, match=f"(?s)log-ratios 4 wide, and 2 is allowed.*{PURE_PRICE}"):
+        checked._smallest_worlds(without_a_delta(checked))
+
+
+def test_a_method_that_takes_no_delta_is_compared_without_one():
+    checked = a_method(methods.HalvedWithoutADelta)
+    assert {price.delta for _, price in checked.claims()} == {0.0}
+    with pytest.raises(ContractError, match=f"(?s)log-ratios 4 wide.*{PURE_PRICE}"):
+        checked._neighbours(without_a_delta(checked))
+
+
+def test_draws_at_a_price_without_a_delta_are_compared_with_the_law():
+    checked = a_method(methods.QuietWithoutADelta)
+    checked._sampler(checked._claims(contract.PRICES), 60)
+    with pytest.raises(ContractError, match="do not follow its law"):
+        checked._sampler(checked._claims(contract.PURE), 60)
+
+
+def test_what_is_drawn_without_a_law_is_compared_without_a_delta(monkeypatch):
+    monkeypatch.setattr(_Method, "_drawn", lambda *given: [0] * 100)
+    checked = a_method(methods.TwoDrawsWithoutADelta)
+    with pytest.raises(ContractError, match=f"(?s)costs epsilon 4.*{PURE_PRICE}"):
+        checked._neighbours_by_draws(without_a_delta(checked))

@@ -73,6 +73,10 @@ METHODS = [
     pytest.param(methods.OnlyWhereAgreed, "neighbours", "log-ratios 452", marks=pytest.mark.slow),
     (methods.UnknownWords, "drive", "unknown choice"),
     (methods.NeedsArguments, "drive", "without arguments"),
+    (methods.DearWithoutADelta, "neighbours", r"(?s)log-ratios 4 wide, and 2 is allowed.*delta=0\.0"),
+    (methods.HalvedWithoutADelta, "neighbours", r"(?s)log-ratios 2 wide, and 1 is allowed.*delta=0\.0"),
+    pytest.param(methods.QuietWithoutADelta, "sampler", "do not follow its law", marks=pytest.mark.slow),
+    pytest.param(methods.TwoDrawsWithoutADelta, "composition", r"(?s)costs.*delta=0\.0", marks=pytest.mark.slow),
     (methods.AcceptsNothing, "drive", "accepts no adjacency"),
 ]
 DECODERS = [
@@ -338,7 +342,11 @@ def test_a_bound_may_follow_the_public_row(right):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("right", [methods.LessTheBest, methods.CappedVotesByLaw, methods.AddsUpInFloats], ids=name)
+@pytest.mark.parametrize(
+    "right",
+    [methods.LessTheBest, methods.CappedVotesByLaw, methods.AddsUpInFloats, methods.WithoutADelta, methods.UpToTen],
+    ids=name,
+)
 def test_what_the_guarantee_does_not_ask_is_not_asked(right):
     assert check_method(right).passed
 
@@ -466,7 +474,7 @@ def test_the_decoder_that_the_wrong_ones_are_made_of_keeps_the_contract():
 @pytest.mark.slow
 def test_an_instance_is_checked_at_its_own_options():
     report = check_method(PoE(clip=0.5, normalization="max"))
-    assert next(check.cases for check in report.checks if check.contract == "price") == 15
+    assert next(check.cases for check in report.checks if check.contract == "price") == 18
 
 
 def test_what_has_no_guarantee_must_say_so():
